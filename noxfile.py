@@ -1,0 +1,135 @@
+"""The development pipeline. `nox` runs what CI runs: lint, every package's tests alone, the wheels together."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv"
+nox.options.sessions = ["lint", "test", "integration"]
+
+os.environ["UV_PYTHON_DOWNLOADS"] = "never"  # an interpreter that is not installed is skipped, never fetched
+
+PACKAGES = sorted(path.parent.name for path in Path("packages").glob("*/pyproject.toml"))
+EDITABLE = [arg for package in PACKAGES for arg in ("-e", f"packages/{package}")]
+PINS = Path("constraints.txt")
+PYTHONS = ["3.11", "3.12", "3.13"]
+DIGEST_RUN = ["run", "gemm", "-p", "M=256", "-p", "N=256", "-p", "K=256", "-p", "dtype=f16", "--json"]
+
+
+def install(session: nox.Session, *args: str) -> None:
+    """Install under the checked-in pins; build backends obey them too."""
+    session.install("-c", str(PINS), "-b", str(PINS), *args)
+
+
+def uv(session: nox.Session, *args: str) -> None:
+    """Run the uv that nox found: the session's environment has none of its own."""
+    session.run("uv", *args, external=True)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff's rules and format, mypy strict over all packages."""
+    install(session, "--group", "lint", *EDITABLE)
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+
+
+@nox.session
+@nox.parametrize("package", PACKAGES, ids=PACKAGES)
+def test(session: nox.Session, package: str) -> None:
+    """One package's tests, beside nothing but what that package declares."""
+    install(session, "--group", "test", "-e", f"packages/{package}")
+    session.run("pytest", f"packages/{package}/tests", *session.posargs)
+
+
+@nox.session
+def integration(session: nox.Session) -> None:
+    """The tests of all packages together, against built wheels, not the checkout's sources."""
+    wheels = build_wheels(session)
+    install(session, "--group", "test", "--no-sources", *wheels)
+    uv(session, "pip", "check")
+    session.run("pytest", "tests_integration", *session.posargs)
+
+
+def build_wheels(session: nox.Session) -> list[str]:
+    out = Path(session.create_tmp()) / "wheels"
+    shutil.rmtree(out, ignore_errors=True)
+    for package in PACKAGES:
+        uv(session, "build", "-q", "--wheel", "-b", str(PINS), "-o", str(out), f"packages/{package}")
+    return sorted(map(str, out.glob("*.whl")))
+
+
+@nox.session(default=False)
+def determinism(session: nox.Session) -> None:
+    """One op log, to the last bit, from every installed Python."""
+    wheels = build_wheels(session)
+    digests: dict[str, str] = {}
+    for version in PYTHONS:
+        python = find_python(version)
+        if python is None:
+            session.warn(f"Python {version} is not installed: skipped")
+            continue
+        venv = Path(session.create_tmp()).resolve() / version
+        uv(session, "venv", "-q", "--clear", "--python", python, str(venv))
+        uv(session, "pip", "install", "-q", "--no-sources", "--python", str(venv), "-c", str(PINS), *wheels)
+        with session.chdir(venv):  # an empty place, where no earlier result can be found
+            report = session.run(str(venv / "bin" / "kb"), *DIGEST_RUN, silent=True, external=True)
+        digests[version] = json.loads(str(report))["log_digest"]
+        session.log(f"Python {version}: {digests[version]}")
+    if len(set(digests.values())) != 1:
+        session.error(f"op logs differ: {digests}")
+
+
+def find_python(version: str) -> str | None:
+    """An interpreter that runs: version managers leave shims on the path that do not."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = sorted(map(str, pyenv.glob(f"versions/{version}*/bin/python{version}")))
+    for python in [f"python{version}", *reversed(found)]:
+        probe = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"]
+        try:
+            answer = subprocess.run(probe, capture_output=True, text=True, check=True).stdout.split()
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        if answer[0] == version:
+            return answer[1]
+    return None
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """The simulator's own speed: every script in benchmarks/speed, or those named after `--`."""
+    install(session, *EDITABLE)
+    for script in session.posargs or sorted(map(str, Path("benchmarks/speed").glob("*.py"))):
+        session.run("python", script)
+
+
+@nox.session(default=False)
+def lowest(session: nox.Session) -> None:
+    """The packages' tests with the oldest versions they say they work with; no pins, which are the newest."""
+    session.install("--resolution", "lowest-direct", "--group", "test", *EDITABLE)
+    session.run("pytest", "packages", *session.posargs)
+
+
+@nox.session(default=False)
+def pins(session: nox.Session) -> None:
+    """Resolve everything anew, for every platform and Python from 3.11 on, and write constraints.txt."""
+    groups = [arg for group in ("pipeline", "test", "lint", "build") for arg in ("--group", group)]
+    sources = [f"packages/{package}/pyproject.toml" for package in PACKAGES]
+    out = Path(session.create_tmp()) / "resolved.txt"
+    options = ["--universal", "--python-version", PYTHONS[0], "--fork-strategy", "fewest", "--upgrade"]
+    uv(session, "pip", "compile", "-q", *options, *groups, *sources, "-o", str(out))
+    found = re.findall(r"^([\w.-]+)==([\w.+!]+)", out.read_text(), re.MULTILINE)  # no comments, markers or paths
+    names = [name for name, _ in found]
+    if len(set(names)) != len(names):
+        session.error("a name has two versions: constrain it in pyproject.toml")
+    header = "# Exact versions for every install here and in CI, without addresses. Written by `nox -s pins`.\n"
+    PINS.write_text(header + "".join(f"{name}=={version}\n" for name, version in sorted(found)))
