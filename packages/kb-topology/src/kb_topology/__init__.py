@@ -1,0 +1,39 @@
+"""Chips described in YAML: checked, expanded to a graph, routed and mapped to addresses."""
+
+from kb_topology.address_map import AddressMap, Region
+from kb_topology.checked import convert_checked
+from kb_topology.graph import Graph, Link, Memory, Node, Wire, exact
+from kb_topology.routing import Route, Router
+from kb_topology.sentences import did_you_mean, listing
+from kb_topology.sizes import format_nbytes, parse_nbytes
+from kb_topology.source import Source
+from kb_topology.spec import FORWARDING, NODE_KEYS, NodeKind, TopologySpec
+from kb_topology.topology import Topology, load_topology, loads_topology
+from kb_topology.yaml_reader import YamlPath
+
+__all__ = [
+    "FORWARDING",
+    "NODE_KEYS",
+    "AddressMap",
+    "Graph",
+    "Link",
+    "Memory",
+    "Node",
+    "NodeKind",
+    "Region",
+    "Route",
+    "Router",
+    "Source",
+    "Topology",
+    "TopologySpec",
+    "Wire",
+    "YamlPath",
+    "convert_checked",
+    "did_you_mean",
+    "exact",
+    "format_nbytes",
+    "listing",
+    "load_topology",
+    "loads_topology",
+    "parse_nbytes",
+]

@@ -1,0 +1,100 @@
+"""The address map: which memory an address is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from msgspec import Struct
+
+from kb_messages.address import MemorySpace, PhysAddr, owner_of
+from kb_messages.errors import AddressError, TopologyError
+from kb_topology.graph import Graph, Memory, Node
+from kb_topology.sizes import format_nbytes
+from kb_topology.source import Source
+
+
+class Region(Struct, frozen=True, kw_only=True):
+    """One memory: *nbytes* bytes from the address *base*. *owner* is the base without its offset bits."""
+
+    node_id: str
+    owner: int
+    base: int
+    nbytes: int
+    space: MemorySpace
+    unit: int
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    """Every memory of a topology, by owner number."""
+
+    by_owner: Mapping[int, Region]
+
+    @classmethod
+    def from_graph(cls, graph: Graph, source: Source | None = None) -> AddressMap:
+        """The map of all nodes with memory.
+
+        The die of a memory is its cube; its unit is the PE's number inside a PE, else the node's index, else 0.
+        Raises TopologyError, at its place in *source* if that is given, when two memories get the same addresses.
+        """
+        by_owner: dict[int, Region] = {}
+        for node in graph.nodes.values():
+            if node.memory:
+                region = _region(node, node.memory)
+                other = by_owner.setdefault(region.owner, region)
+                if other is not region:
+                    raise _conflict(node, other, source)
+        return cls(by_owner)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """All regions in the order of the graph."""
+        return tuple(self.by_owner.values())
+
+    def region_of_node(self, node_id: str) -> Region:
+        """The region of the node *node_id*. Raises AddressError when that node has no memory."""
+        region = self._by_node.get(node_id)
+        if region is None:
+            raise AddressError(node_id, "a node without memory", f"one of {self.describe()}")
+        return region
+
+    def decode(self, address: int) -> tuple[Region, int]:
+        """The region that *address* is in, and the offset from its base. Raises AddressError when it is in none."""
+        region = self.by_owner.get(address >> 32)
+        if region is None or address - region.base >= region.nbytes:
+            raise AddressError(f"address {address:#x}", "no memory there", f"an address in {self.describe()}")
+        return region, address - region.base
+
+    def describe(self) -> str:
+        """The map on one line, runs of equal memories in one entry."""
+        return ", ".join(self._entries()) or "a memory, and the topology has none"
+
+    @cached_property
+    def _by_node(self) -> dict[str, Region]:
+        return {region.node_id: region for region in self.regions}
+
+    def _entries(self) -> Iterator[str]:
+        ordered = sorted(self.by_owner.values(), key=lambda region: region.owner)
+        for _, group in groupby(enumerate(ordered), key=lambda item: (item[1].owner - item[0], item[1].nbytes)):
+            run = [region for _, region in group]
+            names = run[0].node_id if len(run) == 1 else f"{run[0].node_id} .. {run[-1].node_id}"
+            size = format_nbytes(run[0].nbytes)
+            yield f"{names} ({size} from {run[0].base:#x}{', then every 0x100000000' if len(run) > 1 else ''})"
+
+
+def _region(node: Node, memory: Memory) -> Region:
+    unit = node.pe if node.pe is not None else node.index or 0
+    base = PhysAddr(sip=node.sip, die=node.cube, space=memory.space, unit=unit).encode()
+    owner = owner_of(node.sip, node.cube, memory.space, unit)
+    return Region(node_id=node.id, owner=owner, base=base, nbytes=memory.nbytes, space=memory.space, unit=unit)
+
+
+def _conflict(node: Node, other: Region, source: Source | None) -> TopologyError:
+    got = f"the same addresses as {other.node_id}"
+    needs = f"one {other.space} memory per unit (unit {other.unit} is taken)"
+    if source is None:
+        return TopologyError(node.id, got, needs)
+    return source.error((*node.yaml_path, "memory"), got, needs)

@@ -1,0 +1,137 @@
+"""The expanded topology: nodes, links and wires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from kb_messages.address import MemorySpace
+from kb_messages.errors import TopologyError
+from kb_topology.sentences import did_you_mean
+from kb_topology.spec import NodeKind
+from kb_topology.yaml_reader import YamlPath
+
+E = TypeVar("E", "Link", "Wire")
+
+
+def exact(value: float | int) -> Fraction:
+    """The decimal that a YAML number was written as: `exact(102.4)` is 512/5, not the nearest double."""
+    return Fraction(repr(value))
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """A memory of *nbytes* bytes that a node holds."""
+
+    space: MemorySpace
+    nbytes: int
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """One piece of hardware.
+
+    `id` is like `sip0.cube0.pe5.pe_dma`. `pe` is None outside PEs; `index` is None when the template has no count.
+    `attrs` are the raw attributes of the component, found at `yaml_path` of the topology's source.
+    """
+
+    id: str
+    kind: NodeKind
+    impl: str
+    attrs: Mapping[str, Any]
+    memory: Memory | None
+    sip: int
+    cube: int
+    pe: int | None
+    index: int | None
+    yaml_path: YamlPath
+
+    @property
+    def pe_id(self) -> str | None:
+        """The id of the PE that the node is in, like `sip0.cube0.pe5`."""
+        return None if self.pe is None else f"sip{self.sip}.cube{self.cube}.pe{self.pe}"
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    """A directed link of the fabric: *bw_gbs* in bytes per nanosecond; *latency_ps* is the wire's travel time."""
+
+    src: str
+    dst: str
+    bw_gbs: Fraction
+    length_mm: Fraction
+    latency_ps: int
+
+
+class Wire(Struct, frozen=True, kw_only=True):
+    """A way inside a PE for commands and tile tokens; it costs no time."""
+
+    src: str
+    dst: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes by id, links and wires, all in the order they were built: that of the file, PEs after the cube's nodes."""
+
+    nodes: Mapping[str, Node]
+    links: tuple[Link, ...]
+    wires: tuple[Wire, ...]
+
+    def node(self, node_id: str) -> Node:
+        """The node *node_id*. Raises TopologyError when there is none."""
+        if node_id not in self.nodes:
+            raise TopologyError("node", repr(node_id), "the id of a node", did_you_mean(node_id, self.nodes))
+        return self.nodes[node_id]
+
+    def out_links(self, node_id: str) -> tuple[Link, ...]:
+        """The links that begin at *node_id*. Raises TopologyError when there is no such node."""
+        return self._links_by_end[0].get(self.node(node_id).id, ())
+
+    def in_links(self, node_id: str) -> tuple[Link, ...]:
+        """The links that end at *node_id*. Raises TopologyError when there is no such node."""
+        return self._links_by_end[1].get(self.node(node_id).id, ())
+
+    def out_wires(self, node_id: str) -> tuple[Wire, ...]:
+        """The wires that begin at *node_id*. Raises TopologyError when there is no such node."""
+        return self._wires_by_src.get(self.node(node_id).id, ())
+
+    def nodes_of_kind(self, kind: NodeKind) -> tuple[Node, ...]:
+        """All nodes of *kind*."""
+        return tuple(node for node in self.nodes.values() if node.kind is kind)
+
+    @property
+    def pe_ids(self) -> tuple[str, ...]:
+        """The ids of all PEs, like `sip0.cube0.pe5`."""
+        return tuple(self._pes)
+
+    def pe_nodes(self, pe_id: str) -> tuple[Node, ...]:
+        """The nodes inside the PE *pe_id*. Raises TopologyError when there is none of that id."""
+        if pe_id not in self._pes:
+            raise TopologyError("PE", repr(pe_id), "the id of a PE", did_you_mean(pe_id, self._pes))
+        return self._pes[pe_id]
+
+    @cached_property
+    def _links_by_end(self) -> tuple[dict[str, tuple[Link, ...]], dict[str, tuple[Link, ...]]]:
+        return _group(self.links, "src"), _group(self.links, "dst")
+
+    @cached_property
+    def _wires_by_src(self) -> dict[str, tuple[Wire, ...]]:
+        return _group(self.wires, "src")
+
+    @cached_property
+    def _pes(self) -> dict[str, tuple[Node, ...]]:
+        pes: dict[str, list[Node]] = {}
+        for node in self.nodes.values():
+            if node.pe_id is not None:
+                pes.setdefault(node.pe_id, []).append(node)
+        return {pe_id: tuple(nodes) for pe_id, nodes in pes.items()}
+
+
+def _group(edges: Iterable[E], end: str) -> dict[str, tuple[E, ...]]:
+    groups: dict[str, list[E]] = {}
+    for edge in edges:
+        groups.setdefault(getattr(edge, end), []).append(edge)
+    return {node_id: tuple(edges) for node_id, edges in groups.items()}

@@ -1,0 +1,62 @@
+"""Topology: a loaded file with all that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import msgspec
+from msgspec import Struct
+
+from kb_messages.errors import TopologyError
+from kb_topology.address_map import AddressMap
+from kb_topology.graph import Graph
+from kb_topology.instantiate import instantiate
+from kb_topology.loader import load_spec, read_source
+from kb_topology.source import Source
+from kb_topology.spec import TopologySpec
+from kb_topology.yaml_reader import YamlPath
+
+
+class Topology(Struct, frozen=True, kw_only=True):
+    """A checked topology.
+
+    `digest` is the SHA-256 of the spec as JSON, defaults filled in, in the file's order of nodes: that order decides
+    ties in routing, so two files with one digest simulate alike. Comments and layout do not count.
+    """
+
+    name: str
+    description: str
+    spec: TopologySpec
+    graph: Graph
+    address_map: AddressMap
+    source: Source
+    digest: str
+
+    def error(self, yaml_path: YamlPath, got: str, needs: str, fix: str = "") -> TopologyError:
+        """The error that says what is wrong at *yaml_path* of the file; the caller raises it."""
+        return self.source.error(yaml_path, got, needs, fix)
+
+
+def load_topology(path: str | os.PathLike[str]) -> Topology:
+    """The topology in the YAML file at *path*. Raises TopologyError for anything wrong with it."""
+    return _topology(read_source(path))
+
+
+def loads_topology(text: str, path_label: str = "<text>") -> Topology:
+    """The topology in the YAML *text*; errors call it *path_label*. Raises TopologyError for anything wrong with it."""
+    return _topology(Source(path_label, text))
+
+
+def _topology(source: Source) -> Topology:
+    spec = load_spec(source)
+    graph = instantiate(spec, source)
+    return Topology(
+        name=spec.name,
+        description=spec.description,
+        spec=spec,
+        graph=graph,
+        address_map=AddressMap.from_graph(graph, source),
+        source=source,
+        digest=hashlib.sha256(msgspec.json.encode(spec)).hexdigest(),
+    )

@@ -1,0 +1,68 @@
+import pytest
+
+from kb_messages.errors import TopologyError
+from kb_topology import Source
+from kb_topology.loader import load_spec, read_source
+
+
+def message(call):
+    with pytest.raises(TopologyError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named_as_the_user_gave_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bytes.yaml").write_bytes(b"ab\xff")
+    needs = "needs a YAML file in UTF-8"
+    assert message(lambda: read_source("./no.yaml")) == f"./no.yaml: got no such file, {needs}"
+    assert message(lambda: read_source("folder")) == f"folder: got a directory, {needs}"
+    assert message(lambda: read_source("bytes.yaml")) == f"bytes.yaml: got bytes that are not UTF-8, at byte 2, {needs}"
+    assert message(lambda: read_source("folder/\0")).endswith(
+        f"got a file that cannot be read (embedded null byte), {needs}"
+    )
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    (tmp_path / "f.yaml").write_bytes(b"\xef\xbb\xbfname: x\n")
+    assert read_source(tmp_path / "f.yaml").text == "name: x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "got"), [("", "an empty file"), ("# x", "an empty file"), ("[1]", "a list of 1"), ("x", "'x'")]
+)
+def test_a_file_is_one_mapping(text, got):
+    needs = "needs a mapping with name, wire_ps_per_mm and cube"
+    assert message(lambda: load_spec(Source("f.yaml", text))) == f"f.yaml:1:1: $: got {got}, {needs}"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("sips: 2", "$.sips: got 2, needs 1; links between SIPs are not supported yet"),
+        ("cubes_per_sip: 16", "$.cubes_per_sip: got 16, needs 1; links between cubes are not supported yet"),
+        (
+            "hbm_interleave_nbytes: 4096",
+            (
+                "$.hbm_interleave_nbytes: got 4096, needs 0; interleaving over slices is not supported yet, each "
+                "slice is contiguous"
+            ),
+        ),
+    ],
+)
+def test_what_is_not_supported_yet_is_refused_and_not_ignored(line, said):
+    source = Source("f.yaml", f"name: x\nwire_ps_per_mm: 7\n{line}\ncube: {{nodes: {{}}}}\n")
+    assert message(lambda: load_spec(source)) == f"f.yaml:3:1: {said}"
+
+
+def test_keys_of_a_node_that_are_not_reserved_are_its_components_attributes():
+    node = "{kind: hbm, impl: a.b, count: 2, latency_ns: 45, attrs: {x: 1}}"
+    spec = load_spec(Source("f", f"name: x\nwire_ps_per_mm: 7\ncube: {{nodes: {{hbm: {node}}}}}\n"))
+    assert spec.cube.nodes["hbm"].attrs == {"latency_ns": 45, "attrs": {"x": 1}}
+
+
+@pytest.mark.parametrize("cube", ["3", "{nodes: 3}", "{nodes: {a: 3}}", "{nodes: {}, pe_template: {nodes: [1]}}"])
+def test_a_wrong_shape_around_nodes_is_an_error_of_its_own(cube):
+    text = f"name: x\nwire_ps_per_mm: 7\ncube: {cube}\n"
+    assert "needs a mapping" in message(lambda: load_spec(Source("f.yaml", text)))

@@ -1,0 +1,121 @@
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kb_messages.errors import KbError
+from kb_topology import NodeKind, Router, Topology, load_topology, loads_topology
+
+PACKAGE = Path(__file__).parents[1]
+SHIPPED = sorted((PACKAGE.parents[1] / "topologies").glob("*.yaml"))
+ONE_CUBE = next(path for path in SHIPPED if path.name == "one_cube.yaml").read_text()
+
+
+def test_a_topology_carries_what_the_file_says(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text("name: x\ndescription: y\nwire_ps_per_mm: 7\ncube: {nodes: {}}\n")
+    topology = load_topology(path)
+    assert (topology.name, topology.description, topology.graph.nodes) == ("x", "y", {})
+    assert topology.source.path == str(path)
+    assert str(topology.error(("cube", "nodes"), "none", "one")) == f"{path}:4:8: $.cube.nodes: got none, needs one"
+
+
+def test_a_digest_follows_the_meaning_and_not_the_layout(small):
+    digest = small().digest
+    assert len(digest) == 64
+    assert small("name: small", "# a comment\nname: 'small'\nsips: 1").digest == digest
+    assert small("bw_gbs: 256", "bw_gbs: 256.0").digest == digest
+    assert small("bw_gbs: 256", "bw_gbs: 257").digest != digest
+    assert small("bw_gbs: 512", "bw_gbs: 513").digest != digest
+    xbar = "    xbar: {kind: xbar, impl: x.xbar, count: 2}\n"
+    assert small(xbar, "", "  pe_layout", f"{xbar}  pe_layout").digest != digest
+
+
+def connected_memory(topology: Topology) -> bool:
+    router = Router(topology.graph)
+    dmas = topology.graph.nodes_of_kind(NodeKind.PE_DMA)
+    hbms = topology.graph.nodes_of_kind(NodeKind.HBM)
+    return all(router.route(a, b) for dma in dmas for hbm in hbms for a, b in ((dma.id, hbm.id), (hbm.id, dma.id)))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_in_every_shipped_topology_every_pe_reaches_every_slice_and_back(path):
+    topology = load_topology(path)
+    assert topology.name == path.stem
+    assert topology.graph.nodes_of_kind(NodeKind.PE_DMA)
+    assert connected_memory(topology)
+
+
+def test_the_way_to_the_far_half_goes_over_the_bridge():
+    route = Router(loads_topology(ONE_CUBE).graph).route("sip0.cube0.pe0.pe_dma", "sip0.cube0.hbm7")
+    assert [node_id.removeprefix("sip0.cube0.") for node_id in route.nodes] == [
+        "pe0.pe_dma",
+        "xbar0",
+        "bridge",
+        "xbar1",
+        "hbm7",
+    ]
+
+
+def test_the_readme_shows_a_topology_that_loads():
+    text = (PACKAGE / "README.md").read_text()
+    example = text.split("```yaml\n")[1].split("```")[0]
+    assert connected_memory(loads_topology(example, "README.md"))
+
+
+PIECES = ["[", "]", "{", "}", ":", ",", "-", "&a ", "*a", "!!x ", "'", '"', "\n", "  ", "\t", "#", "|", "?", "\x00"]
+VALUES = [
+    "0",
+    "-1",
+    "1e400",
+    ".nan",
+    "9" * 30,
+    "null",
+    "true",
+    "[]",
+    "{}",
+    "pe",
+    "pe[*].pe_dma",
+    "hbm[0:99]",
+    "é",
+    "\ud800",
+]
+
+
+def refusal(text: str) -> str | None:
+    try:
+        loads_topology(text, "fuzz.yaml")
+    except KbError as error:
+        return str(error)
+    return None
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    text = ONE_CUBE
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        until = at + draw(st.sampled_from([0, 0, 1, 2, 8, 60]))
+        new = draw(st.sampled_from(PIECES + VALUES) | st.text(max_size=3))
+        text = text[:at] + new + text[until:]
+    return text
+
+
+@given(mutated())
+@settings(max_examples=400, deadline=None)
+def test_a_damaged_file_loads_or_is_refused_on_one_line(text):
+    said = refusal(text)
+    assert said is None or re.match(r"fuzz\.yaml:\d+:\d+: (\$.*: )?got .*, needs .*\Z", said) is not None
+
+
+@given(st.sampled_from(VALUES + PIECES), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_wrong_value_anywhere_loads_or_is_refused_on_one_line(value, data):
+    words = ONE_CUBE.split(": ")
+    index = data.draw(st.integers(1, len(words) - 1))
+    _, separator, rest = words[index].partition(data.draw(st.sampled_from([",", "}", "\n"])))
+    text = ": ".join([*words[:index], value + separator + rest, *words[index + 1 :]])
+    said = refusal(text)
+    assert said is None or re.match(r"fuzz\.yaml:\d+:\d+: (\$.*: )?got .*, needs .*\Z", said) is not None
