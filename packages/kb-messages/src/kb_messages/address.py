@@ -1,0 +1,77 @@
+"""Physical addresses: one 62-bit integer names a byte of any memory in the system.
+
+    61      54 53      46 45  42 41      32 31                0
+    |  sip   |   die    | kind |   unit   |      offset       |
+
+`die` is the cube (or chiplet) within the SIP, `kind` the memory space, `unit` which memory of that kind on the die
+(an HBM slice, a PE's TCM). The upper 30 bits without the offset are the memory's *owner* number.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from kb_messages.errors import AddressError
+
+OFFSET_BITS: Final = 32
+_FIELDS: Final = (("sip", 8), ("die", 8), ("kind", 4), ("unit", 10), ("offset", OFFSET_BITS))
+OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+
+
+class MemorySpace(StrEnum):
+    """Kinds of memory an operand can lie in; registers are one, so that the log can say what a block read."""
+
+    HBM = "hbm"
+    SRAM = "sram"
+    TCM = "tcm"
+    REG = "reg"
+    IMMEDIATE = "immediate"
+
+    @property
+    def code(self) -> int:
+        """The number in an address's kind field and in op logs. 0 is left out so that address 0 is never valid."""
+        return _CODES[self]
+
+
+_CODES: Final = {space: index for index, space in enumerate(MemorySpace, start=1)}
+SPACE_BY_CODE: Final[dict[int, MemorySpace]] = {code: space for space, code in _CODES.items()}
+
+
+class PhysAddr(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a physical address."""
+
+    sip: int = 0
+    die: int = 0
+    space: MemorySpace
+    unit: int = 0
+    offset: int = 0
+
+    def encode(self) -> int:
+        """The address as one integer. Raises AddressError when a field does not fit its bits."""
+        values = (self.sip, self.die, self.space.code, self.unit, self.offset)
+        address = 0
+        for (name, bits), value in zip(_FIELDS, values, strict=True):
+            if not 0 <= value < 1 << bits:
+                raise AddressError(f"address field {name}", str(value), f"0 to {(1 << bits) - 1}")
+            address = address << bits | value
+        return address
+
+    @classmethod
+    def decode(cls, address: int) -> PhysAddr:
+        """The fields of *address*. Raises AddressError when it is no 62-bit number or names no memory space."""
+        rest, fields = address, {}
+        for name, bits in reversed(_FIELDS):
+            fields[name] = rest & (1 << bits) - 1
+            rest >>= bits
+        space = SPACE_BY_CODE.get(fields["kind"])
+        if rest or space is None:
+            raise AddressError("address", f"{address:#x}", "62 bits whose kind field names a memory space")
+        return cls(sip=fields["sip"], die=fields["die"], space=space, unit=fields["unit"], offset=fields["offset"])
+
+
+def owner_of(sip: int, die: int, space: MemorySpace, unit: int) -> int:
+    """The owner number of one memory: its address without the offset bits."""
+    return PhysAddr(sip=sip, die=die, space=space, unit=unit).encode() >> OFFSET_BITS

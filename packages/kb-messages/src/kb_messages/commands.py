@@ -1,0 +1,74 @@
+"""What a kernel asks of its PE: the commands that PE_CPU puts into the submission queue."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kb_messages.dtypes import DType
+from kb_messages.plan import TileShape
+
+
+class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A 2-D operand at a physical address: `rows x cols` of `dtype`, rows `stride` bytes apart."""
+
+    address: int
+    rows: int
+    cols: int
+    stride: int
+    dtype: DType
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of one row's elements."""
+        return self.cols * self.dtype.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, gaps between rows left out."""
+        return self.rows * self.row_nbytes
+
+    @classmethod
+    def packed(cls, rows: int, cols: int, dtype: DType, address: int = 0) -> Matrix:
+        """A matrix whose rows follow each other without gaps."""
+        return cls(address=address, rows=rows, cols=cols, stride=cols * dtype.nbytes, dtype=dtype)
+
+
+class LoadCommand(Struct, frozen=True, kw_only=True, tag="load"):
+    """Copy `src` (any memory) to `dst` (this PE's TCM). A simple command: one DMA read."""
+
+    src: Matrix
+    dst: Matrix
+
+
+class StoreCommand(Struct, frozen=True, kw_only=True, tag="store"):
+    """Copy `src` (this PE's TCM) to `dst` (any memory). A simple command: one DMA write."""
+
+    src: Matrix
+    dst: Matrix
+
+
+class GemmCommand(Struct, frozen=True, kw_only=True, tag="gemm"):
+    """A composite: `out = a @ b`, tiled over DMA, fetch/store and GEMM.
+
+    A pinned operand already lies in this PE's TCM, so it has no DMA; `tile=None` lets the scheduler choose.
+    """
+
+    a: Matrix
+    b: Matrix
+    out: Matrix
+    tile: TileShape | None = None
+    a_pinned: bool = False
+    b_pinned: bool = False
+    out_pinned: bool = False
+
+
+Command = LoadCommand | StoreCommand | GemmCommand
+
+
+class SubmittedCommand(Struct, frozen=True, kw_only=True):
+    """A command on its way: its global order, the PE that issued it and the kernel line that asked for it."""
+
+    command_seq: int
+    pe: str
+    line: str
+    command: Command

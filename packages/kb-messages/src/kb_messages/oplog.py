@@ -1,0 +1,139 @@
+"""The op log's schema: what one record says, and the fixed columns of its two tables.
+
+`OpRecord` is the row view. In memory and on disk the log is two tables, `ops` and `operands`, and a blob of immediates;
+`OPS_COLUMNS` and `OPERAND_COLUMNS` give names and little-endian numpy type strings, in order. Text (names, component
+ids, kernel lines, parameters) stands in a table of strings and is referred to by index.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from msgspec import Struct
+
+from kb_messages.address import MemorySpace
+from kb_messages.dtypes import DType
+
+LOG_FORMAT: Final = "kernbench-oplog"
+LOG_FORMAT_VERSION: Final = 1
+
+
+class OpKind(IntEnum):
+    """What an executor has to do: move bytes, multiply matrices, or apply a math function."""
+
+    MEMORY = 0
+    GEMM = 1
+    MATH = 2
+
+
+class Role(IntEnum):
+    """What an operand is to its op. DST and OUT are written, all others read.
+
+    A memory op lists its moves as SRC, DST, SRC, DST, ...: each DST takes the bytes of the SRC before it.
+    ACC is a GEMM's accumulator when it is read, OUT the same bytes being written.
+    """
+
+    SRC = 0
+    DST = 1
+    A = 2
+    B = 3
+    ACC = 4
+    OUT = 5
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the op writes the operand."""
+        return self in (Role.DST, Role.OUT)
+
+
+class WaitReason(IntEnum):
+    """Why a stage could not start when its token was ready, in the order of the `wait_*_ps` columns."""
+
+    CHANNEL = 0
+    TCM_PORT = 1
+    REGISTER_FILE = 2
+    COMPUTE_SLOT = 3
+    OPERAND = 4
+    BARRIER = 5
+
+
+class Operand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rectangle of bytes: `rows` runs of `row_nbytes`, `stride` bytes apart, from `offset` of memory `owner`.
+
+    `owner` is `kb_messages.address.owner_of(...)`; `owner << 32 | offset` is the physical address. With `release`,
+    reading the bytes un-initialises them: whoever reads them next, unwritten, is wrong. For an immediate, `offset`
+    counts from the start of the log's blob and `owner` is 0.
+    """
+
+    role: Role
+    space: MemorySpace
+    owner: int
+    offset: int
+    rows: int
+    row_nbytes: int
+    stride: int
+    dtype: DType
+    release: bool = False
+
+
+class OpRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One stage service of one token. Times are integer picoseconds, `t_ready <= t_start <= t_end <= t_out`.
+
+    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`; `t_out - t_end` is the full queue downstream.
+    """
+
+    op_id: int
+    command_seq: int
+    tile_id: int
+    stage_index: int
+    kind: OpKind
+    name: str
+    component: str
+    line: str
+    params: str
+    t_ready_ps: int
+    t_start_ps: int
+    t_end_ps: int
+    t_out_ps: int
+    waits_ps: tuple[int, ...]
+    operands: tuple[Operand, ...]
+
+
+class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The `params` of a GEMM record, as JSON. Shapes follow from the operands; the result is f32 (i32 for integers)."""
+
+    accumulate: bool = False
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+OPS_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("op_id", "<i8"),
+    ("command_seq", "<i8"),
+    ("tile_id", "<i8"),
+    ("stage_index", "<i2"),
+    ("kind", "<i2"),
+    ("name", "<i4"),
+    ("component", "<i4"),
+    ("line", "<i4"),
+    ("params", "<i4"),
+    ("t_ready_ps", "<i8"),
+    ("t_start_ps", "<i8"),
+    ("t_end_ps", "<i8"),
+    ("t_out_ps", "<i8"),
+    *((f"wait_{reason.name.lower()}_ps", "<i8") for reason in WaitReason),
+)
+
+OPERAND_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("op_id", "<i8"),
+    ("role", "|i1"),
+    ("space", "|i1"),
+    ("dtype", "|i1"),
+    ("release", "|i1"),
+    ("owner", "<i4"),
+    ("offset", "<i8"),
+    ("rows", "<i4"),
+    ("row_nbytes", "<i4"),
+    ("stride", "<i8"),
+)

@@ -1,0 +1,57 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_messages.address import OFFSET_BITS, SPACE_BY_CODE, MemorySpace, PhysAddr, owner_of
+from kb_messages.errors import AddressError
+
+
+def test_fields_lie_where_the_layout_says() -> None:
+    # sip at bit 54, die at 46, kind at 42 (TCM is 3), unit at 32, offset at 0
+    address = PhysAddr(sip=1, die=2, space=MemorySpace.TCM, unit=5, offset=0x80).encode()
+    assert address == (1 << 54) + (2 << 46) + (3 << 42) + (5 << 32) + 0x80
+    assert address == 0x40_8C05_0000_0080
+
+
+def test_the_largest_address_has_62_bits() -> None:
+    address = PhysAddr(sip=255, die=255, space=MemorySpace.IMMEDIATE, unit=1023, offset=2**32 - 1).encode()
+    assert address.bit_length() == 62
+
+
+def test_space_codes_never_change_and_leave_0_out() -> None:
+    assert [SPACE_BY_CODE[code].value for code in range(1, 6)] == ["hbm", "sram", "tcm", "reg", "immediate"]
+    assert 0 not in SPACE_BY_CODE
+    assert all(SPACE_BY_CODE[space.code] is space for space in MemorySpace)
+
+
+@given(
+    sip=st.integers(0, 255),
+    die=st.integers(0, 255),
+    space=st.sampled_from(MemorySpace),
+    unit=st.integers(0, 1023),
+    offset=st.integers(0, 2**32 - 1),
+)
+def test_decode_inverts_encode(sip: int, die: int, space: MemorySpace, unit: int, offset: int) -> None:
+    fields = PhysAddr(sip=sip, die=die, space=space, unit=unit, offset=offset)
+    assert PhysAddr.decode(fields.encode()) == fields
+    assert fields.encode() >> OFFSET_BITS == owner_of(sip, die, space, unit)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "largest"),
+    [("sip", 256, 255), ("die", -1, 255), ("unit", 1024, 1023), ("offset", 2**32, 2**32 - 1)],
+)
+def test_a_field_that_does_not_fit_is_refused(field: str, value: int, largest: int) -> None:
+    fields = {"space": MemorySpace.HBM, field: value}
+    message = f"address field {field}: got {value}, needs 0 to {largest}"
+    with pytest.raises(AddressError, match=f"^{re.escape(message)}$"):
+        PhysAddr(**fields).encode()  # type: ignore[arg-type]  # one of the int fields
+
+
+@pytest.mark.parametrize("address", [0, 1 << 62, 6 << 42, 15 << 42, -1])
+def test_a_number_that_is_no_address_is_refused(address: int) -> None:
+    message = f"address: got {address:#x}, needs 62 bits whose kind field names a memory space"
+    with pytest.raises(AddressError, match=f"^{re.escape(message)}$"):
+        PhysAddr.decode(address)

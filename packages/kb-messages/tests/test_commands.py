@@ -1,0 +1,38 @@
+import msgspec
+import pytest
+
+from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand, SubmittedCommand
+from kb_messages.dtypes import DType
+from kb_messages.plan import TileShape
+
+WIDE = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
+PACKED = Matrix.packed(3, 5, DType.F16)
+
+
+def test_bytes_of_a_matrix_leave_the_gaps_between_rows_out() -> None:
+    assert (WIDE.row_nbytes, WIDE.nbytes) == (5 * 2, 3 * 5 * 2)
+
+
+def test_packed_rows_follow_each_other() -> None:
+    assert (PACKED.address, PACKED.stride, PACKED.nbytes) == (0, 10, 30)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        LoadCommand(src=WIDE, dst=PACKED),
+        StoreCommand(src=PACKED, dst=WIDE),
+        GemmCommand(a=WIDE, b=WIDE, out=WIDE),
+        GemmCommand(a=WIDE, b=WIDE, out=WIDE, tile=TileShape(8, 16, 32), a_pinned=True, out_pinned=True),
+    ],
+    ids=["load", "store", "gemm", "gemm with tile"],
+)
+def test_a_submitted_command_survives_json(command: Command) -> None:
+    submitted = SubmittedCommand(command_seq=7, pe="sip0.cube0.pe0", line="gemm.py:7", command=command)
+    assert msgspec.json.decode(msgspec.json.encode(submitted), type=SubmittedCommand) == submitted
+
+
+def test_a_matrix_with_an_unknown_field_is_refused() -> None:
+    text = b'{"address":0,"rows":1,"cols":1,"stride":2,"dtype":"f16","layout":"row"}'
+    with pytest.raises(msgspec.ValidationError, match=r"^Object contains unknown field `layout`$"):
+        msgspec.json.decode(text, type=Matrix)

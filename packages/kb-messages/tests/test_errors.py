@@ -1,0 +1,39 @@
+import pickle
+
+import pytest
+
+from kb_messages import errors
+from kb_messages.errors import KbError, PlanError, SimulationStuckError
+
+EVERY_ERROR = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, KbError)]
+
+
+def test_the_list_of_errors_is_not_suspiciously_short() -> None:
+    assert len(EVERY_ERROR) >= 8
+
+
+def test_the_text_says_where_what_and_how_to_fix() -> None:
+    error = PlanError("pe0.pe_tcm", "a 2 MiB tile", "at most 1 MiB", "use a smaller tile")
+    assert str(error) == "pe0.pe_tcm: got a 2 MiB tile, needs at most 1 MiB; use a smaller tile"
+
+
+def test_the_fix_may_be_left_out() -> None:
+    assert str(PlanError("tile", "0", "a positive size")) == "tile: got 0, needs a positive size"
+
+
+@pytest.mark.parametrize("kind", EVERY_ERROR)
+def test_an_error_survives_being_rebuilt_from_its_arguments(kind: type[KbError]) -> None:
+    error = kind("chip.yaml:3", "0", ">= 1", "use 1")
+    again = kind(*error.args)
+    assert (type(again), str(again), again.fix) == (kind, "chip.yaml:3: got 0, needs >= 1; use 1", "use 1")
+
+
+@pytest.mark.parametrize("kind", EVERY_ERROR)
+def test_an_error_survives_pickling(kind: type[KbError]) -> None:
+    again = pickle.loads(pickle.dumps(kind("kernel.py:7", "a", "b")))
+    assert (type(again), str(again), again.where) == (kind, "kernel.py:7: got a, needs b", "kernel.py:7")
+
+
+@pytest.mark.parametrize("kind", EVERY_ERROR)
+def test_only_a_simulation_that_cannot_go_on_exits_with_3(kind: type[KbError]) -> None:
+    assert kind.exit_code == (3 if kind is SimulationStuckError else 2)

@@ -1,0 +1,65 @@
+import msgspec
+
+from kb_messages.address import MemorySpace
+from kb_messages.dtypes import DType
+from kb_messages.oplog import (
+    LOG_FORMAT,
+    LOG_FORMAT_VERSION,
+    OPERAND_COLUMNS,
+    OPS_COLUMNS,
+    GemmAttributes,
+    Operand,
+    OpKind,
+    OpRecord,
+    Role,
+    WaitReason,
+)
+
+OPERAND = Operand(
+    role=Role.SRC, space=MemorySpace.HBM, owner=1024, offset=64, rows=2, row_nbytes=8, stride=32, dtype=DType.F16
+)
+RECORD = OpRecord(
+    op_id=0, command_seq=0, tile_id=0, stage_index=0, kind=OpKind.MEMORY, name="dma_read", component="pe0.pe_dma",
+    line="gemm.py:7", params="{}", t_ready_ps=1, t_start_ps=4, t_end_ps=9, t_out_ps=9, waits_ps=(3, 0, 0, 0, 0, 0),
+    operands=(OPERAND,),
+)  # fmt: skip
+
+
+def test_the_format_has_a_name_and_a_version() -> None:
+    assert (LOG_FORMAT, LOG_FORMAT_VERSION) == ("kernbench-oplog", 1)
+
+
+def test_the_ops_table_is_a_record_without_its_operands() -> None:
+    scalars = [name for name in OpRecord.__struct_fields__ if name not in ("waits_ps", "operands")]
+    reasons = ("channel", "tcm_port", "register_file", "compute_slot", "operand", "barrier")
+    waits = [f"wait_{name}_ps" for name in reasons]
+    assert [name for name, _ in OPS_COLUMNS] == scalars + waits
+
+
+def test_the_operand_table_is_an_operand_with_its_op() -> None:
+    assert {name for name, _ in OPERAND_COLUMNS} == {"op_id", *Operand.__struct_fields__}
+
+
+def test_columns_are_little_endian_integers_and_times_have_64_bits() -> None:
+    assert {kind for _, kind in OPS_COLUMNS + OPERAND_COLUMNS} == {"<i4", "<i8"}
+    assert {kind for name, kind in OPS_COLUMNS if name.endswith("_ps")} == {"<i8"}
+    assert {kind for name, kind in OPERAND_COLUMNS if name in ("owner", "offset", "stride")} == {"<i8"}
+
+
+def test_numbers_in_the_log_never_change() -> None:
+    assert [each.name for each in sorted(OpKind)] == ["MEMORY", "GEMM", "MATH"]
+    assert [each.name for each in sorted(Role)] == ["SRC", "DST", "A", "B", "ACC", "OUT"]
+    assert [int(each) for each in WaitReason] == list(range(6))
+
+
+def test_only_dst_and_out_are_written() -> None:
+    assert {role for role in Role if role.is_write} == {Role.DST, Role.OUT}
+
+
+def test_attributes_that_are_false_are_left_out() -> None:
+    assert msgspec.json.encode(GemmAttributes()) == b"{}"
+    assert msgspec.json.encode(GemmAttributes(accumulate=True)) == b'{"accumulate":true}'
+
+
+def test_a_record_survives_json() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(RECORD), type=OpRecord) == RECORD

@@ -1,0 +1,175 @@
+import re
+
+import msgspec
+import pytest
+
+from kb_messages import plan as plan_module
+from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
+from kb_messages.oplog import Role
+from kb_messages.plan import (
+    Axis,
+    BufferNeeds,
+    DmaParams,
+    OperandTemplate,
+    PipelinePlan,
+    Place,
+    Rectangle,
+    StageTemplate,
+    StageType,
+    TileShape,
+    When,
+    rectangle,
+)
+
+
+def operand(role: Role, place: Place, rows: Axis, cols: Axis, stride: int) -> OperandTemplate:
+    return OperandTemplate(role=role, place=place, base=1000, rows=rows, cols=cols, stride=stride, dtype=DType.F16)
+
+
+def stage(kind: StageType, when: When, *operands: OperandTemplate) -> StageTemplate:
+    return StageTemplate(stage_type=kind, component="pe0", when=when, operands=operands)
+
+
+def copy_plan(m: int, n: int, k: int) -> PipelinePlan:
+    """m x n x k tiles: each reads 4 x 8 elements along (m, k), the last over k writes 4 x 2 along (m, n)."""
+    sides = ((m, 4), (n, 2), (k, 8))
+    rows, cols, depth = (Axis(dimension=i, total=count * tile, tile=tile) for i, (count, tile) in enumerate(sides))
+    read = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.SRC, Place.MEMORY, rows, depth, 256))
+    write = stage(StageType.DMA_WRITE, When.LAST_K, operand(Role.DST, Place.MEMORY, rows, cols, 64))
+    return PipelinePlan(kind="copy", grid=(m, n, k), stages=(read, write), buffers=BufferNeeds())
+
+
+@pytest.mark.parametrize(("text", "shape"), [("1x2x3", TileShape(1, 2, 3)), ("128X64X32", TileShape(128, 64, 32))])
+def test_a_tile_shape_is_read_as_m_n_k(text: str, shape: TileShape) -> None:
+    assert TileShape.parse(text) == shape
+    assert str(shape) == text.lower()
+
+
+NO_SHAPES = ["", "128", "1x2", "1x2x3x4", "0x1x1", "-1x1x1", "1.5x1x1", "axbxc", "1x2x", "²x1x1", "1 x1x1"]
+
+
+@pytest.mark.parametrize("text", NO_SHAPES)
+def test_a_tile_shape_that_is_no_three_positive_sizes_is_refused(text: str) -> None:
+    message = f"tile: got {text!r}, needs three positive sizes MxNxK; write it like 128x128x128"
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+        TileShape.parse(text)
+
+
+def test_the_last_piece_of_an_axis_may_be_ragged() -> None:
+    axis = Axis(dimension=0, total=10, tile=4)
+    assert [axis.extent(index) for index in range(3)] == [4, 4, 2]
+
+
+def test_a_rectangle_in_memory_follows_the_tile() -> None:
+    rows, cols = Axis(dimension=0, total=10, tile=4), Axis(dimension=2, total=20, tile=8)
+    there = operand(Role.SRC, Place.MEMORY, rows, cols, 256)
+    # row 2 * 4 of 256 bytes, column 2 * 8 of 2 bytes; 10 - 8 rows and 20 - 16 columns are left
+    found = rectangle(there, (2, 7, 2))
+    assert found == Rectangle(1000 + 8 * 256 + 16 * 2, 2, 4 * 2, 256)
+    assert found.nbytes == 2 * 8
+
+
+def test_a_rectangle_in_a_buffer_stays_where_it_is() -> None:
+    rows, cols = Axis(dimension=0, total=10, tile=4), Axis(dimension=1, total=20, tile=8)
+    here = operand(Role.DST, Place.INPUT_BUFFER, rows, cols, 16)
+    assert rectangle(here, (2, 2, 0)) == Rectangle(1000, 2, 8, 16)
+
+
+def test_tiles_come_in_m_n_k_order_with_k_innermost() -> None:
+    tiles = copy_plan(2, 2, 2).tiles
+    assert [(tile.m, tile.n, tile.k) for tile in tiles] == [
+        (0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1),
+    ]  # fmt: skip
+    assert [tile.tile_id for tile in tiles] == list(range(8))
+
+
+def test_only_the_last_tile_over_k_has_the_last_stages() -> None:
+    stages = [[each.stage_type for each in tile.stages] for tile in copy_plan(1, 1, 3).tiles]
+    read, write = StageType.DMA_READ, StageType.DMA_WRITE
+    assert stages == [[read], [read], [read, write]]
+
+
+def test_indexing_gives_what_iterating_gives() -> None:
+    plan = copy_plan(3, 2, 4)
+    tiles = list(plan.tiles)
+    assert [plan.tiles[index] for index in range(len(plan.tiles))] == tiles
+    assert [plan.tiles[index - 24] for index in range(24)] == tiles
+    assert plan.tiles[5:20:3] == tiles[5:20:3]
+    assert plan.tiles[::-1] == tiles[::-1]
+    assert plan.tiles[20:99] == tiles[20:]
+
+
+@pytest.mark.parametrize("index", [24, -25])
+def test_a_tile_outside_the_plan_is_an_index_error(index: int) -> None:
+    with pytest.raises(IndexError, match=f"^tile {index} of a plan of 24$"):
+        copy_plan(3, 2, 4).tiles[index]
+
+
+def test_length_and_indexing_of_a_huge_plan_compute_one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[tuple[int, int, int]] = []
+
+    def counted(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
+        computed.append(place)
+        return rectangle(operand, place)
+
+    monkeypatch.setattr(plan_module, "rectangle", counted)
+    plan = copy_plan(1000, 1000, 1000)
+    assert len(plan.tiles) == plan.n_tiles == 10**9
+    assert computed == []
+    last = plan.tiles[-1]
+    assert computed == [(999, 999, 999)] * 2
+    assert (last.tile_id, last.m, last.n, last.k, len(last.stages)) == (10**9 - 1, 999, 999, 999, 2)
+
+
+def test_iterating_and_indexing_one_sequence_in_turn_changes_no_tile() -> None:
+    rows, cols = Axis(dimension=0, total=4, tile=2), Axis(dimension=1, total=4, tile=2)
+    read = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.SRC, Place.MEMORY, rows, cols, 64))
+    plan = PipelinePlan(kind="bias", grid=(2, 2, 4), stages=(read,), buffers=BufferNeeds())
+    expected = list(plan.tiles)
+    tiles = plan.tiles
+    assert [tiles[index] for index in range(16)] == expected
+    assert list(tiles) == expected
+    assert [tiles[index] for index in range(16)] == expected
+
+
+def test_tiles_share_the_stages_that_they_agree_on() -> None:
+    first, second, _ = copy_plan(1, 3, 1).tiles
+    assert first.stages[0] is second.stages[0]
+    assert first.stages[1] != second.stages[1]
+
+
+def test_a_plan_with_more_stages_than_are_kept_has_the_right_ones() -> None:
+    plan = copy_plan(300, 300, 1)
+    base = plan.stages[1].operands[0].base
+    for tile in plan.tiles:
+        assert tile.stages[1].params == DmaParams(memory=Rectangle(base + tile.m * 4 * 64 + tile.n * 2 * 2, 4, 4, 64))
+
+
+def test_stages_are_counted_without_iterating() -> None:
+    plan = copy_plan(3, 2, 4)
+    assert plan.n_every == 1
+    assert plan.n_stages == 3 * 2 * 4 + 3 * 2 == sum(len(tile.stages) for tile in plan.tiles)
+
+
+def test_a_stage_of_every_tile_behind_one_of_last_tiles_is_refused() -> None:
+    read, write = copy_plan(1, 1, 1).stages
+    message = "copy plan: got a stage of every tile behind one of last tiles, needs them in front"
+    with pytest.raises(PlanError, match=f"^{message}$"):
+        PipelinePlan(kind="copy", grid=(1, 1, 1), stages=(write, read), buffers=BufferNeeds())
+
+
+def test_a_stage_that_plans_cannot_hold_is_refused() -> None:
+    plan = PipelinePlan(
+        kind="odd", grid=(1, 1, 1), stages=(stage(StageType.MATH, When.EVERY_TILE),), buffers=BufferNeeds()
+    )
+    with pytest.raises(PlanError, match=r"^plan: got a MATH stage, needs a stage type that plans can hold$"):
+        plan.tiles[0]
+
+
+def test_a_plan_survives_json() -> None:
+    plan = copy_plan(2, 3, 4)
+    again = msgspec.json.decode(msgspec.json.encode(plan), type=PipelinePlan)
+    assert again == plan
+    assert again.tiles[7] == plan.tiles[7]
+    assert isinstance(again.tiles[7].stages[0].params, DmaParams)

@@ -1,0 +1,10 @@
+"""Pure tile-plan generators: no clock, no arrays, no state. Equal arguments give equal plans."""
+
+from kb_plans.counts import PlanCounts, count
+from kb_plans.gemm import generate_gemm_plan
+from kb_plans.suggest import suggest_tile
+from kb_plans.transfer import generate_transfer_plan
+
+__all__ = ["PlanCounts", "__version__", "count", "generate_gemm_plan", "generate_transfer_plan", "suggest_tile"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,63 @@
+"""Choosing a tile when the kernel leaves it open."""
+
+from __future__ import annotations
+
+from kb_messages.commands import Matrix
+from kb_messages.errors import PlanError
+from kb_messages.plan import TileShape
+from kb_plans.gemm import generate_gemm_plan
+
+LARGEST_SIDE = 256
+"""No side of a suggested tile is longer, so that a problem makes several tiles that overlap. Source: assumed."""
+
+
+def suggest_tile(
+    a: Matrix, b: Matrix, out: Matrix, *, input_nbytes: int, output_nbytes: int, register_nbytes: int
+) -> TileShape:
+    """The tile for `out = a @ b` that two of fit the tile buffers and the register file at once.
+
+    Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
+    cube as the problem allows. Where no two tiles fit, one must. Raises PlanError when not even 1 x 1 x 1 does.
+    """
+    problem = TileShape(a.rows, b.cols, a.cols)
+    for copies in (2, 1):
+        tile = TileShape(1, 1, 1)
+        if not _fits(a, b, out, tile, copies, input_nbytes, output_nbytes, register_nbytes):
+            continue
+        while True:
+            grown = [
+                candidate
+                for candidate in _doubled(tile, problem)
+                if _fits(a, b, out, candidate, copies, input_nbytes, output_nbytes, register_nbytes)
+            ]
+            if not grown:
+                return tile
+            tile = grown[0]
+    raise PlanError(
+        "gemm",
+        f"{input_nbytes} bytes of input buffer, {output_nbytes} of output buffer, {register_nbytes} of registers",
+        "room for one tile of 1x1x1",
+        "make the buffers larger",
+    )
+
+
+def _doubled(tile: TileShape, problem: TileShape) -> list[TileShape]:
+    sides = sorted((("k", tile.k, problem.k), ("n", tile.n, problem.n), ("m", tile.m, problem.m)), key=lambda s: s[1])
+    grown = []
+    for name, side, limit in sides:
+        if side < min(limit, LARGEST_SIDE):
+            sizes = {"m": tile.m, "n": tile.n, "k": tile.k, name: min(2 * side, limit)}
+            grown.append(TileShape(sizes["m"], sizes["n"], sizes["k"]))
+    return grown
+
+
+def _fits(
+    a: Matrix, b: Matrix, out: Matrix, tile: TileShape, copies: int, inputs: int, outputs: int, registers: int
+) -> bool:
+    needs = generate_gemm_plan(a, b, out, tile, "").buffers
+    in_registers = needs.register_nbytes + needs.accumulator_nbytes
+    return (
+        copies * needs.input_nbytes <= inputs
+        and copies * needs.output_nbytes <= outputs
+        and copies * in_registers <= registers
+    )

@@ -1,0 +1,104 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+from kb_messages.plan import DmaParams, GemmParams, PipelinePlan, StageType, TileShape, TransferParams
+from kb_plans import PlanCounts, count, generate_gemm_plan, generate_transfer_plan
+
+sizes = st.integers(1, 20)
+sides = st.integers(1, 8)
+
+
+def packed_plan(
+    m: int, n: int, k: int, tile: TileShape, pins: tuple[bool, bool, bool] = (False, False, False)
+) -> PipelinePlan:
+    a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
+    return generate_gemm_plan(a, b, out, tile, "pe0", a_pinned=pins[0], b_pinned=pins[1], out_pinned=pins[2])
+
+
+def summed(plan: PipelinePlan) -> PlanCounts:
+    """What `count` says, the slow way."""
+    stages: Counter[StageType] = Counter()
+    nbytes: Counter[StageType] = Counter()
+    macs = 0
+    for tile in plan.tiles:
+        for stage in tile.stages:
+            stages[stage.stage_type] += 1
+            params = stage.params
+            if isinstance(params, GemmParams):
+                macs += params.m * params.n * params.k
+            elif isinstance(params, DmaParams):
+                nbytes[stage.stage_type] += params.memory.nbytes
+            elif isinstance(params, TransferParams):
+                nbytes[stage.stage_type] += params.nbytes
+    return PlanCounts(tiles=len(plan.tiles), stages=dict(stages), nbytes=dict(nbytes), macs=macs)
+
+
+@given(
+    m=sizes,
+    n=sizes,
+    k=sizes,
+    tile=st.builds(TileShape, sides, sides, sides),
+    pins=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)
+def test_counts_are_the_sums_over_the_tiles(
+    m: int, n: int, k: int, tile: TileShape, pins: tuple[bool, bool, bool]
+) -> None:
+    plan = packed_plan(m, n, k, tile, pins)
+    assert count(plan) == summed(plan)
+    assert sum(count(plan).stages.values()) == plan.n_stages
+
+
+def test_counts_of_an_even_gemm_by_hand() -> None:
+    counts = count(packed_plan(512, 256, 1024, TileShape(128, 128, 256)))
+    tiles, outputs = 4 * 2 * 4, 4 * 2
+    a, b, out = 512 * 1024 * 2, 1024 * 256 * 2, 512 * 256 * 2
+    assert counts == PlanCounts(
+        tiles=tiles,
+        stages={
+            StageType.DMA_READ: 2 * tiles,
+            StageType.FETCH: tiles,
+            StageType.GEMM: tiles,
+            StageType.STORE: outputs,
+            StageType.DMA_WRITE: outputs,
+        },
+        nbytes={
+            StageType.DMA_READ: 2 * a + 4 * b,  # a once for each of 2 column tiles, b for each of 4 row tiles
+            StageType.FETCH: 2 * a + 4 * b,
+            StageType.STORE: out,
+            StageType.DMA_WRITE: out,
+        },
+        macs=512 * 256 * 1024,
+    )
+
+
+def test_counts_of_a_ragged_gemm_by_hand() -> None:
+    counts = count(packed_plan(11881, 64, 147, TileShape(128, 64, 64)))
+    assert counts.tiles == 93 * 1 * 3
+    assert counts.nbytes[StageType.DMA_READ] == (11881 * 147 + 93 * 147 * 64) * 2
+    assert counts.nbytes[StageType.DMA_WRITE] == 11881 * 64 * 2
+    assert counts.macs == 11881 * 64 * 147
+
+
+def test_a_pinned_operand_costs_no_dma_but_is_fetched_still() -> None:
+    counts = count(packed_plan(512, 256, 1024, TileShape(128, 128, 256), (True, False, True)))
+    a, b = 512 * 1024 * 2, 1024 * 256 * 2
+    assert counts.nbytes == {
+        StageType.DMA_READ: 4 * b, StageType.FETCH: 2 * a + 4 * b, StageType.STORE: 512 * 256 * 2,
+    }  # fmt: skip
+
+
+def test_counting_iterates_no_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PipelinePlan, "tiles", property(lambda _: pytest.fail("the tiles were asked for")))
+    assert count(packed_plan(10**4, 10**4, 10**4, TileShape(1, 1, 1))).tiles == 10**12
+
+
+def test_a_transfer_is_one_stage_of_all_its_bytes() -> None:
+    matrix = Matrix(address=0, rows=3, cols=5, stride=64, dtype=DType.F32)
+    plan = generate_transfer_plan(matrix, matrix, StageType.DMA_WRITE, "pe0")
+    once = {StageType.DMA_WRITE: 1}
+    assert count(plan) == PlanCounts(tiles=1, stages=once, nbytes={StageType.DMA_WRITE: 3 * 5 * 4}, macs=0)

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
+from kb_messages.plan import BufferNeeds, TileShape
+from kb_plans import generate_gemm_plan, suggest_tile
+
+KIB = 1024
+
+shapes = st.tuples(st.integers(1, 600), st.integers(1, 600), st.integers(1, 600))
+# two tiles of 1 x 1 x 1 take 2 * 128 bytes of input, 2 * 64 of output, 2 * 192 of registers
+rooms = st.tuples(st.integers(256, 10**6), st.integers(128, 10**6), st.integers(384, 10**6))
+
+
+def operands(m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
+    return Matrix.packed(m, k, DType.F16), Matrix.packed(k, n, DType.F16), Matrix.packed(m, n, DType.F16)
+
+
+def suggest(m: int, n: int, k: int, inputs: int, outputs: int, registers: int) -> TileShape:
+    return suggest_tile(*operands(m, n, k), input_nbytes=inputs, output_nbytes=outputs, register_nbytes=registers)
+
+
+def needs_of(m: int, n: int, k: int, tile: TileShape) -> BufferNeeds:
+    return generate_gemm_plan(*operands(m, n, k), tile, "").buffers
+
+
+def fits(needs: BufferNeeds, copies: int, inputs: int, outputs: int, registers: int) -> bool:
+    return (
+        copies * needs.input_nbytes <= inputs
+        and copies * needs.output_nbytes <= outputs
+        and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= registers
+    )
+
+
+def test_two_tiles_fit_and_none_with_a_side_doubled_would() -> None:
+    # two tiles of 128^3 take 2 * (32 + 32) KiB of input, 2 * 32 of output, 2 * (64 + 64) of registers: 256 all told
+    assert suggest(4096, 4096, 4096, 128 * KIB, 64 * KIB, 256 * KIB) == TileShape(128, 128, 128)
+
+
+def test_the_side_that_can_still_grow_does() -> None:
+    # 64 KiB more of input and registers let k alone double: a and b of 128 x 256 are 64 KiB each
+    assert suggest(4096, 4096, 4096, 256 * KIB, 64 * KIB, 384 * KIB) == TileShape(128, 128, 256)
+
+
+def test_no_side_exceeds_the_problem_or_256() -> None:
+    assert suggest(1, 100, 10**6, 10**9, 10**9, 10**9) == TileShape(1, 100, 256)
+
+
+@given(shape=shapes, room=rooms)
+def test_two_suggested_tiles_always_fit_where_two_of_any_kind_do(
+    shape: tuple[int, int, int], room: tuple[int, int, int]
+) -> None:
+    tile = suggest(*shape, *room)
+    assert fits(needs_of(*shape, tile), 2, *room)
+
+
+@given(shape=shapes, room=rooms)
+def test_no_side_of_a_suggested_tile_can_be_doubled(shape: tuple[int, int, int], room: tuple[int, int, int]) -> None:
+    tile = suggest(*shape, *room)
+    for name, limit in zip("mnk", shape, strict=True):
+        side = getattr(tile, name)
+        if side < min(limit, 256):
+            doubled = replace(tile, **{name: min(2 * side, limit)})
+            assert not fits(needs_of(*shape, doubled), 2, *room)
+
+
+def test_one_tile_must_do_where_no_two_fit() -> None:
+    # 1 x 1 x 1 takes 128 bytes of input, 64 of output and 64 + 128 of registers; a slot of 64 bytes holds 32 f16
+    tile = suggest(64, 64, 64, 128, 64, 192)
+    assert fits(needs_of(64, 64, 64, tile), 1, 128, 64, 192)
+    assert not fits(needs_of(64, 64, 64, TileShape(1, 1, 1)), 2, 128, 64, 192)
+    assert tile.m * tile.n * tile.k > 1
+
+
+def test_no_room_for_the_smallest_tile_is_refused() -> None:
+    message = (
+        "gemm: got 127 bytes of input buffer, 64 of output buffer, 192 of registers, needs room for one tile of 1x1x1; "
+        "make the buffers larger"
+    )
+    with pytest.raises(PlanError, match=f"^{message}$"):
+        suggest(64, 64, 64, 127, 64, 192)
