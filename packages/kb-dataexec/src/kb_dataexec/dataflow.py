@@ -1,0 +1,205 @@
+"""Where every value that a run of records reads comes from, found for all of them at once.
+
+The records are resolved symbolically: each read is matched with the write that produced exactly these bytes, or with
+the memory's contents before the first record. Anything else (a read that several writes contributed to, bytes that
+were released, a partial overwrite of a live value) raises IrregularError, and the records run one by one instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from kb_dataexec.cells import Cells, IrregularError
+from kb_dataexec.dtypes import Array
+from kb_dataexec.ops.base import DTYPES
+from kb_dataexec.ops.gemm import attributes_of
+from kb_dataexec.schedule import Schedule
+from kb_messages.oplog import OpKind, Role
+
+_ITEMSIZE: Final = np.array([dtype.nbytes for dtype in DTYPES])
+_IS_FLOAT: Final = np.array([dtype.is_float for dtype in DTYPES])
+_ACCUMULATOR: Final = np.array([dtype.accumulator.info.code for dtype in DTYPES])
+
+
+class Dataflow:
+    """The records [start, stop) of a schedule. Operands are numbered from the first one of record *start*.
+
+    `cells`      the distinct rectangles; `cell[i]` is operand i's
+    `producer`   for each operand that is read, the operand that wrote the value, or -1: it was there before
+    `live`       operands whose written values are still valid after the last record
+    `released`   cells of which a value was released
+    `gemms`      the matrix products, see `Gemms`
+    """
+
+    def __init__(self, schedule: Schedule, start: int, stop: int) -> None:
+        first = schedule.first[start : stop + 1]
+        self.operands = schedule.operands[first[0] : first[-1]]
+        self._ops = schedule.ops[start:stop]
+        self._count = np.diff(first)
+        self._first = first[:-1] - first[0]
+        self.op = np.repeat(np.arange(stop - start), self._count)
+        self.role = self.operands["role"].astype(np.int64)
+        self.dtype = self.operands["dtype"].astype(np.int64)
+        self.rows = self.operands["rows"].astype(np.int64)
+        self.cols = self.operands["row_nbytes"] // _ITEMSIZE[self.dtype]
+        self.is_write = (self.role == Role.DST) | (self.role == Role.OUT)
+        self.kind = self._ops["kind"]
+        self._check_moves()
+        releases = (self.operands["release"] != 0) & ~self.is_write
+        self.cells = Cells(self.operands, self.is_write | releases)
+        self.cell = self.cells.index
+        self.released = np.unique(self.cell[releases])
+        self.producer = np.full(len(self.operands), -1)
+        self.live = self._resolve(releases)
+        self.gemms = Gemms(self, self._first, self._count, self._ops["params"], schedule.log.strings)
+
+    def origin(self, reads: Array) -> Array:
+        """The reads at the far end of the plain copies (no cast) that brought the values of *reads*."""
+        while True:
+            writer = self.producer[reads]
+            copied = (writer >= 0) & (self.kind[self.op[writer]] == OpKind.MEMORY)
+            copied &= self.dtype[writer] == self.dtype[writer - 1]
+            if not copied.any():
+                return reads
+            reads = np.where(copied, writer - 1, reads)
+
+    def _check_moves(self) -> None:
+        if not np.isin(self.kind, (OpKind.MEMORY, OpKind.GEMM)).all():
+            raise IrregularError("an op that is neither move nor matrix product")
+        memory = self.kind == OpKind.MEMORY
+        if (self._count[memory] == 0).any() or (self._count[memory] % 2).any():
+            raise IrregularError("a move without pairs")
+        mine = np.flatnonzero(memory[self.op])
+        if (self.role[mine[::2]] != Role.SRC).any() or (self.role[mine[1::2]] != Role.DST).any():
+            raise IrregularError("a move whose operands are no SRC, DST pairs")
+        for extent in (self.rows, self.cols):
+            if (extent[mine[::2]] != extent[mine[1::2]]).any():
+                raise IrregularError("a move that changes shape")
+
+    def _resolve(self, releases: Array) -> Array:
+        """Fill `producer`; the operands whose values are live at the end."""
+        group = self.cells.group
+        touched = np.zeros(len(group), np.bool_)
+        touched[group[self.cells.changed]] = True
+        events = np.flatnonzero(touched[group][self.cell])
+        if not len(events):
+            return events
+        key = group[self.cell[events]] * (2 * len(self.kind)) + 2 * self.op[events] + self.is_write[events]
+        order = np.argsort(key)
+        key, events = key[order], events[order]
+        writes, cell = self.is_write[events], self.cell[events]
+        if ((key[1:] == key[:-1]) & writes[1:]).any():
+            raise IrregularError("an op that writes overlapping bytes twice")
+        at = np.arange(len(events))
+        opens = np.append(True, np.diff(key // (2 * len(self.kind))) != 0)
+        begin = np.maximum.accumulate(np.where(opens, at, 0))
+        last_write = np.maximum.accumulate(np.where(writes, at, -1))
+        last_release = np.maximum.accumulate(np.where(releases[events], at, -1))
+        write_before, release_before = _shifted(last_write), _shifted(last_release)
+        valid = (write_before >= begin) & (release_before < write_before)
+        same = cell[write_before] == cell
+        untouched = (write_before < begin) & (release_before < begin)
+        if (~writes & ~(valid & same) & ~untouched).any():
+            raise IrregularError("a read of bytes from several writes, or of released ones")
+        buried = writes & valid & ~same
+        if not self.cells.cover(cell[buried], cell[write_before[buried]]).all():
+            raise IrregularError("a live value that is overwritten in part")
+        produced = ~writes & valid
+        self.producer[events[produced]] = events[write_before[produced]]
+        ends = np.append(opens[1:], True)
+        left = ends & (last_write >= begin) & (last_release < last_write)
+        return events[last_write[left]]
+
+
+class Gemms:
+    """The GEMM records, numbered in order, and how they chain up through their accumulators.
+
+    `a`, `b`       cells (of memory before the first record) that the factors come from
+    `transposed`   bit 0: A is stored as k x rows; bit 1: B as cols x k
+    `chain`        the first GEMM of the accumulation that each one belongs to
+    `is_last`      whether nothing is added to its result
+    `initial`      for a chain's first GEMM, the cell its accumulator starts from, or -1
+    """
+
+    def __init__(self, flow: Dataflow, first: Array, count: Array, params: Array, strings: list[str]) -> None:
+        ops = np.flatnonzero(flow.kind == OpKind.GEMM)
+        self.number = np.full(len(flow.kind), -1)
+        self.number[ops] = np.arange(len(ops))
+        accumulate, self.transposed = _flags(params[ops], strings)
+        a = first[ops]
+        self.out = a + count[ops] - 1
+        self._check(flow, a, accumulate, count[ops])
+        self.is_float = _IS_FLOAT[flow.dtype[a]]
+        self.a, self.b = _leaves(flow, a), _leaves(flow, a + 1)
+        self.initial = np.full(len(ops), -1)
+        previous = self._link(flow, np.flatnonzero(accumulate), a + 2)
+        self.is_last = np.ones(len(ops), np.bool_)
+        self.is_last[previous[previous >= 0]] = False
+        self.chain = np.where(previous >= 0, previous, np.arange(len(ops)))
+        while (self.chain[self.chain] != self.chain).any():
+            self.chain = self.chain[self.chain]
+        if (self.transposed != self.transposed[self.chain]).any():
+            raise IrregularError("an accumulation over differently stored factors")
+
+    def _check(self, flow: Dataflow, a: Array, accumulate: Array, count: Array) -> None:
+        """Operands are A, B, [ACC], OUT in this order and fit together."""
+        if (count != 3 + accumulate).any():
+            raise IrregularError("a GEMM with too few or many operands")
+        last = self.out - accumulate
+        for operand, role in ((a, Role.A), (a + 1, Role.B), (self.out, Role.OUT), (last[accumulate], Role.ACC)):
+            if (flow.role[operand] != role).any():
+                raise IrregularError("a GEMM whose operands stand in another order")
+        turn_a, turn_b = (self.transposed & 1) > 0, (self.transposed & 2) > 0
+        rows, k = _turned(flow, a, turn_a)
+        k_of_b, cols = _turned(flow, a + 1, turn_b)
+        dtype, out = flow.dtype, flow.dtype[self.out]
+        fits = (k == k_of_b) & (flow.rows[self.out] == rows) & (flow.cols[self.out] == cols)
+        fits &= (_IS_FLOAT[dtype[a]] == _IS_FLOAT[dtype[a + 1]]) & (out == _ACCUMULATOR[dtype[a]])
+        fits &= flow.cell[last] == np.where(accumulate, flow.cell[self.out], flow.cell[last])
+        if not fits.all():
+            raise IrregularError("a GEMM whose operands do not fit together")
+
+    def _link(self, flow: Dataflow, accumulating: Array, acc: Array) -> Array:
+        """Which GEMM's result each one adds to, or -1; fills `initial`."""
+        previous = np.full(len(self.number), -1)[: len(self.out)]
+        reads = acc[accumulating]
+        writer = flow.producer[reads]
+        linked = (writer >= 0) & (flow.kind[flow.op[writer]] == OpKind.GEMM)
+        previous[accumulating[linked]] = self.number[flow.op[writer[linked]]]
+        self.initial[accumulating[~linked]] = _leaves(flow, reads[~linked])
+        uses = np.bincount(flow.producer[flow.producer >= 0], minlength=len(flow.op))
+        if (uses[writer[linked]] != 1).any():
+            raise IrregularError("a partial sum that is read by others too")
+        return previous
+
+
+def _shifted(values: Array) -> Array:
+    return np.append(-1, values[:-1])
+
+
+def _turned(flow: Dataflow, operand: Array, turn: Array) -> tuple[Any, Any]:
+    rows, cols = flow.rows[operand], flow.cols[operand]
+    return np.where(turn, cols, rows), np.where(turn, rows, cols)
+
+
+def _leaves(flow: Dataflow, reads: Array) -> Array:
+    """The cells of initial memory that *reads* get, all of them unchanged until they are read."""
+    origin = flow.origin(reads)
+    if (flow.producer[origin] >= 0).any():
+        raise IrregularError("a factor that was computed or cast")
+    return flow.cell[origin]
+
+
+def _flags(params: Array, strings: list[str]) -> tuple[Array, Array]:
+    """(accumulate, transpose_a + 2 transpose_b) by GEMM."""
+    accumulate = np.zeros(len(strings), np.bool_)
+    transposed = np.zeros(len(strings), np.int64)
+    for index in np.unique(params).tolist():
+        attributes = attributes_of(strings[index])
+        if attributes is None:
+            raise IrregularError("params that are no GemmAttributes")
+        accumulate[index] = attributes.accumulate
+        transposed[index] = attributes.transpose_a + 2 * attributes.transpose_b
+    return accumulate[params], transposed[params]

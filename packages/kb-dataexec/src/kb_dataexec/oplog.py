@@ -1,0 +1,186 @@
+"""OpLog: an op log in memory, as two tables, a list of strings and a blob of immediates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.dtypes import Array
+from kb_messages.address import SPACE_BY_CODE
+from kb_messages.dtypes import DTYPE_BY_CODE
+from kb_messages.errors import LogError
+from kb_messages.oplog import (
+    LOG_FORMAT,
+    LOG_FORMAT_VERSION,
+    OPERAND_COLUMNS,
+    OPS_COLUMNS,
+    Operand,
+    OpKind,
+    OpRecord,
+    Role,
+    WaitReason,
+)
+
+OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
+OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
+_WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
+_TEXTS: Final = ("name", "component", "line", "params")
+_CODES: Final[tuple[tuple[str, frozenset[int]], ...]] = (
+    ("role", frozenset(Role)),
+    ("space", frozenset(SPACE_BY_CODE)),
+    ("dtype", frozenset(DTYPE_BY_CODE)),
+    ("release", frozenset((0, 1))),
+)
+
+
+class LogSummary(NamedTuple):
+    """What a closed log amounts to: its digest (sha256, hex) and the lengths of its tables."""
+
+    digest: str
+    n_ops: int
+    n_operands: int
+
+
+class Digest:
+    """The digest of a log, fed piece by piece: how the rows were cut into chunks leaves no trace.
+
+    sha256 over the line `kernbench-oplog 1`, then the hex sha256 of each part, a line each: ops rows, operand rows,
+    strings (JSON, one a line, ASCII), immediates.
+    """
+
+    PARTS: Final = ("ops", "operands", "strings", "immediates")
+
+    def __init__(self) -> None:
+        self._parts = {part: hashlib.sha256() for part in self.PARTS}
+
+    def feed(self, part: str, data: bytes | memoryview) -> None:
+        """Add bytes to *part*."""
+        self._parts[part].update(data)
+
+    def hexdigest(self) -> str:
+        """The digest of what was fed so far."""
+        lines = [f"{LOG_FORMAT} {LOG_FORMAT_VERSION}", *(self._parts[part].hexdigest() for part in self.PARTS)]
+        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def string_line(text: str) -> bytes:
+    """One string as it stands in `strings.jsonl`."""
+    return f"{json.dumps(text)}\n".encode()
+
+
+class OpLog:
+    """A whole log. `ops` and `operands` are structured arrays with the columns of `kb_messages.oplog`, or their chunks.
+
+    Rows stand in the order they were written; an op's operands keep their order among themselves. Nothing is checked
+    on construction: `check()` does.
+    """
+
+    def __init__(
+        self, ops: Array | list[Array], operands: Array | list[Array], strings: list[str], immediates: bytes = b""
+    ) -> None:
+        self._chunks = ops, operands
+        self.strings = strings
+        self.immediates = immediates
+
+    @cached_property
+    def ops(self) -> Array:
+        """The ops table, in one piece."""
+        chunks = self._chunks[0]
+        return np.concatenate(chunks) if isinstance(chunks, list) else chunks
+
+    @cached_property
+    def operands(self) -> Array:
+        """The operands table, in one piece."""
+        chunks = self._chunks[1]
+        return np.concatenate(chunks) if isinstance(chunks, list) else chunks
+
+    @property
+    def n_ops(self) -> int:
+        """Rows of the ops table."""
+        return len(self.ops)
+
+    @property
+    def n_operands(self) -> int:
+        """Rows of the operands table."""
+        return len(self.operands)
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) over all the log says, computed now."""
+        digest = Digest()
+        digest.feed("ops", np.ascontiguousarray(self.ops).view(np.uint8).data)
+        digest.feed("operands", np.ascontiguousarray(self.operands).view(np.uint8).data)
+        digest.feed("strings", b"".join(map(string_line, self.strings)))
+        digest.feed("immediates", self.immediates)
+        return digest.hexdigest()
+
+    @property
+    def summary(self) -> LogSummary:
+        """Digest and counts."""
+        return LogSummary(self.digest, self.n_ops, self.n_operands)
+
+    def records(self) -> Iterator[OpRecord]:
+        """Every row as an OpRecord, in written order."""
+        return (self.record(index) for index in range(self.n_ops))
+
+    def record(self, index: int) -> OpRecord:
+        """Row *index* of `ops` with its operands and texts."""
+        row = dict(zip(OPS_DTYPE.names or (), self.ops[index].item(), strict=True))
+        order, keys = self._operand_order
+        first, last = np.searchsorted(keys, (row["op_id"], row["op_id"] + 1))
+        waits = tuple(row.pop(name) for name in _WAITS)
+        texts = {name: self.strings[row.pop(name)] for name in _TEXTS}
+        operands = tuple(operand(self.operands[at].item()) for at in order[first:last])
+        return OpRecord(**row | texts | {"kind": OpKind(row["kind"])}, waits_ps=waits, operands=operands)
+
+    @cached_property
+    def _operand_order(self) -> tuple[Array, Array]:
+        order = np.argsort(self.operands["op_id"], kind="stable")
+        return order, self.operands["op_id"][order]
+
+    def check(self, where: str) -> None:
+        """Raise LogError unless tables, codes, string indices and immediates fit together. *where* opens the text."""
+        for name, table, dtype in (("ops", self.ops, OPS_DTYPE), ("operands", self.operands, OPERAND_DTYPE)):
+            if table.dtype != dtype:
+                raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+        _check_codes(where, "ops", self.ops, "kind", frozenset(OpKind))
+        for column, allowed in _CODES:
+            _check_codes(where, "operands", self.operands, column, allowed)
+        for name in _TEXTS:
+            _check_codes(where, "ops", self.ops, name, frozenset(range(len(self.strings))))
+
+
+def operand(row: tuple[Any, ...]) -> Operand:
+    """A row of the operands table as an Operand."""
+    _, role, space, dtype, release, owner, offset, rows, row_nbytes, stride = row
+    return Operand(
+        role=Role(role),
+        space=SPACE_BY_CODE[space],
+        owner=owner,
+        offset=offset,
+        rows=rows,
+        row_nbytes=row_nbytes,
+        stride=stride,
+        dtype=DTYPE_BY_CODE[dtype],
+        release=bool(release),
+    )
+
+
+def _check_codes(where: str, table: str, rows: Array, column: str, allowed: frozenset[int]) -> None:
+    values = rows[column]
+    if not len(values):
+        return
+    low, high = int(values.min()), int(values.max())
+    top = max(allowed, default=-1)
+    if min(allowed, default=0) <= low and high <= top and len(allowed) == top - min(allowed, default=0) + 1:
+        return
+    for bad in np.unique(values).tolist():
+        if bad not in allowed:
+            at = int(np.argmax(values == bad))
+            needs = f"{min(allowed, default=0)} to {top}" if allowed else "none, there being no strings"
+            raise LogError(f"{where}: {table} row {at}", f"{column} {bad}", needs)

@@ -1,0 +1,1 @@
+"""What each kind of op does to the bytes of a MemoryStore."""

@@ -1,0 +1,91 @@
+"""GEMM: A (rows x k) times B (k x cols), added to an accumulator; f32 for floats, i32 (wrapping) for integers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from kb_dataexec.dtypes import Array, cast
+from kb_dataexec.ops.base import Op, OperandRow
+from kb_dataexec.store import MemoryStore
+from kb_messages.dtypes import DType
+from kb_messages.oplog import GemmAttributes, Role
+
+
+class Gemm(NamedTuple):
+    """A GEMM's operands, found to fit together."""
+
+    a: OperandRow
+    b: OperandRow
+    accumulator: OperandRow | None
+    out: OperandRow
+    attributes: GemmAttributes
+
+
+@lru_cache(maxsize=256)
+def attributes_of(params: str) -> GemmAttributes | None:
+    """What a GEMM record's `params` say, or None when it is no JSON of GemmAttributes."""
+    try:
+        return msgspec.json.decode(params or "{}", type=GemmAttributes)
+    except msgspec.MsgspecError:
+        return None
+
+
+def decode(op: Op) -> Gemm:
+    """The operands by role. Raises LogError when one is missing, or shapes or types do not fit together."""
+    attributes = attributes_of(op.params)
+    if attributes is None:
+        raise op.error(f"params {op.params!r}", "the JSON of GemmAttributes")
+    roles = [Role.A, Role.B, *([Role.ACC] if attributes.accumulate else []), Role.OUT]
+    if sorted(row.role for row in op.operands) != roles:
+        found = ", ".join(Role(row.role).name for row in op.operands) or "none"
+        raise op.error(f"operands {found}", ", ".join(role.name for role in roles))
+    by_role = {row.role: row for row in op.operands}
+    gemm = Gemm(by_role[Role.A], by_role[Role.B], by_role.get(Role.ACC), by_role[Role.OUT], attributes)
+    _check_shapes(op, gemm)
+    return gemm
+
+
+def _check_shapes(op: Op, gemm: Gemm) -> None:
+    (rows, k), (k_of_b, cols) = gemm.a.shape, gemm.b.shape
+    if gemm.attributes.transpose_a:
+        rows, k = k, rows
+    if gemm.attributes.transpose_b:
+        k_of_b, cols = cols, k_of_b
+    if k != k_of_b or gemm.out.shape != (rows, cols):
+        raise op.error(f"A {gemm.a}, B {gemm.b}, OUT {gemm.out}", "rows x k, k x cols and rows x cols")
+    if gemm.a.dtype.is_float != gemm.b.dtype.is_float or gemm.out.dtype is not gemm.a.dtype.accumulator:
+        raise op.error(f"A {gemm.a}, B {gemm.b}, OUT {gemm.out}", "floats into f32, or integers into i32")
+    acc = gemm.accumulator
+    if acc is not None and (acc.bytes_of, acc.dtype) != (gemm.out.bytes_of, gemm.out.dtype):
+        raise op.error(f"ACC at {acc.offset:#x}, OUT at {gemm.out.offset:#x}", "the same bytes and type for both")
+
+
+def product(a: Array, b: Array) -> Array:
+    """a @ b for 2-D arrays of any supported type: by sgemm in f32 for floats, exact modulo 2^32 as i32 for integers."""
+    if a.dtype.kind not in "iub":
+        out: Array = np.matmul(cast(a, DType.F32), cast(b, DType.F32))
+    elif _exact_in_f64(a, b):
+        out = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(np.int32)
+    else:
+        out = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
+    return out
+
+
+def _exact_in_f64(a: Array, b: Array) -> bool:
+    """Whether every partial sum of a @ b stays below 2^53, so that dgemm makes no rounding error."""
+    return a.dtype.itemsize + b.dtype.itemsize <= 4 and a.shape[1] < 1 << 20
+
+
+def run(op: Op, store: MemoryStore) -> None:
+    """Read A, B and the accumulator, release what says so, write A @ B (+ accumulator)."""
+    gemm = decode(op)
+    reads = [gemm.a, gemm.b] if gemm.accumulator is None else [gemm.a, gemm.b, gemm.accumulator]
+    a, b, *accumulator = op.read(store, reads)
+    out = product(a.T if gemm.attributes.transpose_a else a, b.T if gemm.attributes.transpose_b else b)
+    if accumulator:
+        out += accumulator[0]
+    op.write(store, gemm.out, out)

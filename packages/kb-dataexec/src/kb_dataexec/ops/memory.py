@@ -1,0 +1,36 @@
+"""Memory ops: DMA_READ, FETCH, STORE and DMA_WRITE, which all move rectangles and cast where the types differ."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kb_dataexec.dtypes import cast
+from kb_dataexec.ops.base import Op, OperandRow
+from kb_dataexec.store import MemoryStore
+from kb_messages.oplog import Role
+
+
+def moves(op: Op) -> list[tuple[OperandRow, OperandRow]]:
+    """The (source, destination) pairs of a memory op.
+
+    Raises LogError unless its operands are SRC, DST, SRC, DST, ... and each pair agrees in rows and columns.
+    """
+    sources, targets = op.operands[::2], op.operands[1::2]
+    roles = [row.role for row in op.operands]
+    if not roles or roles != [Role.SRC, Role.DST] * len(targets):
+        found = ", ".join(Role(role).name for role in roles) or "none"
+        raise op.error(f"operands {found}", "SRC, DST pairs")
+    for source, target in zip(sources, targets, strict=True):
+        if source.shape != target.shape:
+            raise op.error(f"a move of {source} to {target}", "the same rows and columns")
+    return list(zip(sources, targets, strict=True))
+
+
+def run(op: Op, store: MemoryStore) -> None:
+    """Read all sources, release those that say so, write all destinations."""
+    pairs = moves(op)
+    values = op.read(store, [source for source, _ in pairs])
+    if len(values) > 1:
+        values = [np.array(value) for value in values]
+    for (_, target), value in zip(pairs, values, strict=True):
+        op.write(store, target, cast(value, target.dtype))

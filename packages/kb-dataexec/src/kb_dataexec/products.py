@@ -1,0 +1,112 @@
+"""One window of fused mode: the values that it leaves behind, from as few matrix products as the log allows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kb_dataexec.blas import threads_for
+from kb_dataexec.cells import IrregularError
+from kb_dataexec.dataflow import Dataflow
+from kb_dataexec.dtypes import Array, cast
+from kb_dataexec.grids import Grid, Output, accumulations, grids
+from kb_dataexec.ops.base import DTYPES
+from kb_dataexec.ops.gemm import product
+from kb_dataexec.panels import Tile, join, matrix
+from kb_dataexec.store import MemoryStore
+from kb_messages.oplog import OpKind
+
+
+class Window:
+    """Evaluates a Dataflow on the store as it is before, then commits."""
+
+    def __init__(self, flow: Dataflow, store: MemoryStore) -> None:
+        self._flow = flow
+        self._store = store
+        self._tiles = [Tile(*cell) for cell in flow.cells.tuples()]
+        self._results: list[tuple[Tile, Array]] = []
+
+    def evaluate(self) -> None:
+        """Compute every live value. Raises StoreError when the window reads what is not there, or no address."""
+        self._check_cells()
+        for grid in grids(accumulations(self._flow.gemms, self._tiles, self._outputs())):
+            self._multiply(grid)
+
+    def commit(self) -> None:
+        """Make the store what it is after the window: released cells hold nothing, live values are written."""
+        for cell in self._flow.released.tolist():
+            self._store.release(*self._tiles[cell][:5])
+        for tile, value in self._results:
+            if tile.rows == 1 or tile.stride == tile.row_nbytes:
+                self._store.write_tensor(tile.owner, tile.offset, value, copy=not value.flags.owndata)
+            else:
+                self._store.write(tile.owner, tile.offset, value, tile.stride)
+
+    def _check_cells(self) -> None:
+        flow = self._flow
+        before = np.zeros(len(self._tiles), np.bool_)
+        before[flow.cell[~flow.is_write & (flow.producer < 0)]] = True
+        for tile, is_read in zip(self._tiles, before.tolist(), strict=True):
+            if is_read:
+                tile.read(self._store)
+            else:
+                self._store.check(*tile[:5], DTYPES[tile.dtype])
+        written = np.unique(flow.cell[flow.is_write]).tolist()
+        if any(tile.rows > 1 and tile.stride < tile.row_nbytes for tile in map(self._tiles.__getitem__, written)):
+            raise IrregularError("a write of overlapping rows")
+
+    def _outputs(self) -> dict[int, list[Output]]:
+        """By number of the GEMM, where its result goes; values that only moved become results."""
+        flow = self._flow
+        outputs: dict[int, list[Output]] = {}
+        for written in flow.live.tolist():
+            at, casts = written, []
+            tile = self._tiles[flow.cell[written]]
+            while at >= 0 and flow.kind[flow.op[at]] == OpKind.MEMORY:
+                if flow.dtype[at] != flow.dtype[at - 1]:
+                    casts.append(int(flow.dtype[at]))
+                source, at = at - 1, int(flow.producer[at - 1])
+            output = Output(tile, tuple(reversed(casts)))
+            if at >= 0:
+                outputs.setdefault(int(flow.gemms.number[flow.op[at]]), []).append(output)
+            else:
+                value = np.array(self._tiles[flow.cell[source]].read(self._store))
+                self._results.append((tile, _cast_along(value, output.casts)))
+        return outputs
+
+    def _multiply(self, grid: Grid) -> None:
+        a = matrix(self._store, [line[0].a for line in grid])
+        b = matrix(self._store, [chain.b for chain in grid[0]])
+        with threads_for(a.shape[0], b.shape[1], a.shape[1]):
+            result = product(a, b)
+        rows = _spans([line[0].a.breadth for line in grid])
+        cols = _spans([chain.b.breadth for chain in grid[0]])
+        for line, row in zip(grid, rows, strict=True):
+            for chain, col in zip(line, cols, strict=True):
+                if chain.initial is not None:
+                    result[row, col] += chain.initial.read(self._store)
+        casts = {output.casts for line in grid for chain in line for output in chain.outputs}
+        for along in casts:
+            self._place(grid, along, _cast_along(result, along), rows, cols)
+
+    def _place(self, grid: Grid, casts: tuple[int, ...], result: Array, rows: list[slice], cols: list[slice]) -> None:
+        """Note where the parts of *result* go: as one tile where all of them adjoin."""
+        found = [[[o.tile for o in chain.outputs if o.casts == casts] for chain in line] for line in grid]
+        if all(len(tiles) == 1 for line in found for tiles in line):
+            whole = join([[tiles[0] for tiles in line] for line in found])
+            if whole is not None and (whole.rows == 1 or whole.stride >= whole.row_nbytes):
+                self._results.append((whole, result))
+                return
+        for line, row in zip(found, rows, strict=True):
+            for tiles, col in zip(line, cols, strict=True):
+                self._results += [(tile, result[row, col]) for tile in tiles]
+
+
+def _cast_along(value: Array, casts: tuple[int, ...]) -> Array:
+    for code in casts:
+        value = cast(value, DTYPES[code])
+    return value
+
+
+def _spans(lengths: list[int]) -> list[slice]:
+    ends = np.cumsum(lengths).tolist()
+    return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]

@@ -1,0 +1,38 @@
+"""Tile mode: one record at a time, in order. Plain, and the reference for every other way of executing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kb_dataexec.blas import single_threaded
+from kb_dataexec.ops import gemm, memory
+from kb_dataexec.ops.base import Op
+from kb_dataexec.schedule import Schedule
+from kb_dataexec.store import MemoryStore
+from kb_messages.oplog import OpKind
+
+_RUN: dict[int, Callable[[Op, MemoryStore], None]] = {OpKind.MEMORY: memory.run, OpKind.GEMM: gemm.run}
+_BLOCK = 4096
+
+
+def run(
+    schedule: Schedule, store: MemoryStore, start: int, stop: int, progress: Callable[[int], None] | None = None
+) -> None:
+    """Execute records [start, stop) of *schedule* on *store*; *progress* gets the number of records done.
+
+    BLAS works on one thread: tiles are small.
+
+    Raises LogError and StoreError, naming the op.
+    """
+    with np.errstate(all="ignore"), single_threaded():
+        for block in range(start, stop, _BLOCK):
+            end = min(stop, block + _BLOCK)
+            for op in schedule.iterate(block, end):
+                handler = _RUN.get(op.kind)
+                if handler is None:
+                    raise op.error(f"{OpKind(op.kind).name} op {op.name!r}", "an op that this executor knows")
+                handler(op, store)
+            if progress is not None:
+                progress(end)

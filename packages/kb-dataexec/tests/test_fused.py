@@ -1,0 +1,139 @@
+"""Fused mode against tile mode, on logs that no simulator would write."""
+
+import numpy as np
+import pytest
+from dataexec_gemm_log import HBM, REG, TCM, LogBuilder, move
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kb_dataexec import fused
+from kb_dataexec.executor import Executor
+from kb_dataexec.schedule import Schedule
+from kb_dataexec.store import MemoryStore, StoreError
+from kb_messages.dtypes import DType
+from kb_messages.errors import KbError
+from kb_messages.oplog import OpKind, Role
+
+SIZE = 96
+OWNERS = (HBM, TCM, REG)
+places = st.tuples(st.sampled_from(OWNERS), st.sampled_from([0, 4, 8, 16, 16, 32, 32, 48]))
+released = st.sampled_from([0, 0, 0, 1])
+shapes = st.sampled_from([(1, 4, 4), (1, 8, 8), (2, 4, 4), (2, 4, 8), (4, 4, 8), (2, 2, 4)])
+pairs = st.tuples(places, places, shapes, released, st.sampled_from([DType.I8, DType.I8, DType.I8, DType.I16]))
+results = st.sampled_from([(REG, 0), (REG, 0), (REG, 32), (TCM, 16), (HBM, 48)])
+gemms = st.tuples(places, places, results, released, released, st.booleans(), st.booleans())
+records = st.one_of(st.lists(pairs, min_size=1, max_size=2), gemms)
+
+
+def new_memory():
+    memory = MemoryStore([(owner, SIZE, str(owner)) for owner in OWNERS])
+    for number, owner in enumerate(OWNERS):
+        memory.write(owner, 0, (np.arange(SIZE) * (7 + number) % 251).astype(np.uint8).tobytes())
+    return memory
+
+
+def add_move(builder, place, moves):
+    operands = []
+    for source, target, (rows, nbytes, stride), release, dtype in moves:
+        cols = nbytes // dtype.nbytes
+        operands.append(move(Role.SRC, *source, rows, cols, stride, dtype, release))
+        operands.append(move(Role.DST, *target, rows, cols, cols, DType.I8))
+    builder.add(place, OpKind.MEMORY, "move", operands)
+
+
+def add_gemm(builder, place, gemm):
+    a, b, out, release_a, release_b, accumulate, transposed = gemm
+    operands = [
+        move(Role.A, *a, 2, 4, 4, DType.I8, release_a),
+        move(Role.B, *b, 2, 4, 4, DType.I8, release_b)
+        if transposed
+        else move(Role.B, *b, 4, 2, 2, DType.I8, release_b),
+        *([move(Role.ACC, *out, 2, 2, 8, DType.I32)] if accumulate else []),
+        move(Role.OUT, *out, 2, 2, 8, DType.I32),
+    ]
+    flags = ['"accumulate":true'] * accumulate + ['"transpose_b":true'] * transposed
+    builder.add(place, OpKind.GEMM, "gemm", operands, "{" + ",".join(flags) + "}")
+
+
+def outcome(log, mode):
+    """Every byte of every memory, -1 where it is not initialised; or the text of the error."""
+    try:
+        store = Executor(log, new_memory(), mode).run()
+    except KbError as error:
+        return f"{type(error).__name__}: {error}"
+    return [[byte_at(store, owner, at) for at in range(SIZE)] for owner in OWNERS]
+
+
+def byte_at(store, owner, at):
+    try:
+        return int(store.read(owner, at, 1, 1, 1, DType.U8)[0, 0])
+    except StoreError:
+        return -1
+
+
+@pytest.mark.parametrize("worth_fusing", [2, 5])
+@settings(max_examples=200, deadline=None)
+@given(st.lists(records, min_size=2, max_size=16), st.integers(1, 4))
+def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(worth_fusing, history, tiles):
+    builder = LogBuilder()
+    for number, record in enumerate(history):
+        place = (number // 8, number // tiles % tiles + number // 8, number)
+        (add_move if isinstance(record, list) else add_gemm)(builder, place, record)
+    log = builder.log()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "_WORTH_FUSING", worth_fusing)
+        assert outcome(log, "fused") == outcome(log, "tile")
+
+
+def resolves(builder) -> bool:
+    """Whether the whole log runs as one fused window."""
+    schedule = Schedule(builder.log())
+    return fused._run_window(schedule, new_memory(), 0, len(schedule.ops))
+
+
+def one_move(builder, source, target, release=0, shape=(2, 4, 4)):
+    add_move(builder, (0, 0, len(builder.ops)), [(source, target, shape, release, DType.I8)])
+
+
+def test_a_value_that_is_overwritten_whole_needs_no_splitting():
+    builder = LogBuilder()
+    for offset in (0, 8):
+        one_move(builder, (HBM, offset), (TCM, 0))
+        one_move(builder, (TCM, 0), (HBM, 64 + offset))
+    assert resolves(builder)
+
+
+@pytest.mark.parametrize("release", [0, 1])
+def test_a_smaller_tile_may_reuse_a_buffer_that_was_released(release):
+    builder = LogBuilder()
+    for shape, target in (((4, 4, 4), 64), ((2, 2, 2), 80)):
+        one_move(builder, (HBM, 0), (TCM, 0), shape=shape)
+        one_move(builder, (TCM, 0), (HBM, target), release=release, shape=shape)
+    assert resolves(builder) is bool(release)
+
+
+def test_a_larger_tile_may_be_written_over_one_that_is_not_released():
+    builder = LogBuilder()
+    for shape, target in (((2, 2, 2), 64), ((4, 4, 4), 80)):
+        one_move(builder, (HBM, 0), (TCM, 0), shape=shape)
+        one_move(builder, (TCM, 0), (HBM, target), shape=shape)
+    assert resolves(builder)
+
+
+@pytest.mark.parametrize("second", [4, 7])
+def test_a_read_across_two_writes_is_split(second):
+    builder = LogBuilder()
+    one_move(builder, (HBM, 0), (TCM, 0), shape=(1, 8, 8))
+    one_move(builder, (HBM, 0), (TCM, second), shape=(1, 4, 4))
+    one_move(builder, (TCM, 0), (HBM, 64), shape=(1, 8, 8))
+    assert not resolves(builder)
+
+
+def test_interleaved_columns_resolve_together():
+    builder = LogBuilder()
+    for column in (0, 4):
+        one_move(builder, (HBM, 0), (TCM, column), shape=(1, 4, 4))
+    for column in (0, 4):
+        sides = [move(Role.SRC, TCM, column, 1, 4, 4, DType.I8), move(Role.DST, HBM, 64 + column, 1, 4, 4, DType.I8)]
+        builder.add((0, 0, len(builder.ops)), OpKind.MEMORY, "move", sides)
+    assert resolves(builder)

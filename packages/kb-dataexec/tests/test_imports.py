@@ -1,0 +1,13 @@
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["store", "logfile", "verify", "dependencies"])
+def test_light_modules_load_neither_executor_nor_ml_dtypes(module):
+    code = (
+        f"import sys, kb_dataexec.{module}; print(*sorted({{'ml_dtypes', 'kb_dataexec.executor'}} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "\n"

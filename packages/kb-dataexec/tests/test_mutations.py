@@ -1,0 +1,107 @@
+"""What the log says is what is computed: a record taken out, or an address changed, never goes unnoticed."""
+
+import numpy as np
+import pytest
+from dataexec_gemm_log import GemmProblem
+
+from kb_dataexec import fused
+from kb_dataexec.dependencies import backward_slice
+from kb_dataexec.executor import Executor
+from kb_dataexec.oplog import OpLog
+from kb_dataexec.verify import compare, gemm_tolerance
+from kb_messages.dtypes import DType
+from kb_messages.errors import KbError
+
+DELTAS = (-64, -2, 1, 4, 32, 8192)
+
+
+@pytest.fixture(autouse=True)
+def _fuse_small_windows(monkeypatch):
+    monkeypatch.setattr(fused, "_WORTH_FUSING", 12)
+
+
+class Case:
+    def __init__(self, problem):
+        self.problem, self.log, self.memory = problem, problem.log(), problem.memory()
+        expected, size = problem.expected()
+        self.expected, self.bound = expected, gemm_tolerance(expected, size, problem.k, problem.out)
+
+    def outcome(self, log, mode):
+        """The output as f64, or the text of the error."""
+        try:
+            return np.array(self.problem.result(Executor(log, self.memory, mode).run())).astype(np.float64)
+        except KbError as error:
+            return f"{type(error).__name__}: {error}"
+
+    def is_unnoticed(self, log):
+        """Whether both modes, which must agree, give the right output."""
+        tile, fuse = (self.outcome(log, mode) for mode in ("tile", "fused"))
+        if isinstance(tile, str) or isinstance(fuse, str):
+            assert tile == fuse
+            return False
+        assert compare("fused against tile", fuse, tile, 4 * self.bound).ok
+        return compare("c", tile, self.expected, self.bound).ok
+
+    def without(self, op_id):
+        keep = [table["op_id"] != op_id for table in (self.log.ops, self.log.operands)]
+        return OpLog(self.log.ops[keep[0]], self.log.operands[keep[1]], self.log.strings)
+
+    def moved(self, operand, delta):
+        operands = self.log.operands.copy()
+        operands["offset"][operand] += delta
+        return OpLog(self.log.ops, operands, self.log.strings)
+
+
+CASES = [
+    (13, 11, 10, (8, 8, 4), DType.F16, DType.F16),
+    (9, 8, 12, (8, 4, 4), DType.F8E4M3, DType.F32),
+    (8, 9, 9, (4, 8, 4), DType.I8, DType.I32),
+    (7, 9, 6, (4, 4, 4), DType.BF16, DType.BF16),
+    (6, 9, 6, (4, 4, 4), DType.F32, DType.F16),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: str(case[-2]))
+def case(request):
+    m, n, k, tile, dtype, out = request.param
+    return Case(GemmProblem(m, n, k, tile, dtype, out=out))
+
+
+def test_the_log_itself_is_right(case):
+    assert case.is_unnoticed(case.log)
+
+
+def test_every_record_matters(case):
+    in_slice = backward_slice(case.log, [case.problem.output])
+    unnoticed = {op_id for op_id in case.log.ops["op_id"].tolist() if case.is_unnoticed(case.without(op_id))}
+    assert unnoticed == set(case.log.ops["op_id"].tolist()) - in_slice == set()
+
+
+def test_every_address_matters(case):
+    unnoticed = [
+        (operand, delta)
+        for operand in range(case.log.n_operands)
+        for delta in DELTAS
+        if case.is_unnoticed(case.moved(operand, delta))
+    ]
+    assert unnoticed == []
+
+
+def test_every_release_matters_or_is_the_last_use(case):
+    """Without its release bit a read gives the same values: the bit exists to make other faults visible."""
+    operands = case.log.operands.copy()
+    operands["release"] = 0
+    assert case.is_unnoticed(OpLog(case.log.ops, operands, case.log.strings))
+
+
+def test_records_outside_the_slice_of_one_tile_do_not_change_it(case):
+    owner, offset, _, _, stride = case.problem.output
+    wanted = (owner, offset, 1, case.problem.out.nbytes, stride)
+    in_slice = backward_slice(case.log, [wanted])
+    outside = set(case.log.ops["op_id"].tolist()) - in_slice
+    assert outside
+    keep = [np.isin(table["op_id"], list(in_slice)) for table in (case.log.ops, case.log.operands)]
+    log = OpLog(case.log.ops[keep[0]], case.log.operands[keep[1]], case.log.strings)
+    for mode in ("tile", "fused"):
+        got = Executor(log, case.memory, mode).run().read(*wanted, case.problem.out)
+        assert abs(float(got[0, 0]) - case.expected[0, 0]) <= case.bound[0, 0]

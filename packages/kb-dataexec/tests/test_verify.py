@@ -1,0 +1,126 @@
+import math
+
+import numpy as np
+import pytest
+
+from kb_dataexec.dtypes import cast
+from kb_dataexec.verify import compare, default_tolerance, gemm_tolerance
+from kb_messages.dtypes import DType
+
+
+@pytest.fixture(scope="module")
+def long_gemm():
+    """A GEMM with K = 14336, as f16 factors, its reference and its bound."""
+    rng, k = np.random.default_rng(7), 14336
+    a, b = (rng.uniform(-1, 1, shape).astype(np.float16) for shape in ((12, k), (k, 10)))
+    reference = a.astype(np.float64) @ b.astype(np.float64)
+    size = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    return a, b, reference, gemm_tolerance(reference, size, k, DType.F16)
+
+
+def f32(array):
+    return array.astype(np.float32)
+
+
+def test_the_gemm_bound_is_the_sum_of_its_three_terms():
+    # twice f16's roundoff 2^-11 of 8, then sqrt(4) 2^-24 of 16, then f16's smallest subnormal
+    bound = gemm_tolerance(np.array([[-8.0]]), np.array([[16.0]]), 4, DType.F16)
+    assert bound.tolist() == [[2.0**-7 + 2.0**-19 + 2.0**-24]]
+
+
+def test_a_correct_f16_gemm_of_length_14336_passes(long_gemm):
+    a, b, reference, bound = long_gemm
+    assert compare("c", (f32(a) @ f32(b)).astype(np.float16), reference, bound).ok
+
+
+def test_a_gemm_that_misses_one_k_tile_fails(long_gemm):
+    a, b, reference, bound = long_gemm
+    got = (f32(a[:, :-128]) @ f32(b[:-128])).astype(np.float16)
+    assert not compare("c", got, reference, bound).ok
+
+
+def test_a_gemm_with_one_wrong_factor_fails(long_gemm):
+    a, b, reference, bound = long_gemm
+    wrong = a.copy()
+    wrong[3, 5000] += np.float16(1.0)
+    assert not compare("c", (f32(wrong) @ f32(b)).astype(np.float16), reference, bound).ok
+
+
+def test_a_gemm_that_accumulates_in_f16_fails(long_gemm):
+    a, b, reference, bound = long_gemm
+    total = np.zeros(reference.shape, np.float16)
+    for k in range(0, a.shape[1], 128):
+        total += (f32(a[:, k : k + 128]) @ f32(b[k : k + 128])).astype(np.float16)
+    assert not compare("c", total, reference, bound).ok
+
+
+def test_integer_gemms_must_be_exact():
+    assert gemm_tolerance(np.array([5.0]), np.array([5.0]), 9, DType.I32).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "t"), [("f32", 1e-5), ("f16", 1e-3), ("bf16", 1e-2), ("f8e4m3", 0.125), ("f8e5m2", 0.25), ("i32", 0.0)]
+)
+def test_the_default_tolerance_is_relative_and_absolute(dtype, t):
+    assert default_tolerance(np.array([-3.0]), DType(dtype)).tolist() == pytest.approx([t + 3 * t])
+
+
+def test_the_worst_element_is_the_one_furthest_beyond_its_bound():
+    outcome = compare("c", np.array([[1.0, 2.5], [9.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]), 0.25)
+    assert str(outcome) == "c: 2 of 4 elements wrong; at [1, 0] got 9, expected 3 within 0.25"
+    assert outcome.max_abs_err == 6.0
+
+
+def test_a_comparison_that_holds_says_so():
+    assert str(compare("c", np.array([1.5]), np.array([1.0]), 0.5)) == "c: ok, 1 elements, largest error 0.5"
+
+
+def test_nothing_to_compare_is_ok():
+    assert str(compare("c", np.zeros((0, 4)), np.zeros((0, 4)), 0.0)) == "c: ok, no elements"
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "ok"),
+    [
+        (math.nan, math.nan, True),
+        (math.inf, math.inf, True),
+        (-math.inf, math.inf, False),
+        (math.inf, 1e30, False),
+        (1.0, math.nan, False),
+        (math.nan, 1.0, False),
+    ],
+)
+def test_only_equal_non_finite_values_agree(got, expected, ok):
+    outcome = compare("c", np.array([got], np.float32), np.array([expected]), 1e6)
+    assert outcome.ok is ok
+    assert outcome.max_abs_err == (0.0 if ok else math.inf)
+
+
+def test_a_bound_that_is_no_number_allows_nothing():
+    assert not compare("c", np.array([1.0]), np.array([1.5]), math.nan).ok
+
+
+def test_large_integers_compare_exactly():
+    assert not compare("c", np.array([2**60 + 1]), np.array([2**60]), 0.0).ok
+
+
+def test_low_precision_outputs_compare_by_value():
+    got = cast(np.array([1.0, 2.0]), DType.F8E4M3)
+    assert compare("c", got, np.array([1.0, 2.0]), 0.0).ok
+
+
+def test_an_error_in_a_late_block_is_found_at_its_place():
+    got, expected = np.zeros((3000, 1000), np.float16), np.zeros((3000, 1000), np.float16)
+    got[2999, 998] = 1
+    outcome = compare("c", got, expected, 0.5)
+    assert (outcome.n_wrong, outcome.worst) == (1, (2999, 998))
+
+
+def test_scalars_and_vectors_compare():
+    assert compare("c", np.float32(1.0), np.float64(1.0), 0.0).ok
+    assert compare("c", np.ones(5), np.ones(5), np.zeros(5)).ok
+
+
+def test_shapes_must_agree():
+    with pytest.raises(ValueError, match=r"^c: got shape \(2,\), needs \(3,\)$"):
+        compare("c", np.zeros(2), np.zeros(3), 0.0)
