@@ -1,0 +1,178 @@
+"""The engine: builds the blocks of a topology, wires them, and runs kernels on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kb_dataexec.logfile import LogSummary, LogWriter, OpLog
+from kb_dataexec.store import MemoryStore
+from kb_engine.clock import Clock
+from kb_engine.component import ComponentBase, Context
+from kb_engine.deadlock import stuck_error
+from kb_engine.device_memory import DeviceMemory
+from kb_engine.fabric import Fabric
+from kb_engine.kernel_runner import Kernel, KernelRunner
+from kb_engine.oplog import OpLogger
+from kb_engine.pe import ProcessingElement
+from kb_engine.ports import StageServer
+from kb_engine.registry import Registry
+from kb_engine.session import Session
+from kb_messages.commands import Matrix
+from kb_messages.errors import KernelError
+from kb_messages.plan import PipelinePlan
+from kb_messages.trace import TraceEvent
+from kb_topology import Graph, Node, NodeKind, Topology
+
+
+class LaunchResult(Struct, frozen=True, kw_only=True):
+    """One finished launch: when it began and ended, and when each PE (by id) finished, in picoseconds."""
+
+    start_ps: int
+    end_ps: int
+    pe_end_ps: dict[str, int]
+
+
+class Engine:
+    """A simulated chip. With a *writer* every stage service is logged; without one nothing is, and nothing is paid.
+
+    *trace* is called with every trace event, *on_plan* with the plan of every command that is issued.
+
+    Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        writer: LogWriter | None = None,
+        trace: Callable[[TraceEvent], None] | None = None,
+        on_plan: Callable[[PipelinePlan], None] | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.topology = topology
+        self.clock = Clock()
+        graph, regions = topology.graph, topology.address_map.regions
+        self.fabric = Fabric(self.clock, graph, topology.address_map)
+        self.components = self._build(graph, registry or Registry())
+        self.fabric.attach(self.components)
+        self.memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
+        self.initial_memory: MemoryStore | None = None
+        self._wire(graph)
+        self.pes = {pe_id: self._pe(pe_id) for pe_id in graph.pe_ids}
+        self._writer = writer
+        self._oplog = self._attach_log(writer) if writer is not None else None
+        self.session = Session(self.clock, self.memory, self._oplog)
+        self.session.on_plan = on_plan
+        self.session.trace = self.fabric.trace = trace
+
+    @property
+    def servers(self) -> list[StageServer]:
+        """Every stage queue and its service, in the topology's order."""
+        return [server for component in self.components.values() for server in component.servers.values()]
+
+    def launch(self, kernel: Kernel, arguments: Sequence[Any], pe_ids: Sequence[str], root: Path) -> LaunchResult:
+        """Run *kernel* on each of *pe_ids* at once, until all are done. Kernel lines are relative to *root*.
+
+        Raises KernelError when a kernel misuses `tl`, what a kernel itself raises, and SimulationStuckError when
+        nothing is left to happen while a kernel still waits.
+        """
+        if not pe_ids:
+            raise KernelError("launch", "no PEs", "at least one")
+        if self.initial_memory is None:
+            self.initial_memory = self.memory.store.snapshot()
+        start = self.clock._now
+        finished: list[KernelRunner] = []
+        runners = [
+            KernelRunner(self.session, self.pes[pe_id], kernel, arguments, (number, len(pe_ids)), root, finished.append)
+            for number, pe_id in enumerate(pe_ids)
+        ]
+        for runner in runners:
+            self.clock.call_at(start, runner.start, None)
+        self.clock.drain()
+        if len(finished) < len(runners):
+            raise stuck_error(runners, self.servers)
+        return LaunchResult(
+            start_ps=start,
+            end_ps=max(runner.end_ps for runner in runners),
+            pe_end_ps={runner.pe.pe_id: runner.end_ps for runner in runners},
+        )
+
+    def close_log(self) -> OpLog | LogSummary | None:
+        """Write what is pending and close the log; None without one."""
+        if self._oplog is None or self._writer is None:
+            return None
+        self._oplog.flush()
+        return self._writer.close()
+
+    def log_host_write(self, matrix: Matrix, data: bytes) -> None:
+        """Record a host write that comes after the first launch."""
+        if self._oplog is not None:
+            self._oplog.host_write(
+                matrix, data, self.session.next_command_seq(), self.session.take_op_ids(1), self.clock._now
+            )
+
+    def _build(self, graph: Graph, registry: Registry) -> dict[str, ComponentBase[Any]]:
+        kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
+        components: dict[str, ComponentBase[Any]] = {}
+        for node in graph.nodes.values():
+            key = id(node.attrs)
+            if key not in kinds:
+                kinds[key] = registry.spec(node, self.topology.source)
+            component_type, spec = kinds[key]
+            nbytes = node.memory.nbytes if node.memory is not None else 0
+            components[node.id] = component_type(spec, Context(node.id, self.clock, self.fabric, nbytes))
+        return components
+
+    def _wire(self, graph: Graph) -> None:
+        for wire in graph.wires:
+            target = graph.nodes[wire.dst]
+            self.components[wire.src].context.add_neighbour(target.kind.value, self.components[wire.dst])
+        for component in self.components.values():
+            component.servers = {each: StageServer(component, each) for each in component.serves}
+        for component in self.components.values():
+            component.connect()
+        for component in self.components.values():
+            reachable = [component, *component.context.downstream]
+            for server in component.servers.values():
+                server.guard(component.gates(server.stage_type))
+                for target_block in reachable:
+                    for stage_type, downstream in target_block.servers.items():
+                        server.downstream[stage_type][target_block.node_id] = downstream
+
+    def _pe(self, pe_id: str) -> ProcessingElement:
+        nodes = self.topology.graph.pe_nodes(pe_id)
+        tcm = _node_of_kind(pe_id, nodes, NodeKind.PE_TCM, self.topology)
+        registers = _node_of_kind(pe_id, nodes, NodeKind.PE_FETCH_STORE, self.topology)
+        address_map = self.topology.address_map
+        region = address_map.region_of_node(tcm.id)
+        return ProcessingElement(
+            pe_id,
+            [self.components[node.id] for node in nodes],
+            (region.owner, region.nbytes),
+            address_map.region_of_node(registers.id).owner,
+        )
+
+    def _attach_log(self, writer: LogWriter) -> OpLogger:
+        oplog = OpLogger(
+            writer,
+            {pe.pe_id: pe.tcm_owner for pe in self.pes.values()},
+            {pe.pe_id: pe.reg_owner for pe in self.pes.values()},
+        )
+        self.clock.housekeeping = oplog.flush_if_full
+        for server in self.servers:
+            server.record = oplog.record
+            server.record_wait = oplog.record_wait
+        return oplog
+
+
+def _node_of_kind(pe_id: str, nodes: Sequence[Node], kind: NodeKind, topology: Topology) -> Node:
+    found = [node for node in nodes if node.kind is kind]
+    if len(found) == 1 and found[0].memory is not None:
+        return found[0]
+    path = ("cube", "pe_template", "nodes")
+    raise topology.error(
+        path, f"{len(found)} {kind.value} nodes with a memory", "one", f"give {pe_id} one `{kind.value}`"
+    )

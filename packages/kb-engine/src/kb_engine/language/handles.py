@@ -1,0 +1,131 @@
+"""What `tl` calls return: loaded data, concrete or pending, and composites on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.pending import Producer
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+
+
+class Completion:
+    """Whether a command is done, in simulated time, and who waits for it."""
+
+    __slots__ = ("done", "waiter")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.waiter: Any = None
+
+
+class _Value:
+    """A matrix in TCM whose value is known now, or pending because a compute op makes it."""
+
+    def __init__(
+        self, matrix: Matrix, shape: tuple[int, ...], value: npt.NDArray[Any] | None, producer: Producer | None
+    ):
+        self._matrix = matrix
+        self._value = value
+        self._producer = producer
+        self.shape = shape
+        self.completion = Completion()
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._matrix.dtype
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the value is known only after the run."""
+        return self._value is None
+
+    def _concrete(self, touched_by: str) -> npt.NDArray[Any]:
+        if self._value is None:
+            self._refuse(touched_by)
+        return self._value
+
+    def _refuse(self, touched_by: str) -> NoReturn:
+        assert self._producer is not None
+        raise self._producer.error(touched_by)
+
+    @property
+    def data(self) -> npt.NDArray[Any]:
+        """The elements, read-only. Raises KernelError while they are pending."""
+        return self._concrete("reading `.data`")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array = self._concrete("conversion to a numpy array")
+        return np.array(array, dtype=dtype) if copy or dtype is not None else array
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._concrete("indexing")[key]
+        return found.item() if isinstance(found, np.generic) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._concrete("iteration"))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("the truth value").item())
+
+    def __float__(self) -> float:
+        return float(self._concrete("`float()`").item())
+
+    def __int__(self) -> int:
+        return int(self._concrete("`int()`").item())
+
+    def __index__(self) -> int:
+        return int(self._concrete("use as an index").item())
+
+    def __eq__(self, other: object) -> Any:
+        return self._concrete("comparison") == other
+
+    def __ne__(self, other: object) -> Any:
+        return self._concrete("comparison") != other
+
+    def __lt__(self, other: Any) -> Any:
+        return self._concrete("comparison") < other
+
+    def __le__(self, other: Any) -> Any:
+        return self._concrete("comparison") <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self._concrete("comparison") > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self._concrete("comparison") >= other
+
+    __hash__ = object.__hash__
+
+
+class LoadedTensor(_Value):
+    """What `tl.load` returns: a copy in TCM. Its elements read as Python numbers unless they are pending."""
+
+    @property
+    def matrix(self) -> Matrix:
+        """Where the data lies in TCM."""
+        return self._matrix
+
+
+class CompositeHandle(_Value):
+    """What `tl.composite` returns: wait for it with `tl.wait`. Its value is always pending while the kernel runs.
+
+    `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
+    """
+
+    def __init__(self, out: Matrix, in_tcm: bool, producer: Producer) -> None:
+        super().__init__(out, (out.rows, out.cols), None, producer)
+        self._in_tcm = in_tcm
+
+    @property
+    def matrix(self) -> Matrix | None:
+        """Where the result lies in TCM, if it does."""
+        return self._matrix if self._in_tcm else None

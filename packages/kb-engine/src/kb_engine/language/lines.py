@@ -1,0 +1,53 @@
+"""Kernel lines: `file:line` of the statement a `tl` call stands in, the same on every Python version."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+_OWN_FOLDER = str(Path(__file__).parent.parent)
+
+
+def is_own(filename: str) -> bool:
+    """Whether a source file is the engine's, not the user's."""
+    return filename.startswith(_OWN_FOLDER)
+
+
+def kernel_line(root: Path) -> str:
+    """The innermost frame outside the engine, as `file:line` relative to *root*, the first line of its statement."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return line_of(frame.f_code.co_filename, frame.f_lineno, root) if frame is not None else "?:0"
+
+
+def line_of(filename: str, lineno: int, root: Path) -> str:
+    """`file:line` of the statement that *lineno* is part of."""
+    return f"{_relative(filename, root)}:{_statements(filename).get(lineno, lineno)}"
+
+
+@lru_cache
+def _relative(filename: str, root: Path) -> str:
+    path = Path(filename)
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+
+@lru_cache
+def _statements(filename: str) -> dict[int, int]:
+    """For every line of a file, the first line of the innermost statement that covers it."""
+    source = "".join(linecache.getlines(filename))
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return {}
+    first: dict[int, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.end_lineno is not None:
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
+            first.update(dict.fromkeys(range(node.lineno, last + 1), node.lineno))
+    return first

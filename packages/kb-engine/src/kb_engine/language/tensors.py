@@ -1,0 +1,136 @@
+"""Tensors in memory, and the references to parts of them that kernels slice and pass to `tl`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+
+Key: TypeAlias = "slice | int | tuple[slice | int, ...]"
+
+
+class Tensor(Struct, frozen=True, kw_only=True):
+    """A tensor of one or two dimensions in device memory, cut into a grid of blocks.
+
+    `row_bounds` and `col_bounds` are the first row and column of each block, ending with the tensor's size; block
+    (i, j) lies packed at `addresses[i][j]`. A 1-D tensor is one row.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    row_bounds: tuple[int, ...]
+    col_bounds: tuple[int, ...]
+    addresses: tuple[tuple[int, ...], ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows, 1 for a tensor of one dimension."""
+        return self.row_bounds[-1]
+
+    @property
+    def cols(self) -> int:
+        """Columns."""
+        return self.col_bounds[-1]
+
+    def block(self, i: int, j: int) -> Matrix:
+        """Block (i, j), packed in memory."""
+        rows = self.row_bounds[i + 1] - self.row_bounds[i]
+        cols = self.col_bounds[j + 1] - self.col_bounds[j]
+        return Matrix.packed(rows, cols, self.dtype, self.addresses[i][j])
+
+    def blocks(self) -> list[tuple[tuple[slice, slice], Matrix]]:
+        """Every block, with the rows and columns of the tensor it holds."""
+        return [
+            ((slice(*self.row_bounds[i : i + 2]), slice(*self.col_bounds[j : j + 2])), self.block(i, j))
+            for i in range(len(self.row_bounds) - 1)
+            for j in range(len(self.col_bounds) - 1)
+        ]
+
+    @property
+    def ref(self) -> TensorRef:
+        """A reference to the whole tensor, as kernels receive it."""
+        return TensorRef(self, (0, self.rows), (0, self.cols))
+
+
+class TensorRef:
+    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`; ends are clipped."""
+
+    __slots__ = ("_cols", "_rows", "tensor")
+
+    def __init__(self, tensor: Tensor, rows: tuple[int, int], cols: tuple[int, int]) -> None:
+        self.tensor = tensor
+        self._rows = rows
+        self._cols = cols
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension."""
+        cols = self._cols[1] - self._cols[0]
+        return (cols,) if len(self.tensor.shape) == 1 else (self._rows[1] - self._rows[0], cols)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.tensor.dtype
+
+    def __getitem__(self, key: Key) -> TensorRef:
+        keys = key if isinstance(key, tuple) else (key,)
+        one_dimensional = len(self.tensor.shape) == 1
+        if len(keys) > len(self.tensor.shape):
+            raise KernelError(str(self), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
+        if one_dimensional:
+            return TensorRef(self.tensor, self._rows, self._cut(self._cols, keys[0]))
+        rows = self._cut(self._rows, keys[0])
+        return TensorRef(self.tensor, rows, self._cut(self._cols, keys[1]) if len(keys) > 1 else self._cols)
+
+    def _cut(self, span: tuple[int, int], key: slice | int) -> tuple[int, int]:
+        start, end = span
+        part = slice(key, key + 1 or None) if isinstance(key, int) else key
+        try:
+            first, last, step = part.indices(end - start)
+        except TypeError as error:
+            raise KernelError(str(self), f"the index {key!r}", "integers or slices of integers") from error
+        if step != 1:
+            raise KernelError(str(self), f"a slice with step {step}", "step 1")
+        if last <= first:
+            raise KernelError(
+                str(self), f"an empty slice {part.start}:{part.stop} of {end - start} elements", "at least one element"
+            )
+        return start + first, start + last
+
+    def matrix(self) -> Matrix:
+        """The rectangle of memory. Raises KernelError when it lies in more than one block of the tensor."""
+        tensor = self.tensor
+        i = bisect_right(tensor.row_bounds, self._rows[0]) - 1
+        j = bisect_right(tensor.col_bounds, self._cols[0]) - 1
+        block = tensor.block(i, j)
+        if self._rows[1] > tensor.row_bounds[i + 1] or self._cols[1] > tensor.col_bounds[j + 1]:
+            raise KernelError(
+                str(self),
+                f"a slice over several blocks (cut at rows {tensor.row_bounds}, columns {tensor.col_bounds})",
+                "one inside a block",
+                "split the access at the block's edge or allocate the tensor with other `blocks`",
+            )
+        row, col = self._rows[0] - tensor.row_bounds[i], self._cols[0] - tensor.col_bounds[j]
+        return Matrix(
+            address=block.address + row * block.stride + col * tensor.dtype.nbytes,
+            rows=self._rows[1] - self._rows[0],
+            cols=self._cols[1] - self._cols[0],
+            stride=block.stride,
+            dtype=tensor.dtype,
+        )
+
+    def __str__(self) -> str:
+        rows, cols = self._rows, self._cols
+        inside = f"{cols[0]}:{cols[1]}"
+        return (
+            f"{self.tensor.name}[{inside}]"
+            if len(self.tensor.shape) == 1
+            else (f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]")
+        )

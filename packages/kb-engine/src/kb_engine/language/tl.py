@@ -1,0 +1,191 @@
+"""`tl`: what a kernel may ask of the machine. Names and meaning follow Triton where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb_engine.allocator import Allocator, OutOfMemoryError
+from kb_engine.device_memory import DeviceMemory
+from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor
+from kb_engine.language.tensors import TensorRef
+from kb_engine.pending import Producer
+from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+from kb_messages.plan import TileShape
+
+Submit = Callable[[Command, str, Completion, bool], None]
+"""Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""
+
+
+class Language:
+    """One program's `tl`. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock."""
+
+    def __init__(
+        self,
+        program: tuple[int, int],
+        memory: DeviceMemory,
+        tcm: Allocator,
+        submit: Submit,
+        wait: Callable[[Completion], None],
+        line: Callable[[], str],
+    ) -> None:
+        self._program_id, self._num_programs = program
+        self._memory = memory
+        self._tcm = tcm
+        self._submit = submit
+        self._wait = wait
+        self._line = line
+
+    def program_id(self, axis: int = 0) -> int:
+        """This program's number in the launch, 0 up to `num_programs() - 1`. Only axis 0 exists."""
+        self._check_axis(axis)
+        return self._program_id
+
+    def num_programs(self, axis: int = 0) -> int:
+        """How many programs the launch has, one for each PE. Only axis 0 exists."""
+        self._check_axis(axis)
+        return self._num_programs
+
+    def load(self, pointer: TensorRef) -> LoadedTensor:
+        """Copy a rectangle of memory into TCM and wait for it.
+
+        The value is that of the moment of the call, concrete unless a compute op has yet to produce some of its bytes.
+        Raises KernelError when TCM is full or the bytes were never written.
+        """
+        line = self._line()
+        src = self._ref(pointer, "load", line).matrix()
+        dst = self._allocate(src.rows, src.cols, src.dtype, line)
+        producer = self._memory.pending.producer(src)
+        value = None if producer is not None else self._memory.read_copy(src).reshape(pointer.shape)
+        loaded = LoadedTensor(dst, pointer.shape, value, producer)
+        self._submit(LoadCommand(src=src, dst=dst), line, loaded.completion, True)
+        return loaded
+
+    def store(self, pointer: TensorRef, value: LoadedTensor | CompositeHandle) -> None:
+        """Copy a value from TCM to a rectangle of memory of the same shape and dtype, and wait for it.
+
+        The new bytes are visible to loads from the call on. Raises KernelError when shapes or dtypes differ.
+        """
+        line = self._line()
+        dst = self._ref(pointer, "store", line).matrix()
+        src = getattr(value, "matrix", None)
+        if not isinstance(src, Matrix):
+            raise KernelError(
+                line, f"tl.store of {_describe(value)}", "a loaded tensor, or a composite's result in TCM (out=None)"
+            )
+        if (src.rows, src.cols, src.dtype) != (dst.rows, dst.cols, dst.dtype):
+            raise KernelError(
+                line,
+                f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {dst.rows} x {dst.cols} {dst.dtype}",
+                "equal shapes and dtypes",
+            )
+        if value.is_pending:
+            producer = value._producer
+            assert producer is not None
+            self._memory.pending.mark(dst, producer)
+        else:
+            self._memory.write(dst, value.data)
+        self._submit(StoreCommand(src=src, dst=dst), line, Completion(), True)
+
+    def composite(
+        self,
+        op: str,
+        a: TensorRef | LoadedTensor,
+        b: TensorRef | LoadedTensor,
+        out: TensorRef | None = None,
+        epilogue: tuple[object, ...] = (),
+        tile: TileShape | tuple[int, int, int] | str | None = None,
+    ) -> CompositeHandle:
+        """Start `out = a @ b`, tiled over DMA, fetch/store and GEMM, and return at once.
+
+        A loaded operand already lies in TCM and is pinned there. With `out=None` the result stays in TCM. `tile` is
+        M x N x K; without it the scheduler chooses. Raises KernelError for an op or epilogue this machine has not, for
+        shapes that do not fit together, and for a tile that does not fit the PE.
+        """
+        line = self._line()
+        if op != "gemm":
+            raise KernelError(line, f"tl.composite({op!r})", "'gemm', the one composite there is")
+        if epilogue:
+            raise KernelError(line, f"an epilogue of {len(epilogue)} ops", "none: PE_MATH is not modelled yet")
+        left, right = self._operand(a, "a", line), self._operand(b, "b", line)
+        shape = _tile(tile, line)
+        if out is None:
+            dtype = left.dtype if left.dtype.is_float else left.dtype.accumulator
+            target = self._allocate(left.rows, right.cols, dtype, line)
+        else:
+            target = self._ref(out, "composite", line).matrix()
+        command = GemmCommand(
+            a=left,
+            b=right,
+            out=target,
+            tile=shape,
+            a_pinned=not isinstance(a, TensorRef),
+            b_pinned=not isinstance(b, TensorRef),
+            out_pinned=out is None,
+        )
+        producer = Producer("composite gemm", line)
+        handle = CompositeHandle(target, out is None, producer)
+        self._memory.pending.mark(target, producer)
+        self._submit(command, line, handle.completion, False)
+        return handle
+
+    def wait(self, handle: LoadedTensor | CompositeHandle) -> None:
+        """Wait, in simulated time, until the handle's command is done. Its value stays pending."""
+        completion = getattr(handle, "completion", None)
+        if not isinstance(completion, Completion):
+            raise KernelError(self._line(), f"tl.wait of {_describe(handle)}", "what tl.composite or tl.load returned")
+        self._wait(completion)
+
+    def free(self, handle: LoadedTensor | CompositeHandle) -> None:
+        """Give a handle's TCM back before the kernel ends. Raises KernelError when it has none or it is freed twice."""
+        line = self._line()
+        matrix = getattr(handle, "matrix", None)
+        if not isinstance(matrix, Matrix):
+            raise KernelError(line, f"tl.free of {_describe(handle)}", "a handle that holds TCM")
+        if not handle.completion.done:
+            raise KernelError(line, "tl.free of a result on its way", "a finished one", "call tl.wait first")
+        try:
+            self._tcm.release(matrix.address)
+        except Exception as error:
+            raise KernelError(line, "a second tl.free of the same handle", "one") from error
+
+    def _operand(self, value: object, name: str, line: str) -> Matrix:
+        if isinstance(value, TensorRef):
+            return value.matrix()
+        matrix = getattr(value, "matrix", None)
+        if not isinstance(matrix, Matrix):
+            raise KernelError(line, f"{name} = {_describe(value)}", "a slice of a tensor argument or a loaded tensor")
+        return matrix
+
+    def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
+        try:
+            address = self._tcm.allocate(rows * cols * dtype.nbytes)
+        except OutOfMemoryError as error:
+            raise KernelError(
+                f"{line}: {error.where}", error.got, error.needs, "tl.free what is no longer needed"
+            ) from None
+        return Matrix.packed(rows, cols, dtype, address)
+
+    def _ref(self, value: object, call: str, line: str) -> TensorRef:
+        if not isinstance(value, TensorRef):
+            raise KernelError(line, f"tl.{call} of {_describe(value)}", "a slice of a tensor argument")
+        return value
+
+    def _check_axis(self, axis: int) -> None:
+        if axis != 0:
+            raise KernelError(self._line(), f"axis {axis}", "0: a launch has one dimension")
+
+
+def _tile(tile: TileShape | tuple[int, int, int] | str | None, line: str) -> TileShape | None:
+    if tile is None or isinstance(tile, TileShape):
+        return tile
+    if isinstance(tile, str):
+        return TileShape.parse(tile)
+    if len(tile) != 3 or not all(isinstance(size, int) and size > 0 for size in tile):
+        raise KernelError(line, f"tile={tile!r}", "three positive integers (m, n, k)")
+    return TileShape(*tile)
+
+
+def _describe(value: object) -> str:
+    return f"a {type(value).__name__}"

@@ -1,0 +1,68 @@
+"""What all programs of a simulation share: the clock, the order of commands, the memory, the log and the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb_engine.clock import Clock
+from kb_engine.device_memory import DeviceMemory
+from kb_engine.oplog import OpLogger
+from kb_engine.pipeline import PipelineContext
+from kb_messages.commands import SubmittedCommand
+from kb_messages.plan import PipelinePlan
+from kb_messages.trace import CommandComplete, CommandSubmitted, TraceEvent
+
+
+class Session:
+    """Gives out command order and op ids, and keeps the totals that follow from the plans."""
+
+    def __init__(self, clock: Clock, memory: DeviceMemory, oplog: OpLogger | None) -> None:
+        self.clock = clock
+        self.memory = memory
+        self.oplog = oplog
+        self.trace: Callable[[TraceEvent], None] | None = None
+        self.on_plan: Callable[[PipelinePlan], None] | None = None
+        self.n_ops = 0
+        self._commands = 0
+
+    def next_command_seq(self) -> int:
+        """The place of the command that is issued now in the order that pass 2 follows."""
+        self._commands += 1
+        return self._commands - 1
+
+    def take_op_ids(self, count: int) -> int:
+        """The first of *count* consecutive op ids."""
+        first = self.n_ops
+        self.n_ops += count
+        return first
+
+    def open_command(
+        self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[PipelineContext], None]
+    ) -> PipelineContext:
+        """Make *plan* a command in flight."""
+        context = PipelineContext(submitted, plan, self.take_op_ids(plan.n_stages), done)
+        if self.on_plan is not None:
+            self.on_plan(plan)
+        if self.oplog is not None:
+            self.oplog.add_command(context)
+        return context
+
+    def command_submitted(self, context: PipelineContext) -> None:
+        """Trace that a command entered the submission queue."""
+        if self.trace is not None:
+            submitted = context.submitted
+            self.trace(
+                CommandSubmitted(
+                    t_ps=self.clock._now,
+                    command_seq=submitted.command_seq,
+                    pe=submitted.pe,
+                    line=submitted.line,
+                    name=context.plan.kind,
+                )
+            )
+
+    def command_completed(self, context: PipelineContext) -> None:
+        """Trace that a command is done."""
+        if self.trace is not None:
+            submitted = context.submitted
+            self.trace(CommandComplete(t_ps=self.clock._now, command_seq=submitted.command_seq, pe=submitted.pe))

@@ -1,0 +1,44 @@
+"""Exact conversions from what YAML says (ns, GHz, GB/s, KiB) to what the simulation counts (integer ps, bytes).
+
+A decimal in YAML becomes the exact fraction it was written as; a duration is rounded up once, when it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from kb_topology import exact
+
+PS_PER_NS = 1000
+KIB = 1024
+
+
+def ps_from_ns(value_ns: float | int) -> int:
+    """Nanoseconds as picoseconds, rounded up."""
+    return math.ceil(exact(value_ns) * PS_PER_NS)
+
+
+class Rate:
+    """How long `count` things take when each takes an exact number of picoseconds."""
+
+    __slots__ = ("_denominator", "_numerator", "ps_each")
+
+    def __init__(self, ps_each: Fraction) -> None:
+        self.ps_each = ps_each
+        self._numerator = ps_each.numerator
+        self._denominator = ps_each.denominator
+
+    @classmethod
+    def from_gbs(cls, bandwidth_gbs: float | int | Fraction) -> Rate:
+        """A rate per byte from GB/s (1e9 bytes a second)."""
+        return cls(PS_PER_NS / (bandwidth_gbs if isinstance(bandwidth_gbs, Fraction) else exact(bandwidth_gbs)))
+
+    @classmethod
+    def from_ghz(cls, clock_ghz: float | int) -> Rate:
+        """A rate per cycle from GHz."""
+        return cls(PS_PER_NS / exact(clock_ghz))
+
+    def ps(self, count: int) -> int:
+        """Picoseconds for *count*, rounded up once."""
+        return -(-count * self._numerator // self._denominator)

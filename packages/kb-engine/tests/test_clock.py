@@ -1,0 +1,119 @@
+import pytest
+
+from kb_engine.clock import HOUSEKEEPING_INTERVAL, Clock
+
+
+def test_callbacks_run_in_order_of_time():
+    clock, seen = Clock(), []
+    for t in (30, 10, 20):
+        clock.call_at(t, lambda name: seen.append((name, clock.now)), t)
+    clock.drain()
+    assert seen == [(10, 10), (20, 20), (30, 30)]
+
+
+def test_entries_at_one_time_run_in_the_order_of_scheduling():
+    clock, seen = Clock(), []
+    for name in range(50):
+        clock.call_at(7, seen.append, name)
+    clock.drain()
+    assert seen == list(range(50))
+
+
+def test_callbacks_and_processes_share_one_order():
+    clock, seen = Clock(), []
+
+    def process(name):
+        yield clock.timeout(10)
+        seen.append(name)
+        yield clock.timeout(5)
+        seen.append(name.upper())
+
+    clock.process(process("a"))
+    clock.call_at(0, lambda _: clock.call_at(10, seen.append, "callback"), None)
+    clock.process(process("b"))
+    clock.call_at(12, seen.append, "between")
+    clock.drain()
+    # Processes begin first at time 0, as SimPy's urgent events, so both timeouts were scheduled before the callback.
+    assert seen == ["a", "b", "callback", "between", "A", "B"]
+    assert clock.now == 15
+
+
+def test_what_a_callback_schedules_now_runs_behind_what_was_there():
+    clock, seen = Clock(), []
+    clock.call_at(5, lambda _: clock.call_at(5, seen.append, "late"), None)
+    clock.call_at(5, seen.append, "early")
+    clock.drain()
+    assert seen == ["early", "late"]
+
+
+def test_step_and_drain_agree():
+    def fill(clock, seen):
+        def process():
+            for _ in range(3):
+                yield clock.timeout(4)
+                seen.append(("process", clock.now))
+
+        clock.process(process())
+        for t in (4, 4, 8, 9):
+            clock.call_at(t, lambda _: seen.append(("callback", clock.now)), None)
+
+    stepped, drained = [], []
+    by_step, by_drain = Clock(), Clock()
+    fill(by_step, stepped)
+    fill(by_drain, drained)
+    by_drain.drain()
+    while by_step.heap:
+        by_step.step()
+    assert stepped == drained
+    assert [entry for entry in drained if entry[0] == "process"] == [("process", 4), ("process", 8), ("process", 12)]
+
+
+def test_time_is_an_int():
+    clock = Clock()
+    assert type(clock.now) is int
+    clock.call_at(3, lambda _: None, None)
+    clock.drain()
+    assert type(clock.now) is int
+
+
+@pytest.mark.parametrize("delay", [1.0, 0.5, True, "1"])
+def test_a_delay_that_is_no_int_is_refused(delay):
+    clock = Clock()
+    with pytest.raises(TypeError) as caught:
+        clock.schedule(clock.event(), delay=delay)
+    assert str(caught.value) == f"got a delay of {delay!r}, needs an int of picoseconds"
+
+
+def test_a_float_timeout_is_refused():
+    with pytest.raises(TypeError) as caught:
+        Clock().timeout(1e3)
+    assert str(caught.value) == "got a delay of 1000.0, needs an int of picoseconds"
+
+
+def test_the_past_is_refused():
+    clock = Clock()
+    clock.call_at(10, lambda _: None, None)
+    clock.drain()
+    clock.call_at(10, lambda _: None, None)  # now is not past
+    with pytest.raises(ValueError, match=r"^call_at\(9\) is before now \(10\)$"):
+        clock.call_at(9, lambda _: None, None)
+
+
+def test_an_error_in_a_callback_comes_out_of_drain():
+    clock = Clock()
+
+    def fail(_):
+        raise LookupError("here")
+
+    clock.call_at(1, fail, None)
+    with pytest.raises(LookupError, match="^here$"):
+        clock.drain()
+
+
+def test_housekeeping_runs_now_and_then_and_at_the_end():
+    clock, calls = Clock(), []
+    clock.housekeeping = lambda: calls.append(len(clock.heap))
+    for _ in range(HOUSEKEEPING_INTERVAL + 5):
+        clock.call_at(1, lambda _: None, None)
+    clock.drain()
+    assert calls == [5, 0]
