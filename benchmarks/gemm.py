@@ -1,0 +1,86 @@
+"""GEMM: C[M, N] = A[M, K] @ B[K, N]. The output is split over the PEs; each computes its block in one composite."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from kb_dataexec.dtypes import cast
+from kb_dataexec.verify import gemm_tolerance
+from kb_engine.bench import Arrays, Benchmark
+from kb_engine.host import Host
+from kb_engine.language import Language, Tensor, TensorRef
+from kb_messages.dtypes import DType
+from kb_messages.plan import TileShape
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+def kernel(
+    tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, grid_m: int, grid_n: int, tile: TileShape | None
+) -> None:
+    """Program (i, j) of a grid_m x grid_n grid computes block (i, j) of C."""
+    i, j = divmod(tl.program_id(), grid_n)
+    (m, k), (_, n) = a.shape, b.shape
+    m0, m1 = i * m // grid_m, (i + 1) * m // grid_m
+    n0, n1 = j * n // grid_n, (j + 1) * n // grid_n
+    tl.wait(tl.composite("gemm", a[m0:m1, 0:k], b[0:k, n0:n1], out=c[m0:m1, n0:n1], tile=tile))
+
+
+class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sizes in elements; `tile` is M x N x K, and left out the scheduler chooses it."""
+
+    M: Size = 512
+    N: Size = 512
+    K: Size = 512
+    dtype: DType = DType.F16
+    tile: TileShape | None = TileShape(128, 128, 128)
+
+
+class Gemm(Benchmark[GemmParams]):
+    """Operands are cut into blocks like the output's rows and columns, and spread over the HBM slices."""
+
+    Params = GemmParams
+    name = "gemm"
+
+    def inputs(self, p: GemmParams, rng: np.random.Generator) -> Arrays:
+        """Standard normal numbers (integers: -8 to 7), in the operands' dtype."""
+        return {"a": _random((p.M, p.K), p.dtype, rng), "b": _random((p.K, p.N), p.dtype, rng)}
+
+    def launch(self, host: Host, p: GemmParams, tensors: Arrays) -> dict[str, Tensor]:
+        """One program for each block of C; PEs beyond that stay idle."""
+        grid_m, grid_n = pe_grid(p.M, p.N, host.num_pes)
+        a = host.tensor("a", tensors["a"], p.dtype, blocks=(grid_m, 1))
+        b = host.tensor("b", tensors["b"], p.dtype, blocks=(1, grid_n))
+        c = host.empty("c", (p.M, p.N), _out_dtype(p), blocks=(grid_m, grid_n))
+        host.launch(kernel, a, b, c, grid_m, grid_n, p.tile, pes=range(grid_m * grid_n))
+        return {"c": c}
+
+    def reference(self, p: GemmParams, inputs: Arrays) -> Arrays:
+        """A @ B in float64, exact for integers of these sizes."""
+        return {"c": inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)}
+
+    def flops(self, p: GemmParams) -> int:
+        """A multiply and an add for each term of each sum."""
+        return 2 * p.M * p.N * p.K
+
+    def tolerance(self, p: GemmParams, inputs: Arrays, expected: Arrays) -> Arrays:
+        """Suits the accumulation length: see `gemm_tolerance`."""
+        a, b = (np.abs(inputs[name].astype(np.float32)) for name in ("a", "b"))
+        return {"c": gemm_tolerance(expected["c"], a @ b, p.K, _out_dtype(p))}
+
+
+def pe_grid(m: int, n: int, pes: int) -> tuple[int, int]:
+    """The split of an m x n output over at most *pes* programs with the smallest largest block, then the least input."""
+    splits = [(i, j) for i in range(1, min(m, pes) + 1) for j in range(1, min(n, pes // i) + 1)]
+    return min(splits, key=lambda s: (-(-m // s[0]) * -(-n // s[1]), -(-m // s[0]) + -(-n // s[1]), s))
+
+
+def _out_dtype(p: GemmParams) -> DType:
+    return p.dtype if p.dtype.is_float else p.dtype.accumulator
+
+
+def _random(shape: tuple[int, int], dtype: DType, rng: np.random.Generator) -> np.ndarray:
+    if dtype.is_float:
+        return cast(rng.standard_normal(shape, dtype=np.float32), dtype)
+    return cast(rng.integers(-8, 8, shape), dtype)

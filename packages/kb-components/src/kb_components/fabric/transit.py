@@ -1,0 +1,26 @@
+"""Transit: a forwarding node (router, bridge, switch) that adds latency to the head of a transfer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from kb_engine.fabric import ForwardingComponent
+from kb_engine.units import ps_from_ns
+
+
+class TransitSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`overhead_ns`: what the head of a transfer waits here. Source: assumed, unless the topology says."""
+
+    overhead_ns: Annotated[float, Meta(ge=0)] = 0.0
+
+
+class Transit(ForwardingComponent[TransitSpec]):
+    """Passes transfers on; only its links have bandwidth."""
+
+    spec_type = TransitSpec
+
+    def overhead_ps(self) -> int:
+        """Picoseconds from `overhead_ns`, rounded up."""
+        return ps_from_ns(self.spec.overhead_ns)

@@ -1,0 +1,1 @@
+"""Memories behind the fabric."""

@@ -1,0 +1,1 @@
+"""Blocks inside a processing element."""

@@ -1,0 +1,50 @@
+"""PE_DMA: moves rectangles between memories and TCM. One read channel, one write channel; the two overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from kb_engine.component import Context
+from kb_engine.fabric import Initiator, Path
+from kb_engine.pipeline import TileToken
+from kb_engine.units import ps_from_ns
+from kb_messages.address import OFFSET_BITS
+from kb_messages.plan import Rectangle, StageType
+
+
+class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`setup_ns`: what a transfer costs its channel before the request leaves. Source: assumed, unless stated."""
+
+    setup_ns: Annotated[float, Meta(ge=0)] = 0.0
+    queue_depth: Annotated[int, Meta(ge=1)] = 2
+
+
+class PeDma(Initiator[PeDmaSpec]):
+    """A channel serves one transfer at a time, from set-up to the last byte (read) or the acknowledgement (write)."""
+
+    spec_type = PeDmaSpec
+    serves = (StageType.DMA_READ, StageType.DMA_WRITE)
+
+    def __init__(self, spec: PeDmaSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._setup_ps = ps_from_ns(spec.setup_ns)
+
+        self._paths: dict[int, Path] = {}
+        self._read, self._write = context.fabric.read, context.fabric.write
+
+    def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
+        """Send the request over the fabric; which way it takes is a matter of routing."""
+        stage = token.stages[token.index]
+        params: Any = stage.params  # DmaParams, by its stage type
+        memory: Rectangle = params.memory
+        path = self._paths.get(memory.base >> OFFSET_BITS) or self._find_path(memory.base >> OFFSET_BITS)
+        move = self._read if stage.stage_type is StageType.DMA_READ else self._write
+        move(path, memory.rows * memory.row_nbytes, self.clock._now + self._setup_ps, finish, token)
+
+    def _find_path(self, owner: int) -> Path:
+        path: Path = self.context.fabric.path(self.node_id, owner)
+        self._paths[owner] = path
+        return path

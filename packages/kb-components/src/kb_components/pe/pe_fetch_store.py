@@ -1,0 +1,124 @@
+"""PE_FETCH_STORE: moves tiles between TCM and the register file, and owns the register file's bytes.
+
+A fetch waits until its registers are free, then for the TCM port. Operand registers are free again when GEMM has read
+them; an accumulator lives from its first fetch to its store.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from kb_components.pe.pe_tcm import PeTcm
+from kb_engine.buffers import Region, Ring
+from kb_engine.component import ComponentBase, Context
+from kb_engine.pipeline import PipelineContext, TileToken
+from kb_engine.ports import Gate
+from kb_messages.errors import PlanError
+from kb_messages.oplog import WaitReason
+from kb_messages.plan import PipelinePlan, StageParams, StageType, TransferParams
+
+
+class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Depth of the FETCH and of the STORE queue. The register file's size is the node's `memory`."""
+
+    queue_depth: Annotated[int, Meta(ge=1)] = 2
+
+
+class RegisterFile(Gate):
+    """Hands out registers: accumulators at the bottom, one or two a command, operand slots above them."""
+
+    reason = WaitReason.REGISTER_FILE
+
+    def __init__(self, node_id: str, nbytes: int) -> None:
+        super().__init__()
+        self._node_id = node_id
+        self._nbytes = nbytes
+        self._region = Region(0, nbytes)
+        self._operands = Ring()
+        self._accumulators = Ring()
+
+    def check(self, plan: PipelinePlan) -> None:
+        """Raise PlanError when not even one tile of *plan* fits."""
+        needs = plan.buffers.accumulator_nbytes + plan.buffers.register_nbytes
+        if needs > self._nbytes:
+            raise PlanError(
+                self._node_id,
+                f"a tile of {needs} bytes (operands and accumulator)",
+                f"at most the register file's {self._nbytes}",
+                "use a smaller tile",
+            )
+
+    def admit(self, token: TileToken) -> bool:
+        """Claim the tile's operand slot and, for the first tile over K, its accumulator."""
+        context = token.context
+        placement = context.placement
+        if placement.registers is None:
+            self._place(context)
+        operands, accumulators = placement.registers, placement.accumulators
+        assert operands is not None
+        assert accumulators is not None
+        tile = token.tile
+        cut = accumulators.nbytes, operands.nbytes
+        at = operands.offset(tile.tile_id)
+        if not self._region.claim(cut, at, operands.nbytes):
+            return False
+        if tile.k == 0:
+            mn = tile.tile_id // context.plan.grid[2]
+            if not self._region.claim(cut, accumulators.offset(mn), accumulators.nbytes):
+                self._region.free(at)
+                return False
+        token.registers_at = at
+        return True
+
+    def _place(self, context: PipelineContext) -> None:
+        plan = context.plan
+        accumulator, operands = plan.buffers.accumulator_nbytes, plan.buffers.register_nbytes
+        n_accumulators = 2 if 2 * accumulator + operands <= self._nbytes else 1
+        above = n_accumulators * accumulator
+        n_operands = (self._nbytes - above) // operands
+        m, n, _ = plan.grid
+        context.placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
+        context.placement.registers = self._operands.cut(above, operands, n_operands, plan.n_tiles)
+        context.after[StageType.GEMM] = self._free_operands
+        context.after[StageType.STORE] = self._free_accumulator
+
+    def _free_operands(self, token: TileToken) -> None:
+        self._region.free(token.registers_at)
+        if self.waiting:
+            self.reopen()
+
+    def _free_accumulator(self, token: TileToken) -> None:
+        slots = token.context.placement.accumulators
+        assert slots is not None
+        self._region.free(slots.offset(token.tile.tile_id // token.context.plan.grid[2]))
+        self.reopen()
+
+
+class PeFetchStore(ComponentBase[PeFetchStoreSpec]):
+    """Two queues, FETCH and STORE, that share the TCM's port."""
+
+    spec_type = PeFetchStoreSpec
+    serves = (StageType.FETCH, StageType.STORE)
+
+    def __init__(self, spec: PeFetchStoreSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self.registers = RegisterFile(self.node_id, context.memory_nbytes)
+
+    def connect(self) -> None:
+        """Find the TCM."""
+        self._tcm = self.context.neighbour("pe_tcm", PeTcm)
+
+    def check_plan(self, plan: PipelinePlan) -> None:
+        """Raise PlanError when not even one tile fits the register file."""
+        self.registers.check(plan)
+
+    def gates(self, stage_type: StageType) -> tuple[Gate, ...]:
+        """A fetch needs registers and the port; a store the port alone."""
+        return (self.registers, self._tcm.port) if stage_type is StageType.FETCH else (self._tcm.port,)
+
+    def service_ps(self, params: StageParams) -> int:
+        """The TCM's access time for the tile's bytes."""
+        assert isinstance(params, TransferParams)
+        return self._tcm.access_ps(params.nbytes)

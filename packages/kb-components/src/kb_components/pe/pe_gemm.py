@@ -1,0 +1,82 @@
+"""PE_GEMM: an output-stationary MAC array; works on one tile at a time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from kb_engine.component import ComponentBase, Context
+from kb_engine.units import Rate
+from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
+from kb_messages.oplog import Role
+from kb_messages.plan import GemmParams, PipelinePlan, StageParams, StageType
+from kb_topology import exact
+
+_DEFAULT_RATE = {
+    DType.F16: 1.0,
+    DType.BF16: 1.0,
+    DType.F8E4M3: 2.0,
+    DType.F8E5M2: 2.0,
+    DType.I8: 2.0,
+    DType.F32: 0.25,
+}
+"""MACs a cell does in a cycle, by operand type. Source: assumed (the usual ratios of tensor engines)."""
+
+
+class PeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Array of `rows x cols` cells at `clock_ghz`; `macs_per_cell` a cycle by dtype, others are refused."""
+
+    rows: Annotated[int, Meta(ge=1)]
+    cols: Annotated[int, Meta(ge=1)]
+    clock_ghz: Annotated[float, Meta(gt=0)]
+    queue_depth: Annotated[int, Meta(ge=1)] = 2
+    macs_per_cell: dict[DType, Annotated[float, Meta(gt=0)]] = field(default_factory=lambda: dict(_DEFAULT_RATE))
+
+
+class PeGemm(ComponentBase[PeGemmSpec]):
+    """Holds the array for a tile's cycles. Operands are already in the register file."""
+
+    spec_type = PeGemmSpec
+    serves = (StageType.GEMM,)
+
+    def __init__(self, spec: PeGemmSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._clock = Rate.from_ghz(spec.clock_ghz)
+        self._per_cycle = {dtype: exact(rate) for dtype, rate in spec.macs_per_cell.items()}
+
+    def service_ps(self, params: StageParams) -> int:
+        """Picoseconds *params* holds the array: steps over k for each rows x cols block, one fill and drain.
+
+        cycles = ceil(m / rows) * ceil(n / cols) * ceil(k / macs_per_cell) + rows + cols - 2. Raises PlanError for a
+        dtype the array does not take. Source: the steps and the skew of rows + cols - 2 are those of SCALE-Sim's
+        output-stationary model (Samajdar et al., 2018); that blocks of one tile follow without a gap is assumed.
+        """
+        assert isinstance(params, GemmParams)
+        spec = self.spec
+        rate = min(self._rate(params.dtype), self._rate(params.dtype_b))
+        steps = -(-params.k * rate.denominator // rate.numerator)
+        blocks = -(-params.m // spec.rows) * -(-params.n // spec.cols)
+        return self._clock.ps(blocks * steps + spec.rows + spec.cols - 2)
+
+    def peak_flops(self, dtype: DType) -> float:
+        """Operations a second with every cell busy, a multiply-add counting two. Raises PlanError as `service_ps`."""
+        cells = self.spec.rows * self.spec.cols
+        return float(2 * cells * self._rate(dtype) * exact(self.spec.clock_ghz) * 10**9)
+
+    def check_plan(self, plan: PipelinePlan) -> None:
+        """Raise PlanError for operand types the array does not take."""
+        for stage in plan.stages:
+            if stage.stage_type is StageType.GEMM:
+                for operand in stage.operands:
+                    if operand.role in (Role.A, Role.B):
+                        self._rate(operand.dtype)
+
+    def _rate(self, dtype: DType) -> Fraction:
+        rate = self._per_cycle.get(dtype)
+        if rate is None:
+            known = ", ".join(self._per_cycle)
+            raise PlanError(self.node_id, f"{dtype} operands", f"one of {known}", "add it to macs_per_cell")
+        return rate

@@ -1,0 +1,282 @@
+"""PE_SCHEDULER: takes commands in order, plans them, and feeds their tiles to the pipeline.
+
+The submission queue is bounded; behind it one feeder puts tiles into the first block's queue, plan after plan, never
+interleaving two. A tile is injected when its TCM buffers are free and the first queue has room; meanwhile the feeder
+alone waits, and commands are still taken.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from kb_engine.buffers import Region, Ring, Slots
+from kb_engine.component import ComponentBase, Context
+from kb_engine.pipeline import PipelineContext, TileToken
+from kb_engine.ports import StageServer, WiringError
+from kb_engine.roles import CommandScheduler
+from kb_engine.units import KIB, ps_from_ns
+from kb_messages.commands import GemmCommand, LoadCommand, SubmittedCommand
+from kb_messages.errors import PlanError
+from kb_messages.plan import PipelinePlan, StageType, TilePlan
+from kb_plans import generate_gemm_plan, generate_transfer_plan, suggest_tile
+
+
+class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Submission queue depth, nanoseconds to take a command, and KiB of TCM for tile input and output buffers."""
+
+    submission_depth: Annotated[int, Meta(ge=1)] = 8
+    command_ns: Annotated[float, Meta(ge=0)] = 0.0
+    input_kib: Annotated[int, Meta(ge=1)]
+    output_kib: Annotated[int, Meta(ge=1)]
+
+
+class PeScheduler(CommandScheduler[PeSchedulerSpec]):
+    """TCM from offset 0 on: the input tile buffers, then the output tile buffers; the rest is the allocator's."""
+
+    spec_type = PeSchedulerSpec
+
+    def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._command_ps = ps_from_ns(spec.command_ns)
+        self._inputs = Region(0, spec.input_kib * KIB)
+        self._outputs = Region(spec.input_kib * KIB, spec.output_kib * KIB)
+        self._input_ring, self._output_ring = Ring(), Ring()
+        self._submissions: deque[PipelineContext] = deque()
+        self._waiting_submitters: deque[Callable[[], None]] = deque()
+        self._decoding: PipelineContext | None = None
+        self._in_flight: dict[int, PipelineContext] = {}
+        self._callbacks: dict[int, Callable[[PipelineContext], None]] = {}
+        self.completions: list[int] = []
+        self._feeds: deque[PipelineContext] = deque()
+        self._feeding: PipelineContext | None = None
+        self._tiles: Iterator[TilePlan] = iter(())
+        self._op_id = 0
+        self._token: TileToken | None = None
+        self._has_buffers = False
+        self._first_queue_full = False
+        self._unfetched = 0
+        self._counts_fetches = False
+        self._holds_back = False
+
+        self._first_server: StageServer
+
+    def connect(self) -> None:
+        """Find the blocks tiles can start at, and the register file's size."""
+        self._blocks = {block.node_id: block for block in self.context.downstream}
+        self._fetch_store = self.context.neighbour("pe_fetch_store", ComponentBase)
+
+    @property
+    def reserved_nbytes(self) -> int:
+        """Input and output buffers together."""
+        return self._inputs.nbytes + self._outputs.nbytes
+
+    def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
+        """A plan that fits this PE's tile buffers, and every block's limits."""
+        plan = self._generate(submitted)
+        buffers = plan.buffers
+        for name, needs, region in (
+            ("input", buffers.input_nbytes, self._inputs),
+            ("output", buffers.output_nbytes, self._outputs),
+        ):
+            if needs > region.nbytes:
+                raise PlanError(
+                    f"{submitted.pe}.pe_tcm",
+                    f"a tile whose {name} buffer takes {_kib(needs)}",
+                    f"at most the {_kib(region.nbytes)} of {name}_kib",
+                    "use a smaller tile",
+                )
+        for block in self._blocks.values():
+            block.check_plan(plan)
+        return plan
+
+    def _generate(self, submitted: SubmittedCommand) -> PipelinePlan:
+        command, pe = submitted.command, submitted.pe
+        if not isinstance(command, GemmCommand):
+            stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
+            return generate_transfer_plan(command.src, command.dst, stage_type, pe)
+        tile = command.tile or suggest_tile(
+            command.a,
+            command.b,
+            command.out,
+            input_nbytes=self._inputs.nbytes,
+            output_nbytes=self._outputs.nbytes,
+            register_nbytes=self._fetch_store.context.memory_nbytes,
+        )
+        return generate_gemm_plan(
+            command.a,
+            command.b,
+            command.out,
+            tile,
+            pe,
+            a_pinned=command.a_pinned,
+            b_pinned=command.b_pinned,
+            out_pinned=command.out_pinned,
+        )
+
+    @property
+    def has_room(self) -> bool:
+        """Whether fewer than `submission_depth` commands wait to be taken."""
+        return len(self._submissions) < self.spec.submission_depth
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Register a blocked submitter."""
+        self._waiting_submitters.append(call)
+
+    def submit(self, context: PipelineContext) -> None:
+        """Queue a command and take it when its turn comes."""
+        seq = context.submitted.command_seq
+        self._callbacks[seq], context.done = context.done, self._complete
+        self._submissions.append(context)
+        if self._decoding is None:
+            self._take_next()
+
+    def waiting_for(self) -> list[str]:
+        """Every command in flight, with what is left of it."""
+        return [
+            f"{context.submitted.pe}: {context.plan.kind} of {context.submitted.line} has {context.remaining} of "
+            f"{context.plan.n_tiles} tiles to complete"
+            for context in self._in_flight.values()
+        ]
+
+    def _take_next(self) -> None:
+        self._decoding = self._submissions.popleft()
+        self.clock.call_at(self.clock._now + self._command_ps, self._decoded, self._decoding)
+        if self._waiting_submitters:
+            self._waiting_submitters.popleft()()
+
+    def _decoded(self, context: PipelineContext) -> None:
+        self._in_flight[context.submitted.command_seq] = context
+        self._feeds.append(context)
+        self._decoding = None
+        if self._submissions:
+            self._take_next()
+        if self._feeding is None:
+            self._feed()
+
+    def _complete(self, context: PipelineContext) -> None:
+        seq = context.submitted.command_seq
+        del self._in_flight[seq]
+        self.completions.append(seq)
+        self._callbacks.pop(seq)(context)
+
+    def _feed(self) -> None:
+        """Inject tiles until the next one has to wait: for its command's turn, for buffers, or for the first queue."""
+        while not self._first_queue_full:
+            token = self._token or self._next_token()
+            if token is None or (self._holds_back and self._unfetched):
+                return
+            if not self._has_buffers and not self._claim_buffers(token):
+                return
+            self._has_buffers = True
+            server = self._first_server
+            if server.token is not None and len(server.queue) >= server.depth:
+                self._first_queue_full = True
+                server.blocked.append((self._let_in, token))
+                return
+            self._inject(token)
+
+    def _let_in(self, token: TileToken) -> None:
+        self._first_queue_full = False
+        self._inject(token)
+        self._feed()
+
+    def _inject(self, token: TileToken) -> None:
+        self._token = None
+        self._has_buffers = self._holds_back = False
+        if self._counts_fetches:
+            self._unfetched += 1
+        self._first_server.put(token)
+
+    def _next_token(self) -> TileToken | None:
+        while True:
+            context = self._feeding
+            if context is not None:
+                tile = next(self._tiles, None)
+                if tile is not None:
+                    self._token = token = TileToken(context, tile, self._op_id)
+                    self._op_id += len(tile.stages)
+                    return token
+                self._feeding = None
+            if not self._feeds:
+                return None
+            self._start(self._feeds.popleft())
+
+    def _start(self, context: PipelineContext) -> None:
+        """Cut the tile buffers for a command and begin with its tiles.
+
+        A command that starts behind DMA does not overtake tiles of the one before that have yet to be fetched: it
+        could take the registers that those tiles' accumulators need.
+        """
+        plan = context.plan
+        buffers = plan.buffers
+        placement, after = context.placement, context.after
+        if buffers.input_nbytes:
+            placement.input = _cut(self._input_ring, self._inputs, buffers.input_nbytes, plan.n_tiles)
+        if buffers.output_nbytes:
+            m, n, _ = plan.grid
+            placement.output = _cut(self._output_ring, self._outputs, buffers.output_nbytes, m * n)
+            after[StageType.DMA_WRITE] = self._written
+        self._counts_fetches = any(stage.stage_type is StageType.FETCH for stage in plan.stages)
+        if self._counts_fetches:
+            after[StageType.FETCH] = self._fetched
+        first = plan.stages[0]
+        self._holds_back = first.stage_type is StageType.FETCH
+        self._first_server = self._server(first.stage_type, first.component)
+        self._feeding = context
+        self._tiles = iter(plan.tiles)
+        self._op_id = context.first_op
+
+    def _claim_buffers(self, token: TileToken) -> bool:
+        """Give *token* its input buffer and, if it is the last tile over K, its output buffer; both or none."""
+        context = token.context
+        tile = token.tile
+        inputs, outputs = context.placement.input, context.placement.output
+        at = None
+        if inputs is not None:
+            at = inputs.offset(tile.tile_id)
+            if not self._inputs.claim(inputs.nbytes, at, inputs.nbytes):
+                return False
+        if outputs is not None and tile.k == context.plan.grid[2] - 1:
+            token.output_at = outputs.offset(tile.tile_id // context.plan.grid[2])
+            if not self._outputs.claim(outputs.nbytes, token.output_at, outputs.nbytes):
+                if at is not None:
+                    self._inputs.free(at)
+                return False
+        token.input_at = at
+        return True
+
+    def _fetched(self, token: TileToken) -> None:
+        self._unfetched -= 1
+        if token.input_at is not None:
+            self._inputs.free(token.input_at)
+        if not self._first_queue_full:
+            self._feed()
+
+    def _written(self, token: TileToken) -> None:
+        self._outputs.free(token.output_at)
+        if not self._first_queue_full:
+            self._feed()
+
+    def _server(self, stage_type: StageType, component: str) -> StageServer:
+        block = self._blocks.get(component)
+        server = block.servers.get(stage_type) if block is not None else None
+        if server is None:
+            raise WiringError(
+                self.node_id,
+                f"a command that starts with {stage_type.name} on {component}",
+                "a wire to a block that serves it",
+                "add the wire to pe_template",
+            )
+        return server
+
+
+def _cut(ring: Ring, region: Region, nbytes: int, pieces: int) -> Slots:
+    return ring.cut(region.base, nbytes, region.nbytes // nbytes, pieces)
+
+
+def _kib(nbytes: int) -> str:
+    return f"{nbytes / KIB:g} KiB"

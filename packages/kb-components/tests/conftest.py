@@ -1,0 +1,179 @@
+"""Chips with round numbers, and a way to run a kernel on one of them and look at its records.
+
+Every run is checked for what holds of all records: waits add up, and each stage is ready when the one before let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kb_dataexec.logfile import MemoryLogWriter
+from kb_engine.engine import Engine, LaunchResult
+from kb_engine.host import Host
+from kb_messages.oplog import OpRecord
+from kb_messages.plan import PipelinePlan
+from kb_messages.trace import TraceEvent
+from kb_topology import Topology, loads_topology
+
+# Picoseconds a byte: link 10, HBM 20, TCM 5. The array does a 16 x 16 x 16 tile in 16 + 30 cycles of 1000.
+ROUND = """\
+name: round
+wire_ps_per_mm: 0
+cube:
+  nodes:
+    hbm: {kind: hbm, impl: builtin.hbm_fixed, count: 1, memory: {space: hbm, size: 1 MiB}, bw_gbs: 50, latency_ns: 30}
+    xbar: {kind: xbar, impl: builtin.xbar, count: 1, overhead_ns: 1}
+  pe_layout: {count: 1}
+  pe_template:
+    nodes:
+      pe_cpu: {kind: pe_cpu, impl: builtin.pe_cpu, issue_ns: 3}
+      pe_scheduler:
+        {kind: pe_scheduler, impl: builtin.pe_scheduler, submission_depth: 8, command_ns: 4, input_kib: 64, output_kib: 64}
+      pe_dma: {kind: pe_dma, impl: builtin.pe_dma, queue_depth: 4, setup_ns: 2}
+      pe_fetch_store: {kind: pe_fetch_store, impl: builtin.pe_fetch_store, queue_depth: 4, memory: {space: reg, size: 64 KiB}}
+      pe_gemm: {kind: pe_gemm, impl: builtin.pe_gemm, queue_depth: 4, rows: 16, cols: 16, clock_ghz: 1.0}
+      pe_tcm: {kind: pe_tcm, impl: builtin.pe_tcm, memory: {space: tcm, size: 1 MiB}, bw_gbs: 200, latency_ns: 1}
+    wires:
+      - pe_cpu -> pe_scheduler
+      - pe_scheduler -> pe_dma
+      - pe_scheduler -> pe_fetch_store
+      - pe_scheduler -> pe_gemm
+      - pe_dma -> pe_fetch_store
+      - pe_fetch_store -> pe_gemm
+      - pe_gemm -> pe_fetch_store
+      - pe_fetch_store -> pe_dma
+      - pe_fetch_store -> pe_tcm
+  links:
+    - {from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}
+    - {from: "xbar[0]", to: "hbm[0]", bw_gbs: 100, length_mm: 0}
+"""
+TWO_PES = ("pe_layout: {count: 1}", "pe_layout: {count: 2}")
+TWO_HALVES = (
+    ("impl: builtin.hbm_fixed, count: 1", "impl: builtin.hbm_fixed, count: 2"),
+    (
+        "impl: builtin.xbar, count: 1, overhead_ns: 1}",
+        "impl: builtin.xbar, count: 2, overhead_ns: 1}\n    bridge: {kind: bridge, impl: builtin.transit, overhead_ns: 3}",
+    ),
+    (
+        '    - {from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}\n'
+        '    - {from: "xbar[0]", to: "hbm[0]", bw_gbs: 100, length_mm: 0}\n',
+        '    - {from: "pe[0:2].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}\n'
+        '    - {from: "pe[2:4].pe_dma", to: "xbar[1]", bw_gbs: 100, length_mm: 0}\n'
+        '    - {from: "xbar[0:2]", to: "hbm[0:2]", bw_gbs: 100, length_mm: 0}\n'
+        '    - {from: "xbar[*]", to: bridge, bw_gbs: 25, length_mm: 0}\n',
+    ),
+    ("pe_layout: {count: 1}", "pe_layout: {count: 4}"),
+)
+"""Two PEs and a slice at each crossbar half, joined by a bridge of 40 ps a byte and 3 ns."""
+
+Changes = tuple[tuple[str, str], ...]
+Times = tuple[int, int, int, int]
+
+
+@dataclass
+class Run:
+    """What a run left behind. `records` are keyed by (command, tile, stage index)."""
+
+    engine: Engine
+    launch: LaunchResult
+    trace: list[TraceEvent] = field(default_factory=list)
+    plans: list[PipelinePlan] = field(default_factory=list)
+    records: dict[tuple[int, int, int], OpRecord] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def end_ps(self) -> int:
+        return self.launch.end_ps
+
+    def times(self, command: int, tile: int) -> list[Times]:
+        """t_ready, t_start, t_end and t_out of each stage of a tile."""
+        return [
+            (record.t_ready_ps, record.t_start_ps, record.t_end_ps, record.t_out_ps)
+            for key, record in sorted(self.records.items())
+            if key[:2] == (command, tile)
+        ]
+
+    def traced(self, kind: type[Any]) -> list[Any]:
+        """The trace events of one type."""
+        return [event for event in self.trace if type(event) is kind]
+
+
+def check_records(run: Run) -> None:
+    for record in run.records.values():
+        assert record.t_ready_ps <= record.t_start_ps <= record.t_end_ps <= record.t_out_ps
+        assert min(record.waits_ps) >= 0
+        assert sum(record.waits_ps) == record.t_start_ps - record.t_ready_ps
+    for first, second in pairwise(sorted(run.records)):
+        if first[:2] == second[:2]:
+            assert run.records[first].t_out_ps == run.records[second].t_ready_ps
+    assert len(run.records) == run.engine.session.n_ops == sum(plan.n_stages for plan in run.plans)
+
+
+@pytest.fixture(scope="session")
+def chip() -> Callable[..., Topology]:
+    """The round chip, as `chip.yaml`, with each (old, new) pair of the arguments replaced."""
+
+    def load(*changes: tuple[str, str]) -> Topology:
+        text = ROUND
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        return loads_topology(text, "chip.yaml")
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def two_pes() -> Changes:
+    """Changes that give the round chip two PEs at its one slice."""
+    return (TWO_PES,)
+
+
+@pytest.fixture(scope="session")
+def two_halves() -> Changes:
+    """Changes that give the round chip two crossbar halves of two PEs and a slice each, and a bridge."""
+    return TWO_HALVES
+
+
+@pytest.fixture(scope="session")
+def simulate(chip: Callable[..., Topology]) -> Callable[..., Run]:
+    """Runs a kernel on the round chip (with *changes*) and checks its records.
+
+    Arguments that are tuples, `(rows, cols, dtype[, blocks])`, become tensors of zeros.
+    """
+
+    def run(
+        kernel: Callable[..., None],
+        *arguments: Any,
+        changes: Changes = (),
+        pes: tuple[int, ...] = (0,),
+        log: bool = True,
+    ) -> Run:
+        writer = MemoryLogWriter() if log else None
+        trace: list[TraceEvent] = []
+        plans: list[PipelinePlan] = []
+        engine = Engine(chip(*changes), writer, trace.append, plans.append)
+        host = Host(engine, Path(__file__).parent)
+        passed = [tensor(host, f"t{number}", *each) for number, each in enumerate(arguments)]
+        result = Run(engine, host.launch(kernel, *passed, pes=pes), trace, plans)
+        if writer is not None:
+            engine.close_log()
+            written = writer.close()
+            result.digest = written.digest
+            result.records = {(r.command_seq, r.tile_id, r.stage_index): r for r in written.records()}
+            check_records(result)
+        return result
+
+    return run
+
+
+def tensor(host: Host, name: str, rows: int, cols: int, dtype: str, blocks: tuple[int, int] = (1, 1)) -> Any:
+    kinds = {"f16": np.float16, "f32": np.float32, "i8": np.int8, "i16": np.int16, "i32": np.int32}
+    return host.tensor(name, np.zeros((rows, cols), kinds[dtype]), dtype, blocks)

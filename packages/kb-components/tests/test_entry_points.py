@@ -1,0 +1,37 @@
+"""The blocks are found by the same door as anyone's."""
+
+from importlib.metadata import entry_points
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import fields
+
+from kb_engine.component import ComponentBase
+from kb_engine.registry import GROUP
+
+POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")]
+
+
+def test_all_nine_blocks_are_registered():
+    assert sorted(point.name for point in POINTS) == [
+        "builtin.hbm_fixed",
+        "builtin.pe_cpu",
+        "builtin.pe_dma",
+        "builtin.pe_fetch_store",
+        "builtin.pe_gemm",
+        "builtin.pe_scheduler",
+        "builtin.pe_tcm",
+        "builtin.transit",
+        "builtin.xbar",
+    ]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
+def test_a_block_is_a_component_with_an_immutable_strict_spec(point):
+    block = point.load()
+    assert issubclass(block, ComponentBase)
+    assert issubclass(block.spec_type, Struct)
+    config = block.spec_type.__struct_config__
+    assert config.frozen
+    assert config.forbid_unknown_fields
+    assert all(not field.required or field.type is not None for field in fields(block.spec_type))
