@@ -1,6 +1,6 @@
 """GEMM: C[M, N] = A[M, K] @ B[K, N]. The output is split over the PEs; each computes its block in one composite."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -17,28 +17,40 @@ Size = Annotated[int, Meta(ge=1)]
 
 
 def kernel(
-    tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, grid_m: int, grid_n: int, tile: TileShape | None
+    tl: Language,
+    a_copies: list[TensorRef],
+    b_copies: list[TensorRef],
+    c: TensorRef,
+    grid_m: int,
+    grid_n: int,
+    tile: TileShape | None,
 ) -> None:
-    """Program (i, j) of a grid_m x grid_n grid computes block (i, j) of C."""
+    """Program (i, j) of a grid_m x grid_n grid computes block (i, j) of C from its copies of A and B."""
     i, j = divmod(tl.program_id(), grid_n)
-    (m, k), (_, n) = a.shape, b.shape
-    m0, m1 = i * m // grid_m, (i + 1) * m // grid_m
-    n0, n1 = j * n // grid_n, (j + 1) * n // grid_n
-    tl.wait(tl.composite("gemm", a[m0:m1, 0:k], b[0:k, n0:n1], out=c[m0:m1, n0:n1], tile=tile))
+    m, n = c.shape
+    rows = slice(i * m // grid_m, (i + 1) * m // grid_m)
+    cols = slice(j * n // grid_n, (j + 1) * n // grid_n)
+    a, b = a_copies[j % len(a_copies)], b_copies[i % len(b_copies)]
+    tl.wait(tl.composite("gemm", a[rows, :], b[:, cols], out=c[rows, cols], tile=tile))
 
 
 class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in elements; `tile` is M x N x K, and left out the scheduler chooses it."""
+    """Sizes in elements; `tile` is M x N x K, and with `none` the scheduler chooses it.
+
+    With `operands=local` each PE has the rows of A and the columns of B that it reads in an HBM slice of its own;
+    with `shared` there is one A and one B, and the PEs meet at their slices.
+    """
 
     M: Size = 512
     N: Size = 512
     K: Size = 512
     dtype: DType = DType.F16
     tile: TileShape | None = TileShape(128, 128, 128)
+    operands: Literal["local", "shared"] = "local"
 
 
 class Gemm(Benchmark[GemmParams]):
-    """Operands are cut into blocks like the output's rows and columns, and spread over the HBM slices."""
+    """A is cut into blocks of rows, B into blocks of columns, and C into blocks of both, one a PE."""
 
     Params = GemmParams
     name = "gemm"
@@ -50,9 +62,16 @@ class Gemm(Benchmark[GemmParams]):
     def launch(self, host: Host, p: GemmParams, tensors: Arrays) -> dict[str, Tensor]:
         """One program for each block of C; PEs beyond that stay idle."""
         grid_m, grid_n = pe_grid(p.M, p.N, host.num_pes)
-        a = host.tensor("a", tensors["a"], p.dtype, blocks=(grid_m, 1))
-        b = host.tensor("b", tensors["b"], p.dtype, blocks=(1, grid_n))
-        c = host.empty("c", (p.M, p.N), _out_dtype(p), blocks=(grid_m, grid_n))
+        home = [[(i * grid_n + j) * host.num_slices // host.num_pes for j in range(grid_n)] for i in range(grid_m)]
+        a_copies, b_copies = (grid_n, grid_m) if p.operands == "local" else (1, 1)
+        a = [
+            host.tensor("a", tensors["a"], p.dtype, blocks=(grid_m, 1), slices=[row[j] for row in home])
+            for j in range(a_copies)
+        ]
+        b = [host.tensor("b", tensors["b"], p.dtype, blocks=(1, grid_n), slices=home[i]) for i in range(b_copies)]
+        c = host.empty(
+            "c", (p.M, p.N), _out_dtype(p), blocks=(grid_m, grid_n), slices=[pe for row in home for pe in row]
+        )
         host.launch(kernel, a, b, c, grid_m, grid_n, p.tile, pes=range(grid_m * grid_n))
         return {"c": c}
 
@@ -71,7 +90,7 @@ class Gemm(Benchmark[GemmParams]):
 
 
 def pe_grid(m: int, n: int, pes: int) -> tuple[int, int]:
-    """The split of an m x n output over at most *pes* programs with the smallest largest block, then the least input."""
+    """The split of m x n over at most *pes* programs with the smallest largest block, then the least input."""
     splits = [(i, j) for i in range(1, min(m, pes) + 1) for j in range(1, min(n, pes // i) + 1)]
     return min(splits, key=lambda s: (-(-m // s[0]) * -(-n // s[1]), -(-m // s[0]) + -(-n // s[1]), s))
 

@@ -85,7 +85,8 @@ class Scheduler(CommandScheduler[NoSpec]):
     def plan(self, submitted):
         command = submitted.command
         if isinstance(command, GemmCommand):
-            return gemm_plan(command.a, command.b, command.out, command.tile or TileShape(16, 16, 16), submitted.pe)
+            tile = command.tile or TileShape(16, 16, 16)
+            return gemm_plan(command.a, command.b, command.out, tile, submitted.pe, command.out_pinned)
         stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
         operands = [whole(role, matrix) for role, matrix in ((Role.SRC, command.src), (Role.DST, command.dst))]
         stage = StageTemplate(
@@ -276,8 +277,8 @@ def operand(role, place, matrix, rows, cols, dtype=None, base=None, release=Fals
     )
 
 
-def gemm_plan(a, b, out, tile, pe):
-    """Reads A and B, fetches both, multiplies; stores and writes after the last tile over K."""
+def gemm_plan(a, b, out, tile, pe, out_pinned=False):
+    """Reads A and B, fetches both, multiplies; after the last tile over K stores, and writes what is not to stay."""
     m, n, k = axis(0, a.rows, tile.m), axis(1, b.cols, tile.n), axis(2, a.cols, tile.k)
     a_nbytes, b_nbytes = tile.m * tile.k * a.dtype.nbytes, tile.k * tile.n * b.dtype.nbytes
     acc = a.dtype.accumulator
@@ -305,7 +306,7 @@ def gemm_plan(a, b, out, tile, pe):
         )),
         (StageType.STORE, "pe_fetch_store", (
             operand(Role.SRC, accumulator, out, m, n, acc, release=True),
-            operand(Role.DST, outputs, out, m, n),
+            operand(Role.DST, Place.MEMORY if out_pinned else outputs, out, m, n),
         )),
         (StageType.DMA_WRITE, "pe_dma", (
             operand(Role.SRC, outputs, out, m, n, release=True),
@@ -322,7 +323,7 @@ def gemm_plan(a, b, out, tile, pe):
                 when=When.EVERY_TILE if number < 4 else When.LAST_K,
                 operands=operands,
             )
-            for number, (kind, block, operands) in enumerate(stages)
+            for number, (kind, block, operands) in enumerate(stages[:-1] if out_pinned else stages)
         ),
         buffers=BufferNeeds(
             input_nbytes=a_nbytes + b_nbytes,

@@ -83,8 +83,92 @@ def test_a_third_partys_block_changes_time_and_no_data(toy_host, writer):
     assert slow[0, 3][2] - slow[0, 3][1] == 45000
 
 
-def test_waiters_at_a_gate_are_admitted_in_order_and_the_wait_is_logged(toy_host, writer):
-    # STORE 0 wants the port 5000 after FETCH 0 ended; with 8 tiles of fetches at 700 each, the port is taken then.
+def test_a_wait_at_a_gate_is_logged_apart_from_the_queue(toy_host, writer):
     found, records = times(toy_host(*FAST_LINKS, writer=writer), m=128)
-    fetches = [found[tile, 2][1] for tile in range(8)]
-    assert fetches[:7] == [3002 + 700 * tile for tile in range(6)] + [8702 + 700 * 0]
+    # Fetches follow each other from 3002 on, 700 each, until tile 0 is multiplied and tiles 1 to 4 fill GEMM's queue:
+    # fetch 5 ends at 7202 and its tile stays until 8702. Then STORE 0 takes the port, and fetch 6 waits for it.
+    assert [found[tile, 2][1:] for tile in (4, 5, 6)] == [(5802, 6502, 6502), (6502, 7202, 8702), (9402, 10102, 13702)]
+    assert found[0, 4] == (8702, 8702, 9402, 9402)
+    # FETCH has a queue of four itself: tile 6 came in when tile 2 was taken, at 4402.
+    assert found[6, 2][0] == 4402
+    assert records[6, 2].waits_ps == (8702 - 4402, 700, 0, 0, 0, 0)
+
+
+class Waiter:
+    """A server that a gate lets in."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def granted(self, token, position, gate):
+        self.seen.append((token, position))
+
+
+def test_a_port_lets_waiters_in_one_by_one_in_order():
+    port, seen = ExclusivePort(WaitReason.TCM_PORT), []
+    waiter = Waiter(seen)
+    assert port.admit("a")
+    port.waiting.extend([(waiter, "b", 0), (waiter, "c", 1)])
+    port.leave("a")
+    assert seen == [("b", 0)]
+    port.leave("b")
+    assert seen == [("b", 0), ("c", 1)]
+    port.leave("c")
+    assert port.holder is None
+
+
+def test_a_gate_that_admits_several_lets_all_of_them_in_and_stops_at_the_first_it_refuses():
+    class Room(Gate):
+        reason = WaitReason.REGISTER_FILE
+        left = 0
+
+        def admit(self, token):
+            if token > self.left:
+                return False
+            self.left -= token
+            return True
+
+    gate, seen = Room(), []
+    waiter = Waiter(seen)
+    gate.waiting.extend([(waiter, size, 0) for size in (2, 1, 5, 1)])
+    gate.left = 4
+    gate.reopen()
+    assert [token for token, _ in seen] == [2, 1]  # 1 is left, and the last waiter does not overtake the one of 5
+    assert len(gate.waiting) == 2
+
+
+def test_a_block_that_leads_nowhere_is_named_when_a_tile_has_to_go_on(toy_host):
+    host = toy_host(("      - pe_fetch_store -> pe_gemm\n", ""))
+    with pytest.raises(WiringError) as caught:
+        times_without_log(host)
+    assert str(caught.value) == (
+        "sip0.cube0.pe0.pe_fetch_store: got a token whose next stage is GEMM on sip0.cube0.pe0.pe_gemm, "
+        "needs a wire to a block that serves it; add the wire to pe_template"
+    )
+
+
+def times_without_log(host):
+    tensors = [host.tensor(name, np.zeros((16, 16), np.float16), "f16") for name in "abc"]
+    return host.launch(gemm, *tensors)
+
+
+def test_a_server_counts_what_it_served_and_for_how_long(toy_host, writer):
+    host = toy_host(*FAST_LINKS, writer=writer)
+    times(host, k=80)
+    counted = {server.stage_type.name: (server.served, server.busy_ps) for server in host.engine.servers}
+    assert counted == {
+        "DMA_READ": (10, 10),
+        "DMA_WRITE": (1, 1),
+        "FETCH": (5, 5 * 700),
+        "STORE": (1, 700),
+        "GEMM": (5, 5 * 5000),
+    }
+
+
+def test_reads_never_wait_behind_writes(toy_host, writer):
+    found, _ = times(toy_host(writer=writer), m=64)
+    reads = [found[tile, stage] for tile in range(4) for stage in (0, 1)]
+    assert [start for _, start, _, _ in reads] == [START + number * READ for number in range(8)]
+    # Tile 0 is ready to leave at 3000 + 2 x 42240 + 6400 = 93880 and leaves at once, although tile 1 is being read: at
+    # the memory that read is first, from 3000 + 2 x 42240 + 1000 = 88480 to 98720. Then 10240, 30000, and 1000.
+    assert found[0, 5] == (93880, 93880, 98720 + 41240, 139960)

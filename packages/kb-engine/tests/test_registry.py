@@ -19,7 +19,7 @@ def point(name, value, distribution=None):
 
 
 def node_of(toy_chip, impl):
-    """pe_gemm's node with another impl; it stands at line 14, and its impl at column 38."""
+    """pe_gemm's node with another impl; it stands at line 14, and its impl at column 32."""
     topology = toy_chip(("impl: toy.gemm}", f"impl: {impl}}}"))
     return topology.graph.nodes["sip0.cube0.pe0.pe_gemm"], topology.source
 
@@ -31,7 +31,7 @@ def refusal(toy_chip, points, impl):
     return str(caught.value)
 
 
-PLACE = "toy.yaml:14:38: $.cube.pe_template.nodes.pe_gemm.impl: "
+PLACE = "toy.yaml:14:32: $.cube.pe_template.nodes.pe_gemm.impl: "
 
 
 def test_a_name_leads_to_its_class(toy_chip, toy_points):
@@ -94,7 +94,7 @@ def test_attributes_are_checked_against_the_blocks_spec(toy_chip, toy_points):
         Registry(toy_points).spec(topology.graph.nodes["sip0.cube0.pe0.pe_gemm"], topology.source)
     assert str(caught.value) == (
         "toy.yaml:14:48: $.cube.pe_template.nodes.pe_gemm.queue_depht: got an unknown key, needs one of "
-        "kind, impl, count, memory, queue_depth; did you mean queue_depth?"
+        "queue_depth, kind, impl, count, memory; did you mean 'queue_depth'?"
     )
 
 

@@ -1,7 +1,7 @@
 import msgspec
 
-from kb_messages.address import MemorySpace
-from kb_messages.dtypes import DType
+from kb_messages.address import SPACE_BY_CODE, MemorySpace
+from kb_messages.dtypes import DTYPE_BY_CODE, DType
 from kb_messages.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
@@ -40,10 +40,28 @@ def test_the_operand_table_is_an_operand_with_its_op() -> None:
     assert {name for name, _ in OPERAND_COLUMNS} == {"op_id", *Operand.__struct_fields__}
 
 
-def test_columns_are_little_endian_integers_and_times_have_64_bits() -> None:
-    assert {kind for _, kind in OPS_COLUMNS + OPERAND_COLUMNS} == {"<i4", "<i8"}
-    assert {kind for name, kind in OPS_COLUMNS if name.endswith("_ps")} == {"<i8"}
-    assert {kind for name, kind in OPERAND_COLUMNS if name in ("owner", "offset", "stride")} == {"<i8"}
+def bits(kind: str) -> int:
+    """Bits of a signed little-endian integer column, of one byte or more."""
+    assert kind in ("|i1", "<i2", "<i4", "<i8")
+    return 8 * int(kind[2])
+
+
+def test_times_and_ids_have_64_bits() -> None:
+    assert {bits(kind) for name, kind in OPS_COLUMNS if name.endswith("_ps")} == {64}
+    assert {bits(kind) for name, kind in OPS_COLUMNS + OPERAND_COLUMNS if name in ("op_id", "tile_id")} == {64}
+
+
+def test_every_column_is_wide_enough_for_its_values() -> None:
+    ops, operands = (
+        {name: 2 ** (bits(kind) - 1) for name, kind in columns} for columns in (OPS_COLUMNS, OPERAND_COLUMNS)
+    )
+    assert max(OpKind) < ops["kind"]
+    assert max(Role) < operands["role"]
+    assert max(SPACE_BY_CODE) < operands["space"]
+    assert max(DTYPE_BY_CODE) < operands["dtype"]
+    assert operands["owner"] >= 2**30  # an address has 62 bits, 32 of them the offset
+    assert operands["offset"] >= 2**32
+    assert operands["stride"] >= 2**32
 
 
 def test_numbers_in_the_log_never_change() -> None:

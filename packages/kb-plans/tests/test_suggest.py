@@ -7,7 +7,7 @@ from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.plan import BufferNeeds, TileShape
-from kb_plans import generate_gemm_plan, suggest_tile
+from kb_plans import TileRoom, generate_gemm_plan, suggest_tile
 
 KIB = 1024
 
@@ -21,7 +21,8 @@ def operands(m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
 
 
 def suggest(m: int, n: int, k: int, inputs: int, outputs: int, registers: int) -> TileShape:
-    return suggest_tile(*operands(m, n, k), input_nbytes=inputs, output_nbytes=outputs, register_nbytes=registers)
+    room = TileRoom(input_nbytes=inputs, output_nbytes=outputs, register_nbytes=registers)
+    return suggest_tile(*operands(m, n, k), room)
 
 
 def needs_of(m: int, n: int, k: int, tile: TileShape) -> BufferNeeds:
@@ -83,3 +84,14 @@ def test_no_room_for_the_smallest_tile_is_refused() -> None:
     )
     with pytest.raises(PlanError, match=f"^{message}$"):
         suggest(64, 64, 64, 127, 64, 192)
+
+
+def test_a_pinned_operand_takes_no_input_buffer() -> None:
+    a, b, out = operands(256, 256, 256)
+    room = TileRoom(input_nbytes=4096, output_nbytes=1 << 20, register_nbytes=1 << 20)
+
+    def elements(**pins: bool) -> int:
+        tile = suggest_tile(a, b, out, room, **pins)
+        return tile.m * tile.n * tile.k
+
+    assert elements() < elements(a_pinned=True) < elements(a_pinned=True, b_pinned=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,23 @@ class Host:
         """HBM slices of the chip."""
         return len(self._hbm)
 
-    def empty(self, name: str, shape: tuple[int, ...], dtype: DType | str, blocks: tuple[int, int] = (1, 1)) -> Tensor:
+    def empty(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType | str,
+        blocks: tuple[int, int] = (1, 1),
+        slices: Sequence[int] | None = None,
+    ) -> Tensor:
         """A tensor of one or two dimensions whose bytes are not written yet.
 
-        It is cut into `blocks` (down the rows, along the columns) as even as can be; block number i of n lies packed
-        in HBM slice `i * slices // n`. Raises KernelError for a shape or a cut that makes no sense, and
-        OutOfMemoryError when a slice is full.
+        It is cut into `blocks` (down the rows, along the columns) as even as can be. Each block, row by row of the
+        cut, lies packed in the HBM slice that *slices* names; left out, the blocks are spread evenly. Raises
+        KernelError for a shape, a cut or slices that make no sense, and OutOfMemoryError when a slice is full.
         """
         dtype = DType(dtype)
         if len(shape) not in (1, 2) or any(size < 1 for size in shape):
             raise KernelError(f"tensor {name}", f"shape {shape}", "one or two positive sizes")
-        if not self._hbm:
-            raise OutOfMemoryError(f"tensor {name}", "a topology without HBM", "at least one HBM slice")
         rows, cols = (1, shape[0]) if len(shape) == 1 else shape
         down, along = blocks
         if not (1 <= down <= rows and 1 <= along <= cols):
@@ -78,23 +84,28 @@ class Host:
                 f"tensor {name}", f"{down} x {along} blocks of {rows} x {cols}", "1 up to one per row, column"
             )
         row_bounds, col_bounds = block_bounds(rows, down), block_bounds(cols, along)
+        homes = iter(self._homes(name, down * along, slices))
         addresses = tuple(
             tuple(
-                self._allocate(
-                    (i * along + j) * len(self._hbm) // (down * along),
-                    (row_bounds[i + 1] - row_bounds[i]) * (col_bounds[j + 1] - col_bounds[j]) * dtype.nbytes,
-                )
-                for j in range(along)
+                self._allocate(name, next(homes), (bottom - top) * (right - left) * dtype.nbytes)
+                for left, right in pairwise(col_bounds)
             )
-            for i in range(down)
+            for top, bottom in pairwise(row_bounds)
         )
         return Tensor(
             name=name, shape=shape, dtype=dtype, row_bounds=row_bounds, col_bounds=col_bounds, addresses=addresses
         )
 
-    def tensor(self, name: str, data: npt.NDArray[Any], dtype: DType | str, blocks: tuple[int, int] = (1, 1)) -> Tensor:
+    def tensor(
+        self,
+        name: str,
+        data: npt.NDArray[Any],
+        dtype: DType | str,
+        blocks: tuple[int, int] = (1, 1),
+        slices: Sequence[int] | None = None,
+    ) -> Tensor:
         """A tensor that holds *data*, whose numpy type must be that of *dtype*; the host copies it once."""
-        tensor = self.empty(name, data.shape, dtype, blocks)
+        tensor = self.empty(name, data.shape, dtype, blocks, slices)
         self.write(tensor, data)
         return tensor
 
@@ -115,10 +126,11 @@ class Host:
             if self.engine.initial_memory is not None:
                 self.engine.log_host_write(matrix, block.tobytes())
 
-    def launch(
-        self, kernel: Kernel, *arguments: Tensor | int | float | str, pes: Sequence[int] | None = None
-    ) -> LaunchResult:
-        """Run *kernel* on every PE (or those numbered in *pes*), each as one program; tensors arrive as references."""
+    def launch(self, kernel: Kernel, *arguments: Any, pes: Sequence[int] | None = None) -> LaunchResult:
+        """Run *kernel* on every PE (or those numbered in *pes*), each as one program.
+
+        Tensors, and lists of tensors, arrive as references; everything else as it is.
+        """
         ids = list(self.engine.pes)
         wanted = range(len(ids)) if pes is None else pes
         for number in wanted:
@@ -126,7 +138,7 @@ class Host:
                 raise KernelError("launch", f"PE {number}", f"0 to {len(ids) - 1}")
         if len(set(wanted)) != len(wanted):
             raise KernelError("launch", f"PEs {list(wanted)}", "each at most once")
-        passed = [argument.ref if isinstance(argument, Tensor) else argument for argument in arguments]
+        passed = [_as_reference(argument) for argument in arguments]
         result = self.engine.launch(kernel, passed, [ids[number] for number in wanted], self._root)
         self.launches.append(result)
         return result
@@ -139,11 +151,34 @@ class Host:
                 return DeferredRead(tensor, producer)
         return read_tensor(self.engine.memory.store, tensor)
 
-    def _allocate(self, slice_number: int, nbytes: int) -> int:
+    def _homes(self, name: str, count: int, slices: Sequence[int] | None) -> Sequence[int]:
+        available = len(self._hbm)
+        if not available:
+            raise OutOfMemoryError(f"tensor {name}", "a topology without HBM", "at least one HBM slice")
+        if slices is None:
+            return [number * available // count for number in range(count)]
+        if len(slices) != count or not all(0 <= number < available for number in slices):
+            raise KernelError(
+                f"tensor {name}",
+                f"slices {list(slices)}",
+                f"a number from 0 to {available - 1} for each of {count} blocks",
+            )
+        return slices
+
+    def _allocate(self, name: str, slice_number: int, nbytes: int) -> int:
         region, allocator = self._hbm[slice_number]
-        address = allocator.allocate(nbytes)
+        try:
+            address = allocator.allocate(nbytes)
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
         self.engine.memory.store.reserve(region.owner, address & OFFSET_MASK, nbytes)
         return address
+
+
+def _as_reference(argument: Any) -> Any:
+    if isinstance(argument, list):
+        return [_as_reference(each) for each in argument]
+    return argument.ref if isinstance(argument, Tensor) else argument
 
 
 def block_bounds(size: int, count: int) -> tuple[int, ...]:

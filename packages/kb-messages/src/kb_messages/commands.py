@@ -33,21 +33,21 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return cls(address=address, rows=rows, cols=cols, stride=cols * dtype.nbytes, dtype=dtype)
 
 
-class LoadCommand(Struct, frozen=True, kw_only=True, tag="load"):
+class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="load"):
     """Copy `src` (any memory) to `dst` (this PE's TCM). A simple command: one DMA read."""
 
     src: Matrix
     dst: Matrix
 
 
-class StoreCommand(Struct, frozen=True, kw_only=True, tag="store"):
+class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store"):
     """Copy `src` (this PE's TCM) to `dst` (any memory). A simple command: one DMA write."""
 
     src: Matrix
     dst: Matrix
 
 
-class GemmCommand(Struct, frozen=True, kw_only=True, tag="gemm"):
+class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm"):
     """A composite: `out = a @ b`, tiled over DMA, fetch/store and GEMM.
 
     A pinned operand already lies in this PE's TCM, so it has no DMA; `tile=None` lets the scheduler choose.
@@ -65,7 +65,7 @@ class GemmCommand(Struct, frozen=True, kw_only=True, tag="gemm"):
 Command = LoadCommand | StoreCommand | GemmCommand
 
 
-class SubmittedCommand(Struct, frozen=True, kw_only=True):
+class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A command on its way: its global order, the PE that issued it and the kernel line that asked for it."""
 
     command_seq: int

@@ -133,7 +133,7 @@ OPERAND_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("release", "|i1"),
     ("owner", "<i4"),
     ("offset", "<i8"),
-    ("rows", "<i4"),
-    ("row_nbytes", "<i4"),
+    ("rows", "<i8"),
+    ("row_nbytes", "<i8"),
     ("stride", "<i8"),
 )

@@ -108,19 +108,19 @@ class Rectangle(Struct, frozen=True, gc=False):
         return self.rows * self.row_nbytes
 
 
-class DmaParams(Struct, frozen=True, kw_only=True, gc=False):
+class DmaParams(Struct, frozen=True, kw_only=True, gc=False, tag="dma"):
     """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written; the other end is the PE's TCM."""
 
     memory: Rectangle
 
 
-class TransferParams(Struct, frozen=True, kw_only=True):
+class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
     """FETCH and STORE: the bytes that cross the TCM port."""
 
     nbytes: int
 
 
-class GemmParams(Struct, frozen=True, kw_only=True):
+class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
     """GEMM: an m x k tile of `dtype` times a k x n tile of `dtype_b`, summed over k into m x n of `dtype_acc`."""
 
     m: int
@@ -132,7 +132,7 @@ class GemmParams(Struct, frozen=True, kw_only=True):
     accumulate: bool
 
 
-class MathParams(Struct, frozen=True, kw_only=True):
+class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
     """MATH: `op` on a tile of rows x cols elements."""
 
     op: str
@@ -222,6 +222,8 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 _MAX_KNOWN_STAGES = 1 << 16
+_LANE = 1 << 10
+"""Tiles along K whose stages are made at a time."""
 
 _Place = tuple[int, int, int]
 _Addressed = tuple[int, int, int]
@@ -257,7 +259,7 @@ class TileSequence(Sequence[TilePlan]):
 
     def __iter__(self) -> Iterator[TilePlan]:
         m_grid, n_grid, k_grid = self._plan.grid
-        ends = sorted({1, k_grid - 1, k_grid} - {0})
+        ends = sorted({1, *range(_LANE, k_grid - 1, _LANE), k_grid - 1, k_grid} - {0})
         tile_id = 0
         for m in range(m_grid):
             for n in range(n_grid):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class CommandSubmitted(Struct, frozen=True, kw_only=True, tag="command_submitted"):
+class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_submitted"):
     """A command entered a PE's submission queue at `t_ps`."""
 
     t_ps: int
@@ -15,7 +15,7 @@ class CommandSubmitted(Struct, frozen=True, kw_only=True, tag="command_submitted
     name: str
 
 
-class CommandComplete(Struct, frozen=True, kw_only=True, tag="command_complete"):
+class CommandComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_complete"):
     """A command's last tile completed at `t_ps` and its record entered the completion queue."""
 
     t_ps: int
@@ -23,7 +23,7 @@ class CommandComplete(Struct, frozen=True, kw_only=True, tag="command_complete")
     pe: str
 
 
-class FabricTransfer(Struct, frozen=True, kw_only=True, tag="fabric_transfer"):
+class FabricTransfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="fabric_transfer"):
     """Bytes that crossed the fabric: from `src` to `dst` node, request sent at `t_start_ps`, done at `t_end_ps`."""
 
     t_start_ps: int

@@ -2,9 +2,17 @@
 
 from kb_plans.counts import PlanCounts, count
 from kb_plans.gemm import generate_gemm_plan
-from kb_plans.suggest import suggest_tile
+from kb_plans.suggest import TileRoom, suggest_tile
 from kb_plans.transfer import generate_transfer_plan
 
-__all__ = ["PlanCounts", "__version__", "count", "generate_gemm_plan", "generate_transfer_plan", "suggest_tile"]
+__all__ = [
+    "PlanCounts",
+    "TileRoom",
+    "__version__",
+    "count",
+    "generate_gemm_plan",
+    "generate_transfer_plan",
+    "suggest_tile",
+]
 
 __version__ = "0.1.0"

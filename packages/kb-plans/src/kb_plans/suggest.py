@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from kb_messages.commands import Matrix
 from kb_messages.errors import PlanError
 from kb_messages.plan import TileShape
@@ -11,31 +13,53 @@ LARGEST_SIDE = 256
 """No side of a suggested tile is longer, so that a problem makes several tiles that overlap. Source: assumed."""
 
 
+class TileRoom(Struct, frozen=True, kw_only=True):
+    """Bytes there are for tiles: TCM input and output buffers, registers."""
+
+    input_nbytes: int
+    output_nbytes: int
+    register_nbytes: int
+
+
 def suggest_tile(
-    a: Matrix, b: Matrix, out: Matrix, *, input_nbytes: int, output_nbytes: int, register_nbytes: int
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    room: TileRoom,
+    *,
+    a_pinned: bool = False,
+    b_pinned: bool = False,
+    out_pinned: bool = False,
 ) -> TileShape:
-    """The tile for `out = a @ b` that two of fit the tile buffers and the register file at once.
+    """The tile for `out = a @ b` that two of fit *room* at once; a pinned operand takes no buffer.
 
     Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
     cube as the problem allows. Where no two tiles fit, one must. Raises PlanError when not even 1 x 1 x 1 does.
     """
     problem = TileShape(a.rows, b.cols, a.cols)
+
+    def fits(tile: TileShape, copies: int) -> bool:
+        plan = generate_gemm_plan(a, b, out, tile, "", a_pinned=a_pinned, b_pinned=b_pinned, out_pinned=out_pinned)
+        needs = plan.buffers
+        return (
+            copies * needs.input_nbytes <= room.input_nbytes
+            and copies * needs.output_nbytes <= room.output_nbytes
+            and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= room.register_nbytes
+        )
+
     for copies in (2, 1):
         tile = TileShape(1, 1, 1)
-        if not _fits(a, b, out, tile, copies, input_nbytes, output_nbytes, register_nbytes):
+        if not fits(tile, copies):
             continue
         while True:
-            grown = [
-                candidate
-                for candidate in _doubled(tile, problem)
-                if _fits(a, b, out, candidate, copies, input_nbytes, output_nbytes, register_nbytes)
-            ]
+            grown = [candidate for candidate in _doubled(tile, problem) if fits(candidate, copies)]
             if not grown:
                 return tile
             tile = grown[0]
     raise PlanError(
         "gemm",
-        f"{input_nbytes} bytes of input buffer, {output_nbytes} of output buffer, {register_nbytes} of registers",
+        f"{room.input_nbytes} bytes of input buffer, {room.output_nbytes} of output buffer, "
+        f"{room.register_nbytes} of registers",
         "room for one tile of 1x1x1",
         "make the buffers larger",
     )
@@ -49,15 +73,3 @@ def _doubled(tile: TileShape, problem: TileShape) -> list[TileShape]:
             sizes = {"m": tile.m, "n": tile.n, "k": tile.k, name: min(2 * side, limit)}
             grown.append(TileShape(sizes["m"], sizes["n"], sizes["k"]))
     return grown
-
-
-def _fits(
-    a: Matrix, b: Matrix, out: Matrix, tile: TileShape, copies: int, inputs: int, outputs: int, registers: int
-) -> bool:
-    needs = generate_gemm_plan(a, b, out, tile, "").buffers
-    in_registers = needs.register_nbytes + needs.accumulator_nbytes
-    return (
-        copies * needs.input_nbytes <= inputs
-        and copies * needs.output_nbytes <= outputs
-        and copies * in_registers <= registers
-    )

@@ -22,7 +22,7 @@ from kb_engine.units import KIB, ps_from_ns
 from kb_messages.commands import GemmCommand, LoadCommand, SubmittedCommand
 from kb_messages.errors import PlanError
 from kb_messages.plan import PipelinePlan, StageType, TilePlan
-from kb_plans import generate_gemm_plan, generate_transfer_plan, suggest_tile
+from kb_plans import TileRoom, generate_gemm_plan, generate_transfer_plan, suggest_tile
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,9 +102,14 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             command.a,
             command.b,
             command.out,
-            input_nbytes=self._inputs.nbytes,
-            output_nbytes=self._outputs.nbytes,
-            register_nbytes=self._fetch_store.context.memory_nbytes,
+            TileRoom(
+                input_nbytes=self._inputs.nbytes,
+                output_nbytes=self._outputs.nbytes,
+                register_nbytes=self._fetch_store.context.memory_nbytes,
+            ),
+            a_pinned=command.a_pinned,
+            b_pinned=command.b_pinned,
+            out_pinned=command.out_pinned,
         )
         return generate_gemm_plan(
             command.a,

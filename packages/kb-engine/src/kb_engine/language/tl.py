@@ -95,7 +95,7 @@ class Language:
         b: TensorRef | LoadedTensor,
         out: TensorRef | None = None,
         epilogue: tuple[object, ...] = (),
-        tile: TileShape | tuple[int, int, int] | str | None = None,
+        tile: TileShape | tuple[int, ...] | str | None = None,
     ) -> CompositeHandle:
         """Start `out = a @ b`, tiled over DMA, fetch/store and GEMM, and return at once.
 
@@ -177,7 +177,7 @@ class Language:
             raise KernelError(self._line(), f"axis {axis}", "0: a launch has one dimension")
 
 
-def _tile(tile: TileShape | tuple[int, int, int] | str | None, line: str) -> TileShape | None:
+def _tile(tile: TileShape | tuple[int, ...] | str | None, line: str) -> TileShape | None:
     if tile is None or isinstance(tile, TileShape):
         return tile
     if isinstance(tile, str):

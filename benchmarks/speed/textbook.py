@@ -1,0 +1,148 @@
+"""One PE's GEMM in textbook SimPy: the blocks, queues and hops of the engine's model, and none of the engine's code.
+
+It reads the chip from the same YAML and does its own arithmetic, so it checks the engine's timing too. It is written to
+be quick: one process a block; latencies that nothing can interrupt merged into one timeout; tiles and their costs made
+once a shape; a queue, slot or Resource only where something can wait. On one PE nothing waits for a link, since each
+direction carries one transfer at a time, so links are closed forms here. The engine keeps a state for each of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from functools import lru_cache
+from typing import Any
+
+import simpy
+from chip import ACCUMULATOR, ELEMENT, KIB, Chip, Tile, Transfer, aligned, ceil_div
+
+Shape = tuple[int, int, int]
+Process = Generator[simpy.Event, Any, None]
+
+
+class TextbookPe:
+    """Six processes: a feeder, a DMA channel each way, FETCH, GEMM and STORE, with bounded queues between them."""
+
+    def __init__(self, chip: Chip, problem: Shape, tile: Shape, *, slot_first: bool = False) -> None:
+        """With *slot_first*, when one write's end frees an output slot that a tile waits for, and the next write is
+        queued, the tile's read asks the slice first, as in the engine. Otherwise the write does: both ask in the same
+        picosecond. It costs events, so it is off where speed is measured."""
+        self.chip, self.problem = chip, problem
+        self.yields = 3 if slot_first else 0
+        m, n, k = self.tile = (min(problem[0], tile[0]), min(problem[1], tile[1]), min(problem[2], tile[2]))
+        self.grid = tuple(ceil_div(size, side) for size, side in zip(problem, self.tile, strict=True))
+        self.env = env = simpy.Environment()
+        pe = chip.pe
+        operands = aligned(m * k * ELEMENT) + aligned(k * n * ELEMENT)
+        accumulator, output = aligned(m * n * ACCUMULATOR), aligned(m * n * ELEMENT)
+        registers = int(pe["pe_fetch_store"]["memory"]["size"].removesuffix(" KiB")) * KIB
+        n_accumulators = 2 if 2 * accumulator + operands <= registers else 1
+        self.inputs = slots(env, pe["pe_scheduler"]["input_kib"] * KIB // operands)
+        self.outputs = slots(env, pe["pe_scheduler"]["output_kib"] * KIB // output)
+        self.accumulators = slots(env, n_accumulators)
+        self.operands = slots(env, (registers - n_accumulators * accumulator) // operands)
+        self.reads, self.writes = (simpy.Store(env, pe["pe_dma"]["queue_depth"]) for _ in range(2))
+        self.fetches, self.stores = (simpy.Store(env, pe["pe_fetch_store"]["queue_depth"]) for _ in range(2))
+        self.gemms = simpy.Store(env, pe["pe_gemm"]["queue_depth"])
+        self.tcm_port, self.hbm = simpy.Resource(env), simpy.Resource(env)
+        for process in (self.feed, self.read, self.fetch, self.multiply, self.store, self.write):
+            env.process(process())
+
+    @property
+    def n_stages(self) -> int:
+        m, n, k = self.grid
+        return m * n * (4 * k + 2)
+
+    def run(self) -> int:
+        """Picoseconds from the kernel's call to the end of its last tile."""
+        self.env.run()
+        return int(self.env.now)
+
+    def tiles(self) -> Iterator[Tile]:
+        made = lru_cache(self.chip.tile)
+        rows, cols, depths = (
+            [min(side, size - at) for at in range(0, size, side)]
+            for size, side in zip(self.problem, self.tile, strict=True)
+        )
+        final = len(depths) - 1
+        for m in rows:
+            for n in cols:
+                for number, k in enumerate(depths):
+                    yield made(m, n, k, number == 0, number == final)
+
+    def feed(self) -> Process:
+        yield self.env.timeout(self.chip.command_ps)
+        for tile in self.tiles():
+            yield self.inputs.get(1)
+            if tile.last:
+                yield self.outputs.get(1)
+            yield self.reads.put(tile)
+
+    def read(self) -> Process:
+        while True:
+            tile = yield self.reads.get()
+            yield from self.transfer(tile.read_a)
+            yield from self.transfer(tile.read_b)
+            yield self.fetches.put(tile)
+
+    def transfer(self, costs: Transfer) -> Process:
+        env = self.env
+        yield env.timeout(costs.lead)
+        last_byte = env.now + costs.spread
+        with self.hbm.request() as turn:
+            yield turn
+            yield env.timeout(max(costs.service, last_byte - env.now))
+        yield env.timeout(costs.tail)
+
+    def fetch(self) -> Process:
+        while True:
+            tile = yield self.fetches.get()
+            if tile.first:
+                yield self.accumulators.get(1)
+            yield self.operands.get(1)
+            with self.tcm_port.request() as turn:
+                yield turn
+                yield self.env.timeout(tile.fetch)
+            self.inputs.put(1)
+            yield self.gemms.put(tile)
+
+    def multiply(self) -> Process:
+        while True:
+            tile = yield self.gemms.get()
+            yield self.env.timeout(tile.gemm)
+            self.operands.put(1)
+            if tile.last:
+                yield self.stores.put(tile)
+
+    def store(self) -> Process:
+        while True:
+            tile = yield self.stores.get()
+            with self.tcm_port.request() as turn:
+                yield turn
+                yield self.env.timeout(tile.store)
+            self.accumulators.put(1)
+            yield self.writes.put(tile)
+
+    def write(self) -> Process:
+        while True:
+            tile = yield self.writes.get()
+            yield from self.transfer(tile.write)
+            self.outputs.put(1)
+            for _ in range(self.yields):
+                yield self.env.timeout(0)
+
+
+def slots(env: simpy.Environment, count: int) -> simpy.Container:
+    return simpy.Container(env, capacity=count, init=count)
+
+
+def main() -> None:
+    pe = TextbookPe(Chip(), (1024, 1024, 1024), (128, 128, 128))
+    start = time.perf_counter()
+    latency = pe.run()
+    rate = pe.n_stages / (time.perf_counter() - start)
+    print(f"textbook SimPy, 1024^3 in 128^3 tiles: {latency / 1000:.3f} ns, {rate / 1e6:.3f} M stages/s")
+
+
+if __name__ == "__main__":
+    main()

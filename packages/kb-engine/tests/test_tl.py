@@ -1,0 +1,196 @@
+"""Each way to misuse `tl`, with the whole message."""
+
+import numpy as np
+import pytest
+
+from kb_messages.errors import KernelError
+from kb_messages.plan import TileShape
+
+
+def load_no_tensor(tl, a, c):
+    tl.load(3)
+
+
+def store_to_no_tensor(tl, a, c):
+    tl.store(tl.load(a), tl.load(a))
+
+
+def store_of_a_number(tl, a, c):
+    tl.store(c, 1.5)
+
+
+def store_of_a_written_result(tl, a, c):
+    tl.store(c, tl.composite("gemm", a, a, out=c))
+
+
+def store_of_another_shape(tl, a, c):
+    tl.store(c[0:8], tl.load(a))
+
+
+def store_of_another_dtype(tl, a, c):
+    tl.store(c, tl.load(a.tensor.ref))
+
+
+def composite_of_another_op(tl, a, c):
+    tl.composite("softmax", a, a)
+
+
+def composite_with_an_epilogue(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=("bias",))
+
+
+def composite_of_a_number(tl, a, c):
+    tl.composite("gemm", 2, a)
+
+
+def composite_of_a_written_result(tl, a, c):
+    tl.composite("gemm", a, tl.composite("gemm", a, a, out=c))
+
+
+def composite_into_a_number(tl, a, c):
+    tl.composite("gemm", a, a, out=3)
+
+
+def tile_of_two(tl, a, c):
+    tl.composite("gemm", a, a, tile=(16, 16))
+
+
+def tile_of_nothing(tl, a, c):
+    tl.composite("gemm", a, a, tile=(16, 0, 16))
+
+
+def tile_of_fractions(tl, a, c):
+    tl.composite("gemm", a, a, tile=(16, 1.5, 16))
+
+
+def tile_of_text(tl, a, c):
+    tl.composite("gemm", a, a, tile="16x16")
+
+
+def wait_for_a_tensor(tl, a, c):
+    tl.wait(a)
+
+
+def free_of_a_tensor(tl, a, c):
+    tl.free(a)
+
+
+def free_of_a_written_result(tl, a, c):
+    tl.free(tl.composite("gemm", a, a, out=c))
+
+
+def free_too_early(tl, a, c):
+    tl.free(tl.composite("gemm", a, a))
+
+
+def free_twice(tl, a, c):
+    x = tl.load(a); tl.free(x); tl.free(x)  # noqa: E702
+
+
+def second_axis(tl, a, c):
+    tl.program_id(1)
+
+
+def second_axis_of_programs(tl, a, c):
+    tl.num_programs(axis=2)
+
+
+def tcm_that_is_full(tl, a, c):
+    [tl.load(a) for _ in range(300)]
+
+
+OUT_OF_TCM = (
+    "sip0.cube0.pe0.pe_tcm: got a request for 512 bytes, needs at most 0 in one piece (0 of 131072 are free); "
+    "tl.free what is no longer needed"
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (load_no_tensor, "got tl.load of a int, needs a slice of a tensor argument"),
+        (store_to_no_tensor, "got tl.store of a LoadedTensor, needs a slice of a tensor argument"),
+        (store_of_a_number, "got tl.store of a float, needs a loaded tensor, or a composite's result in TCM (out=None)"),
+        (
+            store_of_a_written_result,
+            "got tl.store of a CompositeHandle, needs a loaded tensor, or a composite's result in TCM (out=None)",
+        ),
+        (store_of_another_shape, "got tl.store of 16 x 16 f16 to c[0:8, 0:16] of 8 x 16 f16, needs equal shapes and dtypes"),
+        (composite_of_another_op, "got tl.composite('softmax'), needs 'gemm', the one composite there is"),
+        (composite_with_an_epilogue, "got an epilogue of 1 ops, needs none: PE_MATH is not modelled yet"),
+        (composite_of_a_number, "got a = a int, needs a slice of a tensor argument or a loaded tensor"),
+        (composite_of_a_written_result, "got b = a CompositeHandle, needs a slice of a tensor argument or a loaded tensor"),
+        (composite_into_a_number, "got tl.composite of a int, needs a slice of a tensor argument"),
+        (tile_of_two, "got tile=(16, 16), needs three positive integers (m, n, k)"),
+        (tile_of_nothing, "got tile=(16, 0, 16), needs three positive integers (m, n, k)"),
+        (tile_of_fractions, "got tile=(16, 1.5, 16), needs three positive integers (m, n, k)"),
+        pytest.param(
+            tile_of_text,
+            "tile: got '16x16', needs three positive sizes MxNxK; write it like 128x128x128",
+            marks=pytest.mark.xfail(reason="the error is placed at the line of the library that raised it", strict=True),
+        ),
+        (wait_for_a_tensor, "got tl.wait of a TensorRef, needs what tl.composite or tl.load returned"),
+        (free_of_a_tensor, "got tl.free of a TensorRef, needs a handle that holds TCM"),
+        (free_of_a_written_result, "got tl.free of a CompositeHandle, needs a handle that holds TCM"),
+        (free_too_early, "got tl.free of a result on its way, needs a finished one; call tl.wait first"),
+        (free_twice, "got a second tl.free of the same handle, needs one"),
+        (second_axis, "got axis 1, needs 0: a launch has one dimension"),
+        (second_axis_of_programs, "got axis 2, needs 0: a launch has one dimension"),
+        (tcm_that_is_full, OUT_OF_TCM),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_misuse_is_refused_at_the_kernels_line(toy_host, kernel, message):
+    host = toy_host()
+    a, c = (host.tensor(name, np.zeros((16, 16), np.float16), "f16") for name in "ac")
+    with pytest.raises(KernelError) as caught:
+        host.launch(kernel, a, c)
+    assert str(caught.value) == f"test_tl.py:{kernel.__code__.co_firstlineno + 1}: {message}"
+
+
+def test_store_of_another_dtype_is_refused(toy_host):
+    host = toy_host()
+    a, c = host.tensor("a", np.zeros((16, 16), np.float32), "f32"), host.tensor("c", np.zeros((16, 16), np.float16), "f16")
+    with pytest.raises(KernelError) as caught:
+        host.launch(store_of_another_dtype, a, c)
+    assert str(caught.value) == (
+        f"test_tl.py:{store_of_another_dtype.__code__.co_firstlineno + 1}: got tl.store of 16 x 16 f32 to c[0:16, 0:16] "
+        "of 16 x 16 f16, needs equal shapes and dtypes"
+    )
+
+
+def test_freed_tcm_is_used_again(toy_host):
+    def kernel(tl, a):
+        for _ in range(1000):
+            tl.free(tl.load(a))
+
+    host = toy_host()
+    host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"))
+
+
+@pytest.mark.parametrize("tile", [(8, 16, 4), TileShape(8, 16, 4), "8x16x4"])
+def test_a_tile_is_given_in_three_ways(toy_host, tile):
+    plans = []
+    host = toy_host(on_plan=plans.append)
+    a = host.tensor("a", np.zeros((16, 16), np.float16), "f16")
+    host.launch(lambda tl, a: tl.composite("gemm", a, a, out=a, tile=tile), a)
+    assert plans[0].grid == (2, 1, 4)
+
+
+@pytest.mark.parametrize(("dtype", "kind", "result"), [(np.float16, "f16", "f16"), (np.int8, "i8", "i32"), (np.float32, "f32", "f32")])
+def test_a_result_that_stays_has_the_operands_type_and_integers_their_accumulators(toy_host, dtype, kind, result):
+    seen = []
+    host = toy_host()
+    a = host.tensor("a", np.zeros((16, 16), dtype), kind)
+    host.launch(lambda tl, a: seen.append(tl.composite("gemm", a, a)), a)
+    assert (seen[0].dtype, seen[0].shape) == (result, (16, 16))
+
+
+def test_a_vector_is_loaded_as_a_vector(toy_host):
+    seen = []
+    host = toy_host()
+    a = host.tensor("a", np.arange(9, dtype=np.int32), "i32")
+    host.launch(lambda tl, a: seen.append(tl.load(a[2:5])), a)
+    assert seen[0].shape == (3,)
+    assert [int(each) for each in seen[0]] == [2, 3, 4]
+    assert len(seen[0]) == 3
