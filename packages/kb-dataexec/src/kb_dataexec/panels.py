@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.dtypes import Array, numpy_dtype
+from kb_dataexec.dtypes import Array, convert, numpy_dtype
 from kb_dataexec.ops.base import DTYPES
 from kb_dataexec.store import MemoryStore
 
@@ -117,7 +117,7 @@ def gather(store: MemoryStore, grid: Sequence[Sequence[Tile]], dtype: np.dtype[A
     """The values of a grid of tiles (rows of tiles) as one (rows, cols) array of *dtype*, cast on the way."""
     whole = join(grid)
     if whole is not None:
-        return whole.read(store).astype(dtype, copy=False)
+        return convert(whole.read(store), dtype)
     out = np.empty((sum(line[0].rows for line in grid), sum(tile.cols for tile in grid[0])), dtype)
     row = 0
     for line in grid:
