@@ -1,0 +1,94 @@
+"""The command `kb`: finds a subcommand, imports it when it is asked for, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+INTERRUPTED = 130
+
+COMMANDS = {
+    "run": "Run a benchmark on a simulated chip and check its numbers.",
+    "topology": "Look at chips described in YAML.",
+    "verify": "Check the numbers of a finished run again, from its folder alone.",
+}
+"""Every command with the sentence `kb --help` says about it: the list must not cost an import of each."""
+
+
+class LazyGroup(click.Group):
+    """Imports `kb_cli.NAME` when command NAME is used; the command is the module's `command`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """As click.Group's."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """As click.Group's."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"kb_cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click.Group's, with a guess at what was meant."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"no command {name!r}; " + (f"did you mean {near[0]!r}?" if near else "see kb --help"))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of COMMANDS, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click.Group's; what users can act on ends as one sentence and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise  # click ends quietly
+            where = f"{error.filename}: " if error.filename else ""
+            ctx.exit(_refuse(f"{where}{error.strerror or error}", 2))
+        except MemoryError as error:
+            ctx.exit(_refuse(f"out of memory ({error})" if str(error) else "out of memory", 2))
+        except Exception as error:
+            from kb_messages.errors import KbError
+
+            if not isinstance(error, KbError):
+                raise
+            ctx.exit(_refuse(str(error), error.exit_code))
+
+
+def _refuse(text: str, exit_code: int) -> int:
+    click.echo(f"error: {text}", err=True)
+    return exit_code
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 ok, 1 verification failed, 2 bad input, 3 the simulation is stuck, 130 interrupted.",
+)
+@click.version_option(package_name="kb-cli", prog_name="kb", message="%(prog)s %(version)s")
+def kb() -> None:
+    """Run accelerator kernels on simulated chips: where every nanosecond went, and whether the numbers are right."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line *args* (default: the process's) and exit."""
+    try:
+        kb.main(args=None if args is None else list(args), prog_name="kb")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

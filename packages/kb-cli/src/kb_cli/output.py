@@ -1,0 +1,71 @@
+"""What goes to standard output and error: JSON, lines, tables, and a progress bar where someone watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from typing import Any
+
+import msgspec
+
+_PIPE_WIDTH = 240
+_LEAST_WIDTH = 124
+"""A narrower terminal breaks a table's lines; a number is never cut short."""
+
+
+def emit_json(value: Any) -> None:
+    """*value* as indented JSON on standard output."""
+    emit(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def emit_lines(lines: Iterable[str]) -> None:
+    """Plain lines on standard output."""
+    emit("".join(f"{line}\n" for line in lines))
+
+
+def emit_tables(*renderables: Any) -> None:
+    """rich renderables on standard output: with colour on a terminal, plain and as wide as needed elsewhere."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    width = max(get_terminal_size().columns, _LEAST_WIDTH) if terminal else _PIPE_WIDTH
+    console = Console(file=sys.stdout, highlight=False, markup=False, width=width)
+    with console.capture() as capture:
+        for renderable in renderables:
+            console.print(renderable, soft_wrap=isinstance(renderable, str) and not terminal)
+    emit("\n".join(line.rstrip() for line in capture.get().split("\n")))
+
+
+def emit(text: str) -> None:
+    """Write *text* to standard output. A reader that has gone away (`| head`) changes neither exit code nor peace."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Gives `report(done, total)` for a bar on standard error, or None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = progress.add_task(what, total=None)
+
+    def report(done: int, total: int) -> None:
+        progress.start()  # not before there is something to show
+        progress.update(task, completed=done, total=total)
+
+    try:
+        yield report
+    finally:
+        progress.stop()

@@ -1,0 +1,80 @@
+"""`kb topology check`: whether a chip can be built, and what it is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+from msgspec import Struct
+
+from kb_cli import bundled
+from kb_cli.output import emit_json, emit_lines
+from kb_engine.engine import Engine
+from kb_topology import Topology, format_nbytes, load_topology
+
+
+class MemoryCount(Struct, frozen=True, kw_only=True):
+    """`count` memories of one space and size."""
+
+    space: str
+    count: int
+    nbytes: int
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """What a topology that can be built is made of. `nodes` by kind."""
+
+    name: str
+    description: str
+    digest: str
+    nodes: dict[str, int]
+    links: int
+    wires: int
+    pes: int
+    memories: list[MemoryCount]
+
+
+def check(topology: Topology) -> Check:
+    """Build every block of *topology*. Raises TopologyError at the first that cannot be."""
+    Engine(topology)
+    graph = topology.graph
+    sizes = Counter((region.space.value, region.nbytes) for region in topology.address_map.regions)
+    return Check(
+        name=topology.name,
+        description=topology.description,
+        digest=topology.digest,
+        nodes=dict(Counter(node.kind.value for node in graph.nodes.values())),
+        links=len(graph.links),
+        wires=len(graph.wires),
+        pes=len(graph.pe_ids),
+        memories=[MemoryCount(space=space, nbytes=nbytes, count=count) for (space, nbytes), count in sizes.items()],
+    )
+
+
+@click.group("topology")
+def command() -> None:
+    """Look at chips described in YAML."""
+
+
+@command.command("check")
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
+def check_command(file: str, as_json: bool) -> None:
+    """Check FILE, a YAML file or the name of a bundled topology: load it and build every block it names."""
+    found = check(load_topology(bundled.find("topologies", file)))
+    if as_json:
+        emit_json(found)
+    else:
+        emit_lines(_lines(file, found))
+
+
+def _lines(file: str, found: Check) -> list[str]:
+    nodes = ", ".join(f"{count} {kind}" for kind, count in found.nodes.items())
+    memories = ", ".join(f"{each.count} x {format_nbytes(each.nbytes)} {each.space}" for each in found.memories)
+    return [
+        f"{found.name}: {found.description}",
+        f"  {sum(found.nodes.values())} nodes: {nodes}",
+        f"  {found.pes} PEs, {found.links} links (each direction counts), {found.wires} wires",
+        f"  memories: {memories}",
+        f"{file}: ok",
+    ]

@@ -1,0 +1,74 @@
+"""A benchmark small enough to run in a blink, and a way to run `kb` in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kb_cli.main import kb
+
+COPY = '''\
+"""Copies a matrix product's operands through one PE: as small as a benchmark gets."""
+
+import numpy as np
+from kb_engine.bench import Benchmark
+from msgspec import Struct
+
+
+def kernel(tl, a, b, c):
+    tl.wait(tl.composite("gemm", a, b, out=c))
+
+
+class Params(Struct):
+    size: int = 8
+    label: str = "x"
+
+
+class Small(Benchmark[Params]):
+    Params = Params
+
+    def inputs(self, p, rng):
+        return {name: rng.standard_normal((p.size, p.size), dtype=np.float32) for name in "ab"}
+
+    def launch(self, host, p, tensors):
+        a, b = (host.tensor(name, tensors[name], "f32") for name in "ab")
+        c = host.empty("c", (p.size, p.size), "f32")
+        host.launch(kernel, a, b, c, pes=[0])
+        return {"c": c}
+
+    def reference(self, p, inputs):
+        return {"c": inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)}
+
+    def flops(self, p):
+        return 2 * p.size**3
+'''
+
+
+@pytest.fixture
+def bench_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes small.py with some of its text replaced: `bench_file("old", "new", ...)`."""
+
+    def write(*replacements: str) -> Path:
+        text = COPY
+        for old, new in zip(replacements[::2], replacements[1::2], strict=True):
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "small.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`kb` in an empty folder: `invoke("run", "gemm", ...)`; an error that is a bug is raised."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str) -> Result:
+        return CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
+
+    return run

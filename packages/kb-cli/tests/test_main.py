@@ -1,0 +1,87 @@
+"""The door: help without imports, exit codes, silence where it is due."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kb_cli import main, topology
+from kb_messages.errors import KbError, SimulationStuckError
+
+Invoke = Callable[..., Result]
+HEAVY = ["numpy", "rich", "msgspec", "yaml", "simpy", "kb_engine", "kb_topology", "kb_messages"]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from kb_cli.main import kb\n"
+        "try: kb.main(['--help'], prog_name='kb')\n"
+        f"finally: print(sorted(set({HEAVY}) & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert all(name in done.stdout for name in main.COMMANDS)
+
+
+def test_the_sentences_of_the_help_are_those_of_the_commands() -> None:
+    for name in main.COMMANDS:
+        done = CliRunner().invoke(main.kb, [name, "--help"])
+        assert done.exit_code == 0
+
+
+def test_version_and_mistyped_commands(invoke: Invoke) -> None:
+    assert invoke("--version").stdout == "kb 0.1.0\n"
+    done = invoke("rnu")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: no command 'rnu'; did you mean 'run'?\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "text"),
+    [
+        (KbError("here", "x", "y"), 2, "error: here: got x, needs y\n"),
+        (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: got x, needs y\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (MemoryError(), 2, "error: out of memory\n"),
+        (PermissionError(13, "Permission denied", "out"), 2, "error: out: Permission denied\n"),
+    ],
+)
+def test_errors_become_exit_codes(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, error: BaseException, exit_code: int, text: str
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(topology, "check", fail)
+    done = invoke("topology", "check", "one_pe")
+    assert (done.exit_code, done.stdout, done.stderr) == (exit_code, "", text)
+
+
+def test_a_bug_keeps_its_traceback(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "check", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        invoke("topology", "check", "one_pe")
+
+
+def test_topology_check_counts(invoke: Invoke) -> None:
+    done = invoke("topology", "check", "one_pe")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[1:] == [
+        "  8 nodes: 1 hbm, 1 xbar, 1 pe_cpu, 1 pe_scheduler, 1 pe_dma, 1 pe_fetch_store, 1 pe_gemm, 1 pe_tcm",
+        "  1 PEs, 4 links (each direction counts), 9 wires",
+        "  memories: 1 x 2 GiB hbm, 1 x 512 KiB reg, 1 x 2 MiB tcm",
+        "one_pe: ok",
+    ]
+    found = json.loads(invoke("topology", "check", "one_cube", "--json").stdout)
+    assert (found["pes"], found["nodes"]["pe_gemm"]) == (8, 8)
+
+
+def test_topology_check_refuses(invoke: Invoke, tmp_path) -> None:
+    (tmp_path / "bad.yaml").write_text("name: [\n")
+    done = invoke("topology", "check", "bad.yaml")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: bad.yaml:2:1: ")

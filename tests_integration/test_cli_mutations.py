@@ -1,0 +1,77 @@
+"""`kb verify` of a log from which any one record is missing, or in which any one address is another, says no."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kb_cli.main import kb
+from kb_cli.rundata import load_data
+from kb_cli.verify import verify_run
+from kb_dataexec.dependencies import backward_slice
+from kb_dataexec.logfile import write_log
+from kb_dataexec.oplog import OpLog
+from kb_engine.language import Tensor
+from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+
+SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
+
+
+class Run:
+    """A run folder whose log is replaced again and again, its digest adapted so that the data must tell."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        data = load_data(folder)
+        self.log, self.outputs = data.log, [expected.tensor for expected in data.expected.values()]
+        self.stored = json.loads((folder / "run.json").read_text())
+
+    def passes(self, log: OpLog) -> bool:
+        shutil.rmtree(self.folder / "log")
+        summary = write_log(self.folder / "log", log)
+        (self.folder / "run.json").write_text(json.dumps({**self.stored, "log_digest": summary.digest}))
+        return verify_run(self.folder).ok
+
+    def without(self, op_id: int) -> OpLog:
+        keep = [table["op_id"] != op_id for table in (self.log.ops, self.log.operands)]
+        return OpLog(self.log.ops[keep[0]], self.log.operands[keep[1]], self.log.strings, self.log.immediates)
+
+    def moved(self, operand: int, delta: int) -> OpLog:
+        operands = self.log.operands.copy()
+        operands["offset"][operand] += delta
+        return OpLog(self.log.ops, operands, self.log.strings, self.log.immediates)
+
+
+def rectangles(tensor: Tensor) -> list[tuple[int, int, int, int, int]]:
+    blocks = [matrix for _, matrix in tensor.blocks()]
+    return [(b.address >> OFFSET_BITS, b.address & OFFSET_MASK, b.rows, b.row_nbytes, b.stride) for b in blocks]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("mutations")
+    done = CliRunner().invoke(kb, ["run", "gemm", *SMALL, "--out", str(folder), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0
+    return Run(Path(json.loads(done.stdout)["run_dir"]))
+
+
+def test_the_log_itself_passes(run: Run) -> None:
+    assert run.log.n_ops > 80
+    assert run.passes(run.log)
+
+
+def test_no_record_can_be_dropped(run: Run) -> None:
+    every = set(run.log.ops["op_id"].tolist())
+    needed = backward_slice(run.log, [each for tensor in run.outputs for each in rectangles(tensor)])
+    unnoticed = {op_id for op_id in every if run.passes(run.without(op_id))}
+    print(f"{len(every)} records, {len(every - needed)} outside the slice: {sorted(every - needed)}")
+    assert unnoticed == every - needed == set()
+
+
+@pytest.mark.parametrize("delta", [2, 64, -32])
+def test_no_address_can_be_moved(run: Run, delta: int) -> None:
+    unnoticed = [operand for operand in range(run.log.n_operands) if run.passes(run.moved(operand, delta))]
+    print(f"{run.log.n_operands} operands moved by {delta} bytes, {len(unnoticed)} unnoticed: {unnoticed}")
+    assert unnoticed == []
