@@ -35,9 +35,11 @@ cube:
     nodes:
       pe_cpu: {kind: pe_cpu, impl: builtin.pe_cpu, issue_ns: 3}
       pe_scheduler:
-        {kind: pe_scheduler, impl: builtin.pe_scheduler, submission_depth: 8, command_ns: 4, input_kib: 64, output_kib: 64}
+        {kind: pe_scheduler, impl: builtin.pe_scheduler, submission_depth: 8, command_ns: 4,
+         input_kib: 64, output_kib: 64}
       pe_dma: {kind: pe_dma, impl: builtin.pe_dma, queue_depth: 4, setup_ns: 2}
-      pe_fetch_store: {kind: pe_fetch_store, impl: builtin.pe_fetch_store, queue_depth: 4, memory: {space: reg, size: 64 KiB}}
+      pe_fetch_store:
+        {kind: pe_fetch_store, impl: builtin.pe_fetch_store, queue_depth: 4, memory: {space: reg, size: 64 KiB}}
       pe_gemm: {kind: pe_gemm, impl: builtin.pe_gemm, queue_depth: 4, rows: 16, cols: 16, clock_ghz: 1.0}
       pe_tcm: {kind: pe_tcm, impl: builtin.pe_tcm, memory: {space: tcm, size: 1 MiB}, bw_gbs: 200, latency_ns: 1}
     wires:
@@ -59,15 +61,22 @@ TWO_HALVES = (
     ("impl: builtin.hbm_fixed, count: 1", "impl: builtin.hbm_fixed, count: 2"),
     (
         "impl: builtin.xbar, count: 1, overhead_ns: 1}",
-        "impl: builtin.xbar, count: 2, overhead_ns: 1}\n    bridge: {kind: bridge, impl: builtin.transit, overhead_ns: 3}",
+        (
+            "impl: builtin.xbar, count: 2, overhead_ns: 1}\n"
+            "    bridge: {kind: bridge, impl: builtin.transit, overhead_ns: 3}"
+        ),
     ),
     (
-        '    - {from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}\n'
-        '    - {from: "xbar[0]", to: "hbm[0]", bw_gbs: 100, length_mm: 0}\n',
-        '    - {from: "pe[0:2].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}\n'
-        '    - {from: "pe[2:4].pe_dma", to: "xbar[1]", bw_gbs: 100, length_mm: 0}\n'
-        '    - {from: "xbar[0:2]", to: "hbm[0:2]", bw_gbs: 100, length_mm: 0}\n'
-        '    - {from: "xbar[*]", to: bridge, bw_gbs: 25, length_mm: 0}\n',
+        (
+            '    - {from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}\n'
+            '    - {from: "xbar[0]", to: "hbm[0]", bw_gbs: 100, length_mm: 0}\n'
+        ),
+        (
+            '    - {from: "pe[0:2].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}\n'
+            '    - {from: "pe[2:4].pe_dma", to: "xbar[1]", bw_gbs: 100, length_mm: 0}\n'
+            '    - {from: "xbar[0:2]", to: "hbm[0:2]", bw_gbs: 100, length_mm: 0}\n'
+            '    - {from: "xbar[*]", to: bridge, bw_gbs: 25, length_mm: 0}\n'
+        ),
     ),
     ("pe_layout: {count: 1}", "pe_layout: {count: 4}"),
 )

@@ -1,4 +1,4 @@
-"""One slice: first come, first served, latency overlapping the bytes of others. Link 10, HBM 20, bridge 40 ps a byte."""
+"""One slice: first come, first served, the latency of one request overlapping the bytes of others."""
 
 import pytest
 

@@ -106,7 +106,7 @@ def test_an_error_in_a_callback_comes_out_of_drain():
         raise LookupError("here")
 
     clock.call_at(1, fail, None)
-    with pytest.raises(LookupError, match="^here$"):
+    with pytest.raises(LookupError, match=r"^here$"):
         clock.drain()
 
 

@@ -1,9 +1,9 @@
 """What a block may be made of."""
 
-import pytest
-
 import engine_toys
+import pytest
 from engine_toys import Dma, Gemm, GemmByCallback, GemmByProcess, Mover, NoSpec, QueueSpec, Tcm, Xbar, XbarSpec
+
 from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase, Context
 from kb_engine.ports import WiringError
@@ -14,7 +14,9 @@ def context(node_id="sip0.cube0.pe0.block"):
     return Context(node_id, Clock(), None, 0)
 
 
-@pytest.mark.parametrize(("block", "pure"), [(Gemm, True), (Mover, True), (GemmByProcess, False), (GemmByCallback, False), (Dma, False)])
+@pytest.mark.parametrize(
+    ("block", "pure"), [(Gemm, True), (Mover, True), (GemmByProcess, False), (GemmByCallback, False), (Dma, False)]
+)
 def test_a_cost_is_pure_unless_process_or_begin_is_overridden(block, pure):
     assert block(QueueSpec(), context()).has_pure_cost == pure
 
@@ -26,9 +28,9 @@ def test_a_queue_is_as_deep_as_the_spec_says_and_one_deep_otherwise():
 
 def test_a_block_that_serves_nothing_has_no_cost_and_no_process():
     block = Xbar(XbarSpec(), context())
-    with pytest.raises(NotImplementedError, match="^Xbar serves no stage by a pure cost$"):
+    with pytest.raises(NotImplementedError, match=r"^Xbar serves no stage by a pure cost$"):
         block.service_ps(TransferParams(nbytes=1))
-    with pytest.raises(NotImplementedError, match="^Xbar has no process$"):
+    with pytest.raises(NotImplementedError, match=r"^Xbar has no process$"):
         block.process(None)
 
 

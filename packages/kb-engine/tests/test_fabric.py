@@ -23,14 +23,19 @@ TWO_HALVES = (
         "count: 2, overhead_ps: 1000}\n    bridge: {kind: bridge, impl: toy.xbar, overhead_ps: 300}",
     ),
     ("pe_layout: {count: 1}", "pe_layout: {count: 4}"),
-    ('{from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}', '{from: "pe[0:2].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 3}'),
+    (
+        '{from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}',
+        '{from: "pe[0:2].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 3}',
+    ),
     (
         '{from: "xbar[0]", to: "hbm[*]", bw_gbs: 100, length_mm: 0}',
-        '{from: "pe[2:4].pe_dma", to: "xbar[1]", bw_gbs: 100, length_mm: 3}\n'
-        '    - {from: "xbar[0:2]", to: "hbm[0:2]", bw_gbs: 70, length_mm: 2}\n'
-        '    - {from: "xbar[*]", to: bridge, bw_gbs: 25, length_mm: 5}',
+        (
+            '{from: "pe[2:4].pe_dma", to: "xbar[1]", bw_gbs: 100, length_mm: 3}\n'
+            '    - {from: "xbar[0:2]", to: "hbm[0:2]", bw_gbs: 70, length_mm: 2}\n'
+            '    - {from: "xbar[*]", to: bridge, bw_gbs: 25, length_mm: 5}'
+        ),
     ),
-)  # fmt: skip
+)
 ONE_PE_TWO_SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 2"),)
 FOUR_PES_ONE_SLICE = (("pe_layout: {count: 1}", "pe_layout: {count: 4}"),)
 
@@ -89,26 +94,31 @@ class StepByStep:
         if number == len(channels[channel]):
             return
         gap, unit, nbytes = channels[channel][number]
-        (pe, is_write), dma, memory = channel, DMA.format(channel[0]), HBM.format(unit)
-        away, back = self.router.route(dma, memory).links, self.router.route(memory, dma).links
+        pe, is_write = channel
+        memory = HBM.format(unit)
+        away, back = (self.router.route(*ends).links for ends in ((DMA.format(pe), memory), (memory, DMA.format(pe))))
 
         def done(t):
             self.ends[channel, number] = t
             self.start(channels, channel, number + 1, t)
 
-        def latency(links):
-            return sum(self.after(link) for link in links)
+        def written(head, tail):
+            self.serve(memory, nbytes, head, tail, True, acknowledge)
+
+        def acknowledge(_, tail):
+            self.at(tail + sum(map(self.after, back)), done)
+
+        def bring_back(head, tail):
+            self.at(head, lambda t: self.travel(back, nbytes, t, tail, arrived))
+
+        def arrived(_, tail):
+            self.at(tail, done)
 
         if is_write:
-            last = lambda head, tail: self.serve(
-                memory, nbytes, head, tail, True, lambda _, t: self.at(t + latency(back), done)
-            )
-            self.at(now + gap, lambda t: self.travel(away, nbytes, t, t, last))
+            self.at(now + gap, lambda t: self.travel(away, nbytes, t, t, written))
         else:
-            arrived = lambda _, tail: self.at(tail, done)
-            to_travel = lambda head, tail: self.at(head, lambda t: self.travel(back, nbytes, t, tail, arrived))
-            request = now + gap + latency(away)
-            self.at(request, lambda t: self.serve(memory, nbytes, t, t, False, to_travel))
+            request = now + gap + sum(map(self.after, away))
+            self.at(request, lambda t: self.serve(memory, nbytes, t, t, False, bring_back))
 
     def after(self, link):
         return link.latency_ps + self.overheads[link.dst]
@@ -215,6 +225,6 @@ def test_a_memory_that_no_link_leads_to_is_refused(toy_engine):
     with pytest.raises(TopologyError) as caught:
         engine.fabric.path(DMA.format(0), owner(engine, 1))
     assert str(caught.value) == (
-        "sip0.cube0.pe0.pe_dma -> sip0.cube0.hbm1: got no path, needs links through bridge, io_noc, noc, pcie_ep, switch, "
-        "ucie, xbar; sip0.cube0.pe0.pe_dma reaches: sip0.cube0.hbm0, sip0.cube0.xbar0"
+        "sip0.cube0.pe0.pe_dma -> sip0.cube0.hbm1: got no path, needs links through bridge, io_noc, noc, pcie_ep, "
+        "switch, ucie, xbar; sip0.cube0.pe0.pe_dma reaches: sip0.cube0.hbm0, sip0.cube0.xbar0"
     )

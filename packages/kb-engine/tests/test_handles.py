@@ -45,7 +45,9 @@ def expected(touch):
     )
 
 
-@pytest.mark.parametrize("value", [CompositeHandle(MATRIX, True, PRODUCER), LoadedTensor(MATRIX, (2, 3), None, PRODUCER)])
+@pytest.mark.parametrize(
+    "value", [CompositeHandle(MATRIX, True, PRODUCER), LoadedTensor(MATRIX, (2, 3), None, PRODUCER)]
+)
 @pytest.mark.parametrize(
     ("touch", "how"), [*TOUCHES.items(), *(("comparison", how) for how in COMPARISONS.values())],
     ids=[*TOUCHES, *COMPARISONS],

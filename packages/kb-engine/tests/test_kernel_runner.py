@@ -29,8 +29,9 @@ def refused(host, kernel, *arguments):
 
 def pending_touch(touch_line, producer_line, touch):
     return (
-        f"{touch_line}: composite gemm of {producer_line}: got {touch} of its pending result, needs a value that exists while the "
-        "kernel runs; results of compute ops are known only after the run; load data the kernel has to look at from memory"
+        f"{touch_line}: composite gemm of {producer_line}: got {touch} of its pending result, needs a value that "
+        "exists while the kernel runs; results of compute ops are known only after the run; "
+        "load data the kernel has to look at from memory"
     )
 
 
@@ -197,10 +198,6 @@ def helper(value):
     return 1 / value
 
 
-FOREIGN = pytest.mark.xfail(reason="the error is placed at the line of the library that raised it", strict=True)
-
-
-@FOREIGN
 def test_what_a_library_raises_is_told_by_the_kernels_line(toy_host):
     def kernel(tl):
         np.linalg.inv(np.zeros((2, 2)))
@@ -220,7 +217,6 @@ def test_an_error_of_the_language_names_the_line_once(toy_host):
     )
 
 
-@FOREIGN
 def test_bytes_that_were_never_written_cannot_be_loaded(toy_host):
     def kernel(tl, c):
         tl.load(c)
@@ -228,8 +224,8 @@ def test_bytes_that_were_never_written_cannot_be_loaded(toy_host):
     host = toy_host()
     message = refused(host, kernel, host.empty("c", (16, 16), "f16"))
     assert message == (
-        f"{line(kernel)}: sip0.cube0.hbm0 + 0x0 (address 0x40000000000): got a read of 16 x 16 f16 whose bytes from 0x0 on "
-        "were never written, needs initialised bytes"
+        f"{line(kernel)}: sip0.cube0.hbm0 + 0x0 (address 0x40000000000): got a read of 16 x 16 f16 whose bytes "
+        "from 0x0 on were never written, needs initialised bytes"
     )
 
 
@@ -237,14 +233,14 @@ def test_a_plan_that_a_block_refuses_is_an_error_at_the_kernels_line(toy_engine,
     from pathlib import Path
 
     import engine_toys
+
     from kb_engine.host import Host
 
     def refuse(self, submitted):
         raise PlanError("sip0.cube0.pe0.pe_gemm", "a plan", "none", "use another")
 
     def kernel(tl, a):
-        tl.load(
-            a)
+        tl.load(a)
 
     monkeypatch.setattr(engine_toys.Scheduler, "plan", refuse)
     host = Host(toy_engine(), Path(__file__).parent)

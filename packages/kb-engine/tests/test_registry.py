@@ -1,11 +1,10 @@
 from importlib.metadata import EntryPoint
 
+import engine_toys
 import pytest
 
 from kb_engine.registry import GROUP, Registry
 from kb_messages.errors import TopologyError
-
-import engine_toys
 
 
 class Distribution:

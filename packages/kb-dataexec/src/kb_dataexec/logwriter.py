@@ -75,6 +75,9 @@ class LogWriter(ABC):
     def close(self) -> OpLog | LogSummary:
         """End the log. The result has `digest`, `n_ops` and `n_operands`."""
 
+    def abort(self) -> None:
+        """Give the log up: what is written so far stays, without an end. Use it when the run fails."""
+
     @abstractmethod
     def _keep_string(self, text: str, line: bytes) -> None: ...
 
@@ -143,6 +146,11 @@ class FolderLogWriter(LogWriter):
         }
         (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         return summary
+
+    def abort(self) -> None:
+        """Close the files; without a manifest the folder holds a prefix."""
+        self._strings.close()
+        self._immediates.close()
 
     def _keep_string(self, text: str, line: bytes) -> None:
         self._strings.write(line)

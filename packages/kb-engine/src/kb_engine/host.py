@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kb_dataexec.dtypes import numpy_dtype
 from kb_dataexec.store import MemoryStore
 from kb_engine.allocator import Allocator, OutOfMemoryError
 from kb_engine.device_memory import read_matrix
@@ -110,8 +111,8 @@ class Host:
         return tensor
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
-        """Overwrite *tensor*. Raises KernelError when *data* has another shape or element size."""
-        if data.shape != tensor.shape or data.dtype.itemsize != tensor.dtype.nbytes:
+        """Overwrite *tensor*. Raises KernelError when *data* has another shape or element type."""
+        if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",
                 f"{data.dtype} of shape {data.shape}",

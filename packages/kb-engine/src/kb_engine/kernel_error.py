@@ -25,7 +25,9 @@ class KernelRaisedError(KbError):
 def explain(error: Exception, root: Path) -> KbError:
     """*error*, raised below a kernel, as one that names the kernel line (relative to *root*)."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_own(frame.filename)]
-    where = line_of(frames[-1].filename, frames[-1].lineno or 0, root) if frames else "kernel"
+    at = next((frame for frame in reversed(frames) if Path(frame.filename).is_relative_to(root)), None)
+    at = at or (frames[-1] if frames else None)
+    where = line_of(at.filename, at.lineno or 0, root) if at is not None else "kernel"
     if isinstance(error, KbError):
         if error.where.startswith(where):
             return error

@@ -9,16 +9,23 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-_OWN_FOLDER = str(Path(__file__).parent.parent)
+import kb_dataexec
+import kb_engine
+import kb_messages
+import kb_topology
+
+_OWN_FOLDERS = tuple(
+    str(Path(module.__file__ or "").parent) for module in (kb_engine, kb_dataexec, kb_messages, kb_topology)
+)
 
 
 def is_own(filename: str) -> bool:
-    """Whether a source file is the engine's, not the user's."""
-    return filename.startswith(_OWN_FOLDER)
+    """Whether a source file is kernbench's own, not the user's."""
+    return filename.startswith(_OWN_FOLDERS)
 
 
 def kernel_line(root: Path) -> str:
-    """The innermost frame outside the engine, as `file:line` relative to *root*, the first line of its statement."""
+    """The innermost frame outside kernbench, as `file:line` relative to *root*, the first line of its statement."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
@@ -47,7 +54,8 @@ def _statements(filename: str) -> dict[int, int]:
     first: dict[int, int] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt) and node.end_lineno is not None:
+            start = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
-            first.update(dict.fromkeys(range(node.lineno, last + 1), node.lineno))
+            first.update(dict.fromkeys(range(start, last + 1), start))
     return first

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TypeAlias
+from operator import index
+from typing import SupportsIndex, TypeAlias
 
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
 
-Key: TypeAlias = "slice | int | tuple[slice | int, ...]"
+Key: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
 
 
 class Tensor(Struct, frozen=True, kw_only=True):
@@ -89,10 +90,10 @@ class TensorRef:
         rows = self._cut(self._rows, keys[0])
         return TensorRef(self.tensor, rows, self._cut(self._cols, keys[1]) if len(keys) > 1 else self._cols)
 
-    def _cut(self, span: tuple[int, int], key: slice | int) -> tuple[int, int]:
+    def _cut(self, span: tuple[int, int], key: slice | SupportsIndex) -> tuple[int, int]:
         start, end = span
-        part = slice(key, key + 1 or None) if isinstance(key, int) else key
         try:
+            part = key if isinstance(key, slice) else slice(index(key), index(key) + 1 or None)
             first, last, step = part.indices(end - start)
         except TypeError as error:
             raise KernelError(str(self), f"the index {key!r}", "integers or slices of integers") from error
