@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from kb_engine.buffers import Slots
 from kb_engine.component import ComponentBase
-from kb_engine.fabric import ForwardingComponent, MemoryComponent
 from kb_engine.pipeline import TileToken
 from kb_engine.ports import ExclusivePort
-from kb_engine.roles import CommandIssuer, CommandScheduler
+from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, MemoryComponent
 from kb_messages.address import OFFSET_BITS
 from kb_messages.commands import GemmCommand, LoadCommand
 from kb_messages.errors import PlanError

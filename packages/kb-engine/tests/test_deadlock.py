@@ -69,7 +69,7 @@ def test_a_block_that_completes_a_tile_twice_is_named_with_tile_and_command(toy_
     with pytest.raises(PipelineError) as caught:
         launch(toy_host(("impl: toy.dma}", "impl: toy.twice_dma}")), waits)
     assert str(caught.value) == (
-        f"sip0.cube0.pe0.pe_dma: tile 2 of {line(waits, 1)}: got a second completion, needs exactly one; "
-        "the block must pass a token on or complete it, not both"
+        f"sip0.cube0.pe0.pe_dma: tile 2 of {line(waits, 1)}: got a second end of its DMA_WRITE, needs "
+        "exactly one; the block must call finish once for each token it serves"
     )
     assert caught.value.exit_code == 3

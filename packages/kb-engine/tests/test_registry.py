@@ -60,7 +60,7 @@ def test_one_registration_seen_twice_is_one():
 
 def test_an_unknown_name_is_refused_with_the_nearest_one(toy_chip, toy_points):
     assert refusal(toy_chip, toy_points, "toy.gem") == (
-        f"{PLACE}got 'toy.gem', needs the name of an installed component; did you mean toy.gemm?"
+        f"{PLACE}got 'toy.gem', needs the name of an installed component; did you mean 'toy.gemm'?"
     )
 
 

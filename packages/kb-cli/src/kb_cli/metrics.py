@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kb_cli.tally import PlanTally
 from kb_engine.engine import Engine, LaunchResult
-from kb_engine.fabric import MemoryComponent
+from kb_engine.roles import MemoryComponent
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.plan import StageType

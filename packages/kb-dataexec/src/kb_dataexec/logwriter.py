@@ -75,8 +75,9 @@ class LogWriter(ABC):
     def close(self) -> OpLog | LogSummary:
         """End the log. The result has `digest`, `n_ops` and `n_operands`."""
 
+    @abstractmethod
     def abort(self) -> None:
-        """Give the log up: what is written so far stays, without an end. Use it when the run fails."""
+        """Give the log up, when the run has failed: what is written stays, without an end."""
 
     @abstractmethod
     def _keep_string(self, text: str, line: bytes) -> None: ...
@@ -100,6 +101,9 @@ class MemoryLogWriter(LogWriter):
     def close(self) -> OpLog:
         """The log."""
         return OpLog(self._ops, self._operands, list(self._indices), bytes(self._blob))
+
+    def abort(self) -> None:
+        """Nothing to do: the memory goes with the writer."""
 
     def _keep_string(self, text: str, line: bytes) -> None:
         pass

@@ -8,7 +8,6 @@ and an acknowledgement (0 bytes). Zero bytes occupy nothing.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from heapq import heappush
 from typing import Any
@@ -16,173 +15,12 @@ from typing import Any
 from simpy.events import NORMAL
 
 from kb_engine.clock import Clock
-from kb_engine.component import ComponentBase, SpecT
-from kb_engine.units import Rate
+from kb_engine.component import ComponentBase
+from kb_engine.links import Hop, LinkState, Path, Transfer
+from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
 from kb_messages.trace import FabricTransfer
 from kb_topology import AddressMap, Graph, Link, Router
 from kb_topology.spec import FORWARDING
-
-
-class ForwardingComponent(ComponentBase[SpecT]):
-    """A node that bytes pass through: router, crossbar, bridge."""
-
-    @abstractmethod
-    def overhead_ps(self) -> int:
-        """Latency the head of a transfer pays here. Pure."""
-
-
-class MemoryComponent(ComponentBase[SpecT]):
-    """A memory channel behind the fabric; serves requests in order of arrival."""
-
-    def __init__(self, spec: SpecT, context: Any) -> None:
-        super().__init__(spec, context)
-        self.free_ps = 0
-        self.busy_ps = 0
-        self.read_nbytes = 0
-        self.written_nbytes = 0
-        self._costs: tuple[dict[int, tuple[int, int]], ...] = ({}, {})
-
-    @abstractmethod
-    def latency_ps(self, nbytes: int, write: bool) -> int:
-        """From the start of a request's service to its first byte (read) or its commit (write). Pure."""
-
-    @abstractmethod
-    def occupancy_ps(self, nbytes: int, write: bool) -> int:
-        """How long a request's bytes hold the channel. Pure."""
-
-    def reserve(self, t_ps: int, nbytes: int, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
-
-        Returns when the first and the last byte leave (read), or twice when the write is committed.
-        """
-        costs = self._costs[write].get(nbytes)
-        if costs is None:
-            costs = self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
-            self._costs[write][nbytes] = costs
-        occupied, latency = costs
-        start = t_ps if t_ps > self.free_ps else self.free_ps
-        end = start + occupied
-        if end < last_byte_ps:
-            end = last_byte_ps
-        self.free_ps = end
-        self.busy_ps += occupied
-        if write:
-            self.written_nbytes += nbytes
-            return end + latency, end + latency
-        self.read_nbytes += nbytes
-        return start + latency, end + latency
-
-
-class LinkState:
-    """One direction of a link: when it is next free, and what it has carried."""
-
-    __slots__ = ("busy_ps", "free_ps", "link", "nbytes", "rate")
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.rate = Rate.from_gbs(link.bw_gbs)
-        self.free_ps = 0
-        self.busy_ps = 0
-        self.nbytes = 0
-
-
-class Hop:
-    """A link on a path, the latency until the next link's start, and whether other flows can meet ours there."""
-
-    __slots__ = ("after_ps", "merges", "state")
-
-    def __init__(self, state: LinkState, after_ps: int, merges: bool) -> None:
-        self.state = state
-        self.after_ps = after_ps
-        self.merges = merges
-
-
-class Flow:
-    """Transfers of one size over one path in one direction: what their bytes cost each link, asked for once."""
-
-    __slots__ = ("count", "latency_ps", "leg", "slowest_ps")
-
-    def __init__(self, hops: list[Hop], nbytes: int) -> None:
-        self.leg = [(hop.state, hop.after_ps, hop.state.rate.ps(nbytes)) for hop in hops]
-        self.latency_ps = sum(hop.after_ps for hop in hops)
-        self.slowest_ps = max(duration for _, _, duration in self.leg)
-        self.count = 0
-
-
-class Path:
-    """A DMA's way to a memory and back, compiled once.
-
-    It is `exclusive` when nothing else can be on it: then the links never make a transfer wait.
-    """
-
-    __slots__ = (
-        "away",
-        "back",
-        "dst",
-        "exclusive",
-        "memory",
-        "reads",
-        "request_ps",
-        "response_ps",
-        "shared",
-        "src",
-        "writes",
-    )
-
-    def __init__(
-        self, src: str, dst: str, memory: MemoryComponent[Any], away: list[Hop], back: list[Hop], shared: bool
-    ) -> None:
-        self.src = src
-        self.dst = dst
-        self.memory = memory
-        self.away = away
-        self.back = back
-        self.shared = shared
-        self.exclusive = not shared and not any(hop.merges for hop in away + back)
-        self.request_ps = sum(hop.after_ps for hop in away)
-        self.response_ps = sum(hop.after_ps for hop in back)
-        self.reads: dict[int, Flow] = {}
-        self.writes: dict[int, Flow] = {}
-
-    def add_flow(self, nbytes: int, write: bool) -> Flow:
-        """The flow of transfers of *nbytes*, not asked for before."""
-        flows, hops = (self.writes, self.away) if write else (self.reads, self.back)
-        flow = flows[nbytes] = Flow(hops, nbytes)
-        return flow
-
-
-class Transfer:
-    """Bytes under way. `head_ps` and `tail_ps` are when the first and the last byte reach the next hop."""
-
-    __slots__ = (
-        "argument",
-        "finish",
-        "head_ps",
-        "hop",
-        "leg",
-        "nbytes",
-        "path",
-        "t_start_ps",
-        "tail_ps",
-        "write",
-    )
-
-    def __init__(
-        self, path: Path, nbytes: int, write: bool, finish: Callable[[Any], None], argument: Any, now: int
-    ) -> None:
-        self.path = path
-        self.nbytes = nbytes
-        self.write = write
-        self.finish = finish
-        self.argument = argument
-        flow = (path.writes if write else path.reads).get(nbytes) or path.add_flow(nbytes, write)
-        self.leg = flow.leg
-        self.hop = 0
-        self.t_start_ps = self.head_ps = self.tail_ps = now
-
-
-class Initiator(ComponentBase[SpecT]):
-    """A block that starts transfers, one read and one write at a time at most; the fabric counts on that."""
 
 
 class Fabric:

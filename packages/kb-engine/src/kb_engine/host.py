@@ -130,7 +130,7 @@ class Host:
     def launch(self, kernel: Kernel, *arguments: Any, pes: Sequence[int] | None = None) -> LaunchResult:
         """Run *kernel* on every PE (or those numbered in *pes*), each as one program.
 
-        Tensors, and lists of tensors, arrive as references; everything else as it is.
+        Tensors, and lists and tuples of them, arrive as references; everything else as it is.
         """
         ids = list(self.engine.pes)
         wanted = range(len(ids)) if pes is None else pes
@@ -177,8 +177,8 @@ class Host:
 
 
 def _as_reference(argument: Any) -> Any:
-    if isinstance(argument, list):
-        return [_as_reference(each) for each in argument]
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(map(_as_reference, argument))
     return argument.ref if isinstance(argument, Tensor) else argument
 
 

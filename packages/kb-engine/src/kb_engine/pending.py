@@ -29,33 +29,29 @@ class PendingBytes:
     """Rectangles whose producer's data is not there yet. The last issue wins."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[int, list[tuple[Matrix, Producer | None]]] = {}
+        self._by_owner: dict[int, list[tuple[Matrix, Producer]]] = {}
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
         """From now on the bytes of *matrix* are pending."""
-        self._put(matrix, producer)
+        self.clear(matrix)
+        self._by_owner.setdefault(matrix.address >> OFFSET_BITS, []).append((matrix, producer))
 
     def clear(self, matrix: Matrix) -> None:
-        """The bytes of *matrix* hold concrete data again."""
-        if self._by_owner.get(matrix.address >> OFFSET_BITS):
-            self._put(matrix, None)
+        """The bytes of *matrix* hold concrete data again.
+
+        Where its rows do not line up with a pending rectangle's, that one stays pending as a whole.
+        """
+        owner = matrix.address >> OFFSET_BITS
+        entries = self._by_owner.get(owner)
+        if entries:
+            self._by_owner[owner] = [
+                (rest, producer) for pending, producer in entries for rest in without(pending, matrix)
+            ]
 
     def producer(self, matrix: Matrix) -> Producer | None:
         """The latest op that any byte of *matrix* waits for."""
         entries = self._by_owner.get(matrix.address >> OFFSET_BITS, [])
-        for other, producer in reversed(entries):
-            if not overlaps(matrix, other):
-                continue
-            if producer is not None:
-                return producer
-            if covers(other, matrix):
-                return None
-        return None
-
-    def _put(self, matrix: Matrix, producer: Producer | None) -> None:
-        entries = self._by_owner.setdefault(matrix.address >> OFFSET_BITS, [])
-        entries[:] = [entry for entry in entries if not covers(matrix, entry[0])]
-        entries.append((matrix, producer))
+        return next((producer for other, producer in reversed(entries) if overlaps(matrix, other)), None)
 
 
 def _span(matrix: Matrix) -> tuple[int, int]:
@@ -100,15 +96,52 @@ def _rows_overlap(first: Matrix, second: Matrix) -> bool:
     return False
 
 
-def covers(outer: Matrix, inner: Matrix) -> bool:
-    """Whether *outer* surely holds every byte of *inner* (False when it would take a closer look)."""
-    if outer.address >> OFFSET_BITS != inner.address >> OFFSET_BITS:
-        return False
-    distance = inner.address - outer.address
-    if distance < 0:
-        return False
-    if outer.rows == 1 or outer.stride == outer.row_nbytes:
-        return distance + _span(inner)[1] - _span(inner)[0] <= outer.rows * outer.row_nbytes
-    row, col = divmod(distance, outer.stride)
-    fits = col + inner.row_nbytes <= outer.row_nbytes and row + inner.rows <= outer.rows
-    return fits and (inner.rows == 1 or inner.stride == outer.stride)
+def without(matrix: Matrix, hole: Matrix) -> list[Matrix]:
+    """What is left of *matrix* when the bytes of *hole* are taken out, as rectangles; all of it if they do not align."""
+    if not overlaps(matrix, hole):
+        return [matrix]
+    if covers_span(hole, matrix):
+        return []
+    stride, size = _common_stride(matrix, hole), matrix.dtype.nbytes
+    row, left = divmod(hole.address - matrix.address, stride)
+    if left >= matrix.row_nbytes:
+        row, left = row + 1, left - stride
+    right = left + hole.row_nbytes
+    if right > stride or matrix.row_nbytes > stride or (hole.rows > 1 and hole.stride != stride):
+        return [matrix]
+    top, bottom = max(row, 0), min(row + hole.rows, matrix.rows)
+    left, right = max(left, 0), min(right, matrix.row_nbytes)
+    if left % size or right % size:
+        return [matrix]
+    parts = (
+        (0, top, 0, matrix.row_nbytes),
+        (top, bottom, 0, left),
+        (top, bottom, right, matrix.row_nbytes),
+        (bottom, matrix.rows, 0, matrix.row_nbytes),
+    )
+    return [
+        Matrix(
+            address=matrix.address + first * stride + start,
+            rows=last - first,
+            cols=(end - start) // size,
+            stride=stride,
+            dtype=matrix.dtype,
+        )
+        for first, last, start, end in parts
+        if last > first and end > start
+    ]
+
+
+def _common_stride(matrix: Matrix, hole: Matrix) -> int:
+    """The distance of rows in which both are rectangles, if there is one: a single row has any."""
+    if matrix.rows > 1:
+        return matrix.stride
+    return hole.stride if hole.rows > 1 else 2 * (matrix.row_nbytes + hole.row_nbytes)
+
+
+def covers_span(outer: Matrix, inner: Matrix) -> bool:
+    """Whether *outer* has no gaps and holds every byte from the first to the last of *inner*."""
+    gapless = outer.rows == 1 or outer.stride == outer.row_nbytes
+    start, end = _span(outer)
+    first, last = _span(inner)
+    return gapless and start <= first and last <= end

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
 
-from kb_engine.pipeline import TileToken
+from kb_engine.pipeline import PipelineError, TileToken
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import StageParams, StageType
@@ -191,6 +191,8 @@ class StageServer:
 
     def _finish(self, token: TileToken) -> None:
         """The service has ended: free what it held, then pass the token on, keep it, or complete the tile."""
+        if token is not self.token:
+            raise self._finished_twice(token)
         token.t_end = now = self.clock._now
         self.busy_ps += now - token.t_start
         self.served += 1
@@ -261,6 +263,14 @@ class StageServer:
                 for reason, waited_ps in token.waits:
                     self.record_wait(token.op_id, reason, waited_ps)
         token.waits = None
+
+    def _finished_twice(self, token: TileToken) -> PipelineError:
+        return PipelineError(
+            f"{self.node_id}: tile {token.tile.tile_id} of {token.context.submitted.line}",
+            f"a second end of its {self.stage_type.name}",
+            "exactly one",
+            "the block must call finish once for each token it serves",
+        )
 
     def _no_wire(self, stage_type: StageType, component: str) -> WiringError:
         return WiringError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from kb_engine.component import ComponentBase
 from kb_messages.errors import TopologyError
-from kb_topology import NODE_KEYS, Node, Source, convert_checked
+from kb_topology import NODE_KEYS, Node, Source, convert_checked, did_you_mean
 
 GROUP = "kb.components"
 
@@ -41,8 +40,7 @@ class Registry:
         path = (*node.yaml_path, "impl")
         point = self._points.get(node.impl)
         if point is None:
-            near = get_close_matches(node.impl, self.names, n=1)
-            fix = f"did you mean {near[0]}?" if near else f"installed are {', '.join(self.names) or 'none'}"
+            fix = did_you_mean(node.impl, self.names) or f"installed are {', '.join(self.names) or 'none'}"
             raise source.error(path, repr(node.impl), "the name of an installed component", fix)
         try:
             loaded = point.load()

@@ -1,9 +1,10 @@
-"""What the engine needs of the two blocks it talks to itself: the PE's CPU and its scheduler."""
+"""What the engine needs of the blocks it talks to itself: a PE's CPU and scheduler, and what stands on the fabric."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 from kb_engine.component import ComponentBase, SpecT
 from kb_engine.pipeline import PipelineContext
@@ -47,3 +48,57 @@ class CommandScheduler(ComponentBase[SpecT]):
     @abstractmethod
     def waiting_for(self) -> list[str]:
         """For a deadlock report: one sentence for every command in flight."""
+
+
+class Initiator(ComponentBase[SpecT]):
+    """A block that starts transfers, one read and one write at a time at most; the fabric counts on that."""
+
+
+class ForwardingComponent(ComponentBase[SpecT]):
+    """A node that bytes pass through: router, crossbar, bridge."""
+
+    @abstractmethod
+    def overhead_ps(self) -> int:
+        """Latency the head of a transfer pays here. Pure."""
+
+
+class MemoryComponent(ComponentBase[SpecT]):
+    """A memory channel behind the fabric; serves requests in order of arrival."""
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.free_ps = 0
+        self.busy_ps = 0
+        self.read_nbytes = 0
+        self.written_nbytes = 0
+        self._costs: tuple[dict[int, tuple[int, int]], ...] = ({}, {})
+
+    @abstractmethod
+    def latency_ps(self, nbytes: int, write: bool) -> int:
+        """From the start of a request's service to its first byte (read) or its commit (write). Pure."""
+
+    @abstractmethod
+    def occupancy_ps(self, nbytes: int, write: bool) -> int:
+        """How long a request's bytes hold the channel. Pure."""
+
+    def reserve(self, t_ps: int, nbytes: int, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
+
+        Returns when the first and the last byte leave (read), or twice when the write is committed.
+        """
+        costs = self._costs[write].get(nbytes)
+        if costs is None:
+            costs = self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
+            self._costs[write][nbytes] = costs
+        occupied, latency = costs
+        start = t_ps if t_ps > self.free_ps else self.free_ps
+        end = start + occupied
+        if end < last_byte_ps:
+            end = last_byte_ps
+        self.free_ps = end
+        self.busy_ps += occupied
+        if write:
+            self.written_nbytes += nbytes
+            return end + latency, end + latency
+        self.read_nbytes += nbytes
+        return start + latency, end + latency

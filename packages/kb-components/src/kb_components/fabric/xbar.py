@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.fabric import ForwardingComponent
+from kb_engine.roles import ForwardingComponent
 from kb_engine.units import ps_from_ns
 
 

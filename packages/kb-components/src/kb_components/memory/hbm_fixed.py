@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.component import Context
-from kb_engine.fabric import MemoryComponent
+from kb_engine.roles import MemoryComponent
 from kb_engine.units import Rate, ps_from_ns
 
 

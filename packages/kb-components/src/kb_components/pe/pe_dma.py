@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from kb_engine.component import Context
-from kb_engine.fabric import Initiator, Path
+from kb_engine.links import Path
 from kb_engine.pipeline import TileToken
+from kb_engine.roles import Initiator
 from kb_engine.units import ps_from_ns
 from kb_messages.address import OFFSET_BITS
 from kb_messages.plan import Rectangle, StageType

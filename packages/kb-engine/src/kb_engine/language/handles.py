@@ -23,8 +23,11 @@ class Completion:
         self.waiter: Any = None
 
 
-class _Value:
-    """A matrix in TCM whose value is known now, or pending because a compute op makes it."""
+class Value:
+    """A matrix whose value is known now, or pending because a compute op makes it.
+
+    `readers` are the composites that have it as an operand; `freed` says that its TCM is given back.
+    """
 
     def __init__(
         self, matrix: Matrix, shape: tuple[int, ...], value: npt.NDArray[Any] | None, producer: Producer | None
@@ -34,6 +37,13 @@ class _Value:
         self._producer = producer
         self.shape = shape
         self.completion = Completion()
+        self.readers: list[Completion] = []
+        self.freed = False
+
+    @property
+    def matrix(self) -> Matrix | None:
+        """Where the data lies in TCM, None if it does not."""
+        return self._matrix
 
     @property
     def dtype(self) -> DType:
@@ -106,16 +116,11 @@ class _Value:
     __hash__ = object.__hash__
 
 
-class LoadedTensor(_Value):
+class LoadedTensor(Value):
     """What `tl.load` returns: a copy in TCM. Its elements read as Python numbers unless they are pending."""
 
-    @property
-    def matrix(self) -> Matrix:
-        """Where the data lies in TCM."""
-        return self._matrix
 
-
-class CompositeHandle(_Value):
+class CompositeHandle(Value):
     """What `tl.composite` returns: wait for it with `tl.wait`. Its value is always pending while the kernel runs.
 
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).

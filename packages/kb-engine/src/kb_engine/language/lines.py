@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import kb_messages
 import kb_topology
 
 _OWN_FOLDERS = tuple(
-    str(Path(module.__file__ or "").parent) for module in (kb_engine, kb_dataexec, kb_messages, kb_topology)
+    str(Path(module.__file__ or "").parent) + os.sep for module in (kb_engine, kb_dataexec, kb_messages, kb_topology)
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kb_engine.allocator import Allocator, OutOfMemoryError
 from kb_engine.device_memory import DeviceMemory
-from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor
+from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor, Value
 from kb_engine.language.tensors import TensorRef
 from kb_engine.pending import Producer
 from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
@@ -69,8 +69,8 @@ class Language:
         """
         line = self._line()
         dst = self._ref(pointer, "store", line).matrix()
-        src = getattr(value, "matrix", None)
-        if not isinstance(src, Matrix):
+        src = _in_tcm(value, line)
+        if src is None:
             raise KernelError(
                 line, f"tl.store of {_describe(value)}", "a loaded tensor, or a composite's result in TCM (out=None)"
             )
@@ -126,6 +126,9 @@ class Language:
         )
         producer = Producer("composite gemm", line)
         handle = CompositeHandle(target, out is None, producer)
+        for operand in (a, b):
+            if isinstance(operand, Value):
+                operand.readers.append(handle.completion)
         self._memory.pending.mark(target, producer)
         self._submit(command, line, handle.completion, False)
         return handle
@@ -140,21 +143,25 @@ class Language:
     def free(self, handle: LoadedTensor | CompositeHandle) -> None:
         """Give a handle's TCM back before the kernel ends. Raises KernelError when it has none or it is freed twice."""
         line = self._line()
-        matrix = getattr(handle, "matrix", None)
-        if not isinstance(matrix, Matrix):
+        if isinstance(handle, Value) and handle.freed:
+            raise KernelError(line, "a second tl.free of the same handle", "one")
+        matrix = _in_tcm(handle, line)
+        if matrix is None:
             raise KernelError(line, f"tl.free of {_describe(handle)}", "a handle that holds TCM")
         if not handle.completion.done:
             raise KernelError(line, "tl.free of a result on its way", "a finished one", "call tl.wait first")
-        try:
-            self._tcm.release(matrix.address)
-        except Exception as error:
-            raise KernelError(line, "a second tl.free of the same handle", "one") from error
+        if not all(reader.done for reader in handle.readers):
+            raise KernelError(
+                line, "tl.free of an operand of a composite on its way", "a finished one", "call tl.wait first"
+            )
+        handle.freed = True
+        self._tcm.release(matrix.address)
 
     def _operand(self, value: object, name: str, line: str) -> Matrix:
         if isinstance(value, TensorRef):
             return value.matrix()
-        matrix = getattr(value, "matrix", None)
-        if not isinstance(matrix, Matrix):
+        matrix = _in_tcm(value, line)
+        if matrix is None:
             raise KernelError(line, f"{name} = {_describe(value)}", "a slice of a tensor argument or a loaded tensor")
         return matrix
 
@@ -177,14 +184,24 @@ class Language:
             raise KernelError(self._line(), f"axis {axis}", "0: a launch has one dimension")
 
 
-def _tile(tile: TileShape | tuple[int, ...] | str | None, line: str) -> TileShape | None:
+def _tile(tile: object, line: str) -> TileShape | None:
     if tile is None or isinstance(tile, TileShape):
         return tile
     if isinstance(tile, str):
         return TileShape.parse(tile)
-    if len(tile) != 3 or not all(isinstance(size, int) and size > 0 for size in tile):
+    sizes = [size for size in tile if isinstance(size, int) and size > 0] if isinstance(tile, tuple) else []
+    if not isinstance(tile, tuple) or len(tile) != 3 or len(sizes) != 3:
         raise KernelError(line, f"tile={tile!r}", "three positive integers (m, n, k)")
-    return TileShape(*tile)
+    return TileShape(*sizes)
+
+
+def _in_tcm(value: object, line: str) -> Matrix | None:
+    """Where a handle lies in TCM, None for what does not. Raises KernelError for a handle that was freed."""
+    if not isinstance(value, Value):
+        return None
+    if value.freed:
+        raise KernelError(line, f"{_describe(value)} after tl.free", "one that still holds TCM")
+    return value.matrix
 
 
 def _describe(value: object) -> str:
