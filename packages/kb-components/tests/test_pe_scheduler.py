@@ -201,3 +201,20 @@ def test_a_block_that_finishes_a_tile_twice_is_named(simulate, monkeypatch, bloc
         PipelineError, match=rf"^sip0\.cube0\.pe0\.{name}: tile 0 of {HERE}:\d+: got a second end of its "
     ):
         simulate(gemm_of_32, (32, 32, "f16"), (32, 32, "f16"), (32, 32, "f16"))
+
+
+def test_an_operand_of_a_composite_on_its_way_cannot_be_freed(simulate):
+    refused = []
+
+    def kernel(tl, a, b, c):
+        x = tl.load(a)
+        handle = tl.composite("gemm", x, b, out=c)
+        try:
+            tl.free(x)
+        except KernelError as error:
+            refused.append(error.got)
+        tl.wait(handle)
+        tl.free(x)
+
+    simulate(kernel, (16, 16, "f16"), (16, 16, "f16"), (16, 16, "f16"))
+    assert refused == ["tl.free of an operand of a composite on its way"]

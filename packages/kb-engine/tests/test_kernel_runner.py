@@ -262,3 +262,20 @@ def test_allocations_end_with_the_kernel(toy_host):
 
 def test_a_kernel_that_does_nothing_ends_at_once(toy_host):
     assert toy_host().launch(lambda tl: None).end_ps == 0
+
+
+def test_what_was_freed_cannot_be_stored_or_multiplied(toy_host):
+    def store(tl, a, c):
+        x = tl.load(a)
+        tl.free(x)
+        tl.store(c, x)
+
+    def multiply(tl, a, c):
+        x = tl.load(a)
+        tl.free(x)
+        tl.composite("gemm", x, a, out=c)
+
+    for kernel in (store, multiply):
+        host = toy_host()
+        message = refused(host, kernel, numbers(host), host.empty("c", (16, 16), "f16"))
+        assert message.endswith("got a LoadedTensor after tl.free, needs one that still holds TCM")

@@ -97,7 +97,7 @@ def _rows_overlap(first: Matrix, second: Matrix) -> bool:
 
 
 def without(matrix: Matrix, hole: Matrix) -> list[Matrix]:
-    """What is left of *matrix* when the bytes of *hole* are taken out, as rectangles; all of it if they do not align."""
+    """What is left of *matrix* when the bytes of *hole* are taken out, as rectangles; all of it if not aligned."""
     if not overlaps(matrix, hole):
         return [matrix]
     if covers_span(hole, matrix):

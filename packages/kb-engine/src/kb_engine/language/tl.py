@@ -141,11 +141,15 @@ class Language:
         self._wait(completion)
 
     def free(self, handle: LoadedTensor | CompositeHandle) -> None:
-        """Give a handle's TCM back before the kernel ends. Raises KernelError when it has none or it is freed twice."""
+        """Give a handle's TCM back before the kernel ends.
+
+        Raises KernelError when it has none, is freed already, or is still on its way or read by a composite that is.
+        """
         line = self._line()
-        if isinstance(handle, Value) and handle.freed:
+        value: object = handle
+        if isinstance(value, Value) and value.freed:
             raise KernelError(line, "a second tl.free of the same handle", "one")
-        matrix = _in_tcm(handle, line)
+        matrix = _in_tcm(value, line)
         if matrix is None:
             raise KernelError(line, f"tl.free of {_describe(handle)}", "a handle that holds TCM")
         if not handle.completion.done:
@@ -189,8 +193,9 @@ def _tile(tile: object, line: str) -> TileShape | None:
         return tile
     if isinstance(tile, str):
         return TileShape.parse(tile)
-    sizes = [size for size in tile if isinstance(size, int) and size > 0] if isinstance(tile, tuple) else []
-    if not isinstance(tile, tuple) or len(tile) != 3 or len(sizes) != 3:
+    given: tuple[object, ...] = tile if isinstance(tile, tuple) else ()
+    sizes = [size for size in given if isinstance(size, int) and size > 0]
+    if len(given) != 3 or len(sizes) != 3:
         raise KernelError(line, f"tile={tile!r}", "three positive integers (m, n, k)")
     return TileShape(*sizes)
 
