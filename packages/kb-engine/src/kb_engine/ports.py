@@ -206,26 +206,24 @@ class StageServer:
         if index == len(stages):
             self._log(token, now)
             token.context.complete_tile(token, self.node_id)
-            self._next()
-            return
-        stage = stages[index]
-        target = self.downstream[stage.stage_type].get(stage.component)
-        if target is None:
-            raise self._no_wire(stage.stage_type, stage.component)
-        if target is self:
-            self._move_on(token, now)
-            self._serve(token)
-        elif target.token is None or len(target.queue) < target.depth:
-            self._pass_on(token, target, now)
         else:
-            target.blocked.append((self._unblocked, token))
-
-    def _pass_on(self, token: TileToken, target: StageServer, now: int) -> None:
-        self._move_on(token, now)
-        if target.token is None:
-            target._serve(token)
-        else:
-            target.queue.append(token)
+            stage = stages[index]
+            target = self.downstream[stage.stage_type].get(stage.component)
+            if target is None:
+                raise self._no_wire(stage.stage_type, stage.component)
+            if target is self:
+                self._move_on(token, now)
+                self._serve(token)
+                return
+            if target.token is None:
+                self._move_on(token, now)
+                target._serve(token)
+            elif len(target.queue) < target.depth:
+                self._move_on(token, now)
+                target.queue.append(token)
+            else:
+                target.blocked.append((self._unblocked, token))
+                return
         self._next()
 
     def _move_on(self, token: TileToken, now: int) -> None:
@@ -242,7 +240,9 @@ class StageServer:
 
     def _unblocked(self, token: TileToken) -> None:
         stage = token.stages[token.index + 1]
-        self._pass_on(token, self.downstream[stage.stage_type][stage.component], self.clock._now)
+        self._move_on(token, self.clock._now)
+        self.downstream[stage.stage_type][stage.component].put(token)
+        self._next()
 
     def _next(self) -> None:
         queue = self.queue

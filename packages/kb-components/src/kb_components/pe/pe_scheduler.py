@@ -172,11 +172,12 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Inject tiles until the next one has to wait: for its command's turn, for buffers, or for the first queue."""
         while not self._first_queue_full:
             token = self._token or self._next_token()
-            if token is None or (self._holds_back and self._unfetched):
+            if token is None:
                 return
-            if not self._has_buffers and not self._claim_buffers(token):
-                return
-            self._has_buffers = True
+            if not self._has_buffers:
+                if (self._holds_back and self._unfetched) or not self._claim_buffers(token):
+                    return
+                self._has_buffers = True
             server = self._first_server
             if server.token is not None and len(server.queue) >= server.depth:
                 self._first_queue_full = True
