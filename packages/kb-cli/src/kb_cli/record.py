@@ -10,7 +10,7 @@ from kb_cli.answers import Setup
 from kb_cli.checking import Progress
 from kb_cli.result import Result, make_result
 from kb_cli.rundata import LOG, SHAPES_LIMIT, Policy, checksums, keep
-from kb_cli.runfolder import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, versions, write_json
+from kb_cli.runfolder import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, environment, versions, write_json
 from kb_cli.simulate import simulate
 
 
@@ -56,7 +56,7 @@ def rows_json(setup: Setup, results: Sequence[Result]) -> dict[str, Any]:
         {"folder": f"{number:04d}", "shape": result.shape, "latency_ps": result.latency_ps, "verified": result.verified}
         for number, result in enumerate(results)
     ]
-    return {"format": FORMAT, "version": FORMAT_VERSION, **identity(setup), "rows": rows}
+    return {"format": FORMAT, "version": FORMAT_VERSION, **identity(setup), "environment": environment(), "rows": rows}
 
 
 def _run_json(setup: Setup, result: Result, inputs: dict[str, str], files: dict[str, str]) -> dict[str, Any]:
@@ -65,6 +65,7 @@ def _run_json(setup: Setup, result: Result, inputs: dict[str, str], files: dict[
         "format": FORMAT,
         "version": FORMAT_VERSION,
         **identity(setup),
+        "environment": environment(),
         "params": result.params,
         "inputs": inputs,
         "log_digest": result.log_digest,

@@ -89,9 +89,13 @@ def folder_name(bench_name: str, config: dict[str, Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What results may depend on: kb's packages, Python and numpy."""
-    found = {name: version(name) for name in _PACKAGES}
-    return {**found, "python": platform.python_version(), "numpy": np.__version__}
+    """kb's packages, part of what a run is a run of."""
+    return {name: version(name) for name in _PACKAGES}
+
+
+def environment() -> dict[str, str]:
+    """What a run is made with: recorded, but the same run elsewhere has the same name."""
+    return {"python": platform.python_version(), "numpy": np.__version__}
 
 
 def write_json(path: Path, value: Any) -> None:
