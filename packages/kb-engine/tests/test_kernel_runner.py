@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_engine.kernel_error import KernelRaisedError
+from kb_engine.user_code import UserCodeError
 from kb_messages.errors import KernelError, PlanError
 from kb_messages.trace import CommandComplete, CommandSubmitted
 
@@ -180,7 +180,7 @@ def test_what_a_kernel_raises_is_told_by_its_own_frames(toy_host):
         helper(0)
 
     host = toy_host()
-    with pytest.raises(KernelRaisedError) as caught:
+    with pytest.raises(UserCodeError) as caught:
         host.launch(kernel, numbers(host))
     first, *frames = str(caught.value).splitlines()
     assert first == (
@@ -202,7 +202,7 @@ def test_what_a_library_raises_is_told_by_the_kernels_line(toy_host):
     def kernel(tl):
         np.linalg.inv(np.zeros((2, 2)))
 
-    with pytest.raises(KernelRaisedError) as caught:
+    with pytest.raises(UserCodeError) as caught:
         toy_host().launch(kernel)
     assert str(caught.value).startswith(f"{line(kernel)}: got LinAlgError: Singular matrix, ")
 

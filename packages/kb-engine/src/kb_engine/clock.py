@@ -39,7 +39,9 @@ class Clock(simpy.Environment):
         self.housekeeping: Callable[[], None] = lambda: None
 
     def call_at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
-        """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past."""
+        """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int."""
+        if type(t_ps) is not int:
+            raise TypeError(f"got a time of {t_ps!r}, needs an int of picoseconds")
         if t_ps < self._now:
             raise ValueError(f"call_at({t_ps}) is before now ({self._now})")
         heappush(self.heap, (t_ps, NORMAL, next(self.tickets), function, argument))

@@ -12,13 +12,13 @@ from typing import Any
 
 from greenlet import greenlet
 
-from kb_engine.kernel_error import explain
 from kb_engine.language.handles import Completion
 from kb_engine.language.lines import kernel_line
 from kb_engine.language.tl import Language
 from kb_engine.pe import ProcessingElement
 from kb_engine.pipeline import PipelineContext
 from kb_engine.session import Session
+from kb_engine.user_code import explain
 from kb_messages.commands import Command, SubmittedCommand
 from kb_messages.errors import KbError, KernelError
 
@@ -59,7 +59,7 @@ class KernelRunner:
         try:
             kernel(language, *arguments)
         except Exception as error:  # noqa: BLE001 - whatever a kernel raises is its author's to see
-            self.error = explain(error, self._root)
+            self.error = explain(error, self._root, "a kernel that returns")
         self._returned = True
 
     def _resume(self, _: object = None) -> None:

@@ -1,7 +1,7 @@
 import pickle
 from pathlib import Path
 
-from kb_engine.kernel_error import KernelRaisedError, explain
+from kb_engine.user_code import UserCodeError, explain
 from kb_messages.errors import KernelError
 
 ROOT = Path(__file__).parent
@@ -24,9 +24,9 @@ def misuses():
 
 
 def test_an_exception_of_the_kernel_keeps_its_text_and_frames():
-    error = explain(caught(fails), ROOT)
-    assert isinstance(error, KernelRaisedError)
-    where = f"test_kernel_error.py:{fails.__code__.co_firstlineno + 1}"
+    error = explain(caught(fails), ROOT, "a kernel that returns")
+    assert isinstance(error, UserCodeError)
+    where = f"test_user_code.py:{fails.__code__.co_firstlineno + 1}"
     assert (
         str(error).splitlines()[0]
         == f"{where}: got ValueError: boom, needs a kernel that returns; see the frames below"
@@ -35,23 +35,23 @@ def test_an_exception_of_the_kernel_keeps_its_text_and_frames():
 
 
 def test_an_error_of_ours_is_placed_at_the_kernels_line():
-    error = explain(caught(misuses), ROOT)
-    where = f"test_kernel_error.py:{misuses.__code__.co_firstlineno + 1}"
+    error = explain(caught(misuses), ROOT, "a kernel that returns")
+    where = f"test_user_code.py:{misuses.__code__.co_firstlineno + 1}"
     assert str(error) == f"{where}: a[0:4]: got an empty slice, needs at least one element; look again"
 
 
 def test_an_error_that_names_the_line_is_left_alone():
-    where = f"test_kernel_error.py:{misuses.__code__.co_firstlineno + 1}"
+    where = f"test_user_code.py:{misuses.__code__.co_firstlineno + 1}"
 
     def named():
         raise KernelError(f"{where}: x", "a", "b")
 
-    where = f"test_kernel_error.py:{named.__code__.co_firstlineno + 1}"
+    where = f"test_user_code.py:{named.__code__.co_firstlineno + 1}"
     original = caught(named)
-    assert explain(original, ROOT) is original
+    assert explain(original, ROOT, "a kernel that returns") is original
 
 
 def test_it_survives_being_rebuilt_from_its_arguments():
-    error = explain(caught(fails), ROOT)
+    error = explain(caught(fails), ROOT, "a kernel that returns")
     assert str(type(error)(*error.args)) == str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
