@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -18,7 +19,9 @@ nox.options.sessions = ["lint", "test", "integration"]
 os.environ["UV_PYTHON_DOWNLOADS"] = "never"  # an interpreter that is not installed is skipped, never fetched
 
 PACKAGES = sorted(path.parent.name for path in Path("packages").glob("*/pyproject.toml"))
-EDITABLE = [arg for package in PACKAGES for arg in ("-e", f"packages/{package}")]
+FOLDERS = [f"packages/{package}" for package in PACKAGES]
+EDITABLE = [arg for folder in FOLDERS for arg in ("-e", folder)]
+THIRD_PARTY = "tests_integration/third_party/acme-blocks"
 PINS = Path("constraints.txt")
 PYTHONS = ["3.11", "3.12", "3.13"]
 DIGEST_RUN = ["run", "gemm", "-p", "M=256", "-p", "N=256", "-p", "K=256", "-p", "dtype=f16", "--json"]
@@ -55,17 +58,31 @@ def test(session: nox.Session, package: str) -> None:
 def integration(session: nox.Session) -> None:
     """The tests of all packages together, against built wheels, not the checkout's sources."""
     wheels = build_wheels(session)
-    install(session, "--group", "test", "--no-sources", *wheels)
+    third_party = build_wheels(session, "third_party", [THIRD_PARTY])
+    install(session, "--group", "test", "--no-sources", *wheels, *third_party)
     uv(session, "pip", "check")
-    session.run("pytest", "tests_integration", *session.posargs)
+    env = {"KB_PLANS_PYTHON": str(python_with_plans_alone(session, wheels))}
+    session.run("pytest", "tests_integration", *session.posargs, env=env)
 
 
-def build_wheels(session: nox.Session) -> list[str]:
-    out = Path(session.create_tmp()) / "wheels"
+def build_wheels(session: nox.Session, name: str = "wheels", folders: Sequence[str] = FOLDERS) -> list[str]:
+    out = Path(session.create_tmp()) / name
     shutil.rmtree(out, ignore_errors=True)
-    for package in PACKAGES:
-        uv(session, "build", "-q", "--wheel", "-b", str(PINS), "-o", str(out), f"packages/{package}")
+    for folder in folders:
+        uv(session, "build", "-q", "--wheel", "-b", str(PINS), "-o", str(out), folder)
     return sorted(map(str, out.glob("*.whl")))
+
+
+def python_with_plans_alone(session: nox.Session, wheels: list[str]) -> Path:
+    """An interpreter that has kb-plans, and of the other wheels what it asks for."""
+    tmp = Path(session.create_tmp()).resolve()
+    venv, ours = tmp / "plans", tmp / "wheels.txt"
+    found = {Path(wheel).name.partition("-")[0].replace("_", "-"): Path(wheel).resolve() for wheel in wheels}
+    ours.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in found.items()))
+    uv(session, "venv", "-q", "--clear", "--python", str(Path(session.bin) / "python"), str(venv))
+    pins = ["-c", str(PINS), "-c", str(ours)]
+    uv(session, "pip", "install", "-q", "--no-sources", "--python", str(venv), *pins, str(found["kb-plans"]))
+    return venv / "bin" / "python"
 
 
 @nox.session(default=False)

@@ -86,7 +86,7 @@ NAMES = "hbm, xbar, bridge, noc, " + ", ".join(
         pytest.param(
             "impl: builtin.pe_gemm", "impl: builtin.pe_gem", "impl",
             "$.cube.pe_template.nodes.pe_gemm.impl: got 'builtin.pe_gem', needs the name of an installed component; "
-            "did you mean builtin.pe_gemm?", id="unknown impl"),
+            "did you mean 'builtin.pe_gemm'?", id="unknown impl"),
         pytest.param(
             "to: bridge,", "to: brigde,", "to",
             f"$.cube.links[4].to: got the unknown node 'brigde', needs one of {NAMES}; did you mean 'bridge'?",

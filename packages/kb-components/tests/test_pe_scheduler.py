@@ -5,10 +5,12 @@ import pytest
 from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
+from kb_engine.engine import Engine
 from kb_engine.pipeline import PipelineError
 from kb_messages.errors import KernelError, TopologyError
 from kb_messages.plan import StageType
 from kb_messages.trace import CommandComplete, CommandSubmitted
+from kb_plans import TileRoom
 
 READ = WRITE = 44240
 BOTH, FETCH, GEMM, STORE = 88480, 6120, 46000, 3560
@@ -218,3 +220,15 @@ def test_an_operand_of_a_composite_on_its_way_cannot_be_freed(simulate):
 
     simulate(kernel, (16, 16, "f16"), (16, 16, "f16"), (16, 16, "f16"))
     assert refused == ["tl.free of an operand of a composite on its way"]
+
+
+def test_room_for_tiles_is_what_the_topology_says(chip):
+    changes = (
+        ("input_kib: 64", "input_kib: 48"),
+        ("output_kib: 64", "output_kib: 32"),
+        ("size: 64 KiB", "size: 24 KiB"),
+    )
+    (pe,) = Engine(chip(*changes)).pes.values()
+    assert pe.scheduler.tile_room == TileRoom(
+        input_nbytes=48 * 1024, output_nbytes=32 * 1024, register_nbytes=24 * 1024
+    )

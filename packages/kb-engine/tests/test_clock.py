@@ -90,6 +90,13 @@ def test_a_float_timeout_is_refused():
     assert str(caught.value) == "got a delay of 1000.0, needs an int of picoseconds"
 
 
+@pytest.mark.parametrize("t_ps", [1.0, 0.5, True])
+def test_a_callback_at_a_time_that_is_no_int_is_refused(t_ps):
+    with pytest.raises(TypeError) as caught:
+        Clock().call_at(t_ps, print, None)
+    assert str(caught.value) == f"got a time of {t_ps!r}, needs an int of picoseconds"
+
+
 def test_the_past_is_refused():
     clock = Clock()
     clock.call_at(10, lambda _: None, None)

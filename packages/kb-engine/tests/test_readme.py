@@ -8,9 +8,15 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_example_runs(capsys):
-    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    namespace = {"__name__": "readme"}
+    example, test = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "README.md", "exec"), namespace)
     assert capsys.readouterr().out == "24000\n"
+    exec(compile(test, "README.md", "exec"), namespace)
+    (mark,) = namespace["test_dot_unit"].pytestmark
+    assert len(mark.args[1]) >= 10
+    for check in mark.args[1]:
+        namespace["test_dot_unit"](check)
 
 
 def test_the_modules_it_lists_exist():

@@ -74,6 +74,15 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Input and output buffers together."""
         return self._inputs.nbytes + self._outputs.nbytes
 
+    @property
+    def tile_room(self) -> TileRoom:
+        """What tiles have to fit."""
+        return TileRoom(
+            input_nbytes=self._inputs.nbytes,
+            output_nbytes=self._outputs.nbytes,
+            register_nbytes=self._fetch_store.context.memory_nbytes,
+        )
+
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         """A plan that fits this PE's tile buffers, and every block's limits."""
         plan = self._generate(submitted)
@@ -102,11 +111,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             command.a,
             command.b,
             command.out,
-            TileRoom(
-                input_nbytes=self._inputs.nbytes,
-                output_nbytes=self._outputs.nbytes,
-                register_nbytes=self._fetch_store.context.memory_nbytes,
-            ),
+            self.tile_room,
             a_pinned=command.a_pinned,
             b_pinned=command.b_pinned,
             out_pinned=command.out_pinned,

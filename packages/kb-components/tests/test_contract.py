@@ -1,0 +1,62 @@
+"""Every built-in block passes the contract suite. A block that is registered and not listed here fails."""
+
+from importlib.metadata import entry_points
+
+import pytest
+
+from kb_components.pe.pe_dma import PeDma
+from kb_components.pe.pe_fetch_store import PeFetchStore
+from kb_components.pe.pe_gemm import PeGemm
+from kb_components.pe.pe_tcm import PeTcm
+from kb_engine.registry import GROUP
+from kb_engine.testing import Neighbour, check_component, component_checks
+
+BLOCKS = {point.name: point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")}
+
+TCM = Neighbour("pe_tcm", PeTcm, {"bw_gbs": 200, "latency_ns": 1})
+FETCH_STORE = Neighbour("pe_fetch_store", PeFetchStore, {})
+ATTRIBUTES = {
+    "builtin.hbm_fixed": {"bw_gbs": 102.4, "latency_ns": 45},
+    "builtin.pe_cpu": {"issue_ns": 4},
+    "builtin.pe_dma": {"setup_ns": 2.5, "queue_depth": 3},
+    "builtin.pe_fetch_store": {"queue_depth": 3},
+    "builtin.pe_gemm": {"rows": 16, "cols": 16, "clock_ghz": 0.7, "queue_depth": 3},
+    "builtin.pe_scheduler": {"input_kib": 64, "output_kib": 64},
+    "builtin.pe_tcm": {"bw_gbs": 512, "latency_ns": 2},
+    "builtin.transit": {"overhead_ns": 1.5},
+    "builtin.xbar": {"overhead_ns": 2},
+}
+OPTIONS = {
+    "builtin.pe_fetch_store": {"neighbours": [TCM]},
+    "builtin.pe_scheduler": {
+        "neighbours": [
+            Neighbour("pe_dma", PeDma),
+            FETCH_STORE,
+            Neighbour("pe_gemm", PeGemm, {"rows": 8, "cols": 8, "clock_ghz": 1}),
+            TCM,
+        ]
+    },
+}
+CHECKS = [
+    pytest.param(check, id=f"{name}-{check}")
+    for name, point in BLOCKS.items()
+    if name in ATTRIBUTES
+    for check in component_checks(point.load(), ATTRIBUTES[name], **OPTIONS.get(name, {}))
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_block_holds_to_the_contract(check):
+    check()
+
+
+def test_every_block_is_checked_and_by_many_checks():
+    assert BLOCKS.keys() == ATTRIBUTES.keys()
+    assert len(BLOCKS) >= 9
+    assert len(CHECKS) >= 90
+
+
+def test_the_smallest_register_file_passes_too():
+    # The suite's tile takes 1024 bytes of operands and 1024 of accumulator.
+    options = {"memory_nbytes": 2048, "neighbours": [TCM]}
+    check_component(BLOCKS["builtin.pe_fetch_store"].load(), {"queue_depth": 1}, **options)

@@ -1,0 +1,129 @@
+"""Checks of costs that are pure functions: of a stage, of a memory's bytes, of a node that is passed, of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kb_engine.clock import Clock
+from kb_engine.component import ComponentBase
+from kb_engine.roles import CommandIssuer, ForwardingComponent, MemoryComponent
+from kb_engine.testing.subject import Subject
+from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
+from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
+from kb_messages.dtypes import DType
+
+SIZES = (0, 1, 63, 64, 65, 4096, 1 << 20)
+_MATRIX = Matrix.packed(16, 16, DType.F16)
+COMMANDS: tuple[Command, ...] = (
+    LoadCommand(src=_MATRIX, dst=_MATRIX),
+    StoreCommand(src=_MATRIX, dst=_MATRIX),
+    GemmCommand(a=_MATRIX, b=_MATRIX, out=_MATRIX),
+)
+
+
+class Cost(NamedTuple):
+    """A method that must be pure, and the arguments to ask it with."""
+
+    method: str
+    asked: Sequence[tuple[Any, ...]]
+
+    def answers(self, subject: Subject, block: ComponentBase[Any]) -> list[Any]:
+        """What *block* answers to each."""
+        return [subject.call(self.method, getattr(block, self.method), *args) for args in self.asked]
+
+
+def costs_of(subject: Subject) -> list[Cost]:
+    """The pure methods of the block."""
+    impl = subject.impl
+    costs = []
+    if impl.serves and impl.begin is ComponentBase.begin and impl.process is ComponentBase.process:
+        costs.append(Cost("service_ps", [(each,) for kind in impl.serves for each in subject.params_for(kind)]))
+    if issubclass(impl, ForwardingComponent):
+        costs.append(Cost("overhead_ps", [()]))
+    if issubclass(impl, MemoryComponent):
+        asked = [(nbytes, write) for write in (False, True) for nbytes in SIZES]
+        costs += [Cost("latency_ps", asked), Cost("occupancy_ps", asked)]
+    if issubclass(impl, CommandIssuer):
+        costs.append(Cost("issue_ps", [(command,) for command in COMMANDS]))
+    return costs
+
+
+def check_is_int(subject: Subject, cost: Cost) -> None:
+    """Every answer is an int of at least 0."""
+    block = subject.build(Clock())
+    for args, answer in zip(cost.asked, cost.answers(subject, block), strict=True):
+        if type(answer) is not int or answer < 0:
+            subject.fail(_call(cost, args), repr(answer), "an int >= 0", "round up once, to whole picoseconds")
+
+
+def check_repeats(subject: Subject, cost: Cost) -> None:
+    """The same question has the same answer: again, in another order, and from another instance."""
+    block = subject.build(Clock())
+    first = cost.answers(subject, block)
+    backwards = Cost(cost.method, cost.asked[::-1])
+    for which, other in (("when asked again", block), ("from a fresh instance", subject.build(Clock()))):
+        for args, one, two in zip(cost.asked, first, backwards.answers(subject, other)[::-1], strict=True):
+            if one != two:
+                fix = "let it follow from the Spec and the arguments alone"
+                subject.fail(_call(cost, args), f"{one}, and {two} {which}", "one answer", fix)
+
+
+def check_asks_nothing(subject: Subject, cost: Cost) -> None:
+    """No answer depends on the clock or the context."""
+    block = subject.build(WatchedClock(), WatchedContext)
+    for args in cost.asked:
+        try:
+            with closed():
+                getattr(block, cost.method)(*args)
+        except Asked as asked:
+            fix = "look up in __init__ or connect what does not change"
+            subject.fail(cost.method, f"a look at {asked}", "the Spec and the arguments alone", fix)
+
+
+def check_changes_nothing(subject: Subject, cost: Cost) -> None:
+    """Asking leaves the block, and what it holds, as it was."""
+    block = subject.build(Clock())
+    before = state_of(block)
+    cost.answers(subject, block)
+    after = state_of(block)
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    if changed:
+        subject.fail(cost.method, f"a change of {', '.join(changed)}", "no change of state", "keep state out of costs")
+
+
+def check_grows(subject: Subject, cost: Cost) -> None:
+    """More bytes never cost less."""
+    block = subject.build(Clock())
+    answers = zip(cost.asked, cost.answers(subject, block), strict=True)
+    for (one, less), (two, more) in pairwise(answers):
+        if one[1] == two[1] and more < less:
+            got = f"{less} for {one[0]} bytes and {more} for {two[0]}"
+            subject.fail(cost.method, got, "at least as much for more bytes")
+
+
+def check_zero_bytes_occupy_nothing(subject: Subject) -> None:
+    """Requests and acknowledgements carry no bytes, and so hold no channel."""
+    block: Any = subject.build(Clock())
+    for write in (False, True):
+        occupied = subject.call("occupancy_ps", block.occupancy_ps, 0, write)
+        if occupied != 0:
+            subject.fail(f"occupancy_ps(0, {write})", str(occupied), "0", "put what a request costs into latency_ps")
+
+
+def check_serves_in_order(subject: Subject) -> None:
+    """Requests are served in order of arrival, none before it is there."""
+    block: Any = subject.build(Clock())
+    free = 0
+    for number, nbytes in enumerate((512, 64, 4096, 1, 512)):
+        arrival, write = 1000 * number, bool(number % 2)
+        first, last = subject.call("reserve", block.reserve, arrival, nbytes, arrival, write)
+        if not (type(first) is type(last) is int and arrival <= first <= last and free <= block.free_ps):
+            got = f"{first} and {last} for a request that arrives at {arrival}"
+            subject.fail("reserve", got, "ints in order, not before the arrival")
+        free = block.free_ps
+
+
+def _call(cost: Cost, args: tuple[Any, ...]) -> str:
+    return f"{cost.method}({', '.join(map(repr, args))})"

@@ -1,0 +1,127 @@
+"""Watching a block: a clock and a context that raise when they are asked, and what is reachable from an object."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from fractions import Fraction
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from kb_engine.clock import Clock
+from kb_engine.component import ComponentBase, Context
+
+_PLAIN = (int, float, str, bytes, Enum, Fraction, type(None))
+_OPAQUE = (type, ModuleType, Clock, Context)
+
+
+class Asked(AssertionError):
+    """A watched object was asked for an attribute; the argument is its name."""
+
+
+class WatchedClock(Clock):
+    """A clock that raises Asked while `WatchedClock.closed`."""
+
+    closed = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if WatchedClock.closed:
+            raise Asked(f"clock.{name}")
+        return super().__getattribute__(name)
+
+
+class WatchedContext(Context):
+    """A context that raises Asked while `WatchedClock.closed`, as its clock does."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if WatchedClock.closed:
+            raise Asked(f"context.{name}")
+        return super().__getattribute__(name)
+
+
+@contextmanager
+def closed() -> Iterator[None]:
+    """Watched clocks and contexts raise Asked inside."""
+    WatchedClock.closed = True
+    try:
+        yield
+    finally:
+        WatchedClock.closed = False
+
+
+def state_of(block: ComponentBase[Any]) -> dict[str, object]:
+    """The block's own attributes by name, as values that are equal when nothing changed."""
+    return {name: _picture(value, set()) for name, value in vars(block).items() if name != "servers"}
+
+
+def reachable(root: object) -> Iterator[tuple[str, object]]:
+    """Every object that *root*'s attributes lead to, with the way there: `_queue[0].owner`."""
+    todo: list[tuple[str, object]] = [("", root)]
+    seen: dict[int, object] = {}  # kept alive, so that no id is used twice
+    while todo:
+        path, value = todo.pop()
+        if id(value) in seen or isinstance(value, (*_PLAIN, type, ModuleType)):
+            continue
+        seen[id(value)] = value
+        if path:
+            yield path.removeprefix("."), value
+        todo += [(f"{path}{step}", part) for step, part in _parts(value)]
+
+
+def _parts(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [(f"[{key!r}]", part) for key, part in value.items()]
+    if isinstance(value, (MethodType, FunctionType)):
+        return _captured(value)
+    if isinstance(value, np.ndarray):
+        return []
+    parts = [(f".{name}", part) for name, part in _attributes(value)]
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        parts += [(f"[{number}]", part) for number, part in enumerate(value)]
+    return parts
+
+
+def _captured(function: MethodType | FunctionType) -> list[tuple[str, object]]:
+    if isinstance(function, MethodType):
+        return [(".__self__", function.__self__)]
+    cells = function.__closure__ or ()
+    return [(f".{name}", cell.cell_contents) for name, cell in zip(function.__code__.co_freevars, cells, strict=True)]
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Struct):
+        yield from ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return
+    yield from getattr(value, "__dict__", {}).items()
+    for owner in type(value).__mro__:
+        slots = owner.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield name, getattr(value, name)
+        if isinstance(value, ComponentBase) and owner not in ComponentBase.__mro__:
+            yield from ((name, part) for name, part in vars(owner).items() if not _is_machinery(name, part))
+
+
+def _is_machinery(name: str, part: object) -> bool:
+    return name.startswith("__") or callable(part) or hasattr(part, "__get__")
+
+
+def _picture(value: object, seen: set[int]) -> object:
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, _OPAQUE) or id(value) in seen:
+        return id(value)
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    parts = _parts(value)
+    return [(step, _picture(part, seen)) for step, part in parts] or repr(value)

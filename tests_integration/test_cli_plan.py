@@ -1,0 +1,41 @@
+"""`kb plan` as it is installed: its counts are those of a run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KB = str(Path(sys.executable).with_name("kb"))
+SIZES = ["-p", "M=200", "-p", "N=136", "-p", "K=264", "-p", "dtype=bf16"]
+
+
+def kb(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([KB, *args], cwd=folder, capture_output=True, text=True, timeout=100)
+
+
+@pytest.mark.parametrize("tile", ["64x32x128", "96x40x56"])
+def test_a_plan_counts_what_a_run_does(tmp_path: Path, tile: str) -> None:
+    done = kb(tmp_path, "plan", "gemm", *SIZES, "--tile", tile, "--topology", "one_pe", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = json.loads(done.stdout)
+    done = kb(tmp_path, "run", "gemm", *SIZES, "-p", f"tile={tile}", "--topology", "one_pe", "--no-verify", "--json")
+    assert done.returncode == 0
+    run = json.loads(done.stdout)
+    assert run["tile_stages"] == sum(plan["stages"].values())
+    assert run["flops"] == 2 * plan["macs"]
+    assert (run["bytes"]["hbm"]["read"], run["bytes"]["hbm"]["write"]) == (
+        plan["bytes"]["DMA_READ"],
+        plan["bytes"]["DMA_WRITE"],
+    )
+    assert run["bytes"]["reg"]["write"] == plan["bytes"]["FETCH"]
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
+    done = kb(tmp_path, "plan", "gemm", "-p", "M=512,N=512")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        2,
+        "",
+        "error: -p: got 'M=512,N=512', needs one KEY=VALUE, without comma or space; write it like -p M=512 -p N=512\n",
+    )
