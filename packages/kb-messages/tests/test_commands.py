@@ -1,7 +1,16 @@
 import msgspec
 import pytest
 
-from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand, SubmittedCommand
+from kb_messages.commands import (
+    Command,
+    EpilogueOp,
+    EpilogueScope,
+    GemmCommand,
+    LoadCommand,
+    Matrix,
+    StoreCommand,
+    SubmittedCommand,
+)
 from kb_messages.dtypes import DType
 from kb_messages.plan import TileShape
 
@@ -24,8 +33,17 @@ def test_packed_rows_follow_each_other() -> None:
         StoreCommand(src=PACKED, dst=WIDE),
         GemmCommand(a=WIDE, b=WIDE, out=WIDE),
         GemmCommand(a=WIDE, b=WIDE, out=WIDE, tile=TileShape(8, 16, 32), a_pinned=True, out_pinned=True),
+        GemmCommand(
+            a=WIDE,
+            b=WIDE,
+            out=WIDE,
+            epilogue=(
+                EpilogueOp(op="bias", scope=EpilogueScope.OUTPUT_TILE, operand=PACKED, operand_pinned=True),
+                EpilogueOp(op="scale", scope=EpilogueScope.K_TILE, scalars=(0.5,)),
+            ),
+        ),
     ],
-    ids=["load", "store", "gemm", "gemm with tile"],
+    ids=["load", "store", "gemm", "gemm with tile", "gemm with epilogue"],
 )
 def test_a_submitted_command_survives_json(command: Command) -> None:
     submitted = SubmittedCommand(command_seq=7, pe="sip0.cube0.pe0", line="gemm.py:7", command=command)
@@ -36,3 +54,8 @@ def test_a_matrix_with_an_unknown_field_is_refused() -> None:
     text = b'{"address":0,"rows":1,"cols":1,"stride":2,"dtype":"f16","layout":"row"}'
     with pytest.raises(msgspec.ValidationError, match=r"^Object contains unknown field `layout`$"):
         msgspec.json.decode(text, type=Matrix)
+
+
+def test_an_epilogue_op_without_a_scope_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"^Object missing required field `scope`$"):
+        msgspec.json.decode(b'{"op":"relu"}', type=EpilogueOp)

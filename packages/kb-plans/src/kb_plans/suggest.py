@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kb_messages.commands import Matrix
+from kb_messages.commands import EpilogueOp, Matrix
 from kb_messages.errors import PlanError
 from kb_messages.plan import TileShape
 from kb_plans.gemm import generate_gemm_plan
@@ -30,8 +30,9 @@ def suggest_tile(
     a_pinned: bool = False,
     b_pinned: bool = False,
     out_pinned: bool = False,
+    epilogue: tuple[EpilogueOp, ...] = (),
 ) -> TileShape:
-    """The tile for `out = a @ b` that two of fit *room* at once; a pinned operand takes no buffer.
+    """The tile for `out = a @ b` and *epilogue* that two of fit *room* at once; a pinned operand takes no buffer.
 
     Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
     cube as the problem allows. Where no two tiles fit, one must. Raises PlanError when not even 1 x 1 x 1 does.
@@ -39,7 +40,9 @@ def suggest_tile(
     problem = TileShape(a.rows, b.cols, a.cols)
 
     def fits(tile: TileShape, copies: int) -> bool:
-        plan = generate_gemm_plan(a, b, out, tile, "", a_pinned=a_pinned, b_pinned=b_pinned, out_pinned=out_pinned)
+        plan = generate_gemm_plan(
+            a, b, out, tile, "", a_pinned=a_pinned, b_pinned=b_pinned, out_pinned=out_pinned, epilogue=epilogue
+        )
         needs = plan.buffers
         return (
             copies * needs.input_nbytes <= room.input_nbytes
