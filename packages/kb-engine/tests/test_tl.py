@@ -39,6 +39,22 @@ def composite_with_an_epilogue(tl, a, c):
     tl.composite("gemm", a, a, epilogue=("bias",))
 
 
+def epilogue_of_one_op(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=tl.load)
+
+
+def epilogue_at_no_scope(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.relu(scope="tile"),))
+
+
+def epilogue_with_a_number(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.bias(3),))
+
+
+def epilogue_of_no_dtype(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.cast("f12"),))
+
+
 def composite_of_a_number(tl, a, c):
     tl.composite("gemm", 2, a)
 
@@ -123,7 +139,17 @@ OUT_OF_TCM = (
             "got tl.store of 16 x 16 f16 to c[0:8, 0:16] of 8 x 16 f16, needs equal shapes and dtypes",
         ),
         (composite_of_another_op, "got tl.composite('softmax'), needs 'gemm', the one composite there is"),
-        (composite_with_an_epilogue, "got an epilogue of 1 ops, needs none: PE_MATH is not modelled yet"),
+        (composite_with_an_epilogue, "got a str in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),
+        (epilogue_of_one_op, "got a method in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),
+        (epilogue_at_no_scope, "got tl.relu with scope='tile', needs 'k_tile' or 'output_tile'"),
+        (
+            epilogue_with_a_number,
+            "got the operand of tl.bias = a int, needs a slice of a tensor argument or a loaded tensor",
+        ),
+        (
+            epilogue_of_no_dtype,
+            "got dtype 'f12', needs one of f32, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, u16, u32, u64, bool",
+        ),
         (composite_of_a_number, "got a = a int, needs a slice of a tensor argument or a loaded tensor"),
         (
             composite_of_a_written_result,

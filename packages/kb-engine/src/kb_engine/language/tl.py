@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kb_engine.allocator import Allocator, OutOfMemoryError
 from kb_engine.device_memory import DeviceMemory
+from kb_engine.language.epilogue import SCOPES, Epilogue, EpilogueOps
 from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor, Value
 from kb_engine.language.tensors import TensorRef
 from kb_engine.pending import Producer
-from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
+from kb_messages.commands import (
+    Command,
+    EpilogueOp,
+    EpilogueScope,
+    GemmCommand,
+    LoadCommand,
+    Matrix,
+    StoreCommand,
+)
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
 from kb_messages.plan import TileShape
@@ -18,7 +27,7 @@ Submit = Callable[[Command, str, Completion, bool], None]
 """Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""
 
 
-class Language:
+class Language(EpilogueOps):
     """One program's `tl`. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock."""
 
     def __init__(
@@ -94,10 +103,10 @@ class Language:
         a: TensorRef | LoadedTensor,
         b: TensorRef | LoadedTensor,
         out: TensorRef | None = None,
-        epilogue: tuple[object, ...] = (),
+        epilogue: Sequence[Epilogue] = (),
         tile: TileShape | tuple[int, ...] | str | None = None,
     ) -> CompositeHandle:
-        """Start `out = a @ b`, tiled over DMA, fetch/store and GEMM, and return at once.
+        """Start `out = a @ b`, then the ops of *epilogue*, tiled over DMA, fetch/store, GEMM and MATH; return at once.
 
         A loaded operand already lies in TCM and is pinned there. With `out=None` the result stays in TCM. `tile` is
         M x N x K; without it the scheduler chooses. Raises KernelError for an op or epilogue this machine has not, for
@@ -106,13 +115,11 @@ class Language:
         line = self._line()
         if op != "gemm":
             raise KernelError(line, f"tl.composite({op!r})", "'gemm', the one composite there is")
-        if epilogue:
-            raise KernelError(line, f"an epilogue of {len(epilogue)} ops", "none: PE_MATH is not modelled yet")
+        ops = self._epilogue(epilogue, line)
         left, right = self._operand(a, "a", line), self._operand(b, "b", line)
         shape = _tile(tile, line)
         if out is None:
-            dtype = left.dtype if left.dtype.is_float else left.dtype.accumulator
-            target = self._allocate(left.rows, right.cols, dtype, line)
+            target = self._allocate(left.rows, right.cols, _result_dtype(left.dtype, ops), line)
         else:
             target = self._ref(out, "composite", line).matrix()
         command = GemmCommand(
@@ -123,10 +130,11 @@ class Language:
             a_pinned=not isinstance(a, TensorRef),
             b_pinned=not isinstance(b, TensorRef),
             out_pinned=out is None,
+            epilogue=ops,
         )
         producer = Producer("composite gemm", line)
         handle = CompositeHandle(target, out is None, producer)
-        for operand in (a, b):
+        for operand in (a, b, *(op.operand for op in epilogue)):
             if isinstance(operand, Value):
                 operand.readers.append(handle.completion)
         self._memory.pending.mark(target, producer)
@@ -160,6 +168,24 @@ class Language:
             )
         handle.freed = True
         self._tcm.release(matrix.address)
+
+    def _epilogue(self, epilogue: object, line: str) -> tuple[EpilogueOp, ...]:
+        given = tuple(epilogue) if isinstance(epilogue, (tuple, list)) else (epilogue,)
+        return tuple(self._epilogue_op(op, line) for op in given)
+
+    def _epilogue_op(self, op: object, line: str) -> EpilogueOp:
+        if not isinstance(op, Epilogue):
+            raise KernelError(line, f"{_describe(op)} in an epilogue", "a tuple of ops like (tl.bias(row), tl.relu())")
+        if op.scope not in SCOPES:
+            raise KernelError(line, f"tl.{op.op} with scope={op.scope!r}", " or ".join(map(repr, SCOPES)))
+        return EpilogueOp(
+            op=op.op,
+            scope=EpilogueScope(op.scope),
+            operand=None if op.operand is None else self._operand(op.operand, f"the operand of tl.{op.op}", line),
+            operand_pinned=isinstance(op.operand, Value),
+            scalars=op.scalars,
+            dtype=None if op.dtype is None else _dtype(op.dtype, line),
+        )
 
     def _operand(self, value: object, name: str, line: str) -> Matrix:
         if isinstance(value, TensorRef):
@@ -198,6 +224,23 @@ def _tile(tile: object, line: str) -> TileShape | None:
     if len(given) != 3 or len(sizes) != 3:
         raise KernelError(line, f"tile={tile!r}", "three positive integers (m, n, k)")
     return TileShape(*sizes)
+
+
+def _dtype(dtype: object, line: str) -> DType:
+    try:
+        return DType(dtype)  # type: ignore[arg-type]
+    except ValueError:
+        raise KernelError(line, f"dtype {dtype!r}", f"one of {', '.join(DType)}") from None
+
+
+def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
+    """What a result has that nothing else says it for: the operands' type, integers summed up or made floats."""
+    result = dtype if dtype.is_float else dtype.accumulator
+    for op in epilogue:
+        if op.op == "dequant" and not result.is_float:
+            result = DType.F32
+        result = op.dtype or result
+    return result
 
 
 def _in_tcm(value: object, line: str) -> Matrix | None:
