@@ -7,11 +7,14 @@ from kb_messages.commands import (
     EpilogueScope,
     GemmCommand,
     LoadCommand,
+    MathCommand,
+    MathInput,
     Matrix,
     StoreCommand,
     SubmittedCommand,
 )
 from kb_messages.dtypes import DType
+from kb_messages.oplog import MathAttributes
 from kb_messages.plan import TileShape
 
 WIDE = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
@@ -42,8 +45,11 @@ def test_packed_rows_follow_each_other() -> None:
                 EpilogueOp(op="scale", scope=EpilogueScope.K_TILE, scalars=(0.5,)),
             ),
         ),
+        MathCommand(
+            math=MathAttributes(op="mul", scalars=(2.0,)), inputs=(MathInput(matrix=WIDE, pinned=True),), out=PACKED
+        ),
     ],
-    ids=["load", "store", "gemm", "gemm with tile", "gemm with epilogue"],
+    ids=["load", "store", "gemm", "gemm with tile", "gemm with epilogue", "math"],
 )
 def test_a_submitted_command_survives_json(command: Command) -> None:
     submitted = SubmittedCommand(command_seq=7, pe="sip0.cube0.pe0", line="gemm.py:7", command=command)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from kb_messages.dtypes import DType
+from kb_messages.oplog import MathAttributes
 from kb_messages.plan import TileShape
 
 
@@ -87,7 +88,26 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     epilogue: tuple[EpilogueOp, ...] = ()
 
 
-Command = LoadCommand | StoreCommand | GemmCommand
+class MathInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operand of a math command; a pinned one already lies in this PE's TCM, so it has no DMA."""
+
+    matrix: Matrix
+    pinned: bool = False
+
+
+class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="math"):
+    """A composite, or with one tile a simple command: `out = math.op(*inputs, *math.scalars)`, over DMA,
+    fetch/store and MATH. `tile=None` lets the scheduler choose; its depth is 1.
+    """
+
+    math: MathAttributes
+    inputs: tuple[MathInput, ...]
+    out: Matrix
+    tile: TileShape | None = None
+    out_pinned: bool = False
+
+
+Command = LoadCommand | StoreCommand | GemmCommand | MathCommand
 
 
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

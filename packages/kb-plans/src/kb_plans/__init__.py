@@ -3,7 +3,8 @@
 from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
 from kb_plans.gemm import generate_gemm_plan
-from kb_plans.suggest import TileRoom, suggest_tile
+from kb_plans.math import generate_math_plan
+from kb_plans.suggest import TileRoom, suggest_math_tile, suggest_tile
 from kb_plans.transfer import generate_transfer_plan
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "__version__",
     "count",
     "generate_gemm_plan",
+    "generate_math_plan",
     "generate_transfer_plan",
+    "suggest_math_tile",
     "suggest_tile",
 ]
 

@@ -19,11 +19,18 @@ from kb_engine.pipeline import PipelineContext, TileToken
 from kb_engine.ports import ExclusivePort, StageServer, WiringError
 from kb_engine.roles import CommandScheduler
 from kb_engine.units import KIB, ps_from_ns
-from kb_messages.commands import GemmCommand, LoadCommand, SubmittedCommand
+from kb_messages.commands import GemmCommand, LoadCommand, MathCommand, SubmittedCommand
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan, StageType, TilePlan, When
-from kb_plans import TileRoom, generate_gemm_plan, generate_transfer_plan, suggest_tile
+from kb_plans import (
+    TileRoom,
+    generate_gemm_plan,
+    generate_math_plan,
+    generate_transfer_plan,
+    suggest_math_tile,
+    suggest_tile,
+)
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,18 +117,24 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def _generate(self, submitted: SubmittedCommand) -> PipelinePlan:
         command, pe = submitted.command, submitted.pe
-        if not isinstance(command, GemmCommand):
-            stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
-            return generate_transfer_plan(command.src, command.dst, stage_type, pe)
+        if isinstance(command, GemmCommand):
+            return self._generate_gemm(command, pe)
+        if isinstance(command, MathCommand):
+            tile = command.tile or suggest_math_tile(
+                command.math, command.inputs, command.out, self._room, out_pinned=command.out_pinned
+            )
+            return generate_math_plan(
+                command.math, command.inputs, command.out, tile, pe, out_pinned=command.out_pinned
+            )
+        stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
+        return generate_transfer_plan(command.src, command.dst, stage_type, pe)
+
+    def _generate_gemm(self, command: GemmCommand, pe: str) -> PipelinePlan:
         tile = command.tile or suggest_tile(
             command.a,
             command.b,
             command.out,
-            TileRoom(
-                input_nbytes=self._inputs.nbytes,
-                output_nbytes=self._outputs.nbytes,
-                register_nbytes=self._fetch_store.context.memory_nbytes,
-            ),
+            self._room,
             a_pinned=command.a_pinned,
             b_pinned=command.b_pinned,
             out_pinned=command.out_pinned,
@@ -137,6 +150,14 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             b_pinned=command.b_pinned,
             out_pinned=command.out_pinned,
             epilogue=command.epilogue,
+        )
+
+    @property
+    def _room(self) -> TileRoom:
+        return TileRoom(
+            input_nbytes=self._inputs.nbytes,
+            output_nbytes=self._outputs.nbytes,
+            register_nbytes=self._fetch_store.context.memory_nbytes,
         )
 
     @property
