@@ -16,6 +16,7 @@ from kb_dataexec.ops.math import FUNCTIONS
 from kb_dataexec.store import MemoryStore, StoreError
 from kb_messages.dtypes import DType
 from kb_messages.errors import LogError
+from kb_messages.functions import MATH_FUNCTIONS
 from kb_messages.oplog import MathAttributes, OpKind, Role
 
 WHERE = "op 0 (an_op, pe0, kernel.py:3)"
@@ -104,6 +105,11 @@ POSITIVE = {"log", "sqrt", "rsqrt", "pow"}
 
 def test_every_op_of_the_table_is_tested_here():
     assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *REDUCTIONS, "not", "where", "fma"}
+
+
+def test_the_table_agrees_with_what_plans_and_kernels_know():
+    executed = {name: (each.arity, each.float_only, each.reduces) for name, each in FUNCTIONS.items()}
+    assert executed == {name: tuple(each)[:3] for name, each in MATH_FUNCTIONS.items()}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
