@@ -68,10 +68,11 @@ def test_a_bug_keeps_its_traceback(invoke: Invoke, monkeypatch: pytest.MonkeyPat
 
 def test_topology_check_counts(invoke: Invoke) -> None:
     done = invoke("topology", "check", "one_pe")
+    blocks = ("cpu", "scheduler", "dma", "fetch_store", "gemm", "math", "tcm")
     assert done.exit_code == 0
     assert done.stdout.splitlines()[1:] == [
-        "  8 nodes: 1 hbm, 1 xbar, 1 pe_cpu, 1 pe_scheduler, 1 pe_dma, 1 pe_fetch_store, 1 pe_gemm, 1 pe_tcm",
-        "  1 PEs, 4 links (each direction counts), 9 wires",
+        f"  9 nodes: 1 hbm, 1 xbar, {', '.join(f'1 pe_{block}' for block in blocks)}",
+        "  1 PEs, 4 links (each direction counts), 13 wires",
         "  memories: 1 x 2 GiB hbm, 1 x 512 KiB reg, 1 x 2 MiB tcm",
         "one_pe: ok",
     ]

@@ -57,7 +57,7 @@ def test_utilization_is_busy_time_over_the_launch(run) -> None:
     assert use.mean == pytest.approx(use.busiest / 8, rel=1e-12)
     port = busy["sip0.cube0.pe0.pe_fetch_store", "FETCH"] + busy["sip0.cube0.pe0.pe_fetch_store", "STORE"]
     assert metrics.uses["pe_fetch_store"].busiest == port / span
-    assert set(metrics.uses) == {"hbm", "pe_dma_read", "pe_dma_write", "pe_fetch_store", "pe_gemm", "link"}
+    assert set(metrics.uses) == {"hbm", "pe_dma_read", "pe_dma_write", "pe_fetch_store", "pe_gemm", "pe_math", "link"}
     assert all(0 <= each.mean <= each.busiest <= 1 for each in metrics.uses.values())
 
 

@@ -137,3 +137,35 @@ def test_a_wrong_pin_is_refused(invoke: Invoke) -> None:
     done = invoke("plan", "gemm", *SIZES, "--pin", "c")
     assert done.exit_code == 2
     assert "'c' is not one of 'a', 'b'" in done.stderr
+
+
+def test_an_epilogue_adds_math_and_the_bytes_of_its_operands(invoke: Invoke) -> None:
+    sizes = ("-p", "M=256", "-p", "N=256", "-p", "K=256", "--tile", "128x128x128", "--json")
+    plain = json.loads(invoke("plan", "gemm", *sizes).stdout)
+    found = json.loads(
+        invoke("plan", "gemm", *sizes, "--epilogue", "dequant@k_tile", "--epilogue", "residual@output_tile").stdout
+    )
+    # dequant and the sum it ends with on each of 8 tiles, residual on each of 4 outputs, read once: 256 x 256 x 2 B.
+    assert found["stages"]["MATH"] == 2 * 8 + 4
+    assert found["bytes"]["DMA_READ"] - plain["bytes"]["DMA_READ"] == 256 * 256 * 2
+    assert found["epilogue"] == ["dequant@k_tile", "residual@output_tile"]
+    assert found["refused"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("relu", "--epilogue: got 'relu', needs OP@SCOPE; SCOPE is k_tile or output_tile"),
+        ("relu@never", "--epilogue: got 'relu@never', needs OP@SCOPE; SCOPE is k_tile or output_tile"),
+        (
+            "bias@k_tile",
+            (
+                "gemm epilogue bias: got scope k_tile, needs scope output_tile: it would be added once for each "
+                "tile over K"
+            ),
+        ),
+    ],
+)
+def test_an_epilogue_that_means_nothing_is_refused(invoke: Invoke, text: str, message: str) -> None:
+    done = invoke("plan", "gemm", "-p", "M=8", "-p", "N=8", "-p", "K=8", "--epilogue", text)
+    assert (done.exit_code, done.stderr) == (2, f"error: {message}\n")

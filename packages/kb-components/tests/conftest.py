@@ -41,15 +41,20 @@ cube:
       pe_fetch_store:
         {kind: pe_fetch_store, impl: builtin.pe_fetch_store, queue_depth: 4, memory: {space: reg, size: 64 KiB}}
       pe_gemm: {kind: pe_gemm, impl: builtin.pe_gemm, queue_depth: 4, rows: 16, cols: 16, clock_ghz: 1.0}
+      pe_math: {kind: pe_math, impl: builtin.pe_math, queue_depth: 4, lanes: 16, clock_ghz: 1}
       pe_tcm: {kind: pe_tcm, impl: builtin.pe_tcm, memory: {space: tcm, size: 1 MiB}, bw_gbs: 200, latency_ns: 1}
     wires:
       - pe_cpu -> pe_scheduler
       - pe_scheduler -> pe_dma
       - pe_scheduler -> pe_fetch_store
       - pe_scheduler -> pe_gemm
+      - pe_scheduler -> pe_math
       - pe_dma -> pe_fetch_store
       - pe_fetch_store -> pe_gemm
+      - pe_fetch_store -> pe_math
+      - pe_gemm -> pe_math
       - pe_gemm -> pe_fetch_store
+      - pe_math -> pe_fetch_store
       - pe_fetch_store -> pe_dma
       - pe_fetch_store -> pe_tcm
   links:

@@ -10,6 +10,8 @@ from kb_components.pe.pe_gemm import PeGemm
 from kb_components.pe.pe_tcm import PeTcm
 from kb_engine.registry import GROUP
 from kb_engine.testing import Neighbour, check_component, component_checks
+from kb_messages.dtypes import DType
+from kb_messages.plan import MathParams, StageType
 
 BLOCKS = {point.name: point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")}
 
@@ -21,6 +23,7 @@ ATTRIBUTES = {
     "builtin.pe_dma": {"setup_ns": 2.5, "queue_depth": 3},
     "builtin.pe_fetch_store": {"queue_depth": 3},
     "builtin.pe_gemm": {"rows": 16, "cols": 16, "clock_ghz": 0.7, "queue_depth": 3},
+    "builtin.pe_math": {"lanes": 16, "clock_ghz": 0.7, "queue_depth": 3},
     "builtin.pe_scheduler": {"input_kib": 64, "output_kib": 64},
     "builtin.pe_tcm": {"bw_gbs": 512, "latency_ns": 2},
     "builtin.transit": {"overhead_ns": 1.5},
@@ -28,6 +31,15 @@ ATTRIBUTES = {
 }
 OPTIONS = {
     "builtin.pe_fetch_store": {"neighbours": [TCM]},
+    "builtin.pe_math": {
+        "params": {
+            StageType.MATH: [
+                MathParams(op="relu", rows=16, cols=16, dtype=DType.F32),
+                MathParams(op="exp", rows=3, cols=50, dtype=DType.F16),
+                MathParams(op="sum", rows=7, cols=33, dtype=DType.F32, axis=1),
+            ]
+        }
+    },
     "builtin.pe_scheduler": {
         "neighbours": [
             Neighbour("pe_dma", PeDma),
@@ -52,7 +64,7 @@ def test_a_block_holds_to_the_contract(check):
 
 def test_every_block_is_checked_and_by_many_checks():
     assert BLOCKS.keys() == ATTRIBUTES.keys()
-    assert len(BLOCKS) >= 9
+    assert len(BLOCKS) >= 10
     assert len(CHECKS) >= 90
 
 

@@ -11,13 +11,14 @@ from kb_engine.registry import GROUP
 POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")]
 
 
-def test_all_nine_blocks_are_registered():
+def test_all_ten_blocks_are_registered():
     assert sorted(point.name for point in POINTS) == [
         "builtin.hbm_fixed",
         "builtin.pe_cpu",
         "builtin.pe_dma",
         "builtin.pe_fetch_store",
         "builtin.pe_gemm",
+        "builtin.pe_math",
         "builtin.pe_scheduler",
         "builtin.pe_tcm",
         "builtin.transit",

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kb_messages.address import MemorySpace
-from kb_messages.commands import Matrix
+from kb_messages.commands import EpilogueOp, EpilogueScope, MathInput, Matrix
 from kb_messages.dtypes import DType
-from kb_messages.oplog import Role
+from kb_messages.oplog import MathAttributes, Role
 from kb_messages.plan import StageType, TileShape
 from kb_messages.trace import CommandComplete, CommandSubmitted, FabricTransfer
-from kb_plans import count, generate_gemm_plan
+from kb_plans import count, generate_gemm_plan, generate_math_plan
 
 side = st.integers(1, 40)
 
@@ -59,6 +59,95 @@ def test_laws_of_a_run(simulate, problem):
     a, b, c, composites, changes = problem
     run = simulate(lambda tl, a, b, c: kernel(tl, a, b, c, composites), a, b, c, changes=changes)
     check_laws(run)
+
+
+OPS = ("dequant", "scale", "bias", "residual", "relu", "cast")
+
+
+@st.composite
+def problems_with_math(draw):
+    """As `problems`, with epilogues and functions; GEMM and MATH take turns or do not."""
+    m, n, k = draw(side), draw(side), draw(side)
+    dtype = draw(st.sampled_from([DType.F16, DType.F32]))
+    a, b, c = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, dtype)
+    commands, needs = [], []
+    for _ in range(draw(st.integers(1, 3))):
+        tile = TileShape(*(draw(st.integers(-(-size // 3), size)) for size in (m, n, k)))
+        pinned = draw(st.booleans())
+        if draw(st.integers(0, 3)):
+            ops = draw(st.lists(st.sampled_from(OPS), max_size=3))
+            epilogue = tuple(planned(op, m, n, dtype) for op in ops)
+            needs.append(generate_gemm_plan(a, b, c, tile, "", epilogue=epilogue).buffers)
+            commands.append(("gemm", tile, pinned, ops))
+        else:
+            flat, inputs = (
+                TileShape(tile.m, tile.n, 1),
+                [MathInput(matrix=c), MathInput(matrix=Matrix.packed(1, n, dtype))],
+            )
+            needs.append(generate_math_plan(MathAttributes(op="add"), inputs, c, flat, "").buffers)
+            commands.append(("add", flat, pinned, []))
+    copies, slots = st.integers(1, 3), draw(st.sampled_from(["shared", "independent"]))
+    registers = draw(copies) * max(each.register_nbytes + each.accumulator_nbytes for each in needs)
+    changes = (
+        ("size: 64 KiB", f"size: {registers} B"),
+        ("input_kib: 64", f"input_kib: {draw(copies) * max(-(-each.input_nbytes // 1024) for each in needs)}"),
+        ("output_kib: 64", f"output_kib: {draw(copies) * max(-(-each.output_nbytes // 1024) for each in needs)}"),
+        ("submission_depth: 8", f"submission_depth: {draw(st.integers(1, 2))}, compute_slots: {slots}"),
+        ("clock_ghz: 1.0", f"clock_ghz: {draw(st.sampled_from([0.1, 4.0]))}"),
+        *((f"{block}, queue_depth: 4", f"{block}, queue_depth: {draw(copies)}")
+          for block in ("pe_dma", "pe_fetch_store", "pe_gemm", "pe_math")),
+    )  # fmt: skip
+    shapes = [(*shape, str(dtype)) for shape in ((m, k), (k, n), (m, n), (1, n))]
+    return shapes, commands, changes
+
+
+def planned(op, m, n, dtype):
+    scope = EpilogueScope.K_TILE if op in ("dequant", "scale") else EpilogueScope.OUTPUT_TILE
+    operand = {"bias": (1, n), "dequant": (1, n), "residual": (m, n)}.get(op)
+    return EpilogueOp(
+        op=op,
+        scope=scope,
+        operand=operand and Matrix.packed(*operand, dtype),
+        scalars=(2.0,) if op == "scale" else (),
+        dtype=DType.F16 if op == "cast" else None,
+    )
+
+
+def kernel_with_math(tl, a, b, c, d, commands):
+    x, y, row = tl.load(a), tl.load(b), tl.load(d)
+    for number, (kind, tile, pinned, ops) in enumerate(commands):
+        if kind == "add":
+            tl.composite("add", c, row if pinned else d, out=c, tile=tile)
+            continue
+        operand = d if number % 2 else row
+        made = {
+            "dequant": tl.dequant(operand, scope="k_tile"),
+            "scale": tl.scale(2.0, scope="k_tile"),
+            "bias": tl.bias(operand),
+            "residual": tl.residual(c),
+            "relu": tl.relu(),
+            "cast": tl.cast("f16"),
+        }
+        tl.composite(
+            "gemm", x if pinned else a, y if pinned else b, out=c, tile=tile, epilogue=[made[op] for op in ops]
+        )
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(problems_with_math())
+def test_laws_of_a_run_with_math(simulate, problem):
+    shapes, commands, changes = problem
+    run = simulate(lambda tl, *tensors: kernel_with_math(tl, *tensors, commands), *shapes, changes=changes)
+    check_laws(run)
+    if run.engine.pes["sip0.cube0.pe0"].scheduler.spec.compute_slots == "shared":
+        check_compute_slot(run)
+
+
+def check_compute_slot(run):
+    """GEMM and MATH never run at once."""
+    computed = [(each.t_start_ps, each.t_end_ps) for each in run.records.values() if each.name in ("gemm", "math")]
+    for first, second in pairwise(sorted(computed)):
+        assert first[1] <= second[0]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -125,7 +214,7 @@ def check_buffers(run):
                 assert place not in opened
                 # An accumulator is claimed together with the registers of its first tile, at the fetch.
                 fetched = run.records[key[0], key[1], key[2] - 1] if operand.role is Role.OUT else record
-                opened[place] = fetched.t_start_ps
+                opened[place] = record.t_end_ps if retypes(record, operand) else fetched.t_start_ps
             if operand.release:
                 lives[operand.owner].append((place[2:], opened.pop(place), record.t_end_ps))
     for place, begun in opened.items():  # what a load or a pinned result holds stays until the kernel ends
@@ -135,6 +224,11 @@ def check_buffers(run):
         for (one, begun, ended), (other, other_begun, other_ended) in combinations(intervals, 2):
             if begun < other_ended and other_begun < ended:
                 assert not bytes_of(one) & bytes_of(other)
+
+
+def retypes(record, operand):
+    """Whether a result takes the place of an input of another type."""
+    return any(each.offset == operand.offset for each in record.operands if each.role is Role.IN)
 
 
 def bytes_of(rectangle):

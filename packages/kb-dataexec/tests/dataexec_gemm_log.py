@@ -10,6 +10,7 @@ from kb_dataexec.dtypes import cast, numpy_dtype
 from kb_dataexec.logfile import MemoryLogWriter, OpLog
 from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.store import MemoryStore
+from kb_dataexec.verify import gemm_tolerance
 from kb_messages.address import MemorySpace, owner_of
 from kb_messages.dtypes import DType
 from kb_messages.oplog import OpKind, Role
@@ -95,6 +96,11 @@ class GemmProblem:
         b = b.T if self.transpose_b else b
         return a @ b, np.abs(a) @ np.abs(b)
 
+    def reference(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the output in float64, how far each element may be from it)."""
+        expected, size = self.expected()
+        return expected, gemm_tolerance(expected, size, self.k, self.out)
+
     def result(self, store: MemoryStore) -> np.ndarray:
         return store.read(*self.output, self.out)
 
@@ -149,8 +155,12 @@ class GemmProblem:
         both = [move(role, REG, reg_c, m, n, n * 4, acc) for role in ([Role.ACC] if k0 else []) + [Role.OUT]]
         add(OpKind.GEMM, "gemm", factors + both, "{" + ",".join(flags) + "}" if flags else "")
         if k0 + k == self.k:
+            self._add_epilogue(add, slot, (m0, n0, m, n))
             out, osize = self.out, self.out.nbytes
             buffer = (TCM, tcm_c, m, n, n * osize, out)
             to_hbm = move(dst, HBM, self.at_c + (m0 * self.n + n0) * osize, m, n, self.n * osize, out)
             add(OpKind.MEMORY, "store", [move(src, REG, reg_c, m, n, n * 4, acc, 1), move(dst, *buffer)])
             add(OpKind.MEMORY, "dma_write", [move(src, *buffer, 1), to_hbm])
+
+    def _add_epilogue(self, add, slot: int, tile: tuple[int, int, int, int]) -> None:
+        """What is done to a finished accumulator before it is stored; *tile* is (m0, n0, m, n)."""

@@ -1,5 +1,6 @@
 import pytest
 from dataexec_gemm_log import HBM, TCM, GemmProblem, LogBuilder, move
+from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,3 +85,17 @@ def test_the_slice_of_one_output_tile_is_that_tile():
     tile_ids = {0, 1}
     expected = {record.op_id for record in log.records() if record.tile_id in tile_ids}
     assert backward_slice(log, [(owner, offset, 4, 8, stride)]) == expected
+
+
+@pytest.mark.parametrize("problem", [EpilogueProblem(9, 7, 6, (4, 4, 4)), SoftmaxProblem(5, 6, 2)])
+def test_every_math_op_is_in_the_slice_of_its_output(problem):
+    log = problem.log()
+    assert backward_slice(log, [problem.output]) == set(range(log.n_ops))
+
+
+def test_the_slice_of_a_row_of_a_softmax_is_its_block():
+    problem = SoftmaxProblem(5, 6, 2)
+    log = problem.log()
+    owner, offset, _, nbytes, stride = problem.output
+    expected = {record.op_id for record in log.records() if record.tile_id == 1}
+    assert backward_slice(log, [(owner, offset + 3 * stride, 1, nbytes, stride)]) == expected

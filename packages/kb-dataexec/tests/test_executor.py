@@ -3,12 +3,13 @@ import re
 import numpy as np
 import pytest
 from dataexec_gemm_log import HBM, REG, TCM, GemmProblem, LogBuilder
+from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
 from kb_dataexec import fused, grids, products
 from kb_dataexec.executor import Executor
 from kb_dataexec.oplog import OpLog
 from kb_dataexec.store import StoreError
-from kb_dataexec.verify import compare, gemm_tolerance
+from kb_dataexec.verify import compare
 from kb_messages.dtypes import DType
 
 DTYPES = [DType.F16, DType.BF16, DType.F8E4M3, DType.F32, DType.I8]
@@ -21,8 +22,7 @@ def mode(request, monkeypatch):
 
 
 def verify(problem, store):
-    expected, size = problem.expected()
-    return compare("c", problem.result(store), expected, gemm_tolerance(expected, size, problem.k, problem.out))
+    return compare("c", problem.result(store), *problem.reference())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -44,6 +44,23 @@ def test_a_gemm_with_a_transposed_factor_is_its_reference(mode):
 
 def test_a_long_accumulation_is_within_its_bound(mode):
     problem = GemmProblem(16, 16, 14336, (16, 16, 128))
+    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    assert outcome.ok, str(outcome)
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+@pytest.mark.parametrize(
+    ("shape", "tile"), [((32, 32, 32), (16, 16, 8)), ((37, 29, 23), (16, 8, 5)), ((1, 40, 7), (4, 16, 4))]
+)
+def test_an_epilogue_is_its_reference(mode, dtype, shape, tile):
+    problem = EpilogueProblem(*shape, tile, dtype)
+    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    assert outcome.ok, str(outcome)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
+def test_a_softmax_over_rows_is_its_reference(mode, dtype):
+    problem = SoftmaxProblem(11, 37, 4, dtype)
     outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
     assert outcome.ok, str(outcome)
 
@@ -141,6 +158,25 @@ def test_fused_mode_makes_one_product_of_a_regular_gemm(monkeypatch):
     problem = GemmProblem(37, 29, 23, (16, 8, 5))
     Executor(problem.log(), problem.memory()).run()
     assert calls == [((37, 23), (23, 29))]
+
+
+def test_fused_mode_makes_one_product_of_a_gemm_with_an_epilogue(monkeypatch):
+    calls = []
+    monkeypatch.setattr(products, "product", lambda a, b: calls.append((a.shape, b.shape)) or a @ b)
+    problem = EpilogueProblem(37, 29, 23, (16, 8, 5))
+    assert verify(problem, Executor(problem.log(), problem.memory()).run()).ok
+    assert calls == [((37, 23), (23, 29))]
+
+
+def test_products_that_wait_for_their_math_are_bounded(monkeypatch):
+    calls = []
+    monkeypatch.setattr(products, "product", lambda a, b: calls.append(a.shape[0] * b.shape[1]) or a @ b)
+    monkeypatch.setattr(products, "_HELD_NBYTES", 4 * 16 * 24)
+    monkeypatch.setattr(fused, "_WORTH_FUSING", 12)
+    problem = EpilogueProblem(37, 29, 23, (16, 8, 5))
+    assert verify(problem, Executor(problem.log(), problem.memory()).run()).ok
+    assert len(calls) > 1
+    assert max(calls) <= 16 * 24
 
 
 def test_large_panels_are_computed_in_parts(monkeypatch):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kb_dataexec import fused
 from kb_dataexec.executor import Executor
+from kb_dataexec.ops.math import FUNCTIONS
 from kb_dataexec.schedule import Schedule
 from kb_dataexec.store import MemoryStore, StoreError
 from kb_messages.dtypes import DType
@@ -22,7 +23,11 @@ shapes = st.sampled_from([(1, 4, 4), (1, 8, 8), (2, 4, 4), (2, 4, 8), (4, 4, 8),
 pairs = st.tuples(places, places, shapes, released, st.sampled_from([DType.I8, DType.I8, DType.I8, DType.I16]))
 results = st.sampled_from([(REG, 0), (REG, 0), (REG, 32), (TCM, 16), (HBM, 48)])
 gemms = st.tuples(places, places, results, released, released, st.booleans(), st.booleans())
-records = st.one_of(st.lists(pairs, min_size=1, max_size=2), gemms)
+elements = st.sampled_from([DType.I8, DType.I32, DType.I32])
+inputs = st.tuples(st.one_of(places, results), elements, released)
+ops = st.sampled_from(["copy", "neg", "add", "mul", "maximum", "fma"])
+maths = st.fixed_dictionaries({"op": ops, "inputs": st.tuples(inputs, inputs, inputs), "out": inputs})
+records = st.one_of(st.lists(pairs, min_size=1, max_size=2), gemms, maths)
 
 
 def new_memory():
@@ -55,6 +60,20 @@ def add_gemm(builder, place, gemm):
     builder.add(place, OpKind.GEMM, "gemm", operands, "{" + ",".join(flags) + "}")
 
 
+def add_math(builder, place, math):
+    """2 x 2 elements; i32 ones lie as the accumulators of `add_gemm`."""
+    used = math["inputs"][: FUNCTIONS[math["op"]].arity]
+    operands = [move(Role.IN, *at, 2, 2, 2 * dtype.nbytes, dtype, release) for at, dtype, release in used]
+    at, dtype, _ = math["out"]
+    out = move(Role.OUT, *at, 2, 2, 2 * dtype.nbytes, dtype)
+    builder.add(place, OpKind.MATH, "math", [*operands, out], f'{{"op":"{math["op"]}"}}')
+
+
+def add_record(builder, place, record):
+    add = {list: add_move, tuple: add_gemm, dict: add_math}[type(record)]
+    add(builder, place, record)
+
+
 def outcome(log, mode):
     """Every byte of every memory, -1 where it is not initialised; or the text of the error."""
     try:
@@ -78,7 +97,7 @@ def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(worth_fusing
     builder = LogBuilder()
     for number, record in enumerate(history):
         place = (number // 8, number // tiles % tiles + number // 8, number)
-        (add_move if isinstance(record, list) else add_gemm)(builder, place, record)
+        add_record(builder, place, record)
     log = builder.log()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "_WORTH_FUSING", worth_fusing)
@@ -137,3 +156,21 @@ def test_interleaved_columns_resolve_together():
         sides = [move(Role.SRC, TCM, column, 1, 4, 4, DType.I8), move(Role.DST, HBM, 64 + column, 1, 4, 4, DType.I8)]
         builder.add((0, 0, len(builder.ops)), OpKind.MEMORY, "move", sides)
     assert resolves(builder)
+
+
+def test_math_on_products_and_on_math_resolves():
+    builder = LogBuilder()
+    add_gemm(builder, (0, 0, 0), ((HBM, 0), (HBM, 8), (REG, 0), 0, 0, False, False))
+    add_gemm(builder, (0, 0, 1), ((HBM, 8), (HBM, 16), (REG, 0), 0, 0, True, False))
+    once, again, rounded = ((REG, 0), DType.I32, 0), ((REG, 0), DType.I32, 1), ((REG, 32), DType.I8, 1)
+    add_math(builder, (0, 0, 2), {"op": "mul", "inputs": [again, once], "out": rounded})
+    add_math(builder, (0, 0, 3), {"op": "neg", "inputs": [rounded], "out": ((HBM, 48), DType.I8, 0)})
+    assert resolves(builder)
+    assert outcome(builder.log(), "fused") == outcome(builder.log(), "tile")
+
+
+def test_a_product_whose_factor_was_computed_is_split():
+    builder = LogBuilder()
+    add_math(builder, (0, 0, 0), {"op": "neg", "inputs": [((HBM, 0), DType.I8, 0)], "out": ((TCM, 0), DType.I8, 0)})
+    add_gemm(builder, (0, 0, 1), ((TCM, 0), (HBM, 8), (REG, 0), 0, 0, False, False))
+    assert not resolves(builder)

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from dataexec_gemm_log import GemmProblem
+from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
 from kb_dataexec import fused
 from kb_dataexec.dependencies import backward_slice
 from kb_dataexec.executor import Executor
 from kb_dataexec.oplog import OpLog
-from kb_dataexec.verify import compare, gemm_tolerance
+from kb_dataexec.verify import compare
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
 
@@ -23,8 +24,7 @@ def _fuse_small_windows(monkeypatch):
 class Case:
     def __init__(self, problem):
         self.problem, self.log, self.memory = problem, problem.log(), problem.memory()
-        expected, size = problem.expected()
-        self.expected, self.bound = expected, gemm_tolerance(expected, size, problem.k, problem.out)
+        self.expected, self.bound = problem.reference()
 
     def outcome(self, log, mode):
         """The output as f64, or the text of the error."""
@@ -52,19 +52,21 @@ class Case:
         return OpLog(self.log.ops, operands, self.log.strings)
 
 
-CASES = [
-    (13, 11, 10, (8, 8, 4), DType.F16, DType.F16),
-    (9, 8, 12, (8, 4, 4), DType.F8E4M3, DType.F32),
-    (8, 9, 9, (4, 8, 4), DType.I8, DType.I32),
-    (7, 9, 6, (4, 4, 4), DType.BF16, DType.BF16),
-    (6, 9, 6, (4, 4, 4), DType.F32, DType.F16),
-]
+CASES = {
+    "gemm-f16": GemmProblem(13, 11, 10, (8, 8, 4), DType.F16),
+    "gemm-f8e4m3-f32": GemmProblem(9, 8, 12, (8, 4, 4), DType.F8E4M3, DType.F32),
+    "gemm-i8": GemmProblem(8, 9, 9, (4, 8, 4), DType.I8),
+    "gemm-bf16": GemmProblem(7, 9, 6, (4, 4, 4), DType.BF16),
+    "gemm-f32-f16": GemmProblem(6, 9, 6, (4, 4, 4), DType.F32, DType.F16),
+    "epilogue-f16": EpilogueProblem(7, 6, 6, (4, 4, 4), DType.F16),
+    "epilogue-bf16": EpilogueProblem(4, 7, 6, (4, 4, 4), DType.BF16),
+    "softmax-f16": SoftmaxProblem(5, 6, 3, DType.F16),
+}
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: str(case[-2]))
+@pytest.fixture(scope="module", params=CASES)
 def case(request):
-    m, n, k, tile, dtype, out = request.param
-    return Case(GemmProblem(m, n, k, tile, dtype, out=out))
+    return Case(CASES[request.param])
 
 
 def test_the_log_itself_is_right(case):

@@ -59,7 +59,7 @@ def test_the_digest_covers_every_part(log, what):
         ("ops", "kind", 3, "0 to 2"),
         ("ops", "line", -1, "0 to 8"),
         ("ops", "params", 9, "0 to 8"),
-        ("operands", "role", 6, "0 to 5"),
+        ("operands", "role", 7, "0 to 6"),
         ("operands", "space", 0, "1 to 5"),
         ("operands", "dtype", 14, "0 to 13"),
         ("operands", "release", 2, "0 to 1"),

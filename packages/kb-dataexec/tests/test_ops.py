@@ -92,11 +92,6 @@ def test_destinations_outside_a_memory_name_the_op():
         run(OpKind.MEMORY, operands, memory={(HBM, 0): np.zeros(4, np.uint8)})
 
 
-def test_an_unknown_op_is_an_error():
-    with expect(LogError, f"{WHERE}: got MATH op 'an_op', needs an op that this executor knows"):
-        run(OpKind.MATH, [])
-
-
 def gemm_operands(m, n, k, dtype=DType.F16, acc=False, turn_a=False, turn_b=False, out=None):
     a, b = ((k, m) if turn_a else (m, k)), ((n, k) if turn_b else (k, n))
     out = out or dtype.accumulator

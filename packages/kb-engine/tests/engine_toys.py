@@ -261,7 +261,7 @@ def axis(dimension, total, tile=None):
     return Axis(dimension=dimension, total=total, tile=tile or total)
 
 
-def operand(role, place, matrix, rows, cols, dtype=None, base=None, release=False):
+def operand(role, place, matrix, rows, cols, dtype=None, base=None, release=False, when=When.EVERY_TILE):
     dtype = dtype or matrix.dtype
     in_memory = place is Place.MEMORY
     return OperandTemplate(
@@ -273,6 +273,7 @@ def operand(role, place, matrix, rows, cols, dtype=None, base=None, release=Fals
         stride=matrix.stride if in_memory else cols.tile * dtype.nbytes,
         dtype=dtype,
         release=release,
+        when=when,
     )
 
 
@@ -300,7 +301,7 @@ def gemm_plan(a, b, out, tile, pe, out_pinned=False):
         (StageType.GEMM, "pe_gemm", (
             operand(Role.A, registers, a, m, k, release=True),
             operand(Role.B, registers, b, k, n, base=a_nbytes, release=True),
-            operand(Role.ACC, accumulator, out, m, n, acc),
+            operand(Role.ACC, accumulator, out, m, n, acc, when=When.LATER_K),
             operand(Role.OUT, accumulator, out, m, n, acc),
         )),
         (StageType.STORE, "pe_fetch_store", (

@@ -7,8 +7,8 @@ import pytest
 
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
-from kb_messages.oplog import Operand, OpKind, Role, WaitReason
-from kb_messages.plan import Place, StageType, When, rectangle
+from kb_messages.oplog import Operand, OpKind, WaitReason
+from kb_messages.plan import Place, StageType, rectangle
 
 TIMES = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 ARRAYS = {"f16": np.float16, "f32": np.float32, "i8": np.int8, "i32": np.int32}
@@ -65,7 +65,7 @@ def expected_operands(engine, context, tile, template):
         Place.ACCUMULATOR: (MemorySpace.REG, pe.reg_owner, slots.accumulators, mn),
     }
     for operand in template.operands:
-        if operand.role is Role.ACC and tile.k == 0:
+        if not operand.when.holds(tile.k, grid[2]):
             continue
         at = rectangle(operand, place)
         if operand.place is Place.MEMORY:
@@ -91,8 +91,7 @@ def expected_records(engine, contexts):
     op_id = 0
     for context in contexts:
         for tile in context.plan.tiles:
-            last = tile.k == context.plan.grid[2] - 1
-            templates = [t for t in context.plan.stages if last or t.when is When.EVERY_TILE]
+            templates = [t for t in context.plan.stages if t.when.holds(tile.k, context.plan.grid[2])]
             for number, template in enumerate(templates):
                 is_gemm = template.stage_type is StageType.GEMM
                 yield {

@@ -35,8 +35,60 @@ def composite_of_another_op(tl, a, c):
     tl.composite("softmax", a, a)
 
 
+def composite_of_a_sum(tl, a, c):
+    tl.composite("add", a, a, epilogue=(tl.relu(),))
+
+
+def composite_of_one(tl, a, c):
+    tl.composite("add", a, out=c)
+
+
+def gemm_of_one(tl, a, c):
+    tl.composite("gemm", a, out=c)
+
+
+def math_tile_of_three(tl, a, c):
+    tl.composite("exp", a, out=c, tile=(8, 8, 8))
+
+
+def math_of_a_tensor(tl, a, c):
+    tl.exp(a)
+
+
+def math_of_text(tl, a, c):
+    tl.maximum(tl.load(a), "0")
+
+
+def math_of_numbers(tl, a, c):
+    tl.maximum(1, 2.0)
+
+
+def reduction_of_no_axis(tl, a, c):
+    tl.sum(tl.load(a), axis=2)
+
+
+def shapes_apart(tl, a, c):
+    tl.load(a) + tl.load(a[0:8])
+
+
 def composite_with_an_epilogue(tl, a, c):
     tl.composite("gemm", a, a, epilogue=("bias",))
+
+
+def epilogue_of_one_op(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=tl.load)
+
+
+def epilogue_at_no_scope(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.relu(scope="tile"),))
+
+
+def epilogue_with_a_number(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.bias(3),))
+
+
+def epilogue_of_no_dtype(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.cast("f12"),))
 
 
 def composite_of_a_number(tl, a, c):
@@ -122,8 +174,34 @@ OUT_OF_TCM = (
             store_of_another_shape,
             "got tl.store of 16 x 16 f16 to c[0:8, 0:16] of 8 x 16 f16, needs equal shapes and dtypes",
         ),
-        (composite_of_another_op, "got tl.composite('softmax'), needs 'gemm', the one composite there is"),
-        (composite_with_an_epilogue, "got an epilogue of 1 ops, needs none: PE_MATH is not modelled yet"),
+        (
+            composite_of_another_op,
+            (
+                "got tl.composite('softmax'), needs 'gemm', 'copy', 'neg', 'abs', 'relu', 'exp', 'log', 'sqrt', "
+                "'rsqrt', 'sigmoid', 'tanh', 'gelu', 'silu', 'not', 'add', 'sub', 'mul', 'maximum', 'minimum', "
+                "'div', 'pow', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'and', 'or'"
+            ),
+        ),
+        (composite_of_a_sum, "got an epilogue of a composite 'add', needs none: a gemm alone has one"),
+        (composite_of_one, "got tl.composite('add') of 1 arguments, needs 2"),
+        (gemm_of_one, "got b = a NoneType, needs a slice of a tensor argument or a loaded tensor"),
+        (math_tile_of_three, "got tile=(8, 8, 8), needs two positive integers (m, n)"),
+        (math_of_a_tensor, "got tl.exp of a TensorRef, needs a loaded tensor; tl.load it, or use tl.composite"),
+        (math_of_text, "got tl.maximum of a str, needs a tensor or a number"),
+        (math_of_numbers, "got tl.maximum of a number in front of a tensor, needs a tensor first, numbers behind it"),
+        (reduction_of_no_axis, "got tl.sum over axis 2, needs an axis from 0 to 1"),
+        (shapes_apart, "got add of 16 x 16, 8 x 16, needs shapes that broadcast"),
+        (composite_with_an_epilogue, "got a str in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),
+        (epilogue_of_one_op, "got a method in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),
+        (epilogue_at_no_scope, "got tl.relu with scope='tile', needs 'k_tile' or 'output_tile'"),
+        (
+            epilogue_with_a_number,
+            "got the operand of tl.bias = a int, needs a slice of a tensor argument or a loaded tensor",
+        ),
+        (
+            epilogue_of_no_dtype,
+            "got dtype 'f12', needs one of f32, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, u16, u32, u64, bool",
+        ),
         (composite_of_a_number, "got a = a int, needs a slice of a tensor argument or a loaded tensor"),
         (
             composite_of_a_written_result,

@@ -1,8 +1,20 @@
 import msgspec
 import pytest
 
-from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand, SubmittedCommand
+from kb_messages.commands import (
+    Command,
+    EpilogueOp,
+    EpilogueScope,
+    GemmCommand,
+    LoadCommand,
+    MathCommand,
+    MathInput,
+    Matrix,
+    StoreCommand,
+    SubmittedCommand,
+)
 from kb_messages.dtypes import DType
+from kb_messages.oplog import MathAttributes
 from kb_messages.plan import TileShape
 
 WIDE = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
@@ -24,8 +36,20 @@ def test_packed_rows_follow_each_other() -> None:
         StoreCommand(src=PACKED, dst=WIDE),
         GemmCommand(a=WIDE, b=WIDE, out=WIDE),
         GemmCommand(a=WIDE, b=WIDE, out=WIDE, tile=TileShape(8, 16, 32), a_pinned=True, out_pinned=True),
+        GemmCommand(
+            a=WIDE,
+            b=WIDE,
+            out=WIDE,
+            epilogue=(
+                EpilogueOp(op="bias", scope=EpilogueScope.OUTPUT_TILE, operand=PACKED, operand_pinned=True),
+                EpilogueOp(op="scale", scope=EpilogueScope.K_TILE, scalars=(0.5,)),
+            ),
+        ),
+        MathCommand(
+            math=MathAttributes(op="mul", scalars=(2.0,)), inputs=(MathInput(matrix=WIDE, pinned=True),), out=PACKED
+        ),
     ],
-    ids=["load", "store", "gemm", "gemm with tile"],
+    ids=["load", "store", "gemm", "gemm with tile", "gemm with epilogue", "math"],
 )
 def test_a_submitted_command_survives_json(command: Command) -> None:
     submitted = SubmittedCommand(command_seq=7, pe="sip0.cube0.pe0", line="gemm.py:7", command=command)
@@ -36,3 +60,8 @@ def test_a_matrix_with_an_unknown_field_is_refused() -> None:
     text = b'{"address":0,"rows":1,"cols":1,"stride":2,"dtype":"f16","layout":"row"}'
     with pytest.raises(msgspec.ValidationError, match=r"^Object contains unknown field `layout`$"):
         msgspec.json.decode(text, type=Matrix)
+
+
+def test_an_epilogue_op_without_a_scope_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"^Object missing required field `scope`$"):
+        msgspec.json.decode(b'{"op":"relu"}', type=EpilogueOp)

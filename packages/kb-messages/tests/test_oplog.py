@@ -66,7 +66,7 @@ def test_every_column_is_wide_enough_for_its_values() -> None:
 
 def test_numbers_in_the_log_never_change() -> None:
     assert [each.name for each in sorted(OpKind)] == ["MEMORY", "GEMM", "MATH"]
-    assert [each.name for each in sorted(Role)] == ["SRC", "DST", "A", "B", "ACC", "OUT"]
+    assert [each.name for each in sorted(Role)] == ["SRC", "DST", "A", "B", "ACC", "OUT", "IN"]
     assert [int(each) for each in WaitReason] == list(range(6))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import click
+import msgspec
 from msgspec import Meta, Struct
 
 from kb_cli import bundled
@@ -13,7 +14,7 @@ from kb_cli.params import build_params, parse_assignments
 from kb_cli.report import quantity
 from kb_engine.engine import Engine
 from kb_engine.pe import ProcessingElement
-from kb_messages.commands import GemmCommand, Matrix, SubmittedCommand
+from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, Matrix, SubmittedCommand
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.plan import PipelinePlan, StageType, TileShape
@@ -53,6 +54,7 @@ class PlanResult(Struct, frozen=True, kw_only=True):
     pe: str
     params: dict[str, int | str]
     pinned: list[str]
+    epilogue: list[str]
     tile: str
     grid: tuple[int, int, int]
     tiles: int
@@ -80,6 +82,10 @@ def command() -> None:
     "Left out, it is the one that the PE's scheduler would choose.",
 )  # fmt: skip
 @click.option("--pin", "pins", multiple=True, type=click.Choice(["a", "b"]), help="This operand lies in TCM already.")
+@click.option(
+    "--epilogue", "epilogue", multiple=True, metavar="OP@SCOPE", help="An op on the result in registers, e.g. "
+    "relu@output_tile or dequant@k_tile; several run in their order.",
+)  # fmt: skip
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with several tiles), nothing else.")
 def gemm_command(
@@ -87,6 +93,7 @@ def gemm_command(
     assignments: tuple[str, ...],
     tiles: tuple[str, ...],
     pins: tuple[str, ...],
+    epilogue: tuple[str, ...],
     topology: str,
     as_json: bool,
 ) -> None:
@@ -99,7 +106,8 @@ def gemm_command(
     chip = load_topology(bundled.find("topologies", topology))
     pe = next(iter(Engine(chip).pes.values()))
     pinned = sorted(set(pins))
-    results = [_plan(chip.name, pe, shape, tile, pinned) for tile in wanted]
+    ops = tuple(_epilogue_op(text, shape) for text in epilogue)
+    results = [_plan(chip.name, pe, _command(shape, tile, pinned, ops)) for tile in wanted]
     if as_json:
         emit_json(results if len(results) > 1 else results[0])
     else:
@@ -116,14 +124,46 @@ def _single(assignments: tuple[str, ...]) -> tuple[str, ...]:
     return assignments
 
 
-def _plan(chip: str, pe: ProcessingElement, shape: GemmShape, tile: TileShape | None, pinned: list[str]) -> PlanResult:
-    out_dtype = shape.dtype if shape.dtype.is_float else shape.dtype.accumulator
-    a, b = Matrix.packed(shape.M, shape.K, shape.dtype), Matrix.packed(shape.K, shape.N, shape.dtype)
-    out = Matrix.packed(shape.M, shape.N, out_dtype)
-    pins = {"a_pinned": "a" in pinned, "b_pinned": "b" in pinned}
+def _epilogue_op(text: str, shape: GemmShape) -> EpilogueOp:
+    """`relu@output_tile` as an op; one that takes an operand gets it in the shape it has, one with a scalar gets 1."""
+    name, at, scope = text.partition("@")
+    if not at or scope not in list(EpilogueScope):
+        raise PlanError("--epilogue", repr(text), "OP@SCOPE", f"SCOPE is {' or '.join(EpilogueScope)}")
+    rows = {"bias": 1, "residual": shape.M}.get(name)
+    dtype = _out_dtype(shape)
+    return EpilogueOp(
+        op=name,
+        scope=EpilogueScope(scope),
+        operand=None if rows is None else Matrix.packed(rows, shape.N, dtype),
+        scalars=(1.0,) if name in ("scale", "dequant") else (),
+        dtype=dtype if name == "cast" else None,
+    )
+
+
+def _out_dtype(shape: GemmShape) -> DType:
+    return shape.dtype if shape.dtype.is_float else shape.dtype.accumulator
+
+
+def _command(
+    shape: GemmShape, tile: TileShape | None, pinned: list[str], epilogue: tuple[EpilogueOp, ...]
+) -> GemmCommand:
+    return GemmCommand(
+        a=Matrix.packed(shape.M, shape.K, shape.dtype),
+        b=Matrix.packed(shape.K, shape.N, shape.dtype),
+        out=Matrix.packed(shape.M, shape.N, _out_dtype(shape)),
+        tile=tile,
+        a_pinned="a" in pinned,
+        b_pinned="b" in pinned,
+        epilogue=epilogue,
+    )
+
+
+def _plan(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanResult:
+    a, b, out, epilogue = command.a, command.b, command.out, command.epilogue
+    a_pinned, b_pinned = command.a_pinned, command.b_pinned
     room = _room(pe)
-    tile = tile or suggest_tile(a, b, out, room, **pins)
-    plan = generate_gemm_plan(a, b, out, tile, pe.pe_id, **pins)
+    tile = command.tile or suggest_tile(a, b, out, room, a_pinned=a_pinned, b_pinned=b_pinned, epilogue=epilogue)
+    plan = generate_gemm_plan(a, b, out, tile, pe.pe_id, a_pinned=a_pinned, b_pinned=b_pinned, epilogue=epilogue)
     counts = count(plan)
     moved = sum(counts.nbytes.get(each, 0) for each in (StageType.DMA_READ, StageType.DMA_WRITE))
     buffers = _buffers(plan, room)
@@ -131,8 +171,9 @@ def _plan(chip: str, pe: ProcessingElement, shape: GemmShape, tile: TileShape | 
     return PlanResult(
         topology=chip,
         pe=pe.pe_id,
-        params={"M": shape.M, "N": shape.N, "K": shape.K, "dtype": str(shape.dtype)},
-        pinned=pinned,
+        params={"M": a.rows, "N": b.cols, "K": a.cols, "dtype": str(a.dtype)},
+        pinned=["a"] * a_pinned + ["b"] * b_pinned,
+        epilogue=[f"{op.op}@{op.scope}" for op in epilogue],
         tile=str(tile),
         grid=plan.grid,
         tiles=counts.tiles,
@@ -142,7 +183,7 @@ def _plan(chip: str, pe: ProcessingElement, shape: GemmShape, tile: TileShape | 
         arithmetic_intensity=2 * counts.macs / moved if moved else None,
         buffers=buffers,
         tiles_that_fit=min(fits) if fits else None,
-        refused=_refusal(pe, GemmCommand(a=a, b=b, out=out, tile=tile, **pins)),
+        refused=_refusal(pe, msgspec.structs.replace(command, tile=tile)),
     )
 
 
@@ -185,7 +226,8 @@ def _tables(results: list[PlanResult]) -> list[Any]:
     first = results[0]
     params = " ".join(f"{name}={value}" for name, value in first.params.items())
     pins = f", {' and '.join(first.pinned)} pinned" if first.pinned else ""
-    lines: list[Any] = [f"gemm on {first.pe} of {first.topology}: {params}{pins}", ""]
+    then = f", then {', '.join(first.epilogue)}" if first.epilogue else ""
+    lines: list[Any] = [f"gemm on {first.pe} of {first.topology}: {params}{pins}{then}", ""]
     lines += _comparison(results) if len(results) > 1 else _details(first)
     return lines + [f"kb run would refuse {each.tile}: {each.refused}" for each in results if each.refused]
 

@@ -7,7 +7,7 @@ were released, a partial overwrite of a live value) raises IrregularError, and t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,17 @@ from kb_messages.oplog import OpKind, Role
 _ITEMSIZE: Final = np.array([dtype.nbytes for dtype in DTYPES])
 _IS_FLOAT: Final = np.array([dtype.is_float for dtype in DTYPES])
 _ACCUMULATOR: Final = np.array([dtype.accumulator.info.code for dtype in DTYPES])
+
+
+class Source(NamedTuple):
+    """Where a value is from: computed by a record of the window, or, with record -1, in a cell of the memory before.
+
+    `casts` are the element types (codes) that moves cast it to on its way.
+    """
+
+    record: int
+    cell: int
+    casts: tuple[int, ...]
 
 
 class Dataflow:
@@ -65,9 +76,28 @@ class Dataflow:
                 return reads
             reads = np.where(copied, writer - 1, reads)
 
+    def source(self, operand: int) -> Source:
+        """Where the value is from that *operand* reads, or writes."""
+        casts: list[int] = []
+        at = operand if self.is_write[operand] else int(self.producer[operand])
+        while at >= 0 and self.kind[self.op[at]] == OpKind.MEMORY:
+            if self.dtype[at] != self.dtype[at - 1]:
+                casts.append(int(self.dtype[at]))
+            operand, at = at - 1, int(self.producer[at - 1])
+        record = int(self.op[at]) if at >= 0 else -1
+        return Source(record, int(self.cell[operand]), tuple(reversed(casts)))
+
+    def nbytes_of(self, operands: Array | list[int]) -> int:
+        """Bytes of these operands' values, all together."""
+        return int((self.rows[operands] * self.operands["row_nbytes"][operands]).sum())
+
+    def inputs(self, record: int) -> Array:
+        """The IN operands of a record."""
+        mine = slice(self._first[record], self._first[record] + self._count[record])
+        inputs: Array = np.flatnonzero(self.role[mine] == Role.IN) + mine.start
+        return inputs
+
     def _check_moves(self) -> None:
-        if not np.isin(self.kind, (OpKind.MEMORY, OpKind.GEMM)).all():
-            raise IrregularError("an op that is neither move nor matrix product")
         memory = self.kind == OpKind.MEMORY
         if (self._count[memory] == 0).any() or (self._count[memory] % 2).any():
             raise IrregularError("a move without pairs")
@@ -86,14 +116,15 @@ class Dataflow:
         events = np.flatnonzero(touched[group][self.cell])
         if not len(events):
             return events
-        key = group[self.cell[events]] * (2 * len(self.kind)) + 2 * self.op[events] + self.is_write[events]
+        phase = np.where(self.is_write[events], 2, releases[events])
+        key = (group[self.cell[events]] * len(self.kind) + self.op[events]) * 3 + phase
         order = np.argsort(key)
         key, events = key[order], events[order]
         writes, cell = self.is_write[events], self.cell[events]
         if ((key[1:] == key[:-1]) & writes[1:]).any():
             raise IrregularError("an op that writes overlapping bytes twice")
         at = np.arange(len(events))
-        opens = np.append(True, np.diff(key // (2 * len(self.kind))) != 0)
+        opens = np.append(True, np.diff(key // (3 * len(self.kind))) != 0)
         begin = np.maximum.accumulate(np.where(opens, at, 0))
         last_write = np.maximum.accumulate(np.where(writes, at, -1))
         last_release = np.maximum.accumulate(np.where(releases[events], at, -1))

@@ -1,8 +1,9 @@
 """Fused mode: windows of the log are resolved symbolically and their matrix products joined into few large ones.
 
-A window is evaluated against the memory as it is before, then what it leaves behind is written: releases first, then
-the live values. A window that `Dataflow` finds irregular, or that reads bytes which are not initialised, is halved
-until its parts are regular or small; small ones run tile by tile, which also gives every error its place.
+Math on their results is done record by record. A window is evaluated against the memory as it is before, then what it
+leaves behind is written: releases first, then the live values. A window that `Dataflow` finds irregular, or that
+reads bytes which are not initialised, is halved until its parts are regular or small; small ones run tile by tile,
+which also gives every error its place.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from kb_dataexec import tilewise
 from kb_dataexec.cells import IrregularError
 from kb_dataexec.dataflow import Dataflow
+from kb_dataexec.epilogues import Epilogues
 from kb_dataexec.products import Window
 from kb_dataexec.schedule import Schedule
 from kb_dataexec.store import MemoryStore, StoreError
@@ -47,7 +49,8 @@ def run(
 def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -> bool:
     try:
         with np.errstate(all="ignore"):
-            window = Window(Dataflow(schedule, start, stop), store)
+            flow = Dataflow(schedule, start, stop)
+            window = Window(flow, Epilogues(flow, schedule, start), store)
             window.evaluate()
     except (IrregularError, StoreError):
         return False

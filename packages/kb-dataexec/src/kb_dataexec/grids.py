@@ -22,8 +22,9 @@ class Output(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """An accumulation: its A and B panels, what it starts from, and where its result goes."""
+    """An accumulation: its last GEMM's number, its A and B panels, what it starts from, and where its result goes."""
 
+    number: int
     a: Panel
     b: Panel
     initial: Tile | None
@@ -53,7 +54,7 @@ def accumulations(gemms: Gemms, tiles: list[Tile], outputs: dict[int, list[Outpu
         turned, start = int(gemms.transposed[mine[0]]), int(gemms.initial[mine[0]])
         a = panel(gemms.a[mine], False, bool(turned & 1))
         b = panel(gemms.b[mine], True, bool(turned & 2))
-        yield Chain(a, b, None if start < 0 else tiles[start], wanted)
+        yield Chain(int(mine[-1]), a, b, None if start < 0 else tiles[start], wanted)
 
 
 def grids(chains: Iterator[Chain]) -> Iterator[Grid]:

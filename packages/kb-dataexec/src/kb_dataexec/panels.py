@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.dtypes import Array, convert, numpy_dtype
+from kb_dataexec.dtypes import Array, cast, convert, numpy_dtype
 from kb_dataexec.ops.base import DTYPES
 from kb_dataexec.store import MemoryStore
 
@@ -104,6 +104,13 @@ def below(tiles: Sequence[Tile]) -> Tile | None:
         end += tile.rows * stride
         rows += tile.rows
     return first._replace(rows=rows, stride=stride)
+
+
+def cast_along(value: Array, casts: Sequence[int]) -> Array:
+    """*value* cast to one element type (code) after the other."""
+    for code in casts:
+        value = cast(value, DTYPES[code])
+    return value
 
 
 def join(grid: Sequence[Sequence[Tile]]) -> Tile | None:

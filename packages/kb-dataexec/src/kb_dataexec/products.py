@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from kb_dataexec.blas import threads_for
 from kb_dataexec.cells import IrregularError
 from kb_dataexec.dataflow import Dataflow
-from kb_dataexec.dtypes import Array, cast
+from kb_dataexec.dtypes import Array
+from kb_dataexec.epilogues import Epilogues
 from kb_dataexec.grids import Grid, Output, accumulations, grids
 from kb_dataexec.ops.base import DTYPES
 from kb_dataexec.ops.gemm import product
-from kb_dataexec.panels import Tile, join, matrix
+from kb_dataexec.panels import Tile, cast_along, join, matrix
 from kb_dataexec.store import MemoryStore
-from kb_messages.oplog import OpKind
+
+_HELD_NBYTES: Final = 1 << 28
+"""Of results of products that wait for their math; a window with more is halved."""
 
 
 class Window:
     """Evaluates a Dataflow on the store as it is before, then commits."""
 
-    def __init__(self, flow: Dataflow, store: MemoryStore) -> None:
+    def __init__(self, flow: Dataflow, epilogues: Epilogues, store: MemoryStore) -> None:
         self._flow = flow
+        self._epilogues = epilogues
         self._store = store
         self._tiles = [Tile(*cell) for cell in flow.cells.tuples()]
         self._results: list[tuple[Tile, Array]] = []
+        self._held: dict[int, int] = {}
+        self._products: dict[int, Array] = {}
 
     def evaluate(self) -> None:
         """Compute every live value. Raises StoreError when the window reads what is not there, or no address."""
         self._check_cells()
-        for grid in grids(accumulations(self._flow.gemms, self._tiles, self._outputs())):
+        outputs = self._outputs()
+        gemms = self._flow.gemms
+        held = self._epilogues.require(outputs)
+        self._held = {int(gemms.number[record]): record for record in held}
+        if self._flow.nbytes_of(gemms.out[list(self._held)]) > _HELD_NBYTES:
+            raise IrregularError("too many products that wait for their math")
+        multiplied = [record for record in held | outputs.keys() if gemms.number[record] >= 0]
+        wanted = {int(gemms.number[record]): outputs.get(record, []) for record in multiplied}
+        for grid in grids(accumulations(gemms, self._tiles, wanted)):
             self._multiply(grid)
+        for record, value in self._epilogues.evaluate(self._products, self._tiles, self._store):
+            self._results += [(tile, cast_along(value, casts)) for tile, casts in outputs.get(record, ())]
 
     def commit(self) -> None:
         """Make the store what it is after the window: released cells hold nothing, live values are written."""
@@ -55,22 +73,17 @@ class Window:
             raise IrregularError("a write of overlapping rows")
 
     def _outputs(self) -> dict[int, list[Output]]:
-        """By number of the GEMM, where its result goes; values that only moved become results."""
+        """By record of a GEMM or MATH, where its result goes; values that only moved become results."""
         flow = self._flow
         outputs: dict[int, list[Output]] = {}
         for written in flow.live.tolist():
-            at, casts = written, []
-            tile = self._tiles[flow.cell[written]]
-            while at >= 0 and flow.kind[flow.op[at]] == OpKind.MEMORY:
-                if flow.dtype[at] != flow.dtype[at - 1]:
-                    casts.append(int(flow.dtype[at]))
-                source, at = at - 1, int(flow.producer[at - 1])
-            output = Output(tile, tuple(reversed(casts)))
-            if at >= 0:
-                outputs.setdefault(int(flow.gemms.number[flow.op[at]]), []).append(output)
+            source = flow.source(written)
+            output = Output(self._tiles[flow.cell[written]], source.casts)
+            if source.record >= 0:
+                outputs.setdefault(source.record, []).append(output)
             else:
-                value = np.array(self._tiles[flow.cell[source]].read(self._store))
-                self._results.append((tile, _cast_along(value, output.casts)))
+                value = np.array(self._tiles[source.cell].read(self._store))
+                self._results.append((output.tile, cast_along(value, output.casts)))
         return outputs
 
     def _multiply(self, grid: Grid) -> None:
@@ -84,9 +97,11 @@ class Window:
             for chain, col in zip(line, cols, strict=True):
                 if chain.initial is not None:
                     result[row, col] += chain.initial.read(self._store)
+                if chain.number in self._held:
+                    self._products[self._held[chain.number]] = result[row, col]
         casts = {output.casts for line in grid for chain in line for output in chain.outputs}
         for along in casts:
-            self._place(grid, along, _cast_along(result, along), rows, cols)
+            self._place(grid, along, cast_along(result, along), rows, cols)
 
     def _place(self, grid: Grid, casts: tuple[int, ...], result: Array, rows: list[slice], cols: list[slice]) -> None:
         """Note where the parts of *result* go: as one tile where all of them adjoin."""
@@ -99,12 +114,6 @@ class Window:
         for line, row in zip(found, rows, strict=True):
             for tiles, col in zip(line, cols, strict=True):
                 self._results += [(tile, result[row, col]) for tile in tiles]
-
-
-def _cast_along(value: Array, casts: tuple[int, ...]) -> Array:
-    for code in casts:
-        value = cast(value, DTYPES[code])
-    return value
 
 
 def _spans(lengths: list[int]) -> list[slice]:

@@ -36,6 +36,11 @@ class Schedule:
         name, component, line = (self.log.strings[row[column]] for column in ("name", "component", "line"))
         return f"op {row['op_id']} ({name}, {component}, {line})"
 
+    def pick(self, indices: Array) -> Iterator[Op]:
+        """The records of these *indices* as Ops."""
+        for index in indices.tolist():
+            yield from self.iterate(index, index + 1)
+
     def iterate(self, start: int, stop: int) -> Iterator[Op]:
         """The records [start, stop) as Ops."""
         strings = self.log.strings

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from kb_dataexec.blas import single_threaded
-from kb_dataexec.ops import gemm, memory
+from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.base import Op
 from kb_dataexec.schedule import Schedule
 from kb_dataexec.store import MemoryStore
 from kb_messages.oplog import OpKind
 
-_RUN: dict[int, Callable[[Op, MemoryStore], None]] = {OpKind.MEMORY: memory.run, OpKind.GEMM: gemm.run}
+_RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {
+    OpKind.MEMORY: memory.run,
+    OpKind.GEMM: gemm.run,
+    OpKind.MATH: math.run,
+}
 _BLOCK = 4096
 
 
@@ -30,9 +35,6 @@ def run(
         for block in range(start, stop, _BLOCK):
             end = min(stop, block + _BLOCK)
             for op in schedule.iterate(block, end):
-                handler = _RUN.get(op.kind)
-                if handler is None:
-                    raise op.error(f"{OpKind(op.kind).name} op {op.name!r}", "an op that this executor knows")
-                handler(op, store)
+                _RUN[op.kind](op, store)
             if progress is not None:
                 progress(end)

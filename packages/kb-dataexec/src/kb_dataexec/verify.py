@@ -75,7 +75,11 @@ def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: D
 
 def default_tolerance(expected: Array, dtype: DType) -> Array:
     """Where a kernel states no error scale: t + t |expected|, as f64, with t = 1e-5 (f32), 1e-3 (f16), 1e-2 (bf16),
-    1/8 (f8e4m3), 1/4 (f8e5m2). Integers must be exact: zeros."""
+    1/8 (f8e4m3), 1/4 (f8e5m2). Integers must be exact: zeros.
+
+    It suits chains of math ops, which compute in f32 and round to *dtype* where they store, as long as no large values
+    cancel: a kernel that subtracts nearly equal numbers states a scale of its own.
+    """
     if not dtype.is_float:
         return np.zeros(expected.shape)
     t = _DEFAULT[dtype]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +19,7 @@ from kb_engine.pipeline import PipelineContext
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
 from kb_messages.commands import Matrix
 from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role, WaitReason
-from kb_messages.plan import OperandTemplate, Place, StageType
+from kb_messages.plan import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
@@ -132,18 +133,19 @@ class OpLogger:
         ops["command_seq"][group.rows] = submitted.command_seq
         ops["tile_id"][group.rows] = group.tile
         ops["line"][group.rows] = self._writer.intern(submitted.line)
-        plain = self._writer.intern("{}")
-        for number, (template, mine) in enumerate(group.stages):
+        ops["stage_index"][group.rows] = group.position
+        for template, mine in group.stages:
             at = group.rows[mine]
             if not len(at):
                 continue
-            ops["stage_index"][at] = number
             ops["kind"][at] = _KINDS.get(template.stage_type, OpKind.MEMORY)
             ops["name"][at] = self._writer.intern(template.stage_type.name.lower())
             ops["component"][at] = self._writer.intern(template.component)
-            ops["params"][at] = plain
-            if template.stage_type is StageType.GEMM:
-                ops["params"][group.rows[mine[group.k[mine] > 0]]] = self._writer.intern('{"accumulate":true}')
+            ops["params"][at] = self._writer.intern(_params(template))
+            for operand in template.operands:
+                if operand.role is Role.ACC:
+                    summing = group.rows[group.users(operand, mine)]
+                    ops["params"][summing] = self._writer.intern('{"accumulate":true}')
 
     def _operand_table(self, op_ids: Ints, groups: list[_StageRows]) -> Rows:
         """The operands of all groups' records, in the order of their ops."""
@@ -182,23 +184,31 @@ class _StageRows:
     def __init__(self, rows: npt.NDArray[np.intp], context: PipelineContext, op_ids: Ints) -> None:
         plan = context.plan
         _, n_grid, k_grid = plan.grid
-        every = plan.n_every
+        variants = [plan.stages_at(k) for k in (0, 1, k_grid - 1)]  # the first tile over K, those between, the last
+        first, later = len(variants[0]), len(variants[1])
         self.rows = rows
         self.context = context
-        self.mn, rest = np.divmod(op_ids[rows] - context.first_op, k_grid * every + len(plan.stages) - every)
-        self.k = np.minimum(rest // every, k_grid - 1)
-        stage = rest - self.k * every
+        self.mn, rest = np.divmod(op_ids[rows] - context.first_op, plan.n_stages // (plan.grid[0] * n_grid))
+        self.k = np.clip((rest - first) // later + 1, 0, k_grid - 1)
+        self.position = rest - np.where(self.k > 0, first + (self.k - 1) * later, 0)
         self.tile = self.mn * k_grid + self.k
         self.axes = (*np.divmod(self.mn, n_grid), self.k)
+        variant = np.where(self.k == 0, 0, np.where(self.k == k_grid - 1, 2, 1))
+        stage = _padded(variants)[variant, self.position]
         self.stages = [(template, np.flatnonzero(stage == number)) for number, template in enumerate(plan.stages)]
 
     def users(self, operand: OperandTemplate, mine: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Those of a stage's records that have *operand*: the first product of a sum reads no accumulator."""
-        return mine[self.k[mine] > 0] if operand.role is Role.ACC else mine
+        """Those of a stage's records that have *operand*: the first product of a sum reads no accumulator, say."""
+        if operand.when is When.EVERY_TILE:
+            return mine
+        k = self.k[mine]
+        last = self.context.plan.grid[2] - 1
+        held: npt.NDArray[np.bool_] = {When.LAST_K: k == last, When.FIRST_K: k == 0, When.LATER_K: k > 0}[operand.when]
+        return mine[held]
 
     def fill(self, part: Rows, operand: OperandTemplate, users: npt.NDArray[np.intp], owners: tuple[int, int]) -> None:
         """The operand's rows for the records *users*; *owners* are the PE's TCM and registers."""
-        row, col = self.axes[operand.rows.dimension][users], self.axes[operand.cols.dimension][users]
+        row, col = self._along(operand.rows, users), self._along(operand.cols, users)
         nbytes = operand.dtype.nbytes
         if operand.place is Place.MEMORY:
             owner, space = operand.base >> OFFSET_BITS, PhysAddr.decode(operand.base).space
@@ -220,6 +230,10 @@ class _StageRows:
         part["row_nbytes"] = width * nbytes
         part["stride"] = operand.stride
 
+    def _along(self, axis: Axis, users: npt.NDArray[np.intp]) -> Ints:
+        """Which piece of *axis* each of the records *users* has."""
+        return np.zeros(len(users), dtype=np.int64) if axis.dimension is None else self.axes[axis.dimension][users]
+
     def _slots(self, place: Place) -> tuple[Slots, Ints]:
         """The ring a kind of buffer is taken from, and the number of each record's piece."""
         placement = self.context.placement
@@ -231,3 +245,14 @@ class _StageRows:
         }[place]
         assert slots is not None, f"a plan uses {place.name} without slots"
         return slots, number
+
+
+def _params(template: StageTemplate) -> str:
+    return msgspec.json.encode(template.math).decode() if template.math is not None else "{}"
+
+
+def _padded(lists: list[list[int]]) -> Ints:
+    table = np.full((len(lists), max(map(len, lists))), -1, dtype=np.int64)
+    for row, each in zip(table, lists, strict=True):
+        row[: len(each)] = each
+    return table

@@ -135,6 +135,14 @@ class StageServer:
         """Whether a token put now would be taken without blocking the sender."""
         return self.token is None or len(self.queue) < self.depth
 
+    @property
+    def in_service(self) -> TileToken | None:
+        """The token whose service has begun and not ended; None while it waits at a gate or for room downstream."""
+        token = self.token
+        waiting = [each for gate in self.gates for _, each, _ in gate.waiting]
+        leaving = [each for servers in self.downstream for server in servers.values() for _, each in server.blocked]
+        return None if token is None or any(each is token for each in (*waiting, *leaving)) else token
+
     def put(self, token: TileToken) -> None:
         """Take *token*; the caller has checked `has_room`."""
         token.t_ready = self.clock._now

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from kb_messages.dtypes import DType
+from kb_messages.oplog import MathAttributes
 from kb_messages.plan import TileShape
 
 
@@ -47,8 +50,30 @@ class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     dst: Matrix
 
 
+class EpilogueScope(StrEnum):
+    """When an epilogue op runs: on every tile's partial product, or once on the finished sum."""
+
+    K_TILE = "k_tile"
+    OUTPUT_TILE = "output_tile"
+
+
+class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An op on a GEMM's values while they are in registers. Which ops there are: `kb_plans.epilogue`.
+
+    `operand` is what it adds or multiplies with, a row of as many columns as the output or a matrix of its shape; a
+    pinned one lies in this PE's TCM. `dtype` is what `cast` rounds to.
+    """
+
+    op: str
+    scope: EpilogueScope
+    operand: Matrix | None = None
+    operand_pinned: bool = False
+    scalars: tuple[float, ...] = ()
+    dtype: DType | None = None
+
+
 class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm"):
-    """A composite: `out = a @ b`, tiled over DMA, fetch/store and GEMM.
+    """A composite: `out = a @ b`, then the epilogue's ops in their order, tiled over DMA, fetch/store, GEMM and MATH.
 
     A pinned operand already lies in this PE's TCM, so it has no DMA; `tile=None` lets the scheduler choose.
     """
@@ -60,9 +85,29 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     a_pinned: bool = False
     b_pinned: bool = False
     out_pinned: bool = False
+    epilogue: tuple[EpilogueOp, ...] = ()
 
 
-Command = LoadCommand | StoreCommand | GemmCommand
+class MathInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operand of a math command; a pinned one already lies in this PE's TCM, so it has no DMA."""
+
+    matrix: Matrix
+    pinned: bool = False
+
+
+class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="math"):
+    """A composite, or with one tile a simple command: `out = math.op(*inputs, *math.scalars)`, over DMA,
+    fetch/store and MATH. `tile=None` lets the scheduler choose; its depth is 1.
+    """
+
+    math: MathAttributes
+    inputs: tuple[MathInput, ...]
+    out: Matrix
+    tile: TileShape | None = None
+    out_pinned: bool = False
+
+
+Command = LoadCommand | StoreCommand | GemmCommand | MathCommand
 
 
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

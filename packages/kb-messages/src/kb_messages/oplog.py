@@ -31,7 +31,8 @@ class Role(IntEnum):
     """What an operand is to its op. DST and OUT are written, all others read.
 
     A memory op lists its moves as SRC, DST, SRC, DST, ...: each DST takes the bytes of the SRC before it.
-    ACC is a GEMM's accumulator when it is read, OUT the same bytes being written.
+    ACC is a GEMM's accumulator when it is read, OUT the same bytes being written. A math op's inputs are IN, in the
+    order of its arguments.
     """
 
     SRC = 0
@@ -40,6 +41,7 @@ class Role(IntEnum):
     B = 3
     ACC = 4
     OUT = 5
+    IN = 6
 
     @property
     def is_write(self) -> bool:
@@ -106,6 +108,19 @@ class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     accumulate: bool = False
     transpose_a: bool = False
     transpose_b: bool = False
+
+
+class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The `params` of a MATH record, as JSON.
+
+    `op` is applied to the IN operands and, after them, the `scalars`, in f32 for floats (i64 for integers), with
+    numpy's broadcasting of 2-D shapes; the result is cast to OUT's dtype. A reduction goes over `axis` (0 or 1) and
+    keeps it with length 1.
+    """
+
+    op: str
+    axis: int | None = None
+    scalars: tuple[float, ...] = ()
 
 
 OPS_COLUMNS: Final[tuple[tuple[str, str], ...]] = (

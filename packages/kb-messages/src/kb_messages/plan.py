@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import Role
+from kb_messages.oplog import MathAttributes, Role
 
 
 class StageType(IntEnum):
@@ -59,16 +59,29 @@ class Place(IntEnum):
 
 
 class When(IntEnum):
-    """Which tiles of the grid have a stage."""
+    """Which tiles over K have a stage, or an operand of one. LATER_K is every tile but the first."""
 
     EVERY_TILE = 0
     LAST_K = 1
+    FIRST_K = 2
+    LATER_K = 3
+
+    def holds(self, k: int, k_grid: int) -> bool:
+        """Whether tile *k* of *k_grid* along K is one of them."""
+        if self is When.EVERY_TILE:
+            return True
+        if self is When.LAST_K:
+            return k == k_grid - 1
+        return (k == 0) is (self is When.FIRST_K)
 
 
 class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One side of an operand: `total` elements cut into pieces of `tile` along a dimension of the grid (0, 1 or 2)."""
+    """One side of an operand: `total` elements cut into pieces of `tile` along a dimension of the grid (0, 1 or 2).
 
-    dimension: int
+    With no dimension the side is the same for every tile: the one row of a bias, say.
+    """
+
+    dimension: int | None
     total: int
     tile: int
 
@@ -76,12 +89,17 @@ class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Elements of piece *index*; the last piece may be ragged."""
         return min(self.tile, self.total - index * self.tile)
 
+    def index(self, place: tuple[int, int, int]) -> int:
+        """Which piece the tile at *place* in the grid has."""
+        return 0 if self.dimension is None else place[self.dimension]
+
 
 class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one operand's rectangle follows the tile.
 
     In MEMORY, `base` is the physical address of element (0, 0) of the whole operand and `stride` the bytes between
-    its rows. Elsewhere `base` is the offset within the tile's buffer, whose rows are `stride` bytes apart.
+    its rows. Elsewhere `base` is the offset within the tile's buffer, whose rows are `stride` bytes apart. `when`
+    says which of the tiles that have the stage have the operand too.
     """
 
     role: Role
@@ -92,6 +110,7 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stride: int
     dtype: DType
     release: bool = False
+    when: When = When.EVERY_TILE
 
 
 class Rectangle(Struct, frozen=True, gc=False):
@@ -133,12 +152,16 @@ class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
 
 
 class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
-    """MATH: `op` on a tile of rows x cols elements."""
+    """MATH: `op` on rows x cols elements: those of the result, or those a reduction over `axis` reads.
+
+    `dtype` is that of the result.
+    """
 
     op: str
     rows: int
     cols: int
     dtype: DType
+    axis: int | None = None
 
 
 StageParams = DmaParams | TransferParams | GemmParams | MathParams
@@ -163,13 +186,13 @@ class TilePlan(Struct, frozen=True, gc=False):
 
 
 class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage of every tile, or of each output's last tile, with the operands its op record lists."""
+    """A stage of the tiles that `when` says, with the operands its op record lists; `math` is what a MATH does."""
 
     stage_type: StageType
     component: str
     when: When
     operands: tuple[OperandTemplate, ...]
-    op: str = ""
+    math: MathAttributes | None = None
 
 
 class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -184,7 +207,8 @@ class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A command's whole work: `grid` tiles in M, N, K order (K innermost), each with the `stages` its place asks for.
 
-    The stages of `When.LAST_K` follow those of every tile; construction raises PlanError otherwise.
+    A tile passes through its stages in their order here. One of them at least is every tile's; construction raises
+    PlanError otherwise.
     """
 
     kind: str
@@ -193,9 +217,8 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     buffers: BufferNeeds
 
     def __post_init__(self) -> None:
-        order = [stage.when for stage in self.stages]
-        if order != sorted(order):
-            raise PlanError(f"{self.kind} plan", "a stage of every tile behind one of last tiles", "them in front")
+        if not self.n_every:
+            raise PlanError(f"{self.kind} plan", "no stage that every tile has", "one, so that every tile does work")
 
     @property
     def tiles(self) -> TileSequence:
@@ -216,9 +239,21 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def n_stages(self) -> int:
         """Stage services of the whole plan."""
-        m, n, k = self.grid
-        every = self.n_every
-        return m * n * (k * every + len(self.stages) - every)
+        m, n, _ = self.grid
+        return m * n * sum(self.tiles_with(stage.when) for stage in self.stages)
+
+    def tiles_with(self, *whens: When) -> int:
+        """How many of the tiles along K all of *whens* hold for."""
+        k_grid = self.grid[2]
+        times = {0: 1, k_grid - 1: 1}
+        if k_grid > 2:
+            times[1] = k_grid - 2  # those between the first and the last are alike
+        return sum(count for k, count in times.items() if all(when.holds(k, k_grid) for when in whens))
+
+    def stages_at(self, k: int) -> list[int]:
+        """Which of `stages` a tile at *k* along K has."""
+        k_grid = self.grid[2]
+        return [number for number, stage in enumerate(self.stages) if stage.when.holds(k, k_grid)]
 
 
 _MAX_KNOWN_STAGES = 1 << 16
@@ -226,8 +261,8 @@ _LANE = 1 << 10
 """Tiles along K whose stages are made at a time."""
 
 _Place = tuple[int, int, int]
-_Addressed = tuple[int, int, int]
-"""A stage whose rectangle moves with the tile: template number, row dimension, column dimension."""
+_Addressed = tuple[int, Axis, Axis]
+"""A stage whose rectangle moves with the tile: template number, and the axes of its rows and columns."""
 
 
 class TileSequence(Sequence[TilePlan]):
@@ -281,8 +316,8 @@ class TileSequence(Sequence[TilePlan]):
         return lanes
 
     def _addressed_lane(self, slot: _Addressed, first: _Place, end: int) -> list[Stage]:
-        number, row, col = slot
-        key = (number, first[row], first[col], first[2], end)
+        number, rows, cols = slot
+        key = (number, rows.index(first), cols.index(first), first[2], end)
         lane = self._known.get(key)
         if lane is None:
             template = self._plan.stages[number]
@@ -303,25 +338,21 @@ class TileSequence(Sequence[TilePlan]):
         kind = (m == m_grid - 1, n == n_grid - 1, k == 0, k == k_grid - 1)
         slots = self._kinds.get(kind)
         if slots is None:
-            templates = enumerate(self._plan.stages)
-            slots = self._kinds[kind] = tuple(
-                self._slot(number, template, place)
-                for number, template in templates
-                if kind[3] or template.when is When.EVERY_TILE
-            )
+            slots = self._kinds[kind] = tuple(self._slot(number, place) for number in self._plan.stages_at(k))
         return slots
 
-    def _slot(self, number: int, template: StageTemplate, place: _Place) -> Stage | _Addressed:
+    def _slot(self, number: int, place: _Place) -> Stage | _Addressed:
+        template = self._plan.stages[number]
         if template.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE):
             memory = _memory_side(template)
-            return number, memory.rows.dimension, memory.cols.dimension
-        return Stage(template.stage_type, template.component, _params(template, place))
+            return number, memory.rows, memory.cols
+        return Stage(template.stage_type, template.component, _params(template, place, self._plan.grid[2]))
 
 
 def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
     """The bytes of *operand* that belong to the tile at *place* in the grid (m, n, k)."""
     rows, cols = operand.rows, operand.cols
-    row, col = place[rows.dimension], place[cols.dimension]
+    row, col = rows.index(place), cols.index(place)
     nbytes = operand.dtype.nbytes
     base = operand.base
     if operand.place is Place.MEMORY:
@@ -334,21 +365,39 @@ def _memory_side(template: StageTemplate) -> OperandTemplate:
     return next(each for each in template.operands if each.role is outside)
 
 
-def _params(template: StageTemplate, place: tuple[int, int, int]) -> StageParams:
-    by_role = {operand.role: operand for operand in template.operands}
+def _params(template: StageTemplate, place: tuple[int, int, int], k_grid: int) -> StageParams:
+    operands = [operand for operand in template.operands if operand.when.holds(place[2], k_grid)]
     if template.stage_type is StageType.GEMM:
-        a, out = by_role[Role.A], by_role[Role.OUT]
-        return GemmParams(
-            m=out.rows.extent(place[out.rows.dimension]),
-            n=out.cols.extent(place[out.cols.dimension]),
-            k=a.cols.extent(place[a.cols.dimension]),
-            dtype=a.dtype,
-            dtype_b=by_role[Role.B].dtype,
-            dtype_acc=out.dtype,
-            accumulate=place[2] > 0,
-        )
+        return _gemm_params(operands, place)
     if template.stage_type in (StageType.FETCH, StageType.STORE):
         side = Role.SRC if template.stage_type is StageType.FETCH else Role.DST
-        moved = (rectangle(operand, place) for operand in template.operands if operand.role is side)
-        return TransferParams(nbytes=sum(each.nbytes for each in moved))
+        return TransferParams(nbytes=sum(rectangle(each, place).nbytes for each in operands if each.role is side))
+    if template.stage_type is StageType.MATH and template.math is not None:
+        return _math_params(template.math, operands, place)
     raise PlanError("plan", f"a {template.stage_type.name} stage", "a stage type that plans can hold")
+
+
+def _gemm_params(operands: list[OperandTemplate], place: tuple[int, int, int]) -> GemmParams:
+    by_role = {operand.role: operand for operand in operands}
+    a, out = by_role[Role.A], by_role[Role.OUT]
+    return GemmParams(
+        m=out.rows.extent(out.rows.index(place)),
+        n=out.cols.extent(out.cols.index(place)),
+        k=a.cols.extent(a.cols.index(place)),
+        dtype=a.dtype,
+        dtype_b=by_role[Role.B].dtype,
+        dtype_acc=out.dtype,
+        accumulate=Role.ACC in by_role,
+    )
+
+
+def _math_params(math: MathAttributes, operands: list[OperandTemplate], place: tuple[int, int, int]) -> MathParams:
+    side = Role.OUT if math.axis is None else Role.IN
+    shaped = next(each for each in operands if each.role is side)
+    return MathParams(
+        op=math.op,
+        rows=shaped.rows.extent(shaped.rows.index(place)),
+        cols=shaped.cols.extent(shaped.cols.index(place)),
+        dtype=next(each.dtype for each in operands if each.role is Role.OUT),
+        axis=math.axis,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kb_messages.oplog import Role
-from kb_messages.plan import OperandTemplate, PipelinePlan, StageType, When
+from kb_messages.plan import OperandTemplate, PipelinePlan, StageTemplate, StageType
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
@@ -19,13 +19,13 @@ class PlanCounts(Struct, frozen=True, kw_only=True):
 
 def count(plan: PipelinePlan) -> PlanCounts:
     """Totals of *plan*; the cost does not depend on the number of tiles."""
-    m, n, k = plan.grid
+    m, n, _ = plan.grid
     stages: dict[StageType, int] = {}
     nbytes: dict[StageType, int] = {}
     macs = 0
     for stage in plan.stages:
         kind = stage.stage_type
-        stages[kind] = stages.get(kind, 0) + m * n * (k if stage.when is When.EVERY_TILE else 1)
+        stages[kind] = stages.get(kind, 0) + m * n * plan.tiles_with(stage.when)
         if kind in (StageType.GEMM, StageType.MATH):
             by_role = {operand.role: operand for operand in stage.operands}
             if kind is StageType.GEMM:
@@ -33,17 +33,16 @@ def count(plan: PipelinePlan) -> PlanCounts:
                 macs += out.rows.total * out.cols.total * a.cols.total
             continue
         side = Role.DST if kind in (StageType.STORE, StageType.DMA_WRITE) else Role.SRC
-        moved = sum(_moved(plan, stage.when, operand) for operand in stage.operands if operand.role is side)
+        moved = sum(_moved(plan, stage, operand) for operand in stage.operands if operand.role is side)
         nbytes[kind] = nbytes.get(kind, 0) + moved
     return PlanCounts(tiles=plan.n_tiles, stages=stages, nbytes=nbytes, macs=macs)
 
 
-def _moved(plan: PipelinePlan, when: When, operand: OperandTemplate) -> int:
+def _moved(plan: PipelinePlan, stage: StageTemplate, operand: OperandTemplate) -> int:
     """Bytes over all tiles: the whole operand, once for every place along the grid dimensions it does not follow."""
+    places = (*plan.grid[:2], plan.tiles_with(stage.when, operand.when))
     times = 1
-    for dimension, size in enumerate(plan.grid):
-        if dimension == 2 and when is When.LAST_K:
-            continue
+    for dimension, size in enumerate(places):
         if dimension not in (operand.rows.dimension, operand.cols.dimension):
             times *= size
     return times * operand.rows.total * operand.cols.total * operand.dtype.nbytes

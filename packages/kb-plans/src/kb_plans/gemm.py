@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from kb_messages.commands import Matrix
+from typing import NamedTuple
+
+from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import Role
+from kb_messages.oplog import MathAttributes, Role
 from kb_messages.plan import (
     Axis,
     BufferNeeds,
@@ -17,9 +19,8 @@ from kb_messages.plan import (
     TileShape,
     When,
 )
-
-SLOT_ALIGNMENT = 64
-"""Bytes a buffer's operands are aligned to. Source: assumed (a common SRAM line)."""
+from kb_plans.epilogue import EpilogueMath, resolve
+from kb_plans.templates import Input, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 
 
 def generate_gemm_plan(
@@ -32,12 +33,17 @@ def generate_gemm_plan(
     a_pinned: bool = False,
     b_pinned: bool = False,
     out_pinned: bool = False,
+    epilogue: tuple[EpilogueOp, ...] = (),
 ) -> PipelinePlan:
     """Plan `out[M, N] = a[M, K] @ b[K, N]` in tiles of *tile*, in M, N, K order with K innermost.
 
     Every tile: DMA_READ of A and of B (none for a pinned operand, which lies in TCM already), one FETCH of both, GEMM.
     The last tile over K adds STORE and, unless *out_pinned*, DMA_WRITE. The accumulator (f32, or i32 for integers)
     stays in registers over K. Tiles larger than the problem are cut to it; edges may be ragged.
+
+    With *epilogue* ops of `k_tile`, GEMM leaves its product beside the operands; a MATH for each op works on it there,
+    and a last one adds it to the accumulator. Ops of `output_tile` are MATHs on the accumulator before STORE. What an
+    op needs from memory is read at the head of each tile that uses it and moved by that tile's FETCH.
 
     Pure: equal arguments give equal plans. Raises PlanError when sizes or dtypes do not fit together.
     """
@@ -47,85 +53,100 @@ def generate_gemm_plan(
     rows = Axis(dimension=0, total=m, tile=tile.m)
     cols = Axis(dimension=1, total=n, tile=tile.n)
     depth = Axis(dimension=2, total=k, tile=tile.k)
-    acc = a.dtype.accumulator
-    a_nbytes, b_nbytes = _slot(tile.m, tile.k, a.dtype), _slot(tile.k, tile.n, b.dtype)
-    b_buffer = 0 if a_pinned else a_nbytes
+    product = a.dtype.accumulator
+    on_product = _ops(epilogue, EpilogueScope.K_TILE, product, rows, cols)
+    summed = on_product[-1].math.dtype if on_product else product
+    on_sum = _ops(epilogue, EpilogueScope.OUTPUT_TILE, summed, rows, cols)
 
-    def memory(role: Role, matrix: Matrix, r: Axis, c: Axis) -> OperandTemplate:
-        return OperandTemplate(
-            role=role, place=Place.MEMORY, base=matrix.address, rows=r, cols=c, stride=matrix.stride, dtype=matrix.dtype
-        )
+    left, right = Input(a, a_pinned, rows, depth), Input(b, b_pinned, depth, cols)
+    inputs = [left, right, *(op.input for op in (*on_product, *on_sum) if op.input is not None)]
+    input_nbytes, register_nbytes = lay_out(inputs)
+    partial = _Value(Place.REGISTERS, register_nbytes, rows, cols)
+    total = _Value(Place.ACCUMULATOR, 0, rows, cols)
 
-    def buffer(
-        role: Role, place: Place, base: int, r: Axis, c: Axis, dtype: DType, release: bool = False
-    ) -> OperandTemplate:
-        return OperandTemplate(
-            role=role,
-            place=place,
-            base=base,
-            rows=r,
-            cols=c,
-            stride=c.tile * dtype.nbytes,
-            dtype=dtype,
-            release=release,
-        )
-
-    def stage(kind: StageType, block: str, operands: list[OperandTemplate], when: When) -> StageTemplate:
-        component = f"{pe_prefix}.{block}"
-        return StageTemplate(stage_type=kind, component=component, when=when, operands=tuple(operands))
-
-    def fetched(matrix: Matrix, pinned: bool, base: int, r: Axis, c: Axis) -> OperandTemplate:
-        if pinned:
-            return memory(Role.SRC, matrix, r, c)
-        return buffer(Role.SRC, Place.INPUT_BUFFER, base, r, c, matrix.dtype, release=True)
-
-    stages: list[StageTemplate] = []
-    for matrix, pinned, base, r, c in ((a, a_pinned, 0, rows, depth), (b, b_pinned, b_buffer, depth, cols)):
-        if not pinned:
-            moved = [memory(Role.SRC, matrix, r, c), buffer(Role.DST, Place.INPUT_BUFFER, base, r, c, matrix.dtype)]
-            stages.append(stage(StageType.DMA_READ, "pe_dma", moved, When.EVERY_TILE))
-    fetch = [
-        fetched(a, a_pinned, 0, rows, depth),
-        buffer(Role.DST, Place.REGISTERS, 0, rows, depth, a.dtype),
-        fetched(b, b_pinned, b_buffer, depth, cols),
-        buffer(Role.DST, Place.REGISTERS, a_nbytes, depth, cols, b.dtype),
-    ]
-    stages.append(stage(StageType.FETCH, "pe_fetch_store", fetch, When.EVERY_TILE))
-    multiply = [
-        buffer(Role.A, Place.REGISTERS, 0, rows, depth, a.dtype, release=True),
-        buffer(Role.B, Place.REGISTERS, a_nbytes, depth, cols, b.dtype, release=True),
-        buffer(Role.ACC, Place.ACCUMULATOR, 0, rows, cols, acc),
-        buffer(Role.OUT, Place.ACCUMULATOR, 0, rows, cols, acc),
-    ]
-    stages.append(stage(StageType.GEMM, "pe_gemm", multiply, When.EVERY_TILE))
-    result = buffer(Role.SRC, Place.ACCUMULATOR, 0, rows, cols, acc, release=True)
-    if out_pinned:
-        stages.append(
-            stage(StageType.STORE, "pe_fetch_store", [result, memory(Role.DST, out, rows, cols)], When.LAST_K)
-        )
+    factors = [left.in_registers(Role.A), right.in_registers(Role.B)]
+    compute: list[StageTemplate] = []
+    if on_product:
+        compute.append(stage(StageType.GEMM, pe_prefix, [*factors, partial.operand(Role.OUT, product)]))
+        compute += _maths(on_product, partial, product, When.EVERY_TILE, pe_prefix)
+        compute += _accumulate(partial, total, summed, pe_prefix)
     else:
-        staged = buffer(Role.DST, Place.OUTPUT_BUFFER, 0, rows, cols, out.dtype)
-        stages.append(stage(StageType.STORE, "pe_fetch_store", [result, staged], When.LAST_K))
-        leaving = [
-            buffer(Role.SRC, Place.OUTPUT_BUFFER, 0, rows, cols, out.dtype, release=True),
-            memory(Role.DST, out, rows, cols),
-        ]
-        stages.append(stage(StageType.DMA_WRITE, "pe_dma", leaving, When.LAST_K))
+        so_far = total.operand(Role.ACC, product, when=When.LATER_K)
+        compute.append(stage(StageType.GEMM, pe_prefix, [*factors, so_far, total.operand(Role.OUT, product)]))
+    compute += _maths(on_sum, total, summed, When.LAST_K, pe_prefix)
+    result = total.operand(Role.SRC, on_sum[-1].math.dtype if on_sum else summed, release=True)
     return PipelinePlan(
         kind="gemm",
         grid=(-(-m // tile.m), -(-n // tile.n), -(-k // tile.k)),
-        stages=tuple(stages),
+        stages=(
+            *bring_in(inputs, pe_prefix),
+            *compute,
+            *take_out(result, out, out_pinned, rows, cols, pe_prefix),
+        ),
         buffers=BufferNeeds(
-            input_nbytes=(0 if a_pinned else a_nbytes) + (0 if b_pinned else b_nbytes),
-            output_nbytes=0 if out_pinned else _slot(tile.m, tile.n, out.dtype),
-            register_nbytes=a_nbytes + b_nbytes,
-            accumulator_nbytes=_slot(tile.m, tile.n, acc),
+            input_nbytes=input_nbytes,
+            output_nbytes=0 if out_pinned else slot(rows, cols, out.dtype),
+            register_nbytes=register_nbytes + (slot(rows, cols, product) if on_product else 0),
+            accumulator_nbytes=slot(rows, cols, product),
         ),
     )
 
 
-def _slot(rows: int, cols: int, dtype: DType) -> int:
-    return -(-rows * cols * dtype.nbytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
+class _Value(NamedTuple):
+    """An m x n tile of values in registers, which MATH works on in place."""
+
+    place: Place
+    base: int
+    rows: Axis
+    cols: Axis
+
+    def operand(
+        self, role: Role, dtype: DType, *, release: bool = False, when: When = When.EVERY_TILE
+    ) -> OperandTemplate:
+        return in_buffer(role, self.place, self.base, self.rows, self.cols, dtype, release=release, when=when)
+
+
+class _Op(NamedTuple):
+    """An epilogue op and the operand it brings along."""
+
+    math: EpilogueMath
+    input: Input | None
+
+
+def _ops(epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, dtype: DType, rows: Axis, cols: Axis) -> list[_Op]:
+    """The ops of *scope*; the operands of `output_tile` ops are needed with the last tile over K alone."""
+    when = When.EVERY_TILE if scope is EpilogueScope.K_TILE else When.LAST_K
+    ops = []
+    for math in resolve(epilogue, scope, rows.total, cols.total, dtype):
+        matrix = math.operand
+        brought = None
+        if matrix is not None:
+            brought = Input(matrix, math.pinned, rows if math.follows_rows else fixed(1), cols, when)
+        ops.append(_Op(math, brought))
+    return ops
+
+
+def _maths(ops: list[_Op], value: _Value, dtype: DType, when: When, pe_prefix: str) -> list[StageTemplate]:
+    """A MATH for each op, on *value* in place; the bytes of a value that changes its type are released first."""
+    stages = []
+    for math, brought in ops:
+        operands = [value.operand(Role.IN, dtype, release=math.dtype is not dtype)]
+        if brought is not None:
+            operands.append(brought.in_registers(Role.IN))
+        dtype = math.dtype
+        operands.append(value.operand(Role.OUT, dtype))
+        stages.append(stage(StageType.MATH, pe_prefix, operands, when, math.attributes))
+    return stages
+
+
+def _accumulate(partial: _Value, total: _Value, dtype: DType, pe_prefix: str) -> list[StageTemplate]:
+    """Add the partial product to the sum; the first tile over K begins the sum with it."""
+    added, out = partial.operand(Role.IN, dtype, release=True), total.operand(Role.OUT, dtype)
+    first, later = MathAttributes(op="copy"), MathAttributes(op="add")
+    return [
+        stage(StageType.MATH, pe_prefix, [added, out], When.FIRST_K, first),
+        stage(StageType.MATH, pe_prefix, [total.operand(Role.IN, dtype), added, out], When.LATER_K, later),
+    ]
 
 
 def _check(a: Matrix, b: Matrix, out: Matrix, tile: TileShape) -> None:

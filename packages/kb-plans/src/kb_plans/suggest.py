@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from msgspec import Struct
 
-from kb_messages.commands import Matrix
+from kb_messages.commands import EpilogueOp, MathInput, Matrix
 from kb_messages.errors import PlanError
-from kb_messages.plan import TileShape
+from kb_messages.oplog import MathAttributes
+from kb_messages.plan import BufferNeeds, TileShape
 from kb_plans.gemm import generate_gemm_plan
+from kb_plans.math import generate_math_plan
 
 LARGEST_SIDE = 256
 """No side of a suggested tile is longer, so that a problem makes several tiles that overlap. Source: assumed."""
@@ -20,6 +24,14 @@ class TileRoom(Struct, frozen=True, kw_only=True):
     output_nbytes: int
     register_nbytes: int
 
+    def holds(self, needs: BufferNeeds, copies: int) -> bool:
+        """Whether *copies* tiles fit at once."""
+        return (
+            copies * needs.input_nbytes <= self.input_nbytes
+            and copies * needs.output_nbytes <= self.output_nbytes
+            and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= self.register_nbytes
+        )
+
 
 def suggest_tile(
     a: Matrix,
@@ -30,37 +42,52 @@ def suggest_tile(
     a_pinned: bool = False,
     b_pinned: bool = False,
     out_pinned: bool = False,
+    epilogue: tuple[EpilogueOp, ...] = (),
 ) -> TileShape:
-    """The tile for `out = a @ b` that two of fit *room* at once; a pinned operand takes no buffer.
+    """The tile for `out = a @ b` and *epilogue* that two of fit *room* at once; a pinned operand takes no buffer.
 
     Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
     cube as the problem allows. Where no two tiles fit, one must. Raises PlanError when not even 1 x 1 x 1 does.
     """
-    problem = TileShape(a.rows, b.cols, a.cols)
 
-    def fits(tile: TileShape, copies: int) -> bool:
-        plan = generate_gemm_plan(a, b, out, tile, "", a_pinned=a_pinned, b_pinned=b_pinned, out_pinned=out_pinned)
-        needs = plan.buffers
-        return (
-            copies * needs.input_nbytes <= room.input_nbytes
-            and copies * needs.output_nbytes <= room.output_nbytes
-            and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= room.register_nbytes
-        )
+    def needs(tile: TileShape) -> BufferNeeds:
+        return generate_gemm_plan(
+            a, b, out, tile, "", a_pinned=a_pinned, b_pinned=b_pinned, out_pinned=out_pinned, epilogue=epilogue
+        ).buffers
 
+    return _grow("gemm", needs, TileShape(1, 1, 1), TileShape(a.rows, b.cols, a.cols), room)
+
+
+def suggest_math_tile(
+    math: MathAttributes, inputs: Sequence[MathInput], out: Matrix, room: TileRoom, *, out_pinned: bool = False
+) -> TileShape:
+    """The tile for a math function, as `suggest_tile`: the side that a reduction goes over is whole."""
+    m, n = (max(sizes) for sizes in zip(*((each.matrix.rows, each.matrix.cols) for each in inputs), strict=True))
+    smallest = TileShape(m if math.axis == 0 else 1, n if math.axis == 1 else 1, 1)
+
+    def needs(tile: TileShape) -> BufferNeeds:
+        return generate_math_plan(math, inputs, out, tile, "", out_pinned=out_pinned).buffers
+
+    return _grow(f"math {math.op}", needs, smallest, TileShape(m, n, 1), room)
+
+
+def _grow(
+    where: str, needs: Callable[[TileShape], BufferNeeds], smallest: TileShape, problem: TileShape, room: TileRoom
+) -> TileShape:
     for copies in (2, 1):
-        tile = TileShape(1, 1, 1)
-        if not fits(tile, copies):
+        tile = smallest
+        if not room.holds(needs(tile), copies):
             continue
         while True:
-            grown = [candidate for candidate in _doubled(tile, problem) if fits(candidate, copies)]
+            grown = [candidate for candidate in _doubled(tile, problem) if room.holds(needs(candidate), copies)]
             if not grown:
                 return tile
             tile = grown[0]
     raise PlanError(
-        "gemm",
+        where,
         f"{room.input_nbytes} bytes of input buffer, {room.output_nbytes} of output buffer, "
         f"{room.register_nbytes} of registers",
-        "room for one tile of 1x1x1",
+        f"room for one tile of {smallest}",
         "make the buffers larger",
     )
 

@@ -1,7 +1,7 @@
 """PE_FETCH_STORE: moves tiles between TCM and the register file, and owns the register file's bytes.
 
-A fetch waits until its registers are free, then for the TCM port. Operand registers are free again when GEMM has read
-them; an accumulator lives from its first fetch to its store.
+A fetch waits until its registers are free, then for the TCM port. Operand registers are free again when the tile's last
+GEMM or MATH has read them; an accumulator lives from its first fetch to its store.
 """
 
 from __future__ import annotations
@@ -81,13 +81,22 @@ class RegisterFile(Gate):
         m, n, _ = plan.grid
         context.placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
         context.placement.registers = self._operands.cut(above, operands, n_operands, plan.n_tiles)
-        context.after[StageType.GEMM] = self._free_operands
+        if any(stage.stage_type is StageType.MATH for stage in plan.stages):
+            context.after[StageType.GEMM] = context.after[StageType.MATH] = self._free_operands_if_last
+        else:
+            context.after[StageType.GEMM] = self._free_operands
         context.after[StageType.STORE] = self._free_accumulator
 
     def _free_operands(self, token: TileToken) -> None:
         self._region.free(token.registers_at)
         if self.waiting:
             self.reopen()
+
+    def _free_operands_if_last(self, token: TileToken) -> None:
+        """A MATH that follows may still read them."""
+        following = token.stages[token.index + 1 : token.index + 2]
+        if not following or following[0].stage_type is not StageType.MATH:
+            self._free_operands(token)
 
     def _free_accumulator(self, token: TileToken) -> None:
         slots = token.context.placement.accumulators

@@ -9,29 +9,41 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from kb_engine.buffers import Region, Ring, Slots
 from kb_engine.component import ComponentBase, Context
 from kb_engine.pipeline import PipelineContext, TileToken
-from kb_engine.ports import StageServer, WiringError
+from kb_engine.ports import ExclusivePort, StageServer, WiringError
 from kb_engine.roles import CommandScheduler
 from kb_engine.units import KIB, ps_from_ns
-from kb_messages.commands import GemmCommand, LoadCommand, SubmittedCommand
+from kb_messages.commands import GemmCommand, LoadCommand, MathCommand, SubmittedCommand
 from kb_messages.errors import PlanError
-from kb_messages.plan import PipelinePlan, StageType, TilePlan
-from kb_plans import TileRoom, generate_gemm_plan, generate_transfer_plan, suggest_tile
+from kb_messages.oplog import WaitReason
+from kb_messages.plan import PipelinePlan, StageType, TilePlan, When
+from kb_plans import (
+    TileRoom,
+    generate_gemm_plan,
+    generate_math_plan,
+    generate_transfer_plan,
+    suggest_math_tile,
+    suggest_tile,
+)
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Submission queue depth, nanoseconds to take a command, and KiB of TCM for tile input and output buffers."""
+    """Submission queue depth, nanoseconds to take a command, and KiB of TCM for tile input and output buffers.
+
+    `compute_slots`: GEMM and MATH of the PE take turns (`shared`), or run at once (`independent`).
+    """
 
     submission_depth: Annotated[int, Meta(ge=1)] = 8
     command_ns: Annotated[float, Meta(ge=0)] = 0.0
     input_kib: Annotated[int, Meta(ge=1)]
     output_kib: Annotated[int, Meta(ge=1)]
+    compute_slots: Literal["shared", "independent"] = "shared"
 
 
 class PeScheduler(CommandScheduler[PeSchedulerSpec]):
@@ -61,6 +73,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._unfetched = 0
         self._counts_fetches = False
         self._holds_back = False
+        self._starts_differ = False
+        self._compute_slot: ExclusivePort | None = None
 
         self._first_server: StageServer
 
@@ -98,15 +112,33 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                     f"at most the {_kib(region.nbytes)} of {name}_kib",
                     "use a smaller tile",
                 )
+        self._check_math_is_wired(plan)
         for block in self._blocks.values():
             block.check_plan(plan)
         return plan
 
+    def _check_math_is_wired(self, plan: PipelinePlan) -> None:
+        for stage in plan.stages:
+            if stage.stage_type is StageType.MATH and stage.component not in self._blocks:
+                raise PlanError(
+                    self.node_id, f"a MATH for {stage.component}", "a wire to it", "add a pe_math to pe_template"
+                )
+
     def _generate(self, submitted: SubmittedCommand) -> PipelinePlan:
         command, pe = submitted.command, submitted.pe
-        if not isinstance(command, GemmCommand):
-            stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
-            return generate_transfer_plan(command.src, command.dst, stage_type, pe)
+        if isinstance(command, GemmCommand):
+            return self._generate_gemm(command, pe)
+        if isinstance(command, MathCommand):
+            tile = command.tile or suggest_math_tile(
+                command.math, command.inputs, command.out, self.tile_room, out_pinned=command.out_pinned
+            )
+            return generate_math_plan(
+                command.math, command.inputs, command.out, tile, pe, out_pinned=command.out_pinned
+            )
+        stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
+        return generate_transfer_plan(command.src, command.dst, stage_type, pe)
+
+    def _generate_gemm(self, command: GemmCommand, pe: str) -> PipelinePlan:
         tile = command.tile or suggest_tile(
             command.a,
             command.b,
@@ -115,6 +147,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             a_pinned=command.a_pinned,
             b_pinned=command.b_pinned,
             out_pinned=command.out_pinned,
+            epilogue=command.epilogue,
         )
         return generate_gemm_plan(
             command.a,
@@ -125,6 +158,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             a_pinned=command.a_pinned,
             b_pinned=command.b_pinned,
             out_pinned=command.out_pinned,
+            epilogue=command.epilogue,
         )
 
     @property
@@ -141,8 +175,19 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         seq = context.submitted.command_seq
         self._callbacks[seq], context.done = context.done, self._complete
         self._submissions.append(context)
+        if self._compute_slot is None and self.spec.compute_slots == "shared" and _has_math(context.plan):
+            self._share_compute_slot()
         if self._decoding is None:
             self._take_next()
+
+    def _share_compute_slot(self) -> None:
+        """Have GEMM and MATH take turns from now on; before the first MATH there is nobody to take turns with."""
+        self._compute_slot = slot = ExclusivePort(WaitReason.COMPUTE_SLOT)
+        for block in self._blocks.values():
+            for server in block.servers.values():
+                if server.stage_type in (StageType.GEMM, StageType.MATH):
+                    server.guard((*server.gates, slot))
+                    slot.holder = slot.holder or server.in_service
 
     def waiting_for(self) -> list[str]:
         """Every command in flight, with what is left of it."""
@@ -210,6 +255,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 if tile is not None:
                     self._token = token = TileToken(context, tile, self._op_id)
                     self._op_id += len(tile.stages)
+                    if self._starts_differ:
+                        self._find_first_server(token)
                     return token
                 self._feeding = None
             if not self._feeds:
@@ -235,11 +282,19 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         if self._counts_fetches:
             after[StageType.FETCH] = self._fetched
         first = plan.stages[0]
+        self._starts_differ = first.when is not When.EVERY_TILE
         self._holds_back = first.stage_type is StageType.FETCH
         self._first_server = self._server(first.stage_type, first.component)
         self._feeding = context
         self._tiles = iter(plan.tiles)
         self._op_id = context.first_op
+
+    def _find_first_server(self, token: TileToken) -> None:
+        """Where *token* starts, when others of its command start elsewhere: a tile that begins with its fetch does not
+        overtake one that is read first."""
+        first = token.stages[0]
+        self._holds_back = first.stage_type is StageType.FETCH
+        self._first_server = self._server(first.stage_type, first.component)
 
     def _claim_buffers(self, token: TileToken) -> bool:
         """Give *token* its input buffer and, if it is the last tile over K, its output buffer; both or none."""
@@ -283,6 +338,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 "add the wire to pe_template",
             )
         return server
+
+
+def _has_math(plan: PipelinePlan) -> bool:
+    return any(stage.stage_type is StageType.MATH for stage in plan.stages)
 
 
 def _cut(ring: Ring, region: Region, nbytes: int, pieces: int) -> Slots:

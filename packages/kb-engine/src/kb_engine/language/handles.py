@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,16 @@ import numpy.typing as npt
 from kb_engine.pending import Producer
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
+
+
+class Maths(Protocol):
+    """Issues the commands that operators on values stand for."""
+
+    def arithmetic(self, op: str, x: Any, y: Any = None) -> LoadedTensor:
+        """The result of a function of one or two arguments."""
+
+    def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
+        """*x* in another type."""
 
 
 class Completion:
@@ -26,12 +36,19 @@ class Completion:
 class Value:
     """A matrix whose value is known now, or pending because a compute op makes it.
 
-    `readers` are the composites that have it as an operand; `freed` says that its TCM is given back.
+    `readers` are the composites that have it as an operand; `freed` says that its TCM is given back. Operators are
+    math commands, issued by *maths* (`tl`).
     """
 
     def __init__(
-        self, matrix: Matrix, shape: tuple[int, ...], value: npt.NDArray[Any] | None, producer: Producer | None
+        self,
+        matrix: Matrix,
+        shape: tuple[int, ...],
+        value: npt.NDArray[Any] | None,
+        producer: Producer | None,
+        maths: Maths | None = None,
     ):
+        self._maths = maths
         self._matrix = matrix
         self._value = value
         self._producer = producer
@@ -95,29 +112,67 @@ class Value:
     def __index__(self) -> int:
         return int(self._concrete("use as an index").item())
 
+    def _compute(self, op: str, *arguments: Any) -> LoadedTensor:
+        if self._maths is None:
+            raise TypeError(f"{op} of a value that no kernel made")
+        return self._maths.arithmetic(op, *arguments)
+
+    def to(self, dtype: DType | str) -> LoadedTensor:
+        """The elements rounded to *dtype*."""
+        if self._maths is None:
+            raise TypeError("a value that no kernel made")
+        return self._maths.convert(self, dtype)
+
+    def __add__(self, other: Any) -> LoadedTensor:
+        return self._compute("add", self, other)
+
+    def __radd__(self, other: Any) -> LoadedTensor:
+        return self._compute("add", other, self)
+
+    def __sub__(self, other: Any) -> LoadedTensor:
+        return self._compute("sub", self, other)
+
+    def __rsub__(self, other: Any) -> LoadedTensor:
+        return self._compute("sub", other, self)
+
+    def __mul__(self, other: Any) -> LoadedTensor:
+        return self._compute("mul", self, other)
+
+    def __rmul__(self, other: Any) -> LoadedTensor:
+        return self._compute("mul", other, self)
+
+    def __truediv__(self, other: Any) -> LoadedTensor:
+        return self._compute("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> LoadedTensor:
+        return self._compute("div", other, self)
+
+    def __neg__(self) -> LoadedTensor:
+        return self._compute("neg", self)
+
     def __eq__(self, other: object) -> Any:
-        return self._concrete("comparison") == other
+        return self._compute("eq", self, other)
 
     def __ne__(self, other: object) -> Any:
-        return self._concrete("comparison") != other
+        return self._compute("ne", self, other)
 
-    def __lt__(self, other: Any) -> Any:
-        return self._concrete("comparison") < other
+    def __lt__(self, other: Any) -> LoadedTensor:
+        return self._compute("lt", self, other)
 
-    def __le__(self, other: Any) -> Any:
-        return self._concrete("comparison") <= other
+    def __le__(self, other: Any) -> LoadedTensor:
+        return self._compute("le", self, other)
 
-    def __gt__(self, other: Any) -> Any:
-        return self._concrete("comparison") > other
+    def __gt__(self, other: Any) -> LoadedTensor:
+        return self._compute("gt", self, other)
 
-    def __ge__(self, other: Any) -> Any:
-        return self._concrete("comparison") >= other
+    def __ge__(self, other: Any) -> LoadedTensor:
+        return self._compute("ge", self, other)
 
     __hash__ = object.__hash__
 
 
 class LoadedTensor(Value):
-    """What `tl.load` returns: a copy in TCM. Its elements read as Python numbers unless they are pending."""
+    """A value in TCM: what `tl.load` or math returns. Its elements read as Python numbers unless they are pending."""
 
 
 class CompositeHandle(Value):
@@ -126,8 +181,8 @@ class CompositeHandle(Value):
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
     """
 
-    def __init__(self, out: Matrix, in_tcm: bool, producer: Producer) -> None:
-        super().__init__(out, (out.rows, out.cols), None, producer)
+    def __init__(self, out: Matrix, in_tcm: bool, producer: Producer, maths: Maths | None = None) -> None:
+        super().__init__(out, (out.rows, out.cols), None, producer, maths)
         self._in_tcm = in_tcm
 
     @property

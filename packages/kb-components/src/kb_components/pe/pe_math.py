@@ -1,0 +1,78 @@
+"""PE_MATH: a vector unit; works on one tile at a time, a group of as many elements as it has lanes after the other."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from kb_engine.component import ComponentBase, Context
+from kb_engine.units import Rate
+from kb_messages.errors import PlanError
+from kb_messages.plan import MathParams, PipelinePlan, StageParams, StageType
+
+
+class FunctionClass(Enum):
+    """What a function costs: a cycle a group, `transcendental_cycles` a group, or a sum over the lanes as well."""
+
+    ELEMENTWISE = "elementwise"
+    TRANSCENDENTAL = "transcendental"
+    REDUCTION = "reduction"
+
+
+_BY_CLASS: Final = {
+    FunctionClass.ELEMENTWISE: ("copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma"),
+    FunctionClass.TRANSCENDENTAL: "exp log sqrt rsqrt sigmoid tanh gelu silu div pow",
+    FunctionClass.REDUCTION: "sum max min",
+}
+FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}
+"""The class of every function there is. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
+
+
+class PeMathSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`lanes` elements a group, at `clock_ghz`; `transcendental_cycles` a group of exp, division and the like."""
+
+    lanes: Annotated[int, Meta(ge=1)]
+    clock_ghz: Annotated[float, Meta(gt=0)]
+    queue_depth: Annotated[int, Meta(ge=1)] = 2
+    transcendental_cycles: Annotated[int, Meta(ge=1)] = 4
+
+
+class PeMath(ComponentBase[PeMathSpec]):
+    """Holds the lanes for a tile's cycles. Operands are already in the register file."""
+
+    spec_type = PeMathSpec
+    serves = (StageType.MATH,)
+
+    def __init__(self, spec: PeMathSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._clock = Rate.from_ghz(spec.clock_ghz)
+
+    def service_ps(self, params: StageParams) -> int:
+        """Picoseconds *params* holds the lanes. Raises PlanError for a function it does not know.
+
+        Elementwise and transcendental: `ceil(rows * cols / lanes)` groups. A reduction adds up along its axis, lane by
+        lane: over rows (axis 0) every row in `ceil(cols / lanes)` cycles; over columns (axis 1) the same, and for each
+        row a tree over the lanes in use, `ceil(log2(min(cols, lanes)))` cycles. Source: assumed.
+        """
+        assert isinstance(params, MathParams)
+        lanes, rows, cols = self.spec.lanes, params.rows, params.cols
+        function = self._function(params.op)
+        if function is FunctionClass.REDUCTION:
+            tree = (min(cols, lanes) - 1).bit_length() if params.axis == 1 else 0
+            return self._clock.ps(rows * (-(-cols // lanes) + tree))
+        cycles = self.spec.transcendental_cycles if function is FunctionClass.TRANSCENDENTAL else 1
+        return self._clock.ps(-(-rows * cols // lanes) * cycles)
+
+    def check_plan(self, plan: PipelinePlan) -> None:
+        """Raise PlanError for a function it does not know."""
+        for stage in plan.stages:
+            if stage.math is not None:
+                self._function(stage.math.op)
+
+    def _function(self, op: str) -> FunctionClass:
+        function = FUNCTIONS.get(op)
+        if function is None:
+            raise PlanError(self.node_id, f"the function {op!r}", f"one of {', '.join(FUNCTIONS)}")
+        return function

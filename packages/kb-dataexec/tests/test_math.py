@@ -1,0 +1,409 @@
+import math
+import re
+import warnings
+
+import msgspec
+import numpy as np
+import pytest
+from dataexec_gemm_log import HBM, REG, REGIONS, TCM, LogBuilder, move
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kb_dataexec import fused
+from kb_dataexec.dtypes import cast, numpy_dtype
+from kb_dataexec.executor import Executor
+from kb_dataexec.ops.math import FUNCTIONS
+from kb_dataexec.store import MemoryStore, StoreError
+from kb_messages.dtypes import DType
+from kb_messages.errors import LogError
+from kb_messages.functions import MATH_FUNCTIONS
+from kb_messages.oplog import MathAttributes, OpKind, Role
+
+WHERE = "op 0 (an_op, pe0, kernel.py:3)"
+FLOATS = [DType.F32, DType.F16, DType.BF16, DType.F8E4M3, DType.F8E5M2]
+STEP = 4096
+DTYPE_OF = {numpy_dtype(dtype): dtype for dtype in DType}
+
+
+def attributes(op, axis=None, scalars=()):
+    return msgspec.json.encode(MathAttributes(op=op, axis=axis, scalars=scalars)).decode()
+
+
+def whole(role, owner, offset, shape, dtype, release=0):
+    return move(role, owner, offset, *shape, shape[1] * dtype.nbytes, dtype, release)
+
+
+def inputs_of(arrays, release=0):
+    dtypes = [DTYPE_OF[array.dtype] for array in arrays]
+    return [
+        whole(Role.IN, TCM, at * STEP, array.shape, dtype, release)
+        for at, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True))
+    ]
+
+
+def execute(operands, params, arrays=()):
+    builder = LogBuilder()
+    builder.add((0, 0, 0), OpKind.MATH, "an_op", operands, params)
+    store = MemoryStore(REGIONS)
+    for at, array in enumerate(arrays):
+        store.write_tensor(TCM, at * STEP, array)
+    return Executor(builder.log(), store, "tile").run()
+
+
+def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=()):
+    """The result of one record on *arrays*."""
+    shape = shape or np.broadcast_shapes(*(array.shape for array in arrays))
+    operands = [*inputs_of(arrays), whole(Role.OUT, REG, 0, shape, out)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = execute(operands, attributes(op, axis, scalars), arrays)
+    nbytes = shape[1] * out.nbytes
+    return store.read(REG, 0, shape[0], nbytes, nbytes, out)
+
+
+def expect(error, text):
+    return pytest.raises(error, match=f"^{re.escape(text)}$")
+
+
+def values(dtype, shape=(5, 7), low=-4.0, high=4.0, seed=0):
+    return cast(np.random.default_rng(seed).uniform(low, high, shape), dtype)
+
+
+def column(*numbers, dtype=np.int32):
+    return np.array([numbers], dtype)
+
+
+UNARY = {
+    "copy": lambda x: x,
+    "neg": lambda x: -x,
+    "abs": np.abs,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "pow": np.power,
+}
+COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
+COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
+LOGIC = {"and": np.logical_and, "or": np.logical_or}
+REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min}
+POSITIVE = {"log", "sqrt", "rsqrt", "pow"}
+
+
+def test_every_op_of_the_table_is_tested_here():
+    assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *REDUCTIONS, "not", "where", "fma"}
+
+
+def test_the_table_agrees_with_what_plans_and_kernels_know():
+    executed = {name: (each.arity, each.float_only, each.reduces) for name, each in FUNCTIONS.items()}
+    assert executed == {name: tuple(each)[:3] for name, each in MATH_FUNCTIONS.items()}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", UNARY)
+def test_a_unary_function_is_computed_in_f32(op, dtype):
+    x = values(dtype, low=0.5 if op in POSITIVE else -4.0)
+    assert apply(op, x) == pytest.approx(UNARY[op](x.astype(np.float64)), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("shape", [(5, 7), (1, 7), (5, 1), (1, 1)])
+def test_a_binary_function_broadcasts_and_is_computed_in_f32(op, dtype, shape):
+    x, y = (values(dtype, s, 0.5 if op in POSITIVE else -4.0, seed=seed) for s, seed in (((5, 7), 1), (shape, 2)))
+    expected = BINARY[op](x.astype(np.float64), y.astype(np.float64))
+    assert apply(op, x, y) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert apply(op, x, values(DType.F32, shape, 0.5, seed=3)).shape == (5, 7)
+
+
+def test_a_row_and_a_column_broadcast_against_each_other():
+    assert apply("sub", column(1, 2, 3), column(1, 2).T, out=DType.I32).tolist() == [[0, 1, 2], [-1, 0, 1]]
+
+
+@pytest.mark.parametrize("op", [*COMPARISONS, *LOGIC])
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.I8])
+def test_comparisons_and_logic_give_bool(op, dtype):
+    x, y = cast(column(0, 1, 2, -3), dtype), cast(column(0, 2, 1, 0), dtype)
+    expected = (COMPARISONS | LOGIC)[op](column(0, 1, 2, -3), column(0, 2, 1, 0)).tolist()
+    assert apply(op, x, y, out=DType.BOOL).tolist() == expected
+    assert apply(op, x, y, out=DType.F16).tolist() == [[float(flag) for flag in expected[0]]]
+
+
+def test_not_is_whether_a_value_is_zero():
+    assert apply("not", column(0, 2, -1), out=DType.BOOL).tolist() == [[True, False, False]]
+
+
+def test_where_takes_a_where_the_condition_is_not_zero():
+    condition = np.array([[True, False, True]])
+    assert apply("where", condition, column(1, 2, 3), column(4, 5, 6), out=DType.I32).tolist() == [[1, 5, 3]]
+    assert apply("where", condition, scalars=(0.5, -1e39)).tolist() == [[0.5, -np.inf, 0.5]]
+
+
+def test_the_condition_of_where_says_nothing_about_the_type_of_the_values():
+    exact = column(2**60 + 1, -(2**60) - 1, dtype=np.int64)
+    condition = column(0.5, 0.0, dtype=np.float32)
+    assert apply("where", condition, exact, exact - 1, out=DType.I64).tolist() == [[2**60 + 1, -(2**60) - 2]]
+
+
+def test_fma_rounds_the_product_and_then_the_sum():
+    a = np.array([[1 + 2.0**-12]], np.float32)
+    c = np.array([[-1 - 2.0**-11]], np.float32)
+    assert apply("fma", a, a, c).tolist() == [[0.0]]  # one rounding would leave 2^-24
+
+
+@pytest.mark.parametrize("op", REDUCTIONS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8])
+def test_a_reduction_keeps_its_axis_with_length_1(op, axis, dtype):
+    x = values(dtype)
+    expected = REDUCTIONS[op](x.astype(np.float64), axis=axis, keepdims=True)
+    assert apply(op, x, axis=axis, shape=expected.shape) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_sum_adds_pairwise_along_either_axis(axis):
+    x = np.full((1, 4096), 0.1, np.float32) if axis else np.full((4096, 1), 0.1, np.float32)
+    store = MemoryStore(REGIONS)
+    store.write_tensor(HBM, 0, np.repeat(x, 2, axis=1 - axis))
+    shape, out = ((2, 4096), (2, 1)) if axis else ((4096, 2), (1, 2))
+    builder = LogBuilder()
+    operands = [whole(Role.IN, HBM, 0, shape, DType.F32), whole(Role.OUT, REG, 0, out, DType.F32)]
+    builder.add((0, 0, 0), OpKind.MATH, "sum", operands, attributes("sum", axis))
+    got = Executor(builder.log(), store, "tile").run().read(REG, 0, 1, 8, 8, DType.F32)
+    assert np.abs(got.astype(np.float64) - 4096 * float(np.float32(0.1))).max() <= 2 * 12 * 2.0**-24 * 409.6
+
+
+def test_integers_are_computed_in_i64_and_wrap_into_out():
+    x = column(100, -128, 127, dtype=np.int8)
+    assert apply("mul", x, x, out=DType.I32).tolist() == [[10000, 16384, 16129]]
+    assert apply("add", x, x, out=DType.I8).tolist() == [[-56, 0, -2]]
+    assert apply("abs", x, out=DType.U8).tolist() == [[100, 128, 127]]
+    assert apply("sum", x, axis=1, shape=(1, 1), out=DType.I8).tolist() == [[99]]
+    assert apply("relu", x, out=DType.I8).tolist() == [[100, 0, 127]]
+    big = column(2**62, dtype=np.int64)
+    assert apply("fma", big, big, big, out=DType.I64).tolist() == [[2**62]]
+
+
+def test_integers_beside_floats_are_computed_in_f32():
+    assert apply("add", column(2**24 + 1), column(0.5, dtype=np.float16)).tolist() == [[2.0**24]]
+
+
+@pytest.mark.parametrize("source", list(DType))
+@pytest.mark.parametrize("target", list(DType))
+def test_copy_is_the_cast(source, target):
+    x = cast(np.array([[0, 1, 2.5, 300, 70000, -1, 2.0**63]]), source)
+    got = apply("copy", x, out=target)
+    assert got.tobytes() == cast(x, target).tobytes()
+
+
+def test_scalars_come_after_the_operands():
+    x = column(1.0, 2.0, 4.0, dtype=np.float32)
+    assert apply("sub", x, scalars=(0.5,)).tolist() == [[0.5, 1.5, 3.5]]
+    assert apply("fma", x, scalars=(2.0, 1.0)).tolist() == [[3.0, 5.0, 9.0]]
+    assert apply("add", column(1, 2), scalars=(3.0,), out=DType.I32).tolist() == [[4, 5]]
+
+
+def test_without_operands_the_scalars_fill_out():
+    assert apply("copy", shape=(2, 2), scalars=(0.1,)).tolist() == [[np.float32(0.1)] * 2] * 2
+    assert apply("copy", shape=(1, 2), scalars=(2.0**40 + 1,), out=DType.I64).tolist() == [[2**40 + 1] * 2]
+
+
+@pytest.mark.parametrize("op", [name for name, function in FUNCTIONS.items() if not function.reduces])
+def test_no_value_gives_a_warning(op):
+    x = column(0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, dtype=np.float32)
+    pairs = np.repeat(x, 10, axis=1), np.tile(x, (1, 10))
+    arrays = [pairs[0], pairs[1], pairs[0]][: FUNCTIONS[op].arity]
+    for out in (DType.F32, DType.F16, DType.F8E4M3, DType.I8):
+        apply(op, *arrays, out=out)
+
+
+def test_nan_goes_through_maximum_and_max():
+    x = column(1, np.nan, dtype=np.float32)
+    assert np.isnan(apply("maximum", x, column(2, 2, dtype=np.float32))).tolist() == [[False, True]]
+    assert np.isnan(apply("max", x, axis=1, shape=(1, 1))).tolist() == [[True]]
+
+
+def test_inputs_are_read_released_and_then_out_is_written():
+    x = column(1, 2, 3)
+    same = whole(Role.OUT, TCM, 4, (1, 3), DType.I32)
+    store = execute([*inputs_of([x], release=1), same], attributes("neg"), [x])
+    assert store.read(TCM, 4, 1, 12, 12, DType.I32).tolist() == [[-1, -2, -3]]
+    with pytest.raises(StoreError, match="were released"):
+        store.read(TCM, 0, 1, 4, 4, DType.I32)
+
+
+def test_a_copy_over_its_own_bytes_takes_the_old_values():
+    x = column(1, 2, 3, 4)
+    source, target = (whole(role, TCM, at, (1, 3), DType.I32) for role, at in ((Role.IN, 0), (Role.OUT, 4)))
+    store = execute([source, target], attributes("copy"), [x])
+    assert store.read(TCM, 0, 1, 16, 16, DType.I32).tolist() == [[1, 1, 2, 3]]
+
+
+def test_an_immediate_is_an_operand():
+    builder = LogBuilder()
+    operands = [(Role.IN, 5, 0, 0, 1, 4, 4, DType.F32.info.code, 0), whole(Role.OUT, REG, 0, (1, 1), DType.F32)]
+    builder.add((0, 0, 0), OpKind.MATH, "neg", operands, attributes("neg"))
+    log = builder.log()
+    log.immediates = np.float32(1.5).tobytes()
+    assert Executor(log, MemoryStore(REGIONS)).run().read(REG, 0, 1, 4, 4, DType.F32).tolist() == [[-1.5]]
+
+
+def test_unwritten_inputs_name_the_op():
+    operands = [whole(Role.IN, TCM, 0, (1, 2), DType.F32), whole(Role.OUT, REG, 0, (1, 2), DType.F32)]
+    text = "got a read of 1 x 2 f32 whose bytes from 0x0 on were never written, needs initialised bytes"
+    with expect(StoreError, f"{WHERE}: tcm + 0x0 (address {TCM << 32:#x}): {text}"):
+        execute(operands, attributes("neg"))
+
+
+def in_out(shapes, out, dtype=DType.F32):
+    sources = [whole(Role.IN, TCM, at * STEP, shape, dtype) for at, shape in enumerate(shapes)]
+    return [*sources, whole(Role.OUT, REG, 0, out, DType.F32)]
+
+
+ONE = in_out([(2, 3)], (2, 3))
+TWO = in_out([(2, 3)] * 2, (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("operands", "params", "text"),
+    [
+        (ONE, "", "got params '', needs the JSON of MathAttributes"),
+        (ONE, '{"op":"abs","x":1}', 'got params \'{"op":"abs","x":1}\', needs the JSON of MathAttributes'),
+        (ONE, attributes("erf"), f"got op 'erf', needs one of {', '.join(FUNCTIONS)}"),
+        (ONE[:1], attributes("abs"), "got operands IN, needs IN operands and one OUT"),
+        ([], attributes("abs"), "got operands none, needs IN operands and one OUT"),
+        ([*ONE, ONE[1]], attributes("abs"), "got operands IN, OUT, OUT, needs IN operands and one OUT"),
+        (ONE, attributes("add"), "got add of 1 IN operands and 0 scalars, needs 2 arguments"),
+        (ONE, attributes("abs", scalars=(1.0,)), "got abs of 1 IN operands and 1 scalars, needs 1 arguments"),
+        (ONE, attributes("sum"), "got sum over no axis, needs axis 0 or 1"),
+        (ONE, attributes("max", 2), "got max over axis 2, needs axis 0 or 1"),
+        (TWO, attributes("add", 1), "got add over axis 1, needs no axis, as it is no reduction"),
+        (in_out([(2, 3)], (2, 3), DType.I8), attributes("exp"), "got exp of 2 x 3 i8, needs floats"),
+        (
+            in_out([(2, 3), (3, 1)], (2, 3)),
+            attributes("add"),
+            "got add of 2 x 3 f32, 3 x 1 f32, needs shapes that broadcast",
+        ),
+        (
+            in_out([(1, 3), (2, 1)], (2, 4)),
+            attributes("add"),
+            "got add of 1 x 3 f32, 2 x 1 f32 into OUT 2 x 4 f32, needs an OUT of 2 x 3",
+        ),
+        (
+            in_out([(1, 1)], (2, 3)),
+            attributes("copy"),
+            "got copy of 1 x 1 f32 into OUT 2 x 3 f32, needs an OUT of 1 x 1",
+        ),
+        (
+            in_out([(2, 3)], (1, 3)),
+            attributes("sum", 1),
+            "got sum of 2 x 3 f32 into OUT 1 x 3 f32, needs an OUT of 2 x 1",
+        ),
+        (
+            in_out([(2, 3)], (2, 3), DType.I8),
+            attributes("add", scalars=(0.5,)),
+            "got scalars 0.5 in add of integers, needs whole numbers of 64 bits",
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_a_wrong_record_names_its_place(operands, params, text, mode, monkeypatch):
+    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
+    builder = LogBuilder()
+    builder.add((0, 0, 0), OpKind.MATH, "an_op", operands, params)
+    builder.add((0, 0, 1), OpKind.MATH, "another", ONE, attributes("abs"))
+    store = MemoryStore(REGIONS)
+    store.write_tensor(TCM, 0, np.ones(3 * STEP, np.uint8))
+    with expect(LogError, f"{WHERE}: {text}"):
+        Executor(builder.log(), store, mode).run()
+
+
+# Chains of elementwise ops against numpy in f32, and tile mode against fused mode: equal bytes.
+
+ROWS, COLS, SLOTS = 3, 5, 4
+DIRECT = {
+    "copy": lambda x: x,
+    "neg": lambda x: -x,
+    "abs": np.abs,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, np.float32(0)),
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "maximum": np.maximum,
+    "le": lambda x, y: x <= y,
+    "where": lambda c, x, y: np.where(c != 0, x, y),
+    "fma": lambda x, y, z: x * y + z,
+}
+slots = st.integers(0, SLOTS - 1)
+steps = st.tuples(
+    st.sampled_from(sorted(DIRECT)),
+    st.tuples(slots, slots, slots),
+    slots,
+    st.sampled_from([DType.F32, DType.F16, DType.BF16, DType.I32]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(steps, min_size=1, max_size=12), st.integers(0, 99))
+def test_chains_are_what_numpy_computes_in_f32(chain, seed):
+    """Four slots of 3 x 5; each holds its last value in that value's own type, with rows 32 bytes apart."""
+    state = [values(DType.F32, (ROWS, COLS), seed=seed + at) for at in range(SLOTS)]
+    store = MemoryStore(REGIONS)
+    for at, array in enumerate(state):
+        store.write(REG, at * STEP, array, 32)
+    builder = LogBuilder()
+
+    def rectangle(role, at, dtype):
+        return move(role, REG, at * STEP, ROWS, COLS, 32, dtype)
+
+    for op, sources, target, out, release in chain:
+        arity = FUNCTIONS[op].arity - (1 if release and FUNCTIONS[op].arity == 2 else 0)
+        scalars = (0.3,) * (FUNCTIONS[op].arity - arity)
+        taken = [state[at] for at in sources[:arity]]
+        told = taken[1:] if op == "where" else taken
+        if op in ("exp", "sqrt", "tanh", "div") or any(array.dtype.kind not in "iu" for array in told):
+            if op in ("exp", "sqrt", "tanh", "div") and any(array.dtype.kind in "iu" for array in taken):
+                continue
+            arguments = [array if op == "copy" else cast(array, DType.F32) for array in taken]
+            arguments += [np.float32(scalar) for scalar in scalars]
+        elif scalars:
+            continue
+        else:
+            arguments = [cast(array, DType.I64) for array in taken]
+        if op == "where":
+            arguments[0] = taken[0]
+        with np.errstate(all="ignore"):
+            state[target] = cast(DIRECT[op](*arguments), out)
+        operands = [rectangle(Role.IN, at, DTYPE_OF[array.dtype]) for at, array in zip(sources, taken, strict=False)]
+        place = (len(builder.ops) // 5, 0, len(builder.ops))
+        builder.add(
+            place, OpKind.MATH, op, [*operands, rectangle(Role.OUT, target, out)], attributes(op, None, scalars)
+        )
+    if not builder.ops:
+        return
+    log = builder.log()
+    for mode in ("tile", "fused"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fused, "_WORTH_FUSING", 2)
+            after = Executor(log, store, mode).run()
+        for at, array in enumerate(state):
+            dtype = DTYPE_OF[array.dtype]
+            assert after.read(REG, at * STEP, ROWS, COLS * dtype.nbytes, 32, dtype).tobytes() == array.tobytes()

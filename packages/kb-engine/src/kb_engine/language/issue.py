@@ -1,0 +1,80 @@
+"""What every `tl` call needs: the kernel's line, TCM, and a way to issue commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb_engine.allocator import Allocator, OutOfMemoryError
+from kb_engine.device_memory import DeviceMemory
+from kb_engine.language.handles import Completion, Value
+from kb_engine.language.tensors import TensorRef
+from kb_messages.commands import Command, Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+
+Submit = Callable[[Command, str, Completion, bool], None]
+"""Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""
+
+
+class Issuer:
+    """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock."""
+
+    def __init__(
+        self,
+        program: tuple[int, int],
+        memory: DeviceMemory,
+        tcm: Allocator,
+        submit: Submit,
+        wait: Callable[[Completion], None],
+        line: Callable[[], str],
+    ) -> None:
+        self._program_id, self._num_programs = program
+        self._memory = memory
+        self._tcm = tcm
+        self._submit = submit
+        self._wait = wait
+        self._line = line
+
+    def _operand(self, value: object, name: str, line: str) -> Matrix:
+        if isinstance(value, TensorRef):
+            return value.matrix()
+        matrix = in_tcm(value, line)
+        if matrix is None:
+            raise KernelError(line, f"{name} = {describe(value)}", "a slice of a tensor argument or a loaded tensor")
+        return matrix
+
+    def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
+        try:
+            address = self._tcm.allocate(rows * cols * dtype.nbytes)
+        except OutOfMemoryError as error:
+            raise KernelError(
+                f"{line}: {error.where}", error.got, error.needs, "tl.free what is no longer needed"
+            ) from None
+        return Matrix.packed(rows, cols, dtype, address)
+
+    def _ref(self, value: object, call: str, line: str) -> TensorRef:
+        if not isinstance(value, TensorRef):
+            raise KernelError(line, f"tl.{call} of {describe(value)}", "a slice of a tensor argument")
+        return value
+
+
+def dtype_named(dtype: object, line: str) -> DType:
+    """A dtype as a kernel writes it. Raises KernelError for a name there is none of."""
+    try:
+        return DType(dtype)  # type: ignore[arg-type]
+    except ValueError:
+        raise KernelError(line, f"dtype {dtype!r}", f"one of {', '.join(DType)}") from None
+
+
+def in_tcm(value: object, line: str) -> Matrix | None:
+    """Where a handle lies in TCM, None for what does not. Raises KernelError for a handle that was freed."""
+    if not isinstance(value, Value):
+        return None
+    if value.freed:
+        raise KernelError(line, f"{describe(value)} after tl.free", "one that still holds TCM")
+    return value.matrix
+
+
+def describe(value: object) -> str:
+    """What kind of thing a kernel passed."""
+    return f"a {type(value).__name__}"

@@ -1,0 +1,276 @@
+"""Math in kernels: functions of values in TCM, and composites of functions over tensors in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.language.handles import CompositeHandle, LoadedTensor, Value
+from kb_engine.language.issue import Issuer, describe, dtype_named
+from kb_engine.language.tensors import TensorRef
+from kb_engine.pending import Producer
+from kb_messages.commands import GemmCommand, MathCommand, MathInput, Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+from kb_messages.functions import MATH_FUNCTIONS
+from kb_messages.oplog import MathAttributes
+from kb_messages.plan import TileShape
+
+Argument: TypeAlias = "TensorRef | Value | float"
+
+_MIRRORED: Final = {
+    **{op: op for op in ("add", "mul", "maximum", "minimum", "eq", "ne", "and", "or")},
+    "lt": "gt",
+    "gt": "lt",
+    "le": "ge",
+    "ge": "le",
+}
+"""The function that gives the same with its two arguments exchanged: a record lists its numbers behind its operands."""
+
+
+class MathOps(Issuer):
+    """Functions of values in TCM. Each is one command, done when the call returns, and its result stays in TCM.
+
+    Results of floats are pending; those of integers that are known are known too. Shapes broadcast as numpy's. A
+    result has the widest type of its arguments, numbers not counted; a comparison's is bool.
+    """
+
+    def dot(self, a: Value, b: Value, out_dtype: DType | str | None = None) -> LoadedTensor:
+        """`a @ b`, in the accumulator's type (f32, or i32 of integers) unless *out_dtype* says another."""
+        line = self._line()
+        left, right = self._loaded(a, "dot", line), self._loaded(b, "dot", line)
+        dtype = left.dtype.accumulator if out_dtype is None else dtype_named(out_dtype, line)
+        target = self._allocate(left.rows, right.cols, dtype, line)
+        whole = TileShape(left.rows, right.cols, left.cols)
+        command = GemmCommand(a=left, b=right, out=target, tile=whole, a_pinned=True, b_pinned=True, out_pinned=True)
+        producer = Producer("tl.dot", line)
+        result = LoadedTensor(target, (left.rows, right.cols), None, producer, self)
+        self._memory.pending.mark(target, producer)
+        self._submit(command, line, result.completion, True)
+        return result
+
+    def exp(self, x: Value) -> LoadedTensor:
+        """e to the power of each element."""
+        return self._call("exp", [x])
+
+    def log(self, x: Value) -> LoadedTensor:
+        """The natural logarithm of each element."""
+        return self._call("log", [x])
+
+    def sqrt(self, x: Value) -> LoadedTensor:
+        """The square root of each element."""
+        return self._call("sqrt", [x])
+
+    def rsqrt(self, x: Value) -> LoadedTensor:
+        """One over the square root of each element."""
+        return self._call("rsqrt", [x])
+
+    def sigmoid(self, x: Value) -> LoadedTensor:
+        """`1 / (1 + exp(-x))` of each element."""
+        return self._call("sigmoid", [x])
+
+    def abs(self, x: Value) -> LoadedTensor:
+        """The absolute value of each element."""
+        return self._call("abs", [x])
+
+    def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The larger of two elements each."""
+        return self._call("maximum", [x, y])
+
+    def minimum(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The smaller of two elements each."""
+        return self._call("minimum", [x, y])
+
+    def where(self, condition: Value, x: Argument, y: Argument) -> LoadedTensor:
+        """Elements of *x* where *condition* holds, else those of *y*."""
+        if isinstance(x, (int, float)):
+            condition, x, y = self._call("not", [condition]), y, x
+        return self._call("where", [condition, x, y])
+
+    def fma(self, x: Value, y: Argument, z: Argument) -> LoadedTensor:
+        """`x * y + z`, rounded once."""
+        return self._call("fma", [x, y, z])
+
+    def sum(self, x: Value, axis: int) -> LoadedTensor:
+        """The sum over *axis*, which stays, with length 1; sums of integers are i32 at least."""
+        return self._reduce("sum", x, axis)
+
+    def max(self, x: Value, axis: int) -> LoadedTensor:
+        """The largest element over *axis*, which stays, with length 1."""
+        return self._reduce("max", x, axis)
+
+    def min(self, x: Value, axis: int) -> LoadedTensor:
+        """The smallest element over *axis*, which stays, with length 1."""
+        return self._reduce("min", x, axis)
+
+    def _reduce(self, op: str, x: Value, axis: int) -> LoadedTensor:
+        dimensions = len(getattr(x, "shape", (1, 1)))
+        if not -dimensions <= axis < dimensions:
+            raise KernelError(self._line(), f"tl.{op} over axis {axis!r}", f"an axis from 0 to {dimensions - 1}")
+        return self._call(op, [x], axis % dimensions)
+
+    def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
+        """What Python's operators on values come down to."""
+        if y is None:
+            return self._call(op, [x])
+        if isinstance(x, (int, float)):
+            if op == "sub":
+                return self._call("add", [self._call("neg", [y]), x])
+            if op == "div":
+                return self._call("mul", [self._call("pow", [y, -1.0]), x])
+        return self._call(op, [x, y])
+
+    def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
+        """*x* rounded to *dtype*."""
+        return self._call("copy", [x], dtype=dtype_named(dtype, self._line()))
+
+    def _call(
+        self, op: str, arguments: Sequence[Argument], axis: int | None = None, dtype: DType | None = None
+    ) -> LoadedTensor:
+        line = self._line()
+        op, values, scalars = _sorted(op, arguments, f"tl.{op}", line)
+        sources = [self._loaded(value, op, line) for value in values]
+        shape = _result_shape(op, [value.shape for value in values], axis, line)
+        dtype = dtype or _result_dtype(op, [matrix.dtype for matrix in sources], line)
+        rows = shape[0] if len(shape) == 2 else 1
+        target = self._allocate(rows, shape[-1], dtype, line)
+        # A vector is one row, so that its only axis is a row's.
+        attributes = MathAttributes(op=op, axis=axis if axis is None or len(shape) == 2 else 1, scalars=scalars)
+        known = [value._value for value in values if isinstance(value, Value)]
+        concrete = None
+        arrays = [array for array in known if array is not None]
+        if len(arrays) == len(sources) and not any(each.is_float for each in (dtype, *(m.dtype for m in sources))):
+            concrete = _evaluate(attributes, arrays, shape, dtype)
+        producer = None if concrete is not None else Producer(f"tl.{op}", line)
+        result = LoadedTensor(target, shape, concrete, producer, self)
+        if producer is not None:
+            self._memory.pending.mark(target, producer)
+        command = MathCommand(
+            math=attributes,
+            inputs=tuple(MathInput(matrix=matrix, pinned=True) for matrix in sources),
+            out=target,
+            tile=TileShape(max(matrix.rows for matrix in sources), max(matrix.cols for matrix in sources), 1),
+            out_pinned=True,
+        )
+        self._submit(command, line, result.completion, True)
+        return result
+
+    def _math_composite(
+        self, op: str, arguments: Sequence[Argument], out: TensorRef | None, tile: object, line: str
+    ) -> CompositeHandle:
+        function = MATH_FUNCTIONS.get(op)
+        if function is None or function.reduces or function.arity > 2:
+            known = [name for name, each in MATH_FUNCTIONS.items() if not each.reduces and each.arity < 3]
+            raise KernelError(line, f"tl.composite({op!r})", f"'gemm', {', '.join(map(repr, known))}")
+        op, values, scalars = _sorted(op, arguments, f"tl.composite({op!r})", line)
+        matrices = [self._operand(value, name, line) for value, name in zip(values, "ab", strict=False)]
+        if out is None:
+            rows, cols = _broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
+            target = self._allocate(rows, cols, _result_dtype(op, [each.dtype for each in matrices], line), line)
+        else:
+            target = self._ref(out, "composite", line).matrix()
+        command = MathCommand(
+            math=MathAttributes(op=op, scalars=scalars),
+            inputs=tuple(
+                MathInput(matrix=matrix, pinned=isinstance(value, Value))
+                for matrix, value in zip(matrices, values, strict=True)
+            ),
+            out=target,
+            tile=tile_shape(tile, line, flat=True),
+            out_pinned=out is None,
+        )
+        producer = Producer(f"composite {op}", line)
+        handle = CompositeHandle(target, out is None, producer, self)
+        for value in values:
+            if isinstance(value, Value):
+                value.readers.append(handle.completion)
+        self._memory.pending.mark(target, producer)
+        self._submit(command, line, handle.completion, False)
+        return handle
+
+    def _loaded(self, value: object, op: str, line: str) -> Matrix:
+        if isinstance(value, TensorRef):
+            raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
+        return self._operand(value, f"an argument of tl.{op}", line)
+
+
+def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
+    """A `tile` argument: M x N x K, or M x N where the op has no depth (*flat*)."""
+    if tile is None or isinstance(tile, TileShape):
+        return tile
+    if isinstance(tile, str):
+        return TileShape.parse(f"{tile}x1" if flat else tile)
+    given: tuple[object, ...] = tile if isinstance(tile, tuple) else ()
+    sizes = [size for size in given if isinstance(size, int) and size > 0]
+    wanted = 2 if flat else 3
+    if len(given) != wanted or len(sizes) != wanted:
+        raise KernelError(
+            line, f"tile={tile!r}", "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
+        )
+    return TileShape(sizes[0], sizes[1], 1 if flat else sizes[2])
+
+
+def _sorted(
+    op: str, arguments: Sequence[Argument], call: str, line: str
+) -> tuple[str, list[TensorRef | Value], tuple[float, ...]]:
+    """The function and its arguments, operands first and numbers behind them."""
+    numbers = [isinstance(argument, (int, float)) for argument in arguments]
+    if numbers == [True, False] and op in _MIRRORED:
+        op, arguments, numbers = _MIRRORED[op], arguments[::-1], numbers[::-1]
+    values = [each for each in arguments if isinstance(each, (TensorRef, Value))]
+    for argument in arguments:
+        if not isinstance(argument, (TensorRef, Value, int, float)):
+            raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
+    if numbers != sorted(numbers) or not values:
+        raise KernelError(line, f"{call} of a number in front of a tensor", "a tensor first, numbers behind it")
+    if len(arguments) != MATH_FUNCTIONS[op].arity:
+        raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
+    return op, values, tuple(float(each) for each in arguments if isinstance(each, (int, float)))
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(" x ".join(map(str, shape)) for shape in shapes)
+        raise KernelError(line, f"{op} of {listed}", "shapes that broadcast") from None
+
+
+def _result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
+    shape = _broadcast(shapes, op, line)
+    return shape if axis is None else tuple(1 if number == axis else size for number, size in enumerate(shape))
+
+
+def _result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
+    """The widest of the arguments, floats before integers; f32 for two kinds of 16 bits."""
+    if MATH_FUNCTIONS[op].is_test:
+        return DType.BOOL
+    telling = list(dtypes[1:] if op == "where" and len(dtypes) > 1 else dtypes)
+    floats = [dtype for dtype in telling if dtype.is_float]
+    widest = max(floats or telling, key=lambda dtype: dtype.nbytes)
+    rivals = {dtype for dtype in floats or telling if dtype.nbytes == widest.nbytes}
+    if len(rivals) > 1:
+        if not floats:
+            raise KernelError(line, f"{op} of {' and '.join(sorted(rivals))}", "integers of one type", "use .to(dtype)")
+        return DType.F32
+    if op == "sum" and not widest.is_float and widest.nbytes < DType.I32.nbytes:
+        return DType.I32
+    return widest
+
+
+def _evaluate(
+    math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
+) -> npt.NDArray[Any]:
+    """The value of a function of known integers, as the executor will compute it."""
+    from kb_dataexec.dtypes import cast
+    from kb_dataexec.ops.math import FUNCTIONS
+
+    arguments = [np.atleast_2d(array).astype(np.int64) for array in arrays]
+    arguments += [np.full((1, 1), int(scalar), np.int64) for scalar in math.scalars]
+    axis = {} if math.axis is None else {"axis": math.axis}
+    value = cast(FUNCTIONS[math.op].apply(*arguments, **axis), dtype).reshape(shape)
+    value.flags.writeable = False
+    return value

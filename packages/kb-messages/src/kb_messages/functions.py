@@ -1,0 +1,32 @@
+"""The functions that MATH knows: how many arguments each takes, and of which kind. What they compute: kb-dataexec."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class MathFunction(NamedTuple):
+    """`arity` counts operands and scalars; a reduction has an axis; a test's result is bool."""
+
+    arity: int
+    float_only: bool = False
+    reduces: bool = False
+    is_test: bool = False
+
+
+def _table() -> dict[str, MathFunction]:
+    kinds = {
+        "copy neg abs relu": MathFunction(1),
+        "exp log sqrt rsqrt sigmoid tanh gelu silu": MathFunction(1, float_only=True),
+        "not": MathFunction(1, is_test=True),
+        "add sub mul maximum minimum": MathFunction(2),
+        "div pow": MathFunction(2, float_only=True),
+        "eq ne lt le gt ge and or": MathFunction(2, is_test=True),
+        "where fma": MathFunction(3),
+        "sum max min": MathFunction(1, reduces=True),
+    }
+    return {name: kind for names, kind in kinds.items() for name in names.split()}
+
+
+MATH_FUNCTIONS: Final = _table()
+"""Every function, by the name that plans and records (`MathAttributes.op`) give it."""

@@ -1,0 +1,122 @@
+"""Epilogue ops of a GEMM: which ops there are, where each means something, and what it makes MATH do."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
+from kb_messages.oplog import MathAttributes
+
+
+class _Arguments(NamedTuple):
+    """Shapes an operand may have (`row`: 1 x N, `matrix`: M x N), and whether a scalar does instead."""
+
+    operands: tuple[str, ...] = ()
+    scalar: bool = False
+
+    def __str__(self) -> str:
+        shapes = {"row": "an operand of 1 x N", "matrix": "an operand of M x N"}
+        named = [shapes[each] for each in self.operands] + ["one scalar"] * self.scalar
+        return " or ".join(named) or "neither operand nor scalar"
+
+
+class _Meaning(NamedTuple):
+    """What MATH does for an op; `not_on_k_tile` says why it means nothing on a partial product, None where it does."""
+
+    math: str
+    arguments: _Arguments
+    not_on_k_tile: str | None
+
+
+_ADDED_OFTEN = "it would be added once for each tile over K"
+_NOT_LINEAR = "it is not linear: of partial products it is not that of their sum"
+
+EPILOGUE_OPS: Final[dict[str, _Meaning]] = {
+    "bias": _Meaning("add", _Arguments(("row",)), _ADDED_OFTEN),
+    "residual": _Meaning("add", _Arguments(("matrix",)), _ADDED_OFTEN),
+    "scale": _Meaning("mul", _Arguments(("row",), scalar=True), None),
+    "dequant": _Meaning("mul", _Arguments(("row",), scalar=True), None),
+    "relu": _Meaning("relu", _Arguments(), _NOT_LINEAR),
+    "gelu": _Meaning("gelu", _Arguments(), _NOT_LINEAR),
+    "silu": _Meaning("silu", _Arguments(), _NOT_LINEAR),
+    "cast": _Meaning("copy", _Arguments(), "partial products stay in the accumulator's type until they are summed"),
+}
+"""Every op, by the name it has in `EpilogueOp`. All of them mean something on the finished sum (`output_tile`)."""
+
+_FLOAT_ONLY: Final = ("gelu", "silu")
+
+
+class EpilogueMath(NamedTuple):
+    """One checked op: what its MATH stage does, its operand if any, and the type its result has in registers."""
+
+    attributes: MathAttributes
+    operand: Matrix | None
+    pinned: bool
+    dtype: DType
+    follows_rows: bool
+    """Whether the operand has a row for each row of the output; else it has one for all."""
+
+
+def resolve(
+    epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, rows: int, cols: int, dtype: DType
+) -> list[EpilogueMath]:
+    """The ops of *scope* in their order, on values that begin as *dtype*, for an output of *rows* x *cols*.
+
+    Values keep their type, but for `cast`, and for `dequant`, which makes floats of integers. Raises PlanError for an
+    op that is not known, means nothing at its scope, or whose operand or scalars do not fit.
+    """
+    resolved = []
+    for op in epilogue:
+        if op.scope is scope:
+            meaning = _meaning(op, rows, cols)
+            dtype = _result(op, dtype)
+            attributes = MathAttributes(op=meaning.math, scalars=op.scalars)
+            resolved.append(
+                EpilogueMath(attributes, op.operand, op.operand_pinned, dtype, "matrix" in meaning.arguments.operands)
+            )
+    return resolved
+
+
+def _meaning(op: EpilogueOp, rows: int, cols: int) -> _Meaning:
+    meaning = EPILOGUE_OPS.get(op.op)
+    if meaning is None:
+        raise PlanError("gemm epilogue", repr(op.op), f"one of {', '.join(EPILOGUE_OPS)}")
+    where = f"gemm epilogue {op.op}"
+    if op.scope is EpilogueScope.K_TILE and meaning.not_on_k_tile is not None:
+        raise PlanError(where, "scope k_tile", f"scope output_tile: {meaning.not_on_k_tile}")
+    if op.operand is not None:
+        shapes = {"row": (1, cols), "matrix": (rows, cols)}
+        allowed = [shapes[each] for each in meaning.arguments.operands]
+        fits = not op.scalars and (op.operand.rows, op.operand.cols) in allowed
+        came = f"an operand of {op.operand.rows} x {op.operand.cols}"
+    else:
+        fits = len(op.scalars) == (1 if meaning.arguments.scalar else 0) and not _needs_operand(meaning)
+        came = "no operand"
+    if not fits:
+        output = f" for an output of {rows} x {cols}" if meaning.arguments.operands else ""
+        raise PlanError(where, f"{came} and {len(op.scalars)} scalars", f"{meaning.arguments}{output}")
+    return meaning
+
+
+def _needs_operand(meaning: _Meaning) -> bool:
+    return bool(meaning.arguments.operands) and not meaning.arguments.scalar
+
+
+def _result(op: EpilogueOp, dtype: DType) -> DType:
+    where = f"gemm epilogue {op.op}"
+    if (op.op == "cast") != (op.dtype is not None):
+        raise PlanError(where, f"dtype {op.dtype}", "the dtype to round to" if op.op == "cast" else "none")
+    if op.dtype is not None:
+        if op.dtype.nbytes > dtype.accumulator.nbytes:
+            raise PlanError(where, f"dtype {op.dtype}", "one of at most 4 bytes, as the accumulator's elements have")
+        return op.dtype
+    if op.op == "dequant":
+        return DType.F32
+    if dtype.is_float:
+        return dtype
+    fractions = any(not float(scalar).is_integer() for scalar in op.scalars)
+    if op.op in _FLOAT_ONLY or fractions or (op.operand is not None and op.operand.dtype.is_float):
+        raise PlanError(where, f"values of {dtype}", "floats", "put a dequant or a cast in front of it")
+    return dtype

@@ -1,0 +1,157 @@
+"""What the generators share: how an operand, a buffer and a stage are written down, and how buffers are laid out."""
+
+from __future__ import annotations
+
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+from kb_messages.oplog import MathAttributes, Role
+from kb_messages.plan import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+
+SLOT_ALIGNMENT = 64
+"""Bytes a buffer's operands are aligned to. Source: assumed (a common SRAM line)."""
+
+BLOCKS = {
+    StageType.DMA_READ: "pe_dma",
+    StageType.FETCH: "pe_fetch_store",
+    StageType.GEMM: "pe_gemm",
+    StageType.MATH: "pe_math",
+    StageType.STORE: "pe_fetch_store",
+    StageType.DMA_WRITE: "pe_dma",
+}
+"""Which block of the PE serves a stage."""
+
+
+def slot(rows: Axis, cols: Axis, dtype: DType) -> int:
+    """Bytes that the largest tile of an operand takes in a buffer."""
+    return -(-rows.tile * cols.tile * dtype.nbytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
+
+
+def fixed(size: int) -> Axis:
+    """A side that is the same for every tile."""
+    return Axis(dimension=None, total=size, tile=size)
+
+
+def in_memory(role: Role, matrix: Matrix, rows: Axis, cols: Axis, when: When = When.EVERY_TILE) -> OperandTemplate:
+    """The part of *matrix* that belongs to a tile, where it lies."""
+    return OperandTemplate(
+        role=role,
+        place=Place.MEMORY,
+        base=matrix.address,
+        rows=rows,
+        cols=cols,
+        stride=matrix.stride,
+        dtype=matrix.dtype,
+        when=when,
+    )
+
+
+def in_buffer(
+    role: Role,
+    place: Place,
+    base: int,
+    rows: Axis,
+    cols: Axis,
+    dtype: DType,
+    *,
+    release: bool = False,
+    when: When = When.EVERY_TILE,
+) -> OperandTemplate:
+    """A tile's part of an operand, packed, *base* bytes into a buffer."""
+    return OperandTemplate(
+        role=role,
+        place=place,
+        base=base,
+        rows=rows,
+        cols=cols,
+        stride=cols.tile * dtype.nbytes,
+        dtype=dtype,
+        release=release,
+        when=when,
+    )
+
+
+def stage(
+    kind: StageType,
+    pe_prefix: str,
+    operands: list[OperandTemplate],
+    when: When = When.EVERY_TILE,
+    math: MathAttributes | None = None,
+) -> StageTemplate:
+    """A stage at the block of *pe_prefix* that serves its kind."""
+    component = f"{pe_prefix}.{BLOCKS[kind]}"
+    return StageTemplate(stage_type=kind, component=component, when=when, operands=tuple(operands), math=math)
+
+
+class Input:
+    """An operand that comes from memory to registers: by DMA through the tile's input buffer, or from TCM if pinned."""
+
+    def __init__(self, matrix: Matrix, pinned: bool, rows: Axis, cols: Axis, when: When = When.EVERY_TILE) -> None:
+        self.matrix, self.pinned, self.rows, self.cols, self.when = matrix, pinned, rows, cols, when
+        self.nbytes = slot(rows, cols, matrix.dtype)
+        self.input_nbytes = 0 if pinned else self.nbytes
+        self.buffer_at = self.register_at = 0
+
+    def read(self, pe_prefix: str) -> StageTemplate:
+        """Its DMA_READ."""
+        arriving = in_buffer(Role.DST, Place.INPUT_BUFFER, self.buffer_at, self.rows, self.cols, self.matrix.dtype)
+        return stage(
+            StageType.DMA_READ,
+            pe_prefix,
+            [in_memory(Role.SRC, self.matrix, self.rows, self.cols), arriving],
+            self.when,
+        )
+
+    def fetched(self) -> list[OperandTemplate]:
+        """Its move in the tile's FETCH."""
+        if self.pinned:
+            source = in_memory(Role.SRC, self.matrix, self.rows, self.cols, self.when)
+        else:
+            source = in_buffer(
+                Role.SRC,
+                Place.INPUT_BUFFER,
+                self.buffer_at,
+                self.rows,
+                self.cols,
+                self.matrix.dtype,
+                release=True,
+                when=self.when,
+            )
+        target = in_buffer(
+            Role.DST, Place.REGISTERS, self.register_at, self.rows, self.cols, self.matrix.dtype, when=self.when
+        )
+        return [source, target]
+
+    def in_registers(self, role: Role) -> OperandTemplate:
+        """What reads it there, and is the last to."""
+        return in_buffer(role, Place.REGISTERS, self.register_at, self.rows, self.cols, self.matrix.dtype, release=True)
+
+
+def lay_out(inputs: list[Input]) -> tuple[int, int]:
+    """Give *inputs* their places one behind the other; bytes of input buffer and of registers they take together."""
+    buffered = registers = 0
+    for each in inputs:
+        each.buffer_at, each.register_at = buffered, registers
+        buffered += each.input_nbytes
+        registers += each.nbytes
+    return buffered, registers
+
+
+def bring_in(inputs: list[Input], pe_prefix: str) -> list[StageTemplate]:
+    """The DMA_READs of *inputs* that are not pinned, and the one FETCH of them all."""
+    reads = [each.read(pe_prefix) for each in inputs if not each.pinned]
+    moves = [move for each in inputs for move in each.fetched()]
+    return [*reads, stage(StageType.FETCH, pe_prefix, moves)]
+
+
+def take_out(
+    result: OperandTemplate, out: Matrix, pinned: bool, rows: Axis, cols: Axis, pe_prefix: str
+) -> list[StageTemplate]:
+    """STORE of *result* after the last tile over K and, unless *out* is pinned, its DMA_WRITE."""
+    if pinned:
+        return [stage(StageType.STORE, pe_prefix, [result, in_memory(Role.DST, out, rows, cols)], When.LAST_K)]
+    staged = in_buffer(Role.DST, Place.OUTPUT_BUFFER, 0, rows, cols, out.dtype)
+    leaving = in_buffer(Role.SRC, Place.OUTPUT_BUFFER, 0, rows, cols, out.dtype, release=True)
+    return [
+        stage(StageType.STORE, pe_prefix, [result, staged], When.LAST_K),
+        stage(StageType.DMA_WRITE, pe_prefix, [leaving, in_memory(Role.DST, out, rows, cols)], When.LAST_K),
+    ]
