@@ -66,7 +66,7 @@ def edited(folder: Path, old: str, new: str, bad: str) -> str:
 
 
 NAMES = "hbm, xbar, bridge, noc, " + ", ".join(
-    f"pe[...].{name}" for name in ("pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store", "pe_gemm", "pe_tcm")
+    f"pe[...].{name}" for name in ("pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store", "pe_gemm", "pe_math", "pe_tcm")
 )
 
 
