@@ -13,11 +13,13 @@ from kb_components.pe.pe_math import FUNCTIONS as COSTS
 from kb_dataexec.dtypes import cast
 from kb_dataexec.executor import Executor
 from kb_dataexec.logfile import MemoryLogWriter
+from kb_dataexec.oplog import OpLog
 from kb_dataexec.ops.math import FUNCTIONS as EXECUTED
 from kb_dataexec.verify import compare
 from kb_engine.engine import Engine
 from kb_engine.host import Host, read_tensor
 from kb_messages.dtypes import DType
+from kb_messages.errors import KbError
 from kb_messages.functions import MATH_FUNCTIONS
 from kb_topology import load_topology
 
@@ -245,3 +247,37 @@ def test_the_softmax_benchmark_is_within_its_tolerance(m: int, n: int, rows: int
         got = read_tensor(Executor(log, engine.initial_memory, mode).run(), out)  # type: ignore[arg-type]
         comparison = compare("y", got, expected["y"], bench.tolerance(p, inputs, expected)["y"])
         assert comparison.ok, comparison
+
+
+def with_everything(tl: Any, a: Any, b: Any, row: Any, matrix: Any, out: Any) -> None:
+    epilogue = (tl.dequant(row, scope="k_tile"), tl.bias(row), tl.relu(), tl.cast("f16"), tl.residual(matrix))
+    tl.wait(tl.composite("gemm", a, b, out=out, tile=(16, 24, 32), epilogue=epilogue))
+    x = tl.load(out)
+    tl.store(out, tl.exp((x - tl.max(x, axis=1)) * 0.1) + x)
+    tl.composite("mul", out, 3.0, out=out, tile=(16, 24))
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_no_record_can_be_left_out_unnoticed(mode: Any) -> None:
+    engine = Engine(load_topology(ONE_PE), MemoryLogWriter())
+    host = Host(engine, ROOT)
+    sizes = {"a": (20, 40), "b": (40, 30), "row": (1, 30), "matrix": (20, 30)}
+    rng = np.random.default_rng(0)
+    tensors = [host.tensor(name, rng.standard_normal(shape, dtype=np.float32), "f32") for name, shape in sizes.items()]
+    out = host.empty("out", (20, 30), "f32")
+    host.launch(with_everything, *tensors, out)
+    log, memory = engine.close_log(), engine.initial_memory
+    assert isinstance(log, OpLog)
+    assert memory is not None
+    right = read_tensor(Executor(log, memory, mode).run(), out)
+
+    def is_unnoticed(op_id: int) -> bool:
+        kept = [table[table["op_id"] != op_id] for table in (log.ops, log.operands)]
+        try:
+            got = read_tensor(Executor(OpLog(*kept, log.strings), memory, mode).run(), out)
+        except KbError:
+            return False
+        return np.allclose(got, right, rtol=1e-5, atol=1e-5)
+
+    assert {record.name for record in log.records()} == {"dma_read", "fetch", "gemm", "math", "store", "dma_write"}
+    assert [op_id for op_id in log.ops["op_id"].tolist() if is_unnoticed(op_id)] == []

@@ -261,8 +261,8 @@ _LANE = 1 << 10
 """Tiles along K whose stages are made at a time."""
 
 _Place = tuple[int, int, int]
-_Addressed = tuple[int, Axis, Axis]
-"""A stage whose rectangle moves with the tile: template number, and the axes of its rows and columns."""
+_Addressed = tuple[int, int, int]
+"""A stage whose rectangle moves with the tile: template number, row dimension, column dimension."""
 
 
 class TileSequence(Sequence[TilePlan]):
@@ -316,8 +316,8 @@ class TileSequence(Sequence[TilePlan]):
         return lanes
 
     def _addressed_lane(self, slot: _Addressed, first: _Place, end: int) -> list[Stage]:
-        number, rows, cols = slot
-        key = (number, rows.index(first), cols.index(first), first[2], end)
+        number, row, col = slot
+        key = (number, first[row], first[col], first[2], end)
         lane = self._known.get(key)
         if lane is None:
             template = self._plan.stages[number]
@@ -345,14 +345,17 @@ class TileSequence(Sequence[TilePlan]):
         template = self._plan.stages[number]
         if template.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE):
             memory = _memory_side(template)
-            return number, memory.rows, memory.cols
+            # A side that follows no dimension may as well follow K, by which lanes are told apart in any case.
+            row, col = (2 if axis.dimension is None else axis.dimension for axis in (memory.rows, memory.cols))
+            return number, row, col
         return Stage(template.stage_type, template.component, _params(template, place, self._plan.grid[2]))
 
 
 def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
     """The bytes of *operand* that belong to the tile at *place* in the grid (m, n, k)."""
     rows, cols = operand.rows, operand.cols
-    row, col = rows.index(place), cols.index(place)
+    row = 0 if rows.dimension is None else place[rows.dimension]
+    col = 0 if cols.dimension is None else place[cols.dimension]
     nbytes = operand.dtype.nbytes
     base = operand.base
     if operand.place is Place.MEMORY:
