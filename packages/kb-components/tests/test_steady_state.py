@@ -84,7 +84,7 @@ def test_writes_are_the_slowest(simulate, tiles):
     ("kib", "overlaps"),
     [
         (2, False),  # one accumulator, one operand slot
-        (3, False),  # the third KiB is a second accumulator's, although one output has no use for it
+        (3, False),  # the third KiB is a second accumulator's, kept for the next command's output
         (4, True),  # two of each
         (8, True),
     ],

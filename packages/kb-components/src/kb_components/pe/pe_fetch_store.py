@@ -60,7 +60,7 @@ class RegisterFile(Gate):
         assert operands is not None
         assert accumulators is not None
         tile = token.tile
-        cut = accumulators.nbytes, operands.nbytes
+        cut = operands.base, accumulators.nbytes, operands.nbytes
         at = operands.offset(tile.tile_id)
         if not self._region.claim(cut, at, operands.nbytes):
             return False
