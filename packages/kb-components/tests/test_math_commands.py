@@ -105,3 +105,15 @@ def test_every_math_command_ends_at_depth_one_with_the_smallest_register_file(si
     changes = (("queue_depth: 4", "queue_depth: 1"), ("size: 64 KiB", "size: 576 B"))
     run = simulate(kernel, *[(20, 20, "f16")] * 3, changes=changes)
     assert len(run.engine.pes["sip0.cube0.pe0"].scheduler.completions) == 5
+
+
+def test_what_a_kernel_never_sees_holds_no_tcm(simulate):
+    def kernel(tl, a):
+        x = tl.load(a)
+        for _ in range(300):  # 2 KiB each: together more than the 896 KiB there are
+            tl.free(1 - x)
+            tl.free(1 / x)
+            tl.free(tl.where(x, 1, x))
+
+    run = simulate(kernel, (32, 32, "f16"), log=False)
+    assert len(run.plans) == 1 + 300 * 6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -35,7 +35,8 @@ class MathOps(Issuer):
     """Functions of values in TCM. Each is one command, done when the call returns, and its result stays in TCM.
 
     Results of floats are pending; those of integers that are known are known too. Shapes broadcast as numpy's. A
-    result has the widest type of its arguments, numbers not counted; a comparison's is bool.
+    result has the widest type of its arguments, numbers not counted; a comparison's is bool. It holds its TCM until
+    `tl.free` or the end of the kernel, in the middle of an expression too.
     """
 
     def dot(self, a: Value, b: Value, out_dtype: DType | str | None = None) -> LoadedTensor:
@@ -87,11 +88,11 @@ class MathOps(Issuer):
     def where(self, condition: Value, x: Argument, y: Argument) -> LoadedTensor:
         """Elements of *x* where *condition* holds, else those of *y*."""
         if isinstance(x, (int, float)):
-            condition, x, y = self._call("not", [condition]), y, x
+            return self._then("not", [condition], lambda otherwise: self._call("where", [otherwise, y, x]))
         return self._call("where", [condition, x, y])
 
     def fma(self, x: Value, y: Argument, z: Argument) -> LoadedTensor:
-        """`x * y + z`, rounded once."""
+        """`x * y + z` in f32, rounded to the result's type once."""
         return self._call("fma", [x, y, z])
 
     def sum(self, x: Value, axis: int) -> LoadedTensor:
@@ -117,11 +118,22 @@ class MathOps(Issuer):
         if y is None:
             return self._call(op, [x])
         if isinstance(x, (int, float)):
+            number = x
             if op == "sub":
-                return self._call("add", [self._call("neg", [y]), x])
+                return self._then("neg", [y], lambda negative: self._call("add", [negative, number]))
             if op == "div":
-                return self._call("mul", [self._call("pow", [y, -1.0]), x])
+                return self._then("pow", [y, -1.0], lambda inverse: self._call("mul", [inverse, number]))
         return self._call(op, [x, y])
+
+    def _then(
+        self, op: str, arguments: Sequence[Argument], use: Callable[[LoadedTensor], LoadedTensor]
+    ) -> LoadedTensor:
+        """What *use* makes of a result that the kernel never sees; its TCM is given back."""
+        between = self._call(op, arguments)
+        result = use(between)
+        between.freed = True
+        self._tcm.release(between._matrix.address)
+        return result
 
     def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
         """*x* rounded to *dtype*."""
