@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
-from dataexec_gemm_log import HBM, REG, TCM, LogBuilder, move
+from dataexec_gemm_log import HBM, REG, TCM, GemmProblem, LogBuilder, move
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec import fused
+from kb_dataexec import fused, products
 from kb_dataexec.executor import Executor
+from kb_dataexec.ops.gemm import product
 from kb_dataexec.ops.math import FUNCTIONS
 from kb_dataexec.schedule import Schedule
 from kb_dataexec.store import MemoryStore, StoreError
+from kb_dataexec.verify import gemm_tolerance
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
 from kb_messages.oplog import OpKind, Role
@@ -174,3 +176,16 @@ def test_a_product_whose_factor_was_computed_is_split():
     add_math(builder, (0, 0, 0), {"op": "neg", "inputs": [((HBM, 0), DType.I8, 0)], "out": ((TCM, 0), DType.I8, 0)})
     add_gemm(builder, (0, 0, 1), ((TCM, 0), (HBM, 8), (REG, 0), 0, 0, False, False))
     assert not resolves(builder)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 16, 1000])
+def test_a_product_in_bands_of_rows_is_the_same(monkeypatch, rows):
+    problem = GemmProblem(30, 20, 24, (8, 8, 8))
+    monkeypatch.setattr(products, "_BAND_ROWS", rows)
+    counted = []
+    monkeypatch.setattr(products, "product", lambda a, b: counted.append(len(a)) or product(a, b))
+    store = Executor(problem.log(), problem.memory(), "fused").run()
+    expected, scale = problem.expected()
+    assert (np.abs(problem.result(store) - expected) <= gemm_tolerance(expected, scale, 24, DType.F16)).all()
+    # Lines of tiles of 8, 8, 8 and 6 rows; a band has at least one.
+    assert counted == {1: [8, 8, 8, 6], 8: [8, 8, 8, 6], 16: [16, 14], 1000: [30]}[rows]

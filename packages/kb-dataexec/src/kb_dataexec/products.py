@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,8 @@ from kb_dataexec.ops.gemm import product
 from kb_dataexec.panels import Tile, cast_along, join, matrix
 from kb_dataexec.store import MemoryStore
 
+_BAND_ROWS: Final = 1024
+"""Rows of a product computed at a time. Source: measured on 4096 x 4096 x 4096, see benchmarks/speed."""
 _HELD_NBYTES: Final = 1 << 28
 """Of results of products that wait for their math; a window with more is halved."""
 
@@ -87,8 +90,12 @@ class Window:
         return outputs
 
     def _multiply(self, grid: Grid) -> None:
-        a = matrix(self._store, [line[0].a for line in grid])
         b = matrix(self._store, [chain.b for chain in grid[0]])
+        for band in _bands(grid):
+            self._multiply_band(band, b)
+
+    def _multiply_band(self, grid: Grid, b: Array) -> None:
+        a = matrix(self._store, [line[0].a for line in grid])
         with threads_for(a.shape[0], b.shape[1], a.shape[1]):
             result = product(a, b)
         rows = _spans([line[0].a.breadth for line in grid])
@@ -114,6 +121,18 @@ class Window:
         for line, row in zip(found, rows, strict=True):
             for tiles, col in zip(line, cols, strict=True):
                 self._results += [(tile, result[row, col]) for tile in tiles]
+
+
+def _bands(grid: Grid) -> Iterator[Grid]:
+    """The lines of *grid*, some at a time: fresh memory costs more than a smaller product does."""
+    first = rows = 0
+    for number, line in enumerate(grid):
+        breadth = line[0].a.breadth
+        if number > first and rows + breadth > _BAND_ROWS:
+            yield grid[first:number]
+            first, rows = number, 0
+        rows += breadth
+    yield grid[first:]
 
 
 def _spans(lengths: list[int]) -> list[slice]:
