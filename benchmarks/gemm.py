@@ -11,7 +11,7 @@ from kb_engine.bench import Arrays, Benchmark
 from kb_engine.host import Host
 from kb_engine.language import Language, Tensor, TensorRef
 from kb_messages.dtypes import DType
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 Size = Annotated[int, Meta(ge=1)]
 

@@ -11,7 +11,7 @@ from kb_engine.engine import Engine
 from kb_engine.host import Host
 from kb_engine.language import Language, TensorRef
 from kb_messages.errors import KernelError
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]

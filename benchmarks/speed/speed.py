@@ -26,7 +26,8 @@ from kb_engine.host import Host
 from kb_engine.language import Language, Tensor, TensorRef
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
-from kb_messages.plan import PipelinePlan, TileShape
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import TileShape
 from kb_plans import generate_gemm_plan
 from kb_topology import load_topology
 

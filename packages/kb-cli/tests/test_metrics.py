@@ -9,7 +9,7 @@ from kb_cli.tally import PlanTally, TallyingMemoryWriter
 from kb_engine.engine import Engine
 from kb_engine.host import Host
 from kb_messages.dtypes import DType
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 from kb_topology import load_topology
 
 M, N, K, TILE = 32, 16, 48, TileShape(16, 16, 16)

@@ -9,7 +9,7 @@ from kb_cli.fieldtypes import describe
 from kb_cli.params import Refusal, build_params, parse_assignments, shown_params, value_of
 from kb_messages.dtypes import DType
 from kb_messages.errors import BenchmarkError
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 Size = Annotated[int, Meta(ge=1)]
 

@@ -11,7 +11,7 @@ from kb_components.pe.pe_tcm import PeTcm
 from kb_engine.registry import GROUP
 from kb_engine.testing import Neighbour, check_component, component_checks
 from kb_messages.dtypes import DType
-from kb_messages.plan import MathParams, StageType
+from kb_messages.stages import MathParams, StageType
 
 BLOCKS = {point.name: point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")}
 

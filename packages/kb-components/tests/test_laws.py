@@ -10,7 +10,7 @@ from kb_messages.address import MemorySpace
 from kb_messages.commands import EpilogueOp, EpilogueScope, MathInput, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import StageType, TileShape
+from kb_messages.stages import StageType, TileShape
 from kb_messages.trace import CommandComplete, CommandSubmitted, FabricTransfer
 from kb_plans import count, generate_gemm_plan, generate_math_plan
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kb_messages.oplog import Role
-from kb_messages.plan import DmaParams, GemmParams, MathParams, Place, TransferParams
+from kb_messages.stages import DmaParams, GemmParams, MathParams, Place, TransferParams
 
 
 def kernel(tl, a, b, c, row, matrix):

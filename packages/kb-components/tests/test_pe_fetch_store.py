@@ -8,7 +8,7 @@ from kb_engine.component import Context
 from kb_engine.engine import Engine
 from kb_engine.ports import WiringError
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import StageType, TransferParams
+from kb_messages.stages import StageType, TransferParams
 
 READ = WRITE = 44240
 BOTH, FETCH, GEMM, STORE = 88480, 6120, 46000, 3560

@@ -7,7 +7,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import Context
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.plan import GemmParams, StageType
+from kb_messages.stages import GemmParams, StageType
 
 
 def array(rows=16, cols=16, clock_ghz=1.0, **more):

@@ -8,7 +8,7 @@ from kb_components.pe.pe_gemm import PeGemm
 from kb_engine.engine import Engine
 from kb_engine.pipeline import PipelineError
 from kb_messages.errors import KernelError, TopologyError
-from kb_messages.plan import StageType
+from kb_messages.stages import StageType
 from kb_messages.trace import CommandComplete, CommandSubmitted
 from kb_plans import TileRoom
 

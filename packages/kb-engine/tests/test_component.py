@@ -7,7 +7,7 @@ from engine_toys import Dma, Gemm, GemmByCallback, GemmByProcess, Mover, NoSpec,
 from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase, Context
 from kb_engine.ports import WiringError
-from kb_messages.plan import StageType, TransferParams
+from kb_messages.stages import StageType, TransferParams
 
 
 def context(node_id="sip0.cube0.pe0.block"):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_dataexec.store import MemoryStore
 from kb_engine.testing import Neighbour, check_component, component_checks
-from kb_messages.plan import StageType, TransferParams
+from kb_messages.stages import StageType, TransferParams
 
 
 def names_of(impl, attributes=None, **options):

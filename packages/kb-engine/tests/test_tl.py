@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_messages.errors import KernelError
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 
 def load_no_tensor(tl, a, c):

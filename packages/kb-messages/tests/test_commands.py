@@ -15,7 +15,7 @@ from kb_messages.commands import (
 )
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 WIDE = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
 PACKED = Matrix.packed(3, 5, DType.F16)

@@ -9,11 +9,11 @@ from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import (
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import (
     DmaParams,
     GemmParams,
     MathParams,
-    PipelinePlan,
     Place,
     Rectangle,
     StageType,

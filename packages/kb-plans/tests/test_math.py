@@ -8,17 +8,8 @@ from kb_messages.commands import MathInput, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import (
-    DmaParams,
-    MathParams,
-    PipelinePlan,
-    Place,
-    Rectangle,
-    StageType,
-    TilePlan,
-    TileShape,
-    TransferParams,
-)
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import DmaParams, MathParams, Place, Rectangle, StageType, TilePlan, TileShape, TransferParams
 from kb_plans import TileRoom, count, generate_math_plan, suggest_math_tile
 
 READ, FETCH, MATH = StageType.DMA_READ, StageType.FETCH, StageType.MATH

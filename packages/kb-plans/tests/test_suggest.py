@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.plan import BufferNeeds, TileShape
+from kb_messages.plan import BufferNeeds
+from kb_messages.stages import TileShape
 from kb_plans import TileRoom, generate_gemm_plan, suggest_tile
 
 KIB = 1024

@@ -3,7 +3,7 @@ import pytest
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.plan import DmaParams, Rectangle, StageType
+from kb_messages.stages import DmaParams, Rectangle, StageType
 from kb_plans import generate_transfer_plan
 
 FAR = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)

@@ -52,11 +52,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
         errors = [check.max_abs_err for check in self.outputs if check.max_abs_err is not None]
         return max(errors, default=None)
 
-    @property
-    def sentences(self) -> list[str]:
-        """What went right or wrong, a sentence each."""
-        return [self.refusal] if self.refusal else [check.text for check in self.outputs]
-
 
 def execute(log: OpLog, memory: MemoryStore, progress: Progress | None = None) -> MemoryStore | KbError:
     """The memory that *log* leaves behind, or why it refuses to be executed."""

@@ -13,7 +13,7 @@ from kb_engine.engine import Engine, LaunchResult
 from kb_engine.roles import MemoryComponent
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.plan import StageType
+from kb_messages.stages import StageType
 from kb_topology import NodeKind, exact
 
 LINK = "link"

@@ -14,7 +14,7 @@ from msgspec.structs import FieldInfo, fields
 
 from kb_cli.fieldtypes import Member, choices_of, describe, members_of
 from kb_messages.errors import BenchmarkError, PlanError
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 from kb_topology import did_you_mean, listing
 
 _EXPECTED = re.compile(r"Expected `[^`]*`(.*?)(?:, got .*)?")

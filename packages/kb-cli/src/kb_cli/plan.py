@@ -17,7 +17,8 @@ from kb_engine.pe import ProcessingElement
 from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, Matrix, SubmittedCommand
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.plan import PipelinePlan, StageType, TileShape
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageType, TileShape
 from kb_plans import TileRoom, count, generate_gemm_plan, suggest_tile
 from kb_topology import load_topology
 

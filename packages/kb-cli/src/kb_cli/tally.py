@@ -12,7 +12,8 @@ import numpy.typing as npt
 from kb_dataexec.logfile import FolderLogWriter, LogWriter, MemoryLogWriter, read_log
 from kb_dataexec.oplog import OpLog
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan, StageType
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageType
 from kb_plans import count
 
 Rows = npt.NDArray[Any]

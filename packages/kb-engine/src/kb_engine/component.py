@@ -15,7 +15,8 @@ from msgspec import Struct
 from kb_engine.clock import Clock
 from kb_engine.pipeline import TileToken
 from kb_engine.ports import Gate, StageServer, WiringError
-from kb_messages.plan import PipelinePlan, StageParams, StageType
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageParams, StageType
 
 SpecT = TypeVar("SpecT", bound=Struct)
 BlockT = TypeVar("BlockT")

@@ -19,7 +19,7 @@ from kb_engine.pipeline import PipelineContext
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
 from kb_messages.commands import Matrix
 from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role, WaitReason
-from kb_messages.plan import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]

@@ -11,7 +11,8 @@ from kb_engine.buffers import Slots
 from kb_messages.commands import SubmittedCommand
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan, StageType, TilePlan
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageType, TilePlan
 
 
 class PipelineError(KbError):

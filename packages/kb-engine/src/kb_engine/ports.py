@@ -16,7 +16,7 @@ from simpy.events import NORMAL
 from kb_engine.pipeline import PipelineError, TileToken
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import StageParams, StageType
+from kb_messages.stages import StageParams, StageType
 
 if TYPE_CHECKING:
     from kb_engine.component import ComponentBase

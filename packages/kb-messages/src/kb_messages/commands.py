@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kb_messages.oplog import Role
-from kb_messages.plan import OperandTemplate, PipelinePlan, StageTemplate, StageType
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import OperandTemplate, StageTemplate, StageType
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):

@@ -8,17 +8,8 @@ from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import (
-    Axis,
-    BufferNeeds,
-    OperandTemplate,
-    PipelinePlan,
-    Place,
-    StageTemplate,
-    StageType,
-    TileShape,
-    When,
-)
+from kb_messages.plan import BufferNeeds, PipelinePlan
+from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, TileShape, When
 from kb_plans.epilogue import EpilogueMath, resolve
 from kb_plans.templates import Input, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 

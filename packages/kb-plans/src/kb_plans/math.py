@@ -8,7 +8,8 @@ from kb_messages.commands import MathInput, Matrix
 from kb_messages.errors import PlanError
 from kb_messages.functions import MATH_FUNCTIONS
 from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import Axis, BufferNeeds, PipelinePlan, Place, StageType, TileShape
+from kb_messages.plan import BufferNeeds, PipelinePlan
+from kb_messages.stages import Axis, Place, StageType, TileShape
 from kb_plans.templates import Input, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 
 

@@ -9,7 +9,8 @@ from msgspec import Struct
 from kb_messages.commands import EpilogueOp, MathInput, Matrix
 from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes
-from kb_messages.plan import BufferNeeds, TileShape
+from kb_messages.plan import BufferNeeds
+from kb_messages.stages import TileShape
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
 SLOT_ALIGNMENT = 64
 """Bytes a buffer's operands are aligned to. Source: assumed (a common SRAM line)."""

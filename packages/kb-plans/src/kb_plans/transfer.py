@@ -5,7 +5,8 @@ from __future__ import annotations
 from kb_messages.commands import Matrix
 from kb_messages.errors import PlanError
 from kb_messages.oplog import Role
-from kb_messages.plan import Axis, BufferNeeds, OperandTemplate, PipelinePlan, Place, StageTemplate, StageType, When
+from kb_messages.plan import BufferNeeds, PipelinePlan
+from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
 
 def generate_transfer_plan(src: Matrix, dst: Matrix, stage_type: StageType, pe_prefix: str) -> PipelinePlan:

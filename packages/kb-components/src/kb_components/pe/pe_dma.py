@@ -13,7 +13,7 @@ from kb_engine.pipeline import TileToken
 from kb_engine.roles import Initiator
 from kb_engine.units import ps_from_ns
 from kb_messages.address import OFFSET_BITS
-from kb_messages.plan import Rectangle, StageType
+from kb_messages.stages import Rectangle, StageType
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

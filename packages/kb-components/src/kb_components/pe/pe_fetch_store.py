@@ -17,7 +17,8 @@ from kb_engine.pipeline import PipelineContext, TileToken
 from kb_engine.ports import Gate
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan, StageParams, StageType, TransferParams
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageParams, StageType, TransferParams
 
 
 class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

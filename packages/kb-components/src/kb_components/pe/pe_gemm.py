@@ -12,7 +12,8 @@ from kb_engine.units import Rate
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import Role
-from kb_messages.plan import GemmParams, PipelinePlan, StageParams, StageType
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import GemmParams, StageParams, StageType
 from kb_topology import exact
 
 _DEFAULT_RATE = {

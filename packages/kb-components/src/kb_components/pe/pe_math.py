@@ -10,7 +10,8 @@ from msgspec import Meta, Struct
 from kb_engine.component import ComponentBase, Context
 from kb_engine.units import Rate
 from kb_messages.errors import PlanError
-from kb_messages.plan import MathParams, PipelinePlan, StageParams, StageType
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import MathParams, StageParams, StageType
 
 
 class FunctionClass(Enum):

@@ -22,7 +22,8 @@ from kb_engine.units import KIB, ps_from_ns
 from kb_messages.commands import GemmCommand, LoadCommand, MathCommand, SubmittedCommand
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan, StageType, TilePlan, When
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageType, TilePlan, When
 from kb_plans import (
     TileRoom,
     generate_gemm_plan,
@@ -231,7 +232,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             server = self._first_server
             if server.token is not None and len(server.queue) >= server.depth:
                 self._first_queue_full = True
-                server.blocked.append((self._let_in, token))
+                server.wait_for_room(self._let_in, token)
                 return
             self._inject(token)
 

@@ -17,7 +17,7 @@ from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
 from kb_messages.functions import MATH_FUNCTIONS
 from kb_messages.oplog import MathAttributes
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 Argument: TypeAlias = "TensorRef | Value | float"
 

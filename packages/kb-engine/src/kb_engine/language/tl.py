@@ -13,7 +13,7 @@ from kb_engine.pending import Producer
 from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, LoadCommand, StoreCommand
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
-from kb_messages.plan import TileShape
+from kb_messages.stages import TileShape
 
 
 class Language(EpilogueOps, MathOps):

@@ -21,7 +21,7 @@ from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
 from kb_messages.commands import SubmittedCommand
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import StageParams, StageType
+from kb_messages.stages import StageParams, StageType
 
 _FORBIDDEN = {MemoryStore: "a memory store", OpLogger: "the op log", OpLog: "an op log", LogWriter: "a log writer"}
 

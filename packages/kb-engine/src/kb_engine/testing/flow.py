@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb_engine.testing.line import N_TILES, Line, route_of
 from kb_engine.testing.subject import Subject
-from kb_messages.plan import StageType
+from kb_messages.stages import StageType
 
 OPENS_AFTER_PS = 10_000_000
 

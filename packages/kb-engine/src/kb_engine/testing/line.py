@@ -16,7 +16,8 @@ from kb_messages.commands import GemmCommand, Matrix, SubmittedCommand
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
-from kb_messages.plan import BufferNeeds, PipelinePlan, Stage, StageTemplate, StageType, TilePlan, When
+from kb_messages.plan import BufferNeeds, PipelinePlan
+from kb_messages.stages import Stage, StageTemplate, StageType, TilePlan, When
 
 N_TILES = 12
 STUB_PS = 700

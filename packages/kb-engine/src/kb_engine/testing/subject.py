@@ -12,7 +12,7 @@ from kb_engine.component import ComponentBase, Context
 from kb_engine.ports import StageServer
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
-from kb_messages.plan import DmaParams, GemmParams, Rectangle, StageParams, StageType, TransferParams
+from kb_messages.stages import DmaParams, GemmParams, Rectangle, StageParams, StageType, TransferParams
 
 PE = "sip0.cube0.pe0"
 

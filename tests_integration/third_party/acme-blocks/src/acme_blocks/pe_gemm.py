@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from kb_engine.component import ComponentBase, Context
 from kb_engine.units import Rate
-from kb_messages.plan import GemmParams, StageParams, StageType
+from kb_messages.stages import GemmParams, StageParams, StageType
 
 
 class AcmeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,248 @@
+"""Stages: what one block of a PE does for one tile, and how that follows the tile's place in the grid."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
+from kb_messages.oplog import MathAttributes, Role
+
+
+class StageType(IntEnum):
+    """The kinds of service a tile passes through."""
+
+    DMA_READ = 0
+    FETCH = 1
+    GEMM = 2
+    MATH = 3
+    STORE = 4
+    DMA_WRITE = 5
+
+
+class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows of the output, columns of the output and depth of the product, in elements: `m x n x k`."""
+
+    m: int
+    n: int
+    k: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @classmethod
+    def parse(cls, text: str) -> TileShape:
+        """Reads `128x128x128`, M x N x K. Raises PlanError for anything else."""
+        parts = text.lower().split("x")
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+            raise PlanError("tile", repr(text), "three positive sizes MxNxK", "write it like 128x128x128")
+        return cls(*(int(part) for part in parts))
+
+
+class Place(IntEnum):
+    """Where an operand's bytes lie. Only MEMORY has addresses in the plan; the others ride on the tile's token."""
+
+    MEMORY = 0
+    INPUT_BUFFER = 1
+    OUTPUT_BUFFER = 2
+    REGISTERS = 3
+    ACCUMULATOR = 4
+
+
+class When(IntEnum):
+    """Which tiles over K have a stage, or an operand of one. LATER_K is every tile but the first."""
+
+    EVERY_TILE = 0
+    LAST_K = 1
+    FIRST_K = 2
+    LATER_K = 3
+
+    def holds(self, k: int, k_grid: int) -> bool:
+        """Whether tile *k* of *k_grid* along K is one of them."""
+        if self is When.EVERY_TILE:
+            return True
+        if self is When.LAST_K:
+            return k == k_grid - 1
+        return (k == 0) is (self is When.FIRST_K)
+
+
+class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One side of an operand: `total` elements cut into pieces of `tile` along a dimension of the grid (0, 1 or 2).
+
+    With no dimension the side is the same for every tile: the one row of a bias, say.
+    """
+
+    dimension: int | None
+    total: int
+    tile: int
+
+    def extent(self, index: int) -> int:
+        """Elements of piece *index*; the last piece may be ragged."""
+        return min(self.tile, self.total - index * self.tile)
+
+    def index(self, place: tuple[int, int, int]) -> int:
+        """Which piece the tile at *place* in the grid has."""
+        return 0 if self.dimension is None else place[self.dimension]
+
+
+class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one operand's rectangle follows the tile.
+
+    In MEMORY, `base` is the physical address of element (0, 0) of the whole operand and `stride` the bytes between
+    its rows. Elsewhere `base` is the offset within the tile's buffer, whose rows are `stride` bytes apart. `when`
+    says which of the tiles that have the stage have the operand too.
+    """
+
+    role: Role
+    place: Place
+    base: int
+    rows: Axis
+    cols: Axis
+    stride: int
+    dtype: DType
+    release: bool = False
+    when: When = When.EVERY_TILE
+
+
+class Rectangle(Struct, frozen=True, gc=False):
+    """`rows` runs of `row_nbytes`, `stride` bytes apart, from `base` (an address, or an offset within a buffer)."""
+
+    base: int
+    rows: int
+    row_nbytes: int
+    stride: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in all rows, gaps left out."""
+        return self.rows * self.row_nbytes
+
+
+class DmaParams(Struct, frozen=True, kw_only=True, gc=False, tag="dma"):
+    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written; the other end is the PE's TCM."""
+
+    memory: Rectangle
+
+
+class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
+    """FETCH and STORE: the bytes that cross the TCM port."""
+
+    nbytes: int
+
+
+class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
+    """GEMM: an m x k tile of `dtype` times a k x n tile of `dtype_b`, summed over k into m x n of `dtype_acc`."""
+
+    m: int
+    n: int
+    k: int
+    dtype: DType
+    dtype_b: DType
+    dtype_acc: DType
+    accumulate: bool
+
+
+class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
+    """MATH: `op` on rows x cols elements: those of the result, or those a reduction over `axis` reads.
+
+    `dtype` is that of the result.
+    """
+
+    op: str
+    rows: int
+    cols: int
+    dtype: DType
+    axis: int | None = None
+
+
+StageParams = DmaParams | TransferParams | GemmParams | MathParams
+
+
+class Stage(Struct, frozen=True, gc=False):
+    """One service: its type, the node id of the block that does it, and what that block needs to know."""
+
+    stage_type: StageType
+    component: str
+    params: StageParams
+
+
+class TilePlan(Struct, frozen=True, gc=False):
+    """The stages of one tile, in order. `tile_id` counts from 0 within the command; `m, n, k` is its place."""
+
+    tile_id: int
+    m: int
+    n: int
+    k: int
+    stages: tuple[Stage, ...]
+
+
+class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stage of the tiles that `when` says, with the operands its op record lists; `math` is what a MATH does."""
+
+    stage_type: StageType
+    component: str
+    when: When
+    operands: tuple[OperandTemplate, ...]
+    math: MathAttributes | None = None
+
+
+def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
+    """The bytes of *operand* that belong to the tile at *place* in the grid (m, n, k)."""
+    rows, cols = operand.rows, operand.cols
+    row = 0 if rows.dimension is None else place[rows.dimension]
+    col = 0 if cols.dimension is None else place[cols.dimension]
+    nbytes = operand.dtype.nbytes
+    base = operand.base
+    if operand.place is Place.MEMORY:
+        base += row * rows.tile * operand.stride + col * cols.tile * nbytes
+    return Rectangle(base, rows.extent(row), cols.extent(col) * nbytes, operand.stride)
+
+
+def memory_side(template: StageTemplate) -> OperandTemplate:
+    """The operand of a DMA stage that lies in memory; the other end is the PE's TCM."""
+    outside = Role.SRC if template.stage_type is StageType.DMA_READ else Role.DST
+    return next(each for each in template.operands if each.role is outside)
+
+
+def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: int) -> StageParams:
+    """What the block of *template*, which is no DMA, needs to know of the tile at *place*.
+
+    Raises PlanError for a stage type that plans cannot hold.
+    """
+    operands = [operand for operand in template.operands if operand.when.holds(place[2], k_grid)]
+    if template.stage_type is StageType.GEMM:
+        return _gemm_params(operands, place)
+    if template.stage_type in (StageType.FETCH, StageType.STORE):
+        side = Role.SRC if template.stage_type is StageType.FETCH else Role.DST
+        return TransferParams(nbytes=sum(rectangle(each, place).nbytes for each in operands if each.role is side))
+    if template.stage_type is StageType.MATH and template.math is not None:
+        return _math_params(template.math, operands, place)
+    raise PlanError("plan", f"a {template.stage_type.name} stage", "a stage type that plans can hold")
+
+
+def _gemm_params(operands: list[OperandTemplate], place: tuple[int, int, int]) -> GemmParams:
+    by_role = {operand.role: operand for operand in operands}
+    a, out = by_role[Role.A], by_role[Role.OUT]
+    return GemmParams(
+        m=out.rows.extent(out.rows.index(place)),
+        n=out.cols.extent(out.cols.index(place)),
+        k=a.cols.extent(a.cols.index(place)),
+        dtype=a.dtype,
+        dtype_b=by_role[Role.B].dtype,
+        dtype_acc=out.dtype,
+        accumulate=Role.ACC in by_role,
+    )
+
+
+def _math_params(math: MathAttributes, operands: list[OperandTemplate], place: tuple[int, int, int]) -> MathParams:
+    side = Role.OUT if math.axis is None else Role.IN
+    shaped = next(each for each in operands if each.role is side)
+    return MathParams(
+        op=math.op,
+        rows=shaped.rows.extent(shaped.rows.index(place)),
+        cols=shaped.cols.extent(shaped.cols.index(place)),
+        dtype=next(each.dtype for each in operands if each.role is Role.OUT),
+        axis=math.axis,
+    )
