@@ -1,0 +1,53 @@
+"""What the docs quote is what the commands beside it print."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+KB = str(Path(sys.executable).with_name("kb"))
+FIRST_STEPS = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+NAME = re.compile(r"kb-runs/(gemm-[0-9a-f]{12})")
+
+
+def printed(folder: Path, *args: str) -> list[str]:
+    done = subprocess.run([KB, *args], cwd=folder, capture_output=True, text=True, timeout=100, check=True)
+    return comparable(done.stdout)
+
+
+def comparable(text: str) -> list[str]:
+    """Lines without wall times, and without the last digits of errors, which follow the machine's BLAS."""
+    lines = [line for line in text.splitlines() if not line.startswith("simulated in")]
+    return [re.sub(r"(largest error|ok) +[\d.e-]+$", r"\1 E", line) for line in lines]
+
+
+def quoted(start: str) -> list[str]:
+    """The block of first-steps that begins with *start*, without the wall times."""
+    block = FIRST_STEPS[FIRST_STEPS.index(f"```text\n{start}") :].split("```")[1]
+    return comparable(block)[1:]
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    sizes = ("-p", "M=512", "-p", "N=4096", "-p", "K=4096", "-p", "dtype=f16")
+    return printed(tmp_path_factory.mktemp("run"), "run", "gemm", *sizes)
+
+
+def test_the_first_report_is_the_one_that_is_quoted(first_run: list[str]) -> None:
+    assert quoted("gemm on one_cube: M=512") == first_run
+
+
+def test_the_run_folder_has_the_name_that_the_docs_give(first_run: list[str]) -> None:
+    name = NAME.findall("\n".join(first_run))
+    readme = (ROOT / "packages" / "kb-cli" / "README.md").read_text(encoding="utf-8")
+    assert set(NAME.findall(readme)) == set(name)
+    assert NAME.findall(FIRST_STEPS)[0] == name[0]
+
+
+def test_the_shapes_are_those_that_are_quoted(tmp_path: Path) -> None:
+    table = FIRST_STEPS[FIRST_STEPS.index("```text\nlayer,M,N,K") :].split("```")[1]
+    (tmp_path / "shapes.csv").write_text(table.partition("\n")[2], encoding="utf-8")
+    assert quoted("layer      M") == printed(tmp_path, "run", "gemm", "--shapes", "shapes.csv")
