@@ -10,7 +10,7 @@ from kb_engine.buffers import Slots
 from kb_engine.component import ComponentBase
 from kb_engine.pipeline import TileToken
 from kb_engine.ports import ExclusivePort
-from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, MemoryComponent
+from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, SingleChannelMemory
 from kb_messages.address import OFFSET_BITS
 from kb_messages.commands import GemmCommand, LoadCommand
 from kb_messages.errors import PlanError
@@ -132,7 +132,7 @@ class Dma(ComponentBase[QueueSpec]):
         fabric = self.context.fabric
         path = fabric.path(self.node_id, memory.base >> OFFSET_BITS)
         move = fabric.read if stage.stage_type is StageType.DMA_READ else fabric.write
-        move(path, memory.nbytes, self.clock.now, finish, token)
+        move(path, memory, self.clock.now, finish, token)
 
 
 class Mover(ComponentBase[QueueSpec]):
@@ -210,7 +210,7 @@ class Tcm(ComponentBase[NoSpec]):
     spec_type = NoSpec
 
 
-class Hbm(MemoryComponent[HbmSpec]):
+class Hbm(SingleChannelMemory[HbmSpec]):
     spec_type = HbmSpec
 
     def latency_ps(self, nbytes, write):

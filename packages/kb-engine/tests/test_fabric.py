@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kb_messages.errors import TopologyError
+from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
 from kb_topology import Router
 
@@ -51,7 +52,7 @@ def run(engine, channels):
             pe, is_write = channel
             path = engine.fabric.path(DMA.format(pe), owner(engine, unit))
             move = engine.fabric.write if is_write else engine.fabric.read
-            move(path, nbytes, engine.clock.now + gap, finished, (channel, number))
+            move(path, Rectangle(0, 1, nbytes, nbytes), engine.clock.now + gap, finished, (channel, number))
 
     def finished(transfer):
         channel, number = transfer

@@ -18,6 +18,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
 from kb_engine.links import Hop, LinkState, Path, Transfer
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
+from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
 from kb_topology import AddressMap, Graph, Link, Router
 from kb_topology.spec import FORWARDING
@@ -61,17 +62,18 @@ class Fabric:
             path = self._paths[src, owner] = self._compile(src, self._node_of_owner[owner])
         return path
 
-    def read(self, path: Path, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """Bring *nbytes* from the memory; `finish(argument)` is called when the last byte is here."""
+    def read(self, path: Path, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
+        """Bring the bytes of *memory* here; `finish(argument)` is called when the last one is."""
         arrival = start_ps + path.request_ps
         if not path.exclusive:
-            transfer = Transfer(path, nbytes, False, finish, argument, start_ps)
+            transfer = Transfer(path, memory, False, finish, argument, start_ps)
             transfer.head_ps = transfer.tail_ps = arrival
             self._at_memory(transfer)
             return
+        nbytes = memory.rows * memory.row_nbytes
         flow = path.reads.get(nbytes) or path.add_flow(nbytes, False)
         flow.count += 1
-        head, tail = path.memory.reserve(arrival, nbytes, arrival, False)
+        head, tail = path.memory.reserve(arrival, memory, arrival, False)
         head += flow.slowest_ps
         end = (tail if tail > head else head) + flow.latency_ps
         clock = self._clock
@@ -79,15 +81,16 @@ class Fabric:
         if self.trace is not None:
             self._trace(path, nbytes, start_ps, end)
 
-    def write(self, path: Path, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """Bring *nbytes* to the memory; `finish(argument)` is called when the acknowledgement is back."""
+    def write(self, path: Path, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
+        """Bring the bytes of *memory* there; `finish(argument)` is called when the acknowledgement is back."""
         if not path.exclusive:
-            self._travel(Transfer(path, nbytes, True, finish, argument, start_ps))
+            self._travel(Transfer(path, memory, True, finish, argument, start_ps))
             return
+        nbytes = memory.rows * memory.row_nbytes
         flow = path.writes.get(nbytes) or path.add_flow(nbytes, True)
         flow.count += 1
         head = start_ps + flow.latency_ps
-        _, committed = path.memory.reserve(head, nbytes, head + flow.slowest_ps, True)
+        _, committed = path.memory.reserve(head, memory, head + flow.slowest_ps, True)
         end = committed + path.response_ps
         self._clock.call_at(end, finish, argument)
         if self.trace is not None:
@@ -102,7 +105,7 @@ class Fabric:
     def _serve(self, transfer: Transfer) -> None:
         path = transfer.path
         transfer.head_ps, transfer.tail_ps = path.memory.reserve(
-            transfer.head_ps, transfer.nbytes, transfer.tail_ps, transfer.write
+            transfer.head_ps, transfer.memory, transfer.tail_ps, transfer.write
         )
         if transfer.write:
             transfer.tail_ps += path.response_ps

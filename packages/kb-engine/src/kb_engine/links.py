@@ -7,6 +7,7 @@ from typing import Any
 
 from kb_engine.roles import MemoryComponent
 from kb_engine.units import Rate
+from kb_messages.stages import Rectangle
 from kb_topology import Link
 
 
@@ -97,6 +98,7 @@ class Transfer:
         "head_ps",
         "hop",
         "leg",
+        "memory",
         "nbytes",
         "path",
         "t_start_ps",
@@ -105,10 +107,11 @@ class Transfer:
     )
 
     def __init__(
-        self, path: Path, nbytes: int, write: bool, finish: Callable[[Any], None], argument: Any, now: int
+        self, path: Path, memory: Rectangle, write: bool, finish: Callable[[Any], None], argument: Any, now: int
     ) -> None:
         self.path = path
-        self.nbytes = nbytes
+        self.memory = memory
+        self.nbytes = nbytes = memory.rows * memory.row_nbytes
         self.write = write
         self.finish = finish
         self.argument = argument

@@ -10,6 +10,7 @@ from kb_engine.component import ComponentBase, SpecT
 from kb_engine.pipeline import PipelineContext
 from kb_messages.commands import Command, SubmittedCommand
 from kb_messages.plan import PipelinePlan
+from kb_messages.stages import Rectangle
 
 
 class CommandIssuer(ComponentBase[SpecT]):
@@ -63,14 +64,29 @@ class ForwardingComponent(ComponentBase[SpecT]):
 
 
 class MemoryComponent(ComponentBase[SpecT]):
-    """A memory channel behind the fabric; serves requests in order of arrival."""
+    """A memory behind the fabric. `memory` of a request is the rectangle asked for, at its physical address."""
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.busy_ps = 0
+        self.read_nbytes = 0
+        self.written_nbytes = 0
+
+    @abstractmethod
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
+
+        Called in order of arrival. Returns when the first and the last byte leave (read), or twice when the write is
+        committed. What was promised before does not change.
+        """
+
+
+class SingleChannelMemory(MemoryComponent[SpecT]):
+    """A memory that serves one request after the other, at a cost that follows from its size alone."""
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.free_ps = 0
-        self.busy_ps = 0
-        self.read_nbytes = 0
-        self.written_nbytes = 0
         self._costs: tuple[dict[int, tuple[int, int]], ...] = ({}, {})
 
     @abstractmethod
@@ -81,11 +97,9 @@ class MemoryComponent(ComponentBase[SpecT]):
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
         """How long a request's bytes hold the channel. Pure."""
 
-    def reserve(self, t_ps: int, nbytes: int, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
-
-        Returns when the first and the last byte leave (read), or twice when the write is committed.
-        """
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """First come, first served; the latency of one request overlaps the bytes of the one before."""
+        nbytes = memory.rows * memory.row_nbytes
         costs = self._costs[write].get(nbytes)
         if costs is None:
             costs = self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)

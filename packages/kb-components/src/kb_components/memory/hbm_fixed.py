@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.component import Context
-from kb_engine.roles import MemoryComponent
+from kb_engine.roles import SingleChannelMemory
 from kb_engine.units import Rate, ps_from_ns
 
 
@@ -18,7 +18,7 @@ class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     latency_ns: Annotated[float, Meta(ge=0)]
 
 
-class HbmFixed(MemoryComponent[HbmFixedSpec]):
+class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
     """First come, first served; the latency of one request overlaps the bytes of the one before.
 
     Source: assumed (rows, banks, turnaround and refresh are not modelled).

@@ -43,7 +43,7 @@ class PeDma(Initiator[PeDmaSpec]):
         memory: Rectangle = params.memory
         path = self._paths.get(memory.base >> OFFSET_BITS) or self._find_path(memory.base >> OFFSET_BITS)
         move = self._read if stage.stage_type is StageType.DMA_READ else self._write
-        move(path, memory.rows * memory.row_nbytes, self.clock._now + self._setup_ps, finish, token)
+        move(path, memory, self.clock._now + self._setup_ps, finish, token)
 
     def _find_path(self, owner: int) -> Path:
         path: Path = self.context.fabric.path(self.node_id, owner)

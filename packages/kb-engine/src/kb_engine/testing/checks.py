@@ -14,7 +14,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
 from kb_engine.oplog import OpLogger
 from kb_engine.ports import Gate
-from kb_engine.roles import CommandScheduler, MemoryComponent
+from kb_engine.roles import CommandScheduler, MemoryComponent, SingleChannelMemory
 from kb_engine.testing import costs, flow
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.subject import PE, Neighbour, Subject
@@ -84,8 +84,9 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield from _cost_checks(subject)
     if impl.serves:
         yield from _flow_checks(subject)
-    if issubclass(impl, MemoryComponent):
+    if issubclass(impl, SingleChannelMemory):
         yield Check("zero_bytes_occupy_nothing", partial(costs.check_zero_bytes_occupy_nothing, subject))
+    if issubclass(impl, MemoryComponent):
         yield Check("requests_are_served_in_order", partial(costs.check_serves_in_order, subject))
     if issubclass(impl, CommandScheduler):
         yield Check("plans_are_pure", partial(_check_plans, subject))
@@ -98,7 +99,7 @@ def _cost_checks(subject: Subject) -> Iterator[Check]:
         yield Check(f"{name}_repeats", partial(costs.check_repeats, subject, cost))
         yield Check(f"{name}_asks_neither_clock_nor_context", partial(costs.check_asks_nothing, subject, cost))
         yield Check(f"{name}_changes_no_state", partial(costs.check_changes_nothing, subject, cost))
-        if issubclass(subject.impl, MemoryComponent):
+        if issubclass(subject.impl, SingleChannelMemory):
             yield Check(f"{name}_grows_with_the_bytes", partial(costs.check_grows, subject, cost))
 
 

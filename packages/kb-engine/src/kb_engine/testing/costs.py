@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
-from kb_engine.roles import CommandIssuer, ForwardingComponent, MemoryComponent
+from kb_engine.roles import CommandIssuer, ForwardingComponent, SingleChannelMemory
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
 from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
 from kb_messages.dtypes import DType
+from kb_messages.stages import Rectangle
 
 SIZES = (0, 1, 63, 64, 65, 4096, 1 << 20)
 _MATRIX = Matrix.packed(16, 16, DType.F16)
@@ -42,7 +43,7 @@ def costs_of(subject: Subject) -> list[Cost]:
         costs.append(Cost("service_ps", [(each,) for kind in impl.serves for each in subject.params_for(kind)]))
     if issubclass(impl, ForwardingComponent):
         costs.append(Cost("overhead_ps", [()]))
-    if issubclass(impl, MemoryComponent):
+    if issubclass(impl, SingleChannelMemory):
         asked = [(nbytes, write) for write in (False, True) for nbytes in SIZES]
         costs += [Cost("latency_ps", asked), Cost("occupancy_ps", asked)]
     if issubclass(impl, CommandIssuer):
@@ -113,16 +114,17 @@ def check_zero_bytes_occupy_nothing(subject: Subject) -> None:
 
 
 def check_serves_in_order(subject: Subject) -> None:
-    """Requests are served in order of arrival, none before it is there."""
+    """Nothing is served before it is there, and what is asked for again is not served before it was the first time."""
     block: Any = subject.build(Clock())
-    free = 0
+    before = 0
     for number, nbytes in enumerate((512, 64, 4096, 1, 512)):
         arrival, write = 1000 * number, bool(number % 2)
-        first, last = subject.call("reserve", block.reserve, arrival, nbytes, arrival, write)
-        if not (type(first) is type(last) is int and arrival <= first <= last and free <= block.free_ps):
+        memory = Rectangle(0, 1, nbytes, nbytes)
+        first, last = subject.call("reserve", block.reserve, arrival, memory, arrival, write)
+        if not (type(first) is type(last) is int and arrival <= first <= last and before <= last):
             got = f"{first} and {last} for a request that arrives at {arrival}"
-            subject.fail("reserve", got, "ints in order, not before the arrival")
-        free = block.free_ps
+            subject.fail("reserve", got, "ints in order, not before the arrival nor before the request before")
+        before = last
 
 
 def _call(cost: Cost, args: tuple[Any, ...]) -> str:

@@ -117,9 +117,9 @@ class StubFabric:
         """The one way there is."""
         return f"{src} -> {owner}"
 
-    def read(self, path: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
+    def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """As the fabric's own."""
-        self._clock.call_at(start_ps + 1000 + 10 * nbytes, finish, argument)
+        self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, finish, argument)
 
     write = read
 
