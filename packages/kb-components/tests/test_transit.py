@@ -42,14 +42,15 @@ def test_a_write_to_the_other_half_pays_for_the_bridge(simulate, two_halves):
     assert run.times(1, 0) == [(58240, 58240, 85720 + 30000 + 5000, 120720)]
 
 
-def test_two_reads_over_the_bridge_follow_each_other(simulate, two_halves):
+def test_two_reads_over_the_bridge_share_it(simulate, two_halves):
     def kernel(tl, a):
         tl.load(a[16:32])
 
     run = simulate(kernel, HALVES, pes=(0, 1), changes=two_halves)
-    # PE 1's bytes leave the slice 10240 later and are at the bridge's link at 55240, which is PE 0's until 65480:
-    # 65480 + 20480 = 85960, and then 3000 and 1000 more.
-    assert run.launch.pe_end_ps == {PE0: 69480, PE1: 85960 + 4000}
+    # PE 1's bytes leave the slice 10240 later and are at the bridge's link at 55240, when PE 0 has sent 10240 / 40 = 256
+    # bytes. Half the link each: PE 0's other 256 take 256 x 80, until 75720. PE 1's second 256 then take 256 x 40, until
+    # 85960. The bridge and the crossbar take 3000 and 1000 more.
+    assert run.launch.pe_end_ps == {PE0: 75720 + 4000, PE1: 85960 + 4000}
 
 
 def test_a_read_and_a_write_in_one_direction_share_the_bridge(simulate, two_halves):
@@ -62,10 +63,10 @@ def test_a_read_and_a_write_in_one_direction_share_the_bridge(simulate, two_halv
     run = simulate(kernel, HALVES, (256, 16, "f16", (2, 1)), pes=(0, 2), changes=two_halves)
     # PE 2's read of its own slice arrives first, at 10000, and holds it until 20240; PE 2 has it at 51240.
     # PE 0's 4096 bytes arrive at 14000 and hold the slice 20240 to 102160: first byte at the crossbar 51240. The link
-    # to the bridge takes 163840, to 215080; 3000 and 1000 later PE 0 has them.
-    # PE 2's write is at that link at 51240 + 7000 + 2000 + 1000 = 61240 and waits until 215080, then 20480, 3000 over
-    # the bridge, 1000 through the crossbar; 30000 at the slice and 5000 back.
-    assert run.launch.pe_end_ps == {PE0: 215080 + 4000, PE2: 215080 + 20480 + 4000 + 30000 + 5000}
+    # to the bridge takes 40 a byte: 250 of them until PE 2's write is there, at 51240 + 7000 + 2000 + 1000 = 61240.
+    # Half the link each: the write's 512 bytes take 512 x 80, until 102200; 3000 over the bridge, 1000 through the
+    # crossbar, 30000 at the slice and 5000 back. PE 0's other 4096 - 250 - 512 = 3334 bytes then take 40 each.
+    assert run.launch.pe_end_ps == {PE0: 102200 + 3334 * 40 + 4000, PE2: 102200 + 4000 + 30000 + 5000}
 
 
 def test_opposite_directions_do_not_meet(simulate, two_halves):

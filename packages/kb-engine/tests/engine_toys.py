@@ -10,7 +10,7 @@ from kb_engine.buffers import Slots
 from kb_engine.component import ComponentBase
 from kb_engine.pipeline import TileToken
 from kb_engine.ports import ExclusivePort
-from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, SingleChannelMemory
+from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, Initiator, SingleChannelMemory
 from kb_messages.address import OFFSET_BITS
 from kb_messages.commands import GemmCommand, LoadCommand
 from kb_messages.errors import PlanError
@@ -122,7 +122,7 @@ class Scheduler(CommandScheduler[NoSpec]):
         ]
 
 
-class Dma(ComponentBase[QueueSpec]):
+class Dma(Initiator[QueueSpec]):
     spec_type = QueueSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
 

@@ -1,9 +1,9 @@
-"""The fabric: how bytes travel from a DMA to a memory and back, over links, forwarding nodes and the memory itself.
+"""The fabric: transfers between nodes, over shared links, and the time they take.
 
-A transfer pays every hop's latency once, for its head, and its bytes at each link's bandwidth, cut-through. A link or
-memory that only one flow can feed is reserved ahead, exactly; where flows merge, an event puts them in order of
-arrival. A read is a request leg (0 bytes), the memory's service and a data leg; a write is a data leg, the service
-and an acknowledgement (0 bytes). Zero bytes occupy nothing.
+A transfer pays every hop's latency once, for its head, and its bytes at each link's bandwidth, cut-through. Links that
+only one flow can feed are reserved ahead, exactly; where flows merge (`shared_link`), the head's arrival is an event.
+A read is a request leg (0 bytes), the memory's service and a data leg; a write is a data leg, the service and an
+acknowledgement (0 bytes); a message is one leg. Zero bytes occupy nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from simpy.events import NORMAL
 
 from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
-from kb_engine.links import Hop, LinkState, Path, Transfer
+from kb_engine.links import Hop, Leg, LinkState, Path
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
+from kb_engine.shared_link import SharedLink, Stream
+from kb_engine.transfer import Transfer
 from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
-from kb_topology import AddressMap, Graph, Link, Router
+from kb_topology import AddressMap, Graph, Link, Route, Router
 from kb_topology.spec import FORWARDING
 
 
@@ -34,6 +36,8 @@ class Fabric:
         self._node_of_owner = {region.owner: region.node_id for region in address_map.regions}
         self._components: dict[str, ComponentBase[Any]] = {}
         self._paths: dict[tuple[str, int], Path] = {}
+        self._legs: dict[tuple[str, str], Leg] = {}
+        self._shared_links: dict[tuple[str, str], SharedLink | None] = {}
         self._shared = True
         self._router = Router(graph, lambda node: self._overhead_ps(node.id))
         self.trace: Callable[[FabricTransfer], None] | None = None
@@ -46,131 +50,186 @@ class Fabric:
     @property
     def links(self) -> list[LinkState]:
         """Every directed link, in the topology's order, with what it has carried so far."""
-        for path in self._paths.values():
-            for flows in (path.reads, path.writes):
-                for nbytes, flow in flows.items():
-                    for link, _, duration in flow.leg:
-                        link.busy_ps += flow.count * duration
-                        link.nbytes += flow.count * nbytes
-                    flow.count = 0
+        for leg in self._legs.values():
+            leg.settle()
         return list(self._links.values())
+
+    def route(self, src: str, dst: str) -> Route:
+        """The nodes and links from *src* to *dst*. Raises TopologyError when no link leads there."""
+        return self._router.route(src, dst)
 
     def path(self, src: str, owner: int) -> Path:
         """The way from node *src* to memory *owner*. Raises TopologyError when no link leads there."""
         path = self._paths.get((src, owner))
         if path is None:
-            path = self._paths[src, owner] = self._compile(src, self._node_of_owner[owner])
+            path = self._paths[src, owner] = self._find_path(src, self._node_of_owner[owner])
         return path
+
+    def leg(self, src: str, dst: str) -> Leg:
+        """The one way from *src* to *dst*. Raises TopologyError when no link leads there."""
+        leg = self._legs.get((src, dst))
+        if leg is None:
+            leg = self._legs[src, dst] = self._compile(self._router.route(src, dst).links)
+        return leg
 
     def read(self, path: Path, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """Bring the bytes of *memory* here; `finish(argument)` is called when the last one is."""
         arrival = start_ps + path.request_ps
-        if not path.exclusive:
-            transfer = Transfer(path, memory, False, finish, argument, start_ps)
-            transfer.head_ps = transfer.tail_ps = arrival
-            self._at_memory(transfer)
-            return
-        nbytes = memory.rows * memory.row_nbytes
-        flow = path.reads.get(nbytes) or path.add_flow(nbytes, False)
+        flow = path.back.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
+        if not path.exclusive:
+            transfer = Transfer(flow, path, memory, False, start_ps, finish, argument)
+            self._at(arrival, self._serve, transfer)
+            return
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         head += flow.slowest_ps
         end = (tail if tail > head else head) + flow.latency_ps
         clock = self._clock
         heappush(clock.heap, (end, NORMAL, next(clock.tickets), finish, argument))
         if self.trace is not None:
-            self._trace(path, nbytes, start_ps, end)
+            self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
     def write(self, path: Path, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """Bring the bytes of *memory* there; `finish(argument)` is called when the acknowledgement is back."""
-        if not path.exclusive:
-            self._travel(Transfer(path, memory, True, finish, argument, start_ps))
-            return
-        nbytes = memory.rows * memory.row_nbytes
-        flow = path.writes.get(nbytes) or path.add_flow(nbytes, True)
+        flow = path.away.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
+        if not path.exclusive:
+            self._travel(Transfer(flow, path, memory, True, start_ps, finish, argument))
+            return
         head = start_ps + flow.latency_ps
         _, committed = path.memory.reserve(head, memory, head + flow.slowest_ps, True)
         end = committed + path.response_ps
         self._clock.call_at(end, finish, argument)
         if self.trace is not None:
-            self._trace(path, nbytes, start_ps, end)
+            self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
-    def _at_memory(self, transfer: Transfer) -> None:
-        if transfer.path.shared and transfer.head_ps > self._clock._now:
-            self._clock.call_at(transfer.head_ps, self._serve, transfer)
-        else:
-            self._serve(transfer)
+    def send(
+        self, src: str, dst: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any
+    ) -> None:
+        """Send a message of *nbytes* from one node to another; `finish(argument)` is called when it is all there.
+
+        Raises TopologyError when no link leads from *src* to *dst*.
+        """
+        flow = self.leg(src, dst).flow(nbytes)
+        flow.count += 1
+        if self.trace is not None:
+            untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
+        self._travel(Transfer(flow, None, None, True, start_ps, finish, argument))
 
     def _serve(self, transfer: Transfer) -> None:
-        path = transfer.path
-        transfer.head_ps, transfer.tail_ps = path.memory.reserve(
-            transfer.head_ps, transfer.memory, transfer.tail_ps, transfer.write
-        )
-        if transfer.write:
-            transfer.tail_ps += path.response_ps
-            self._arrive(transfer)
-        else:
-            self._travel(transfer)
+        """A read's request is at the memory."""
+        path, memory = transfer.path, transfer.memory
+        assert path is not None
+        assert memory is not None
+        arrival = self._clock._now
+        transfer.head_ps, transfer.tail_ps = path.memory.reserve(arrival, memory, arrival, False)
+        self._travel(transfer)
 
     def _travel(self, transfer: Transfer) -> None:
-        """Reserve the links of the data leg, up to one where flows merge and the head is not there yet.
+        """Reserve the links ahead of the first shared one, and go there.
 
-        Cut-through: a link starts with the head, or when it is free, and holds the bytes for its own duration at least.
+        Cut-through: a link starts with the head, or when it is free, and holds the bytes for their time on it at least.
         """
-        path = transfer.path
-        hops = path.away if transfer.write else path.back
-        now = self._clock._now
-        head, tail, nbytes = transfer.head_ps, transfer.tail_ps, transfer.nbytes
-        for number in range(transfer.hop, len(hops)):
-            if head > now and hops[number].merges:
-                transfer.hop, transfer.head_ps, transfer.tail_ps = number, head, tail
-                self._clock.call_at(head, self._travel, transfer)
-                return
-            link, after_ps, duration = transfer.leg[number]
+        head, tail, flow = transfer.head_ps, transfer.tail_ps, transfer.flow
+        if not flow.nbytes:
+            transfer.head_ps = transfer.due_ps = tail + flow.latency_ps
+            self._at(transfer.due_ps, self._deliver, transfer)
+            return
+        for link, after_ps, duration in flow.ahead:
             start = head if head > link.free_ps else link.free_ps
             end = start + duration
             if end < tail:
                 end = tail
             link.free_ps = end
-            link.busy_ps += duration
-            link.nbytes += nbytes
             head, tail = start + after_ps, end + after_ps
         transfer.head_ps, transfer.tail_ps = head, tail
-        if transfer.write:
-            self._at_memory(transfer)
+        if flow.shared:
+            stream = Stream(transfer, 0, tail)
+            self._at(head, stream.link.arrive, stream)
+        elif transfer.write:
+            self._at(tail, self._deliver, transfer)
         else:
-            self._arrive(transfer)
+            self._finish(transfer, tail)
 
-    def _arrive(self, transfer: Transfer) -> None:
-        self._clock.call_at(transfer.tail_ps, transfer.finish, transfer.argument)
+    def _deliver(self, transfer: Transfer) -> None:
+        """The last byte is at the end of the leg, now."""
+        path, memory, now = transfer.path, transfer.memory, self._clock._now
+        if path is None or memory is None:
+            transfer.finish(transfer.argument)
+        elif transfer.write:
+            _, committed = path.memory.reserve(transfer.head_ps, memory, now, True)
+            self._finish(transfer, committed + path.response_ps)
+        else:
+            self._finish(transfer, now)
+
+    def _finish(self, transfer: Transfer, end_ps: int) -> None:
+        path = transfer.path
+        assert path is not None
+        self._at(end_ps, transfer.finish, transfer.argument)
         if self.trace is not None:
-            self._trace(transfer.path, transfer.nbytes, transfer.t_start_ps, transfer.tail_ps)
+            self._trace(path.src, path.dst, transfer.flow.nbytes, transfer.t_start_ps, end_ps)
 
-    def _trace(self, path: Path, nbytes: int, start_ps: int, end_ps: int) -> None:
+    def _finish_message(
+        self, src: str, dst: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any
+    ) -> None:
+        self._trace(src, dst, nbytes, start_ps, self._clock._now)
+        finish(argument)
+
+    def _at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
+        clock = self._clock
+        heappush(clock.heap, (t_ps, NORMAL, next(clock.tickets), function, argument))
+
+    def _trace(self, src: str, dst: str, nbytes: int, start_ps: int, end_ps: int) -> None:
         assert self.trace is not None
-        self.trace(FabricTransfer(t_start_ps=start_ps, t_end_ps=end_ps, src=path.src, dst=path.dst, nbytes=nbytes))
+        self.trace(FabricTransfer(t_start_ps=start_ps, t_end_ps=end_ps, src=src, dst=dst, nbytes=nbytes))
 
-    def _compile(self, src: str, dst: str) -> Path:
+    def _find_path(self, src: str, dst: str) -> Path:
         memory = self._components[dst]
         if not isinstance(memory, MemoryComponent):
             raise TypeError(f"{dst} is not behind the fabric")
-        away = [self._hop(link) for link in self._router.route(src, dst).links]
-        back = [self._hop(link) for link in self._router.route(dst, src).links]
-        return Path(src, dst, memory, away, back, self._shared)
+        return Path(src, dst, memory, self.leg(src, dst), self.leg(dst, src), self._shared)
 
-    def _hop(self, link: Link) -> Hop:
-        state = self._links[link.src, link.dst]
-        return Hop(state, link.latency_ps + self._overhead_ps(link.dst), self._merges(link))
+    def _compile(self, links: tuple[Link, ...]) -> Leg:
+        hops: list[Hop] = []
+        for link in links:
+            state = self._links[link.src, link.dst]
+            after_ps = link.latency_ps + self._overhead_ps(link.dst)
+            hops.append(Hop(state, after_ps, self._shared_link(link, hops)))
+        return Leg(hops)
 
     def _overhead_ps(self, node_id: str) -> int:
         component = self._components[node_id]
         return component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
 
+    def _shared_link(self, link: Link, before: list[Hop]) -> SharedLink | None:
+        """The meeting of flows on *link*, or None where they cannot meet, or never queue.
+
+        Behind a shared link, one that carries no more than what one wider link feeds it has nothing to share out.
+        """
+        if not self._merges(link) and not (any(hop.shared for hop in before) and self._narrows(link, before)):
+            return None
+        key = link.src, link.dst
+        shared = self._shared_links.get(key)
+        if shared is None:
+            shared = self._shared_links[key] = SharedLink(self._clock, self._links[key].rate, self._deliver)
+        return shared
+
+    def _narrows(self, link: Link, before: list[Hop]) -> bool:
+        if isinstance(self._components[link.dst], Initiator):
+            return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before)
+        return link.bw_gbs < before[-1].state.link.bw_gbs
+
     def _merges(self, link: Link) -> bool:
-        """Whether two flows can want *link* at once: it does not lead to the only reader, and several links feed it."""
+        """Whether two flows can want *link* at once.
+
+        A memory sends one after the other, a DMA reads and writes one at a time; any other node may send and receive
+        several, and a node in between may be fed by several links.
+        """
+        src, dst = self._components[link.src], self._components[link.dst]
         nodes = self._graph.nodes
-        if nodes[link.src].kind not in FORWARDING or isinstance(self._components[link.dst], Initiator):
+        if nodes[link.src].kind not in FORWARDING:
+            return not isinstance(src, (MemoryComponent, Initiator))
+        if isinstance(dst, Initiator):
             return False
         to_memory = nodes[link.dst].memory is not None
         feeders = [

@@ -1,18 +1,17 @@
-"""Links, and the paths over them that the fabric compiles once."""
+"""Links, and the legs of paths over them that the fabric compiles once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kb_engine.roles import MemoryComponent
+from kb_engine.shared_link import SharedLink
 from kb_engine.units import Rate
-from kb_messages.stages import Rectangle
 from kb_topology import Link
 
 
 class LinkState:
-    """One direction of a link: when it is next free, and what it has carried."""
+    """One direction of a link: when it is next free, where that is known ahead, and what it has carried."""
 
     __slots__ = ("busy_ps", "free_ps", "link", "nbytes", "rate")
 
@@ -24,98 +23,89 @@ class LinkState:
         self.nbytes = 0
 
 
-class Hop:
-    """A link on a path, the latency until the next link's start, and whether other flows can meet ours there."""
+class Hop(NamedTuple):
+    """A link on a leg, and the latency until the next link's start. `shared` is None where no flow can meet ours."""
 
-    __slots__ = ("after_ps", "merges", "state")
-
-    def __init__(self, state: LinkState, after_ps: int, merges: bool) -> None:
-        self.state = state
-        self.after_ps = after_ps
-        self.merges = merges
+    state: LinkState
+    after_ps: int
+    shared: SharedLink | None
 
 
 class Flow:
-    """Transfers of one size over one path in one direction: what their bytes cost each link, asked for once."""
+    """Transfers of one size over one leg: what their bytes cost each link, asked for once.
 
-    __slots__ = ("count", "latency_ps", "leg", "slowest_ps")
+    `ahead` are the links up to the first shared one, in order; `shared` the shared ones, each with the latency to the
+    next of them (or to the end of the leg) and the picoseconds that the bytes take on it.
+    """
+
+    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "slowest_ps")
 
     def __init__(self, hops: list[Hop], nbytes: int) -> None:
-        self.leg = [(hop.state, hop.after_ps, hop.state.rate.ps(nbytes)) for hop in hops]
-        self.latency_ps = sum(hop.after_ps for hop in hops)
-        self.slowest_ps = max(duration for _, _, duration in self.leg)
+        self.nbytes = nbytes
         self.count = 0
+        self.latency_ps = sum(hop.after_ps for hop in hops)
+        self.slowest_ps = max((hop.state.rate.ps(nbytes) for hop in hops), default=0)
+        self.ahead: list[tuple[LinkState, int, int]] = []
+        self.shared: list[tuple[SharedLink, int, int]] = []
+        if not nbytes:
+            return
+        for state, after_ps, shared in hops:
+            if shared is not None:
+                self.shared.append((shared, after_ps, state.rate.ps(nbytes)))
+            elif not self.shared:
+                self.ahead.append((state, after_ps, state.rate.ps(nbytes)))
+            else:
+                link, before_ps, duration = self.shared[-1]
+                self.shared[-1] = link, before_ps + after_ps, duration
+
+
+class Leg:
+    """One way between two nodes. Zero bytes pay its latency and nothing else."""
+
+    __slots__ = ("_flows", "hops", "latency_ps")
+
+    def __init__(self, hops: list[Hop]) -> None:
+        self.hops = hops
+        self.latency_ps = sum(hop.after_ps for hop in hops)
+        self._flows: dict[int, Flow] = {}
+
+    @property
+    def merges(self) -> bool:
+        """Whether another flow can meet ours on it."""
+        return any(hop.shared is not None for hop in self.hops)
+
+    def flow(self, nbytes: int) -> Flow:
+        """The flow of transfers of *nbytes*."""
+        flow = self._flows.get(nbytes)
+        if flow is None:
+            flow = self._flows[nbytes] = Flow(self.hops, nbytes)
+        return flow
+
+    def settle(self) -> None:
+        """Add what the flows have carried to their links' counts."""
+        for flow in self._flows.values():
+            for hop in self.hops:
+                hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)
+                hop.state.nbytes += flow.count * flow.nbytes
+            flow.count = 0
 
 
 class Path:
-    """A DMA's way to a memory and back, compiled once.
+    """A way to a memory and back.
 
-    It is `exclusive` when nothing else can be on it: then the links never make a transfer wait.
+    It is `exclusive` when nothing else can be on it, nor at the memory while `shared` is false: then the links never
+    make a transfer wait.
     """
 
-    __slots__ = (
-        "away",
-        "back",
-        "dst",
-        "exclusive",
-        "memory",
-        "reads",
-        "request_ps",
-        "response_ps",
-        "shared",
-        "src",
-        "writes",
-    )
+    __slots__ = ("away", "back", "dst", "exclusive", "memory", "request_ps", "response_ps", "shared", "src")
 
-    def __init__(
-        self, src: str, dst: str, memory: MemoryComponent[Any], away: list[Hop], back: list[Hop], shared: bool
-    ) -> None:
+    def __init__(self, src: str, dst: str, memory: MemoryComponent[Any], away: Leg, back: Leg, shared: bool) -> None:
         self.src = src
         self.dst = dst
         self.memory = memory
         self.away = away
         self.back = back
         self.shared = shared
-        self.exclusive = not shared and not any(hop.merges for hop in away + back)
-        self.request_ps = sum(hop.after_ps for hop in away)
-        self.response_ps = sum(hop.after_ps for hop in back)
-        self.reads: dict[int, Flow] = {}
-        self.writes: dict[int, Flow] = {}
-
-    def add_flow(self, nbytes: int, write: bool) -> Flow:
-        """The flow of transfers of *nbytes*, not asked for before."""
-        flows, hops = (self.writes, self.away) if write else (self.reads, self.back)
-        flow = flows[nbytes] = Flow(hops, nbytes)
-        return flow
-
-
-class Transfer:
-    """Bytes under way. `head_ps` and `tail_ps` are when the first and the last byte reach the next hop."""
-
-    __slots__ = (
-        "argument",
-        "finish",
-        "head_ps",
-        "hop",
-        "leg",
-        "memory",
-        "nbytes",
-        "path",
-        "t_start_ps",
-        "tail_ps",
-        "write",
-    )
-
-    def __init__(
-        self, path: Path, memory: Rectangle, write: bool, finish: Callable[[Any], None], argument: Any, now: int
-    ) -> None:
-        self.path = path
-        self.memory = memory
-        self.nbytes = nbytes = memory.rows * memory.row_nbytes
-        self.write = write
-        self.finish = finish
-        self.argument = argument
-        flow = (path.writes if write else path.reads).get(nbytes) or path.add_flow(nbytes, write)
-        self.leg = flow.leg
-        self.hop = 0
-        self.t_start_ps = self.head_ps = self.tail_ps = now
+        self.exclusive = not (shared or away.merges or back.merges)
+        self.request_ps = away.latency_ps
+        self.response_ps = back.latency_ps
