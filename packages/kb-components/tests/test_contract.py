@@ -19,6 +19,9 @@ TCM = Neighbour("pe_tcm", PeTcm, {"bw_gbs": 200, "latency_ns": 1})
 FETCH_STORE = Neighbour("pe_fetch_store", PeFetchStore, {})
 ATTRIBUTES = {
     "builtin.hbm_fixed": {"bw_gbs": 102.4, "latency_ns": 45},
+    "builtin.host": {"overhead_ns": 500},
+    "builtin.io_cpu": {"overhead_ns": 10},
+    "builtin.m_cpu": {"overhead_ns": 10},
     "builtin.pe_cpu": {"issue_ns": 4},
     "builtin.pe_dma": {"setup_ns": 2.5, "queue_depth": 3},
     "builtin.pe_fetch_store": {"queue_depth": 3},

@@ -11,9 +11,12 @@ from kb_engine.registry import GROUP
 POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")]
 
 
-def test_all_ten_blocks_are_registered():
+def test_all_blocks_are_registered():
     assert sorted(point.name for point in POINTS) == [
         "builtin.hbm_fixed",
+        "builtin.host",
+        "builtin.io_cpu",
+        "builtin.m_cpu",
         "builtin.pe_cpu",
         "builtin.pe_dma",
         "builtin.pe_fetch_store",

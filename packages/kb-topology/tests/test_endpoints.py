@@ -4,13 +4,20 @@ import pytest
 
 from kb_messages.errors import TopologyError
 from kb_topology import NodeKind
-from kb_topology.endpoints import Ends, Scope, expand, pairs
+from kb_topology.endpoints import Ends, expand, pairs
 from kb_topology.spec import NodeTemplate
+from kb_topology.templates import Level
 
 FAIL = partial(TopologyError, "here")
 ONE = NodeTemplate(kind=NodeKind.NOC, impl="x.y")
 FOUR = NodeTemplate(kind=NodeKind.HBM, impl="x.y", count=4)
-SCOPE = Scope(nodes={"noc": ONE, "hbm": FOUR}, pe_nodes={"dma": ONE, "port": FOUR}, pe_count=3)
+SCOPE = Level(
+    name="cube",
+    what="cube",
+    yaml_path=("cube",),
+    nodes={"noc": ONE, "hbm": FOUR},
+    parts=(Level(name="pe", what="PE", yaml_path=("pe",), count=3, nodes={"dma": ONE, "port": FOUR}),),
+)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,6 @@ def test_a_file_is_one_mapping(text, got):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("sips: 2", "$.sips: got 2, needs 1; links between SIPs are not supported yet"),
-        ("cubes_per_sip: 16", "$.cubes_per_sip: got 16, needs 1; links between cubes are not supported yet"),
         (
             "hbm_interleave_nbytes: 4096",
             (

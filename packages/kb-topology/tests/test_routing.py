@@ -94,7 +94,7 @@ def test_no_path_names_both_ends_and_what_is_reached(small):
         Router(small().graph).route("sip0.cube0.hbm0", "sip0.cube0.pe1.pe_tcm")
     assert str(caught.value) == (
         "sip0.cube0.hbm0 -> sip0.cube0.pe1.pe_tcm: got no path, needs links through bridge, io_noc, noc, pcie_ep, "
-        "switch, ucie, xbar; sip0.cube0.hbm0 reaches: sip0.cube0.hbm1, sip0.cube0.hbm2, sip0.cube0.hbm3, "
+        "serdes, switch, ucie, xbar; sip0.cube0.hbm0 reaches: sip0.cube0.hbm1, sip0.cube0.hbm2, sip0.cube0.hbm3, "
         "sip0.cube0.xbar0, sip0.cube0.xbar1, sip0.cube0.bridge, sip0.cube0.pe0.pe_dma, sip0.cube0.pe1.pe_dma "
         "and 2 more"
     )

@@ -9,9 +9,10 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from kb_messages.address import MemorySpace, PhysAddr, owner_of
+from kb_messages.address import OFFSET_BITS, MemorySpace, PhysAddr
 from kb_messages.errors import AddressError, TopologyError
 from kb_topology.graph import Graph, Memory, Node
+from kb_topology.sentences import listing
 from kb_topology.sizes import format_nbytes
 from kb_topology.source import Source
 
@@ -69,8 +70,8 @@ class AddressMap:
         return region, address - region.base
 
     def describe(self) -> str:
-        """The map on one line, runs of equal memories in one entry."""
-        return ", ".join(self._entries()) or "a memory, and the topology has none"
+        """The map on one line, runs of equal memories in one entry; of a large chip, the first entries."""
+        return listing(self._entries()) if self.by_owner else "a memory, and the topology has none"
 
     @cached_property
     def _by_node(self) -> dict[str, Region]:
@@ -87,9 +88,12 @@ class AddressMap:
 
 def _region(node: Node, memory: Memory) -> Region:
     unit = node.pe if node.pe is not None else node.index or 0
+    if node.sip is None or node.cube is None:
+        raise AddressError(node.id, "a memory outside the cubes", "one in a cube: an address names a SIP and a cube")
     base = PhysAddr(sip=node.sip, die=node.cube, space=memory.space, unit=unit).encode()
-    owner = owner_of(node.sip, node.cube, memory.space, unit)
-    return Region(node_id=node.id, owner=owner, base=base, nbytes=memory.nbytes, space=memory.space, unit=unit)
+    return Region(
+        node_id=node.id, owner=base >> OFFSET_BITS, base=base, nbytes=memory.nbytes, space=memory.space, unit=unit
+    )
 
 
 def _conflict(node: Node, other: Region, source: Source | None) -> TopologyError:

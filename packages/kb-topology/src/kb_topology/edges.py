@@ -1,93 +1,141 @@
-"""Link and wire templates -> the links and wires of a cube."""
+"""Link and wire templates -> the links and wires of a system."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
+
+from msgspec import UnsetType
 
 from kb_messages.errors import TopologyError
-from kb_topology.endpoints import Scope, expand, pairs
+from kb_topology.endpoints import expand, pairs
 from kb_topology.graph import Link, Wire, exact
 from kb_topology.limits import MAX_ITEMS
+from kb_topology.mesh import MESH_PATH, mesh_pairs
 from kb_topology.source import Source
-from kb_topology.spec import CubeTemplate, LinkTemplate, TopologySpec
-from kb_topology.yaml_reader import YamlPath
+from kb_topology.spec import LinkTemplate, MeshTemplate, TopologySpec
+from kb_topology.templates import Level, Place, every, places
+from kb_topology.yaml_reader import YamlPath, format_path
 
 
-def build_links(spec: TopologySpec, cube_id: str, source: Source) -> Iterator[Link]:
-    """The links of one cube. Raises TopologyError, at its place in *source*, for one that cannot be."""
-    cube = spec.cube
-    scope = Scope(
-        nodes=cube.nodes,
-        pe_nodes=cube.pe_template.nodes if cube.pe_template else {},
-        pe_count=cube.pe_layout.count if cube.pe_layout else 0,
-    )
-    edges = _Edges("link", source)
-    for index, template in enumerate(cube.links):
-        make = _link_maker(template, exact(spec.wire_ps_per_mm))
-        path: YamlPath = ("cube", "links", index)
-        for a, b in _link_ends(template, path, scope, source):
-            for src, dst in ((a, b), (b, a)) if template.both_ways else ((a, b),):
-                edges.add(src, dst, path)
-                yield make(src=f"{cube_id}.{src}", dst=f"{cube_id}.{dst}")
+class _Edge(NamedTuple):
+    """A link, its ends relative to the copy of the level it is in; *make* gives it its numbers."""
+
+    src: str
+    dst: str
+    make: partial[Link]
 
 
-def _link_ends(template: LinkTemplate, path: YamlPath, scope: Scope, source: Source) -> Iterator[tuple[str, str]]:
-    src = expand(template.src, scope, partial(source.error, (*path, "from")))
-    dst = expand(template.dst, scope, partial(source.error, (*path, "to")))
+def build_links(spec: TopologySpec, system: Level, source: Source) -> Iterator[Link]:
+    """The links of all copies of all levels. Raises TopologyError, at its place in *source*, for one that cannot be.
+
+    Each template is expanded once, relative to its level; the copies differ in what their ids begin with.
+    """
+    room = MAX_ITEMS
+    expanded: dict[str, list[_Edge]] = {}
+    for level, copies in every(system):
+        edges = list(_level_edges(spec, level, _Edges("link", source, level, room // copies)))
+        expanded[level.name] = edges
+        room -= copies * len(edges)
+    for level, place in places(system, Place()):
+        prefix = place.prefix
+        for edge in expanded[level.name]:
+            yield edge.make(src=prefix + edge.src, dst=prefix + edge.dst)
+
+
+def _level_edges(spec: TopologySpec, level: Level, edges: _Edges) -> Iterator[_Edge]:
+    source, wire_ps_per_mm = edges.source, exact(spec.wire_ps_per_mm)
+    mesh = None if isinstance(spec.sip, UnsetType) or level.name != "sip" else spec.sip.cube_mesh
+    if mesh:
+        make = _link_maker(mesh, wire_ps_per_mm)
+        ends = _both_ways(mesh_pairs(mesh, level.parts[-1], source))
+        yield from (_Edge(src, dst, make) for src, dst in edges.add(ends, MESH_PATH))
+    for index, template in enumerate(level.links):
+        path = (*level.yaml_path, "links", index)
+        make = _link_maker(template, wire_ps_per_mm)
+        ends = _link_ends(template, path, level, source)
+        ends = _both_ways(ends) if template.both_ways else ends
+        yield from (_Edge(src, dst, make) for src, dst in edges.add(ends, path))
+
+
+def _both_ways(ends: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for a, b in ends:
+        yield a, b
+        yield b, a
+
+
+def _link_ends(template: LinkTemplate, path: YamlPath, level: Level, source: Source) -> Iterator[tuple[str, str]]:
+    src = expand(template.src, level, partial(source.error, (*path, "from")))
+    dst = expand(template.dst, level, partial(source.error, (*path, "to")))
     return pairs(src, dst, partial(source.error, path))
 
 
-def _link_maker(template: LinkTemplate, wire_ps_per_mm: Fraction) -> partial[Link]:
+def _link_maker(template: LinkTemplate | MeshTemplate, wire_ps_per_mm: Fraction) -> partial[Link]:
     length_mm = exact(template.length_mm)
     latency_ps = math.ceil(length_mm * wire_ps_per_mm)
     return partial(Link, bw_gbs=exact(template.bw_gbs), length_mm=length_mm, latency_ps=latency_ps)
 
 
-def build_wires(cube: CubeTemplate, cube_id: str, source: Source) -> Iterator[Wire]:
-    """The wires of all PEs of one cube. Raises TopologyError, at its place in *source*, for one that cannot be."""
-    if cube.pe_template is None or cube.pe_layout is None:
+def build_wires(spec: TopologySpec, system: Level, source: Source) -> Iterator[Wire]:
+    """The wires of all PEs. Raises TopologyError, at its place in *source*, for one that cannot be."""
+    found = next(((level, copies) for level, copies in every(system) if level.name == "pe"), None)
+    if found is None or spec.cube.pe_template is None:
         return
-    scope = Scope(nodes=cube.pe_template.nodes)
-    edges = _Edges("wire", source, cube.pe_layout.count)
-    for index, text in enumerate(cube.pe_template.wires):
-        path: YamlPath = ("cube", "pe_template", "wires", index)
-        for src, dst in _wire_ends(text, path, scope, source):
-            edges.add(src, dst, path)
-    for pe in range(cube.pe_layout.count):
-        prefix = f"{cube_id}.pe{pe}"
-        yield from (Wire(src=f"{prefix}.{src}", dst=f"{prefix}.{dst}") for src, dst in edges.seen)
+    pe, copies = found
+    edges = _Edges("wire", source, pe, MAX_ITEMS // copies)
+    ends: list[tuple[str, str]] = []
+    for index, text in enumerate(spec.cube.pe_template.wires):
+        path = (*pe.yaml_path, "wires", index)
+        ends += edges.add(_wire_ends(text, path, pe, source), path)
+    for level, place in places(system, Place()):
+        if level is pe:
+            prefix = place.prefix
+            yield from (Wire(src=prefix + src, dst=prefix + dst) for src, dst in ends)
 
 
-def _wire_ends(text: str, path: YamlPath, scope: Scope, source: Source) -> Iterator[tuple[str, str]]:
+def _wire_ends(text: str, path: YamlPath, pe: Level, source: Source) -> Iterator[tuple[str, str]]:
     fail = partial(source.error, path)
     names = [name.strip() for name in text.split("->")]
     if len(names) != 2:
         raise fail(repr(text), "two nodes of the PE as in `a -> b`")
-    return pairs(expand(names[0], scope, fail), expand(names[1], scope, fail), fail)
+    return pairs(expand(names[0], pe, fail), expand(names[1], pe, fail), fail)
 
 
 class _Edges:
-    """The edges so far: each is there once, joins two different nodes, and there are not too many."""
+    """The edges of one level so far: each is there once, joins two different nodes, and there are not too many."""
 
-    def __init__(self, what: str, source: Source, copies: int = 1) -> None:
+    def __init__(self, what: str, source: Source, level: Level, most: int) -> None:
         self.what = what
         self.source = source
-        self.most = MAX_ITEMS // copies
-        self.seen: dict[tuple[str, str], YamlPath] = {}
+        self.most = most
+        self._seen: dict[tuple[str, str], YamlPath] = {}
+        self._parts = [part for part in level.parts if part.has_links]
 
-    def add(self, src: str, dst: str, path: YamlPath) -> None:
-        if src == dst:
-            raise self.source.error(path, f"a {self.what} from {src} to itself", "two different nodes")
-        if (src, dst) in self.seen:
-            raise self._duplicate(src, dst, path)
-        if len(self.seen) == self.most:
-            raise self.source.error(path, f"more than {MAX_ITEMS} {self.what}s", f"at most {MAX_ITEMS}")
-        self.seen[src, dst] = path
+    def add(self, ends: Iterable[tuple[str, str]], path: YamlPath) -> Iterator[tuple[str, str]]:
+        """The *ends*, written at *path*. Raises TopologyError at the first that cannot be."""
+        for src, dst in ends:
+            if src == dst:
+                raise self.source.error(path, f"a {self.what} from {src} to itself", "two different nodes")
+            if (src, dst) in self._seen:
+                raise self._duplicate(src, dst, path)
+            if len(self._seen) == self.most:
+                raise self.source.error(path, f"more than {MAX_ITEMS} {self.what}s", f"at most {MAX_ITEMS}")
+            self._check_level(src, dst, path)
+            self._seen[src, dst] = path
+            yield src, dst
 
     def _duplicate(self, src: str, dst: str, path: YamlPath) -> TopologyError:
         got = f"a second {self.what} {src} -> {dst}"
-        first = self.source.position(self.seen[src, dst])
+        first = self.source.position(self._seen[src, dst])
         return self.source.error(path, got, f"one; the first is at {first}", "remove one")
+
+    def _check_level(self, src: str, dst: str, path: YamlPath) -> None:
+        """Links inside one part are that part's: were they made here too, a link could be there twice unseen."""
+        for part in self._parts:
+            head, dot, _ = src.partition(".")
+            if dot and head.startswith(part.name) and dst.startswith(f"{head}."):
+                fix = f"write it in {format_path(part.yaml_path)}.links"
+                raise self.source.error(path, f"a {self.what} inside {head}", f"two different {part.what}s", fix)

@@ -1,4 +1,4 @@
-"""Endpoints of links and wires: `noc`, `hbm[0]`, `hbm[0:4]`, `hbm[*]`, `pe[0:4].pe_dma`.
+"""Endpoints of links and wires: `noc`, `hbm[0]`, `hbm[0:4]`, `hbm[*]`, `pe[0:4].pe_dma`, `sip[*].io[0].pcie_ep`.
 
 A range is half open. A single name on one side goes with every one of a range on the other; two ranges pair one to
 one and must be equally long.
@@ -7,18 +7,17 @@ one and must be equally long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import product
 from typing import Protocol
 
 from msgspec import Struct
 
 from kb_messages.errors import TopologyError
-from kb_topology.sentences import did_you_mean, listing
-from kb_topology.spec import NodeTemplate
+from kb_topology.sentences import cut, did_you_mean, listing
+from kb_topology.templates import Level
 
-_INDEX = r"\[(\*|\d{1,9}(?::\d{1,9})?)\]"
-_ENDPOINT = re.compile(rf"(?:pe{_INDEX}\.)?([a-z][a-z0-9_]*)(?:{_INDEX})?")
-_SYNTAX = "name, name[i], name[i:j] or name[*], after pe[...]. for a node of a PE"
+_STEP = re.compile(r"([a-z][a-z0-9_]*)(?:\[(\*|\d{1,9}(?::\d{1,9})?)\])?")
 
 
 class Fail(Protocol):
@@ -28,39 +27,47 @@ class Fail(Protocol):
         """The error; the caller raises it."""
 
 
-class Scope(Struct, frozen=True, kw_only=True):
-    """The templates an endpoint can name: *nodes* directly, *pe_nodes* behind `pe[...]` of *pe_count* PEs."""
-
-    nodes: Mapping[str, NodeTemplate]
-    pe_nodes: Mapping[str, NodeTemplate] = {}
-    pe_count: int = 0
-
-    @property
-    def names(self) -> list[str]:
-        """The names an endpoint may use, as it would write them."""
-        return [*self.nodes, *(f"pe[...].{name}" for name in self.pe_nodes)]
-
-
 class Ends(Struct, frozen=True):
-    """Names relative to the scope, like `hbm3` or `pe0.pe_dma`; *many* when the endpoint was written as a range."""
+    """Names relative to a level, like `hbm3` or `pe0.pe_dma`; *many* when the endpoint was written as a range."""
 
     names: tuple[str, ...]
     many: bool
 
 
-def expand(text: str, scope: Scope, fail: Fail) -> Ends:
-    """The nodes that the endpoint *text* names. Raises *fail*'s error when it names none or is not an endpoint."""
-    match = _ENDPOINT.fullmatch(text)
-    if not match:
-        raise fail(repr(text), f"an endpoint ({_SYNTAX})")
-    pe_index, name, index = match.groups()
-    template = (scope.nodes if pe_index is None else scope.pe_nodes).get(name)
+class _Step(Struct, frozen=True):
+    """`name` or `name[index]`: one step of an endpoint."""
+
+    name: str
+    index: str | None
+
+    def __str__(self) -> str:
+        return self.name if self.index is None else f"{self.name}[{self.index}]"
+
+    @property
+    def many(self) -> bool:
+        return self.index is not None and not self.index.isdecimal()
+
+
+def expand(text: str, level: Level, fail: Fail) -> Ends:
+    """The nodes that the endpoint *text*, written at *level*, names.
+
+    Raises *fail*'s error when it names none or is not an endpoint.
+    """
+    steps = _steps(text, level, fail)
+    here, choices = level, []
+    for step in steps[:-1]:
+        part = here.part(step.name)
+        if part is None:
+            raise _unknown_part(step, here, fail)
+        choices.append([f"{step.name}{number}." for number in _indices(step, part.count, fail)])
+        here = part
+    last = steps[-1]
+    template = here.nodes.get(last.name)
     if template is None:
-        raise _unknown(name, pe_index is not None, scope, fail)
-    pes = [""] if pe_index is None else [f"pe{i}." for i in _indices("pe", scope.pe_count, pe_index, fail)]
-    suffixes = [str(i) for i in _indices(name, template.count, index, fail)] if template.count or index else [""]
-    many = any(part is not None and not part.isdecimal() for part in (pe_index, index))
-    return Ends(tuple(f"{pe}{name}{suffix}" for pe in pes for suffix in suffixes), many)
+        raise _unknown_node(steps, here, level, fail)
+    numbered = template.count or last.index is not None
+    choices.append([f"{last.name}{i}" for i in _indices(last, template.count, fail)] if numbered else [last.name])
+    return Ends(tuple(map("".join, product(*choices))), any(step.many for step in steps))
 
 
 def pairs(src: Ends, dst: Ends, fail: Fail) -> Iterator[tuple[str, str]]:
@@ -74,9 +81,26 @@ def pairs(src: Ends, dst: Ends, fail: Fail) -> Iterator[tuple[str, str]]:
         yield from ((a, b) for a in src.names for b in dst.names)
 
 
-def _indices(name: str, count: int | None, index: str | None, fail: Fail) -> range:
+def _steps(text: str, level: Level, fail: Fail) -> list[_Step]:
+    matches = [_STEP.fullmatch(word) for word in text.split(".")]
+    steps = [_Step(match[1], match[2]) for match in matches if match]
+    if len(steps) < len(matches):
+        raise fail(cut(repr(text)), f"an endpoint (name, name[i], name[i:j] or name[*]{_ways_in(level)})")
+    return steps
+
+
+def _ways_in(level: Level) -> str:
+    """`, after pe[...]. for a node of a PE`: what may stand before a name at *level*."""
+    if not level.parts:
+        return ""
+    ways = [f"{part.name}[...]. for a node of {'an' if part.name == 'io' else 'a'} {part.what}" for part in level.parts]
+    return f", after {' or '.join(ways)}"
+
+
+def _indices(step: _Step, count: int | None, fail: Fail) -> range:
+    name, index = step.name, step.index
     if count is None:
-        raise fail(f"{name}[{index}]", f"{name} without an index", f"or give {name} a count")
+        raise fail(str(step), f"{name} without an index", f"or give {name} a count")
     if index is None:
         raise fail(name, f"an index, as there are {count}", f"write {name}[0] or {name}[*]")
     first, colon, last = index.partition(":")
@@ -90,9 +114,24 @@ def _indices(name: str, count: int | None, index: str | None, fail: Fail) -> ran
     return found
 
 
-def _unknown(name: str, in_pe: bool, scope: Scope, fail: Fail) -> TopologyError:
-    elsewhere = scope.nodes if in_pe else scope.pe_nodes
-    if name in elsewhere:
-        return fail(f"{name!r}", f"one of {listing(scope.names)}", f"write {'' if in_pe else 'pe[*].'}{name}")
-    fix = did_you_mean(name, scope.pe_nodes if in_pe else [*scope.nodes, *scope.pe_nodes])
-    return fail(f"the unknown node {name!r}", f"one of {listing(scope.names)}", fix)
+def _unknown_part(step: _Step, here: Level, fail: Fail) -> TopologyError:
+    names = [part.name for part in here.parts]
+    if step.name in here.nodes:
+        return fail(f"{step}., which is a node", f"a node at the end of an endpoint, after {_listed(names)}")
+    return fail(f"the unknown part '{step}'", _listed(names), did_you_mean(step.name, names))
+
+
+def _listed(names: list[str]) -> str:
+    return f"one of {listing(f'{name}[...].' for name in names)}" if names else "the name of a node, with no dot"
+
+
+def _unknown_node(steps: list[_Step], here: Level, level: Level, fail: Fail) -> TopologyError:
+    name, known = steps[-1].name, list(level.endpoints)
+    needs = f"one of {listing(known)}"
+    if here.part(name):
+        return fail(f"'{steps[-1]}', which has nodes of its own", needs, f"name one, as in {name}[*].NODE")
+    elsewhere = [endpoint for endpoint in known if endpoint.rpartition(".")[2] == name]
+    if elsewhere:
+        return fail(f"{name!r}", needs, f"write {elsewhere[0].replace('[...]', '[*]')}")
+    names = here.nodes if len(steps) > 1 else [endpoint.rpartition(".")[2] for endpoint in known]
+    return fail(f"the unknown node {name!r}", needs, did_you_mean(name, names))

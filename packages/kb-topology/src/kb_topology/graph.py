@@ -34,7 +34,8 @@ class Memory(Struct, frozen=True, kw_only=True):
 class Node(Struct, frozen=True, kw_only=True):
     """One piece of hardware.
 
-    `id` is like `sip0.cube0.pe5.pe_dma`. `pe` is None outside PEs; `index` is None when the template has no count.
+    `id` is like `sip0.cube3.pe5.pe_dma`, `sip0.io0.io_cpu` or `host`. `sip`, `io`, `cube` and `pe` are numbers, None
+    outside; a cube's number is within its SIP, a PE's within its cube. `index` is None when the template has no count.
     `attrs` are the raw attributes of the component, found at `yaml_path` of the topology's source.
     """
 
@@ -43,8 +44,9 @@ class Node(Struct, frozen=True, kw_only=True):
     impl: str
     attrs: Mapping[str, Any]
     memory: Memory | None
-    sip: int
-    cube: int
+    sip: int | None
+    io: int | None = None
+    cube: int | None
     pe: int | None
     index: int | None
     yaml_path: YamlPath
@@ -74,7 +76,10 @@ class Wire(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by id, links and wires, all in the order they were built: that of the file, PEs after the cube's nodes."""
+    """Nodes by id, links and wires, all in the order they were built: from the outside in, and as the file has it.
+
+    The nodes of the system come first, then SIP by SIP those of its IO chiplets and cubes, PEs after the cube's own.
+    """
 
     nodes: Mapping[str, Node]
     links: tuple[Link, ...]

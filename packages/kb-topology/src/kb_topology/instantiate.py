@@ -3,83 +3,95 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
+from string import digits
 from types import MappingProxyType
 
 from kb_messages.address import MemorySpace
 from kb_topology.edges import build_links, build_wires
 from kb_topology.endpoints import Fail
 from kb_topology.graph import Graph, Memory, Node
-from kb_topology.limits import MAX_ITEMS, MAX_MEMORY_NBYTES, MAX_UNITS
+from kb_topology.limits import MAX_DIES, MAX_ITEMS, MAX_MEMORY_NBYTES, MAX_UNITS
 from kb_topology.sizes import format_nbytes, parse_nbytes
 from kb_topology.source import Source
-from kb_topology.spec import CubeTemplate, MemoryTemplate, NodeTemplate, TopologySpec
+from kb_topology.spec import MemoryTemplate, NodeTemplate, TopologySpec
+from kb_topology.templates import Level, Place, every, levels, places
 from kb_topology.yaml_reader import YamlPath
 
-_NODES: YamlPath = ("cube", "nodes")
-_PE_NODES: YamlPath = ("cube", "pe_template", "nodes")
-_NAME = re.compile(r"(?!pe[0-9]*$)[a-z][a-z0-9_]*")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def instantiate(spec: TopologySpec, source: Source) -> Graph:
     """The graph that *spec* describes.
 
     Raises TopologyError, at its place in *source*, for a name, size, endpoint or count that cannot be, for a link or
-    wire that is there twice or joins a node to itself, and for more than MAX_ITEMS nodes or links.
+    wire that is there twice or joins a node to itself, and for more than MAX_ITEMS nodes, links or wires.
     """
-    _check(spec.cube, source)
-    cube_id = "sip0.cube0"
+    system = levels(spec)
+    _check(spec, system, source)
+    parts = {level.name: _parts(level, source) for level, _ in every(system)}
     nodes: dict[str, Node] = {}
-    for node in _nodes(spec.cube, cube_id, source):
-        if node.id in nodes:
-            raise source.error(node.yaml_path, f"a second node {node.id}", "one node per id", "rename one of the two")
-        nodes[node.id] = node
+    for level, place in places(system, Place()):
+        for part in parts[level.name]:
+            nodes.update(part.nodes(place))
     return Graph(
         nodes=MappingProxyType(nodes),
-        links=tuple(build_links(spec, cube_id, source)),
-        wires=tuple(build_wires(spec.cube, cube_id, source)),
+        links=tuple(build_links(spec, system, source)),
+        wires=tuple(build_wires(spec, system, source)),
     )
 
 
-def _check(cube: CubeTemplate, source: Source) -> None:
+def _check(spec: TopologySpec, system: Level, source: Source) -> None:
+    cube = spec.cube
     if (cube.pe_layout is None) != (cube.pe_template is None):
         missing = "pe_layout" if cube.pe_layout is None else "pe_template"
         raise source.error(("cube",), f"no {missing!r}", "pe_layout and pe_template, or neither", f"add {missing}")
-    pe_nodes, pe_count = _pe_nodes(cube), _pe_count(cube)
-    for path, templates, copies in ((_NODES, cube.nodes, 1), (_PE_NODES, pe_nodes, pe_count)):
-        for name, template in templates.items():
-            _check_template(name, template, copies, partial(source.error, (*path, name)))
-    total = sum(t.count or 1 for t in cube.nodes.values())
-    total += pe_count * sum(t.count or 1 for t in pe_nodes.values())
-    if total > MAX_ITEMS:
-        raise source.error(("cube",), f"{total} nodes", f"at most {MAX_ITEMS}", "lower a count")
+    for key, dies in (("sips", spec.sips), ("cubes_per_sip", spec.cubes_per_sip)):
+        if dies > MAX_DIES:
+            raise source.error((key,), str(dies), f"at most {MAX_DIES}", "an address has 8 bits for their number")
+    for level, copies in reversed(list(every(system))):
+        _check_level(level, source)
+        if level.node_count > MAX_ITEMS:
+            raise source.error(level.yaml_path, f"{level.node_count} nodes", f"at most {MAX_ITEMS}", "lower a count")
+        if copies > MAX_ITEMS:
+            raise source.error(level.yaml_path, f"{copies} {level.what}s", f"at most {MAX_ITEMS}", "lower a count")
 
 
-def _check_template(name: str, template: NodeTemplate, copies: int, fail: Fail) -> None:
-    if not _NAME.fullmatch(name):
-        raise fail(f"the name {name!r}", "lower-case letters, digits and _, and not pe, which stands for the PEs")
-    units = max(copies, template.count or 1)
-    if template.memory and units > MAX_UNITS:
-        raise fail(f"{units} memories", f"at most {MAX_UNITS}", "an address has 10 bits for their number")
+def _check_level(level: Level, source: Source) -> None:
+    for name, template in level.nodes.items():
+        fail = partial(source.error, (*level.yaml_path, "nodes", name))
+        _check_name(name, level, fail)
+        units = max(level.count if level.name == "pe" else 1, template.count or 1)
+        if template.memory and level.name not in ("cube", "pe"):
+            raise fail("a memory outside the cubes", "none", "an address names a SIP and a cube: put it in cube.nodes")
+        if template.memory and units > MAX_UNITS:
+            raise fail(f"{units} memories", f"at most {MAX_UNITS}", "an address has 10 bits for their number")
 
 
-def _pe_nodes(cube: CubeTemplate) -> Mapping[str, NodeTemplate]:
-    return cube.pe_template.nodes if cube.pe_template else {}
+def _check_name(name: str, level: Level, fail: Fail) -> None:
+    taken = {part.name: part.what for part in level.parts}
+    if level.name == "cube":
+        taken["pe"] = "PE"
+    if not _NAME.fullmatch(name) or name.rstrip(digits) in taken:
+        but = "".join(f", and not {part}, which stands for the {what}s" for part, what in taken.items())
+        raise fail(f"the name {name!r}", f"lower-case letters, digits and _{but}")
 
 
-def _pe_count(cube: CubeTemplate) -> int:
-    return cube.pe_layout.count if cube.pe_layout else 0
-
-
-def _nodes(cube: CubeTemplate, cube_id: str, source: Source) -> Iterator[Node]:
-    parts = [_Part(name, template, _NODES, source) for name, template in cube.nodes.items()]
-    pe_parts = [_Part(name, template, _PE_NODES, source) for name, template in _pe_nodes(cube).items()]
+def _parts(level: Level, source: Source) -> list[_Part]:
+    parts = [_Part(name, template, (*level.yaml_path, "nodes"), source) for name, template in level.nodes.items()]
+    owners: dict[str, _Part] = {}
     for part in parts:
-        yield from part.nodes(cube_id, None)
-    for pe in range(_pe_count(cube)):
-        for part in pe_parts:
-            yield from part.nodes(f"{cube_id}.pe{pe}", pe)
+        for name in part.names:
+            if owners.setdefault(name, part) is not part:
+                got = f"a second node {_first_id(level, name)}"
+                raise source.error(part.yaml_path, got, "one node per id", "rename one of the two")
+    return parts
+
+
+def _first_id(level: Level, name: str) -> str:
+    prefix = {"system": "", "sip": "sip0.", "io": "sip0.io0.", "cube": "sip0.cube0.", "pe": "sip0.cube0.pe0."}
+    return f"{prefix[level.name]}{name}"
 
 
 class _Part:
@@ -93,19 +105,30 @@ class _Part:
         fail = partial(source.error, (*self.yaml_path, "memory", "size"))
         self.memory = _memory(template.memory, fail) if template.memory else None
 
-    def nodes(self, parent: str, pe: int | None) -> Iterator[Node]:
-        for index in range(self.template.count) if self.template.count else (None,):
-            yield Node(
-                id=f"{parent}.{self.name}{'' if index is None else index}",
-                kind=self.template.kind,
-                impl=self.template.impl,
-                attrs=self.attrs,
-                memory=self.memory,
-                sip=0,
-                cube=0,
-                pe=pe,
-                index=index,
-                yaml_path=self.yaml_path,
+    @property
+    def names(self) -> list[str]:
+        """What the ids of its copies in one place end with."""
+        return [self.name] if self.template.count is None else [f"{self.name}{i}" for i in range(self.template.count)]
+
+    def nodes(self, place: Place) -> Iterator[tuple[str, Node]]:
+        """Its copies in *place*, by id."""
+        for number, name in enumerate(self.names):
+            node_id = place.prefix + name
+            yield (
+                node_id,
+                Node(
+                    id=node_id,
+                    kind=self.template.kind,
+                    impl=self.template.impl,
+                    attrs=self.attrs,
+                    memory=self.memory,
+                    sip=place.sip,
+                    io=place.io,
+                    cube=place.cube,
+                    pe=place.pe,
+                    index=None if self.template.count is None else number,
+                    yaml_path=self.yaml_path,
+                ),
             )
 
 

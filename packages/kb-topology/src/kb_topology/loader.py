@@ -11,12 +11,11 @@ from kb_topology.checked import convert_checked
 from kb_topology.sentences import short
 from kb_topology.source import Source
 from kb_topology.spec import NODE_KEYS, TopologySpec
-from kb_topology.yaml_reader import YamlPath, read_yaml
+from kb_topology.templates import NODE_PLACES
+from kb_topology.yaml_reader import read_yaml
 
 _ONLY_YET: dict[str, tuple[int, str]] = {
     "hbm_interleave_nbytes": (0, "interleaving over slices is not supported yet, each slice is contiguous"),
-    "sips": (1, "links between SIPs are not supported yet"),
-    "cubes_per_sip": (1, "links between cubes are not supported yet"),
 }
 
 
@@ -52,8 +51,7 @@ def load_spec(source: Source) -> TopologySpec:
 
 def _with_attributes_apart(raw: dict[str, Any]) -> dict[str, Any]:
     """*raw* with each node's component attributes moved into `attrs`; whatever has a wrong shape is left alone."""
-    places: tuple[YamlPath, ...] = (("cube", "nodes"), ("cube", "pe_template", "nodes"))
-    for place in places:
+    for place in NODE_PLACES:
         nodes: Any = raw
         for step in place:
             nodes = nodes.get(step) if isinstance(nodes, dict) else None

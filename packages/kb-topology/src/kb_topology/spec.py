@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Count = Annotated[int, Meta(ge=1)]
 Bandwidth = Annotated[float, Meta(ge=0.001, le=1_000_000)]
@@ -39,6 +39,7 @@ class NodeKind(Enum):
     PCIE_EP = "pcie_ep"
     IO_NOC = "io_noc"
     UCIE = "ucie"
+    SERDES = "serdes"
     SWITCH = "switch"
     HOST = "host"
 
@@ -49,6 +50,7 @@ FORWARDING = frozenset(
         NodeKind.BRIDGE,
         NodeKind.NOC,
         NodeKind.UCIE,
+        NodeKind.SERDES,
         NodeKind.SWITCH,
         NodeKind.PCIE_EP,
         NodeKind.IO_NOC,
@@ -110,8 +112,51 @@ class CubeTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     links: list[LinkTemplate] = []
 
 
+class IoTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every IO chiplet is made of, and how many of them a SIP has."""
+
+    nodes: dict[str, NodeTemplate]
+    count: Count = 1
+    links: list[LinkTemplate] = []
+
+
+class MeshTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cubes of a SIP in rows and columns, each linked, both ways, to its neighbours.
+
+    Cube `row * cols + col` is in row `row` from the north and column `col` from the west. `east` is the node of a cube
+    that faces its neighbour's `west`, `south` the one that faces `north`; an axis of one cube needs neither.
+    """
+
+    rows: Count
+    cols: Count
+    north: str | None = None
+    east: str | None = None
+    south: str | None = None
+    west: str | None = None
+    bw_gbs: Bandwidth
+    length_mm: Length
+
+
+class SipTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What joins the chiplets of every SIP."""
+
+    cube_mesh: MeshTemplate | None = None
+    links: list[LinkTemplate] = []
+
+
+class SystemTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is outside the SIPs, and what joins them."""
+
+    nodes: dict[str, NodeTemplate] = {}
+    links: list[LinkTemplate] = []
+
+
 class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole topology file. `wire_ps_per_mm` is the signal's travel time along a link, in ps per mm."""
+    """A whole topology file. `wire_ps_per_mm` is the signal's travel time along a link, in ps per mm.
+
+    A part that a file leaves out is UNSET rather than empty, so that a file's digest stays what it was before that
+    part could be written.
+    """
 
     name: Annotated[str, Meta(min_length=1)]
     description: str = ""
@@ -119,4 +164,7 @@ class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     hbm_interleave_nbytes: int = 0
     sips: Count = 1
     cubes_per_sip: Count = 1
+    system: SystemTemplate | UnsetType = UNSET
+    sip: SipTemplate | UnsetType = UNSET
+    io: IoTemplate | UnsetType = UNSET
     cube: CubeTemplate

@@ -1,0 +1,1 @@
+"""The host, and what takes its commands in a SIP."""

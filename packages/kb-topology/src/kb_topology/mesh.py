@@ -1,0 +1,49 @@
+"""The mesh of cubes: which ports of which cubes of a SIP face each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from kb_topology.endpoints import expand
+from kb_topology.source import Source
+from kb_topology.spec import MeshTemplate
+from kb_topology.templates import Level
+from kb_topology.yaml_reader import YamlPath
+
+MESH_PATH: YamlPath = ("sip", "cube_mesh")
+_AXES = (("cols", "east", "west"), ("rows", "south", "north"))
+
+
+def mesh_pairs(mesh: MeshTemplate, cube: Level, source: Source) -> Iterator[tuple[str, str]]:
+    """The nodes, like `cube0.ucie1` and `cube1.ucie3`, that face each other, in the order of the cubes.
+
+    Raises TopologyError, at its place in *source*, for rows and columns that are not the cubes of a SIP, and for a
+    port that is missing or not one node of a cube.
+    """
+    cubes = mesh.rows * mesh.cols
+    if cubes != cube.count:
+        got = f"{mesh.rows} x {mesh.cols} cubes"
+        needs = f"as many as cubes_per_sip, which is {cube.count}"
+        raise source.error(MESH_PATH, got, needs, f"write cubes_per_sip: {cubes}, or change rows and cols")
+    ports = {side: _port(mesh, axis, side, cube, source) for axis, *sides in _AXES for side in sides}
+    for number in range(cubes):
+        row, col = divmod(number, mesh.cols)
+        if col + 1 < mesh.cols:
+            yield f"cube{number}.{ports['east']}", f"cube{number + 1}.{ports['west']}"
+        if row + 1 < mesh.rows:
+            yield f"cube{number}.{ports['south']}", f"cube{number + mesh.cols}.{ports['north']}"
+
+
+def _port(mesh: MeshTemplate, axis: str, side: str, cube: Level, source: Source) -> str | None:
+    text = getattr(mesh, side)
+    if text is None:
+        if getattr(mesh, axis) > 1:
+            needs = f"the node of a cube that faces {side}, as there are {getattr(mesh, axis)} {axis}"
+            raise source.error(MESH_PATH, f"no {side!r}", needs, f"add `{side}: ...`")
+        return None
+    fail = partial(source.error, (*MESH_PATH, side))
+    ends = expand(text, cube, fail)
+    if ends.many:
+        raise fail(f"{text!r}, a range", "a single node of a cube")
+    return ends.names[0]
