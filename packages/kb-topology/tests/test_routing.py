@@ -1,11 +1,12 @@
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_messages.errors import TopologyError
-from kb_topology import FORWARDING, Graph, Link, Node, NodeKind, Router, exact
+from kb_topology import FORWARDING, Graph, Link, Node, NodeKind, Router, exact, load_topology
 
 
 def graph_of(kinds: str, *edges: tuple[int, int, int]) -> Graph:
@@ -153,3 +154,60 @@ def test_routes_are_those_of_an_exhaustive_search(data):
     assert set(router.reachable("n0")) == set(best) - {"n0"}
     for dst, (_, _, nodes) in best.items():
         assert router.route("n0", dst).nodes == tuple(f"n{i}" for i in nodes)
+
+
+def best_by_relaxation(graph: Graph, src: str, costs: dict[str, int]) -> dict[str, tuple[int, int, tuple[int, ...]]]:
+    """The same rule for larger graphs: extend what is known by every link until nothing gets better."""
+    order = {node_id: index for index, node_id in enumerate(graph.nodes)}
+    best: dict[str, tuple[int, int, tuple[int, ...]]] = {src: (0, 0, (order[src],))}
+    improved = True
+    while improved:
+        improved = False
+        for link in graph.links:
+            if link.src in best and (link.src == src or graph.nodes[link.src].kind in FORWARDING):
+                cost, hops, nodes = best[link.src]
+                own = costs[link.src] if link.src != src else 0
+                label = (cost + own + link.latency_ps, hops + 1, (*nodes, order[link.dst]))
+                if link.dst not in best or label < best[link.dst]:
+                    best[link.dst] = label
+                    improved = True
+    return best
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_routes_asked_for_in_any_order_are_those_of_plain_relaxation(data):
+    kinds = data.draw(st.text("xxm", min_size=2, max_size=30))
+    number = st.integers(0, len(kinds) - 1)
+    ends = st.tuples(number, number).filter(lambda pair: pair[0] != pair[1])
+    joined = data.draw(st.lists(ends, unique=True, max_size=90))
+    graph = graph_of(kinds, *((a, b, (a * 7 + b) % 3) for a, b in joined))
+    costs = {node_id: index % 2 for index, node_id in enumerate(graph.nodes)}
+    router = Router(graph, lambda node: costs[node.id])
+    best = best_by_relaxation(graph, "n0", costs)
+    for dst in data.draw(st.permutations(sorted(best))):
+        assert router.route("n0", dst).nodes == tuple(f"n{i}" for i in best[dst][2])
+    assert set(router.reachable("n0")) == set(best) - {"n0"}
+
+
+def test_in_a_mesh_of_cubes_routes_are_those_of_plain_relaxation():
+    graph = load_topology(Path(__file__).parents[3] / "topologies" / "one_sip.yaml").graph
+    costs = {node.id: int(1000 * node.attrs.get("overhead_ns", 0)) for node in graph.nodes.values()}
+    ids = list(graph.nodes)
+    for src in ("sip0.cube0.pe0.pe_dma", "sip0.cube6.hbm5", "sip0.io0.io_cpu", "sip0.cube9.noc3", "host"):
+        router = Router(graph, lambda node: costs[node.id])
+        best = best_by_relaxation(graph, src, costs)
+        assert len(best) == 580  # of 1220 nodes; 5 in each of the 128 PEs have no link
+        for dst, (_, _, nodes) in best.items():
+            assert router.route(src, dst).nodes == tuple(ids[i] for i in nodes)
+
+
+def test_a_search_goes_no_further_than_it_must():
+    # 0 - 1 - 2 and 0 - 1 - 3 - ... - 9: the way to 2 is decided once 1 is
+    graph = graph_of("mxmxxxxxxx", (0, 1, 1), (1, 2, 1), (1, 3, 5), *((i, i + 1, 5) for i in range(3, 9)))
+    asked = []
+    router = Router(graph, lambda node: asked.append(node.id) or 0)
+    router.route("n0", "n2")
+    assert asked == ["n1"]
+    router.route("n0", "n9")
+    assert asked == ["n1", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]

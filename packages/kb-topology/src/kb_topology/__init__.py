@@ -3,7 +3,8 @@
 from kb_topology.address_map import AddressMap, Region
 from kb_topology.checked import convert_checked
 from kb_topology.graph import Graph, Link, Memory, Node, Wire, exact
-from kb_topology.routing import Route, Router
+from kb_topology.routing import Router
+from kb_topology.search import Route
 from kb_topology.sentences import did_you_mean, listing
 from kb_topology.sizes import format_nbytes, parse_nbytes
 from kb_topology.source import Source

@@ -17,7 +17,7 @@ from kb_topology.sizes import format_nbytes
 from kb_topology.source import Source
 
 
-class Region(Struct, frozen=True, kw_only=True):
+class Region(Struct, frozen=True, kw_only=True, gc=False):
     """One memory: *nbytes* bytes from the address *base*. *owner* is the base without its offset bits."""
 
     node_id: str

@@ -24,14 +24,14 @@ def exact(value: float | int) -> Fraction:
     return Fraction(repr(value))
 
 
-class Memory(Struct, frozen=True, kw_only=True):
+class Memory(Struct, frozen=True, kw_only=True, gc=False):
     """A memory of *nbytes* bytes that a node holds."""
 
     space: MemorySpace
     nbytes: int
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class Node(Struct, frozen=True, kw_only=True, gc=False):
     """One piece of hardware.
 
     `id` is like `sip0.cube3.pe5.pe_dma`, `sip0.io0.io_cpu` or `host`. `sip`, `io`, `cube` and `pe` are numbers, None
@@ -57,7 +57,7 @@ class Node(Struct, frozen=True, kw_only=True):
         return None if self.pe is None else f"sip{self.sip}.cube{self.cube}.pe{self.pe}"
 
 
-class Link(Struct, frozen=True, kw_only=True):
+class Link(Struct, frozen=True, kw_only=True, gc=False):
     """A directed link of the fabric: *bw_gbs* in bytes per nanosecond; *latency_ps* is the wire's travel time."""
 
     src: str
@@ -67,7 +67,7 @@ class Link(Struct, frozen=True, kw_only=True):
     latency_ps: int
 
 
-class Wire(Struct, frozen=True, kw_only=True):
+class Wire(Struct, frozen=True, kw_only=True, gc=False):
     """A way inside a PE for commands and tile tokens; it costs no time."""
 
     src: str
