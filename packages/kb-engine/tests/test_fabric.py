@@ -142,7 +142,8 @@ class StepByStep:
         attrs = self.graph.nodes[memory].attrs
         self.arrivals.append((memory, head))
         begun = max(head, self.free.get(memory, 0))
-        ended = self.free[memory] = max(begun + nbytes * attrs["ps_per_byte"], tail)
+        self.free[memory] = begun + nbytes * attrs["ps_per_byte"]
+        ended = max(self.free[memory], tail)
         then((ended if is_write else begun) + attrs["latency_ps"], ended + attrs["latency_ps"])
 
 

@@ -126,8 +126,8 @@ def test_sharing_upstream_is_felt_downstream(toy_engine):
 def test_writes_share_and_are_served_when_their_last_byte_is_there(toy_engine):
     engine = toy_engine(*FOUR_PES)
     memory = Rectangle(0, 1, 512, 512)
-    # Two writes of 512 bytes share 10 ps a byte from 1000 to 11240. The first is then served, 512 x 20 from its head at
-    # 1000, which ends with its last byte at 11240 or later: at 11240; the second from there. 30000 and 1000 follow.
+    # Two writes of 512 bytes share 10 ps a byte from 1000 to 11240. The memory takes 20 ps a byte: the first holds it
+    # from its head at 1000 until 11240, when its last byte is there too; then the second. 30000 and 1000 follow.
     ends = {}
     for pe in range(2):
         path = engine.fabric.path(DMA.format(pe), engine.topology.address_map.region_of_node(HBM.format(0)).owner)

@@ -13,6 +13,7 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "plan": "Count what a tiling moves and computes, without running it.",
+    "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "run": "Run a benchmark on a simulated chip and check its numbers.",
     "topology": "Look at chips described in YAML.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",

@@ -54,6 +54,10 @@ class Fabric:
             leg.settle()
         return list(self._links.values())
 
+    def link(self, src: str, dst: str) -> LinkState:
+        """The link from *src* to *dst*. Raises KeyError when there is none."""
+        return self._links[src, dst]
+
     def route(self, src: str, dst: str) -> Route:
         """The nodes and links from *src* to *dst*. Raises TopologyError when no link leads there."""
         return self._router.route(src, dst)

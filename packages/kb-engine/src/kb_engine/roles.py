@@ -98,7 +98,10 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         """How long a request's bytes hold the channel. Pure."""
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """First come, first served; the latency of one request overlaps the bytes of the one before."""
+        """First come, first served; the latency of one request overlaps the bytes of the one before.
+
+        Bytes that come in slowly are buffered: they hold the channel for their own time and no longer.
+        """
         nbytes = memory.rows * memory.row_nbytes
         costs = self._costs[write].get(nbytes)
         if costs is None:
@@ -106,10 +109,9 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
             self._costs[write][nbytes] = costs
         occupied, latency = costs
         start = t_ps if t_ps > self.free_ps else self.free_ps
-        end = start + occupied
+        self.free_ps = end = start + occupied
         if end < last_byte_ps:
             end = last_byte_ps
-        self.free_ps = end
         self.busy_ps += occupied
         if write:
             self.written_nbytes += nbytes

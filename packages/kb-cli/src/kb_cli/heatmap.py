@@ -1,0 +1,135 @@
+"""Heat maps as SVG files: one picture a quantity, a cell a pair, with a scale beside it."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from xml.sax.saxutils import escape
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+Values = npt.NDArray[np.float64]
+
+_COLOURS = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], dtype=np.float64)
+"""From low to high. Source: five points of matplotlib's viridis, which reads well in grey and for the colour-blind."""
+_MISSING = (200, 200, 200)
+_SIDE = 560
+_MARGIN = 150
+_SCALE = 110
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    """`values[row, column]`, NaN where there is none; `unit` stands at the scale."""
+
+    title: str
+    unit: str
+    values: Values
+
+
+class Tick(Struct, frozen=True):
+    """A label for the rows (or columns) from `start` up to the next tick."""
+
+    start: int
+    text: str
+
+
+def heat_map(title: str, panels: Sequence[Panel], rows: Sequence[Tick], columns: Sequence[Tick]) -> str:
+    """An SVG with the panels side by side. *rows* and *columns* say which cells belong to what."""
+    width = len(panels) * (_MARGIN + _SIDE + _SCALE)
+    height = 60 + _SIDE + _MARGIN
+    parts = [
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+            'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#333333">'
+        ),
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="{_MARGIN}" y="24" font-size="16">{escape(title)}</text>',
+    ]
+    for number, panel in enumerate(panels):
+        parts += _panel(panel, number * (_MARGIN + _SIDE + _SCALE) + _MARGIN, 60, rows, columns)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _panel(panel: Panel, left: int, top: int, rows: Sequence[Tick], columns: Sequence[Tick]) -> list[str]:
+    low, high = _range(panel.values)
+    n_rows, n_columns = panel.values.shape
+    png = base64.b64encode(_png(_coloured(panel.values, low, high))).decode()
+    parts = [
+        f'<text x="{left}" y="{top - 10}" font-size="14">{escape(panel.title)}</text>',
+        (
+            f'<image x="{left}" y="{top}" width="{_SIDE}" height="{_SIDE}" preserveAspectRatio="none" '
+            f'style="image-rendering:pixelated" href="data:image/png;base64,{png}"/>'
+        ),
+        f'<rect x="{left}" y="{top}" width="{_SIDE}" height="{_SIDE}" fill="none" stroke="#333333"/>',
+    ]
+    for tick, y, size in _places(rows, n_rows):
+        parts.append(f'<line x1="{left - 4}" y1="{top + y:.1f}" x2="{left}" y2="{top + y:.1f}" stroke="#333333"/>')
+        parts.append(f'<text x="{left - 8}" y="{top + y + size / 2 + 4:.1f}" text-anchor="end">{escape(tick)}</text>')
+    bottom = top + _SIDE
+    for tick, x, size in _places(columns, n_columns):
+        at, middle = left + x, left + x + size / 2
+        parts.append(f'<line x1="{at:.1f}" y1="{bottom}" x2="{at:.1f}" y2="{bottom + 4}" stroke="#333333"/>')
+        parts.append(
+            f'<text transform="translate({middle + 4:.1f},{bottom + 8}) rotate(-90)" text-anchor="end">'
+            f"{escape(tick)}</text>"
+        )
+    return parts + _scale(panel.unit, low, high, left + _SIDE + 20, top)
+
+
+def _places(ticks: Sequence[Tick], count: int) -> list[tuple[str, float, float]]:
+    """Text, start and size of every tick, thinned out where labels would touch."""
+    least = max(1, -(-len(ticks) * 15 // _SIDE))
+    kept = ticks[::least]
+    ends = [*(tick.start for tick in kept[1:]), count]
+    cell = _SIDE / count
+    return [(tick.text, tick.start * cell, (end - tick.start) * cell) for tick, end in zip(kept, ends, strict=True)]
+
+
+def _scale(unit: str, low: float, high: float, left: int, top: int) -> list[str]:
+    ramp = np.linspace(high, low, 128).reshape(-1, 1)
+    png = base64.b64encode(_png(_coloured(ramp, low, high))).decode()
+    middle = (low + high) / 2
+    labels = ((0, high), (_SIDE // 2, middle), (_SIDE, low)) if high > low else ((_SIDE // 2, middle),)
+    return [
+        (
+            f'<image x="{left}" y="{top}" width="14" height="{_SIDE}" preserveAspectRatio="none" '
+            f'href="data:image/png;base64,{png}"/>'
+        ),
+        f'<text x="{left}" y="{top - 10}">{escape(unit)}</text>',
+        *(f'<text x="{left + 20}" y="{top + y + 4}">{value:.4g}</text>' for y, value in labels),
+    ]
+
+
+def _range(values: Values) -> tuple[float, float]:
+    there = values[np.isfinite(values)]
+    return (float(there.min()), float(there.max())) if there.size else (0.0, 0.0)
+
+
+def _coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
+    """RGB of every cell."""
+    missing = ~np.isfinite(values)
+    at = np.where(missing, low, values) - low
+    at = at / (high - low) if high > low else at * 0 + 0.5
+    positions = np.linspace(0, 1, len(_COLOURS))
+    channels = [np.interp(at, positions, _COLOURS[:, channel]) for channel in range(3)]
+    pixels: npt.NDArray[np.uint8] = np.stack(channels, axis=-1).round().astype(np.uint8)
+    pixels[missing] = _MISSING
+    return pixels
+
+
+def _png(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """Pixels (rows x columns x RGB) as a PNG. Source: W3C, Portable Network Graphics, section 11."""
+    rows, columns, _ = pixels.shape
+    lines = np.zeros((rows, 1 + 3 * columns), dtype=np.uint8)
+    lines[:, 1:] = pixels.reshape(rows, -1)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
+    body = zlib.compress(lines.tobytes(), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")

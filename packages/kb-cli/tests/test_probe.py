@@ -1,0 +1,87 @@
+"""`kb probe` as a user meets it, on the bundled one_cube and one_pe."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+# On one_cube: 14 ps and 21 ps of wire and 2 ns of crossbar each way; 45 ns at the slice.
+OWN_HALF_PS = 2 * (14 + 2000 + 21) + 45000
+
+
+def test_json_has_the_hops_that_add_up(invoke):
+    result = json.loads(invoke("probe", "sip0.cube0.pe0", "sip0.cube0.hbm1", "--nbytes", "4KiB", "--json").stdout)
+    assert result["latency_ns"] == (OWN_HALF_PS + 40000) / 1000
+    assert sum(round(hop["latency_ns"] * 1000) for hop in result["hops"]) == result["latency_ps"]
+    assert [hop["node"] for hop in result["hops"]] == [
+        "sip0.cube0.xbar0",
+        "sip0.cube0.hbm1",
+        "sip0.cube0.hbm1",
+        "sip0.cube0.xbar0",
+        "sip0.cube0.pe0.pe_dma",
+        "sip0.cube0.hbm1",
+    ]
+    assert result["bandwidth_gbs"] == 4096 * 1000 / (OWN_HALF_PS + 40000)
+    assert (result["bottleneck"], result["bottleneck_gbs"]) == ("sip0.cube0.hbm1", 102.4)
+    assert "flows" not in result
+
+
+def test_several_flows_are_listed(invoke):
+    result = json.loads(invoke("probe", "pe0", "hbm0", "--flows", "2", "--op", "write", "--json").stdout)
+    assert [flow["src"] for flow in result["flows"]] == ["sip0.cube0.pe0.pe_dma", "sip0.cube0.pe1.pe_dma"]
+    assert result["operation"] == "write"
+
+
+def test_the_table_ends_with_latency_bandwidth_and_bottleneck(invoke):
+    text = invoke("probe", "pe0", "hbm0", "--nbytes", "1 KiB").stdout
+    assert text.splitlines()[0] == "sip0.cube0.pe0.pe_dma reads from sip0.cube0.hbm0: 1024 B on one_cube"
+    assert text.splitlines()[-1] == (
+        "latency 59.070 ns, achieved 17.34 GB/s; bottleneck sip0.cube0.hbm0, which has 102.4 GB/s"
+    )
+
+
+def test_all_pairs_make_a_table_a_picture_and_json(invoke, tmp_path):
+    picture = tmp_path / "maps" / "all.svg"
+    result = json.loads(invoke("probe", "--all", "--heatmap", str(picture), "--json").stdout)
+    assert (len(result["sources"]), len(result["memories"])) == (8, 8)
+    assert result["latency_ns"][0][0] == (OWN_HALF_PS + 40000) / 1000
+    assert result["latency_ns"][0][4] > result["latency_ns"][0][0]
+    assert result["heatmap"] == str(picture)
+    root = ElementTree.parse(picture).getroot()
+    assert len(root.findall("{http://www.w3.org/2000/svg}image")) == 4  # two maps and their scales
+    text = invoke("probe", "--all", "--heatmap", str(picture)).stdout
+    assert f"heat map      {picture}" in text
+    assert "pe7" in text
+
+
+def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
+    picture = tmp_path / "one.svg"
+    assert invoke("probe", "--all", "--topology", "one_pe", "--heatmap", str(picture)).exit_code == 0
+    ElementTree.parse(picture)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["pe0"], "error: kb probe: got no DST, needs SRC and DST, or --all; as in kb probe pe0 hbm0"),
+        (["pe0", "hbm0", "--nbytes", "4 kiB"], "error: --nbytes: got '4 kiB', needs a size such as 64, 4 KiB or 1 MiB"),
+        (["pe0", "hbm0", "--flows", "0"], "error: --flows: got 0, needs 1 or more"),
+        (["pe0", "hbm0", "--flows", "9"], "error: --flows: got 9, needs at most 8, one for each DMA"),
+        (["pe0", "--all"], "error: --all: got SRC beside it, needs no more than --nbytes; it probes every pair, alone"),
+        (
+            ["pe0", "hbm0", "--heatmap", "x.svg"],
+            "error: --heatmap: got 'x.svg', needs --all beside it; one transfer has no map",
+        ),
+        (
+            ["pe0", "hbm8"],
+            "error: node: got 'sip0.cube0.hbm8', needs the id of a node; did you mean 'sip0.cube0.hbm7'?",
+        ),
+        (
+            ["--all", "--nbytes", "3GiB"],
+            "error: --nbytes: got 3221225472, needs at most the 2147483648 of the smallest memory",
+        ),
+    ],
+)
+def test_wrong_input_is_one_sentence(invoke, args, sentence):
+    result = invoke("probe", *args)
+    assert (result.exit_code, result.stderr.strip()) == (2, sentence)
