@@ -1,0 +1,86 @@
+"""Probes on four_sip against arithmetic by hand: every hop's picoseconds, as topologies/four_sip.yaml has them.
+
+A hop is 7 ps a millimetre of wire, then the overhead of the node behind it. The wires: 2 mm PE to XBAR or NOC and from
+die to die, 3 mm XBAR to HBM, NOC to UCIe and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC and from it
+to the XBAR, 500 mm from SIP to SIP, 200 mm on the board.
+"""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from kb_cli.main import kb
+
+XBAR, BRIDGE, NOC, UCIE, IO_NOC, SERDES, PCIE_EP, SWITCH = 2000, 1000, 2000, 1000, 3000, 30000, 100000, 120000
+HBM_LATENCY = 45000
+
+INTO_HBM = 7 * 3
+TO_NEXT_CUBE = (7 * 3 + UCIE) + (7 * 2 + UCIE)
+FROM_NORTH_TO_SOUTH = (7 * 3 + NOC) + 2 * (7 * 4 + NOC) + TO_NEXT_CUBE
+FROM_NORTH_TO_SLICE_7 = (7 * 3 + NOC) + (7 * 4 + NOC) + (7 * 4 + XBAR) + INTO_HBM
+TO_IO_NOC = (7 * 2 + NOC) + (7 * 3 + UCIE) + (7 * 2 + IO_NOC)
+DOWN_THE_EAST = (7 * 2 + UCIE) + 3 * FROM_NORTH_TO_SOUTH + FROM_NORTH_TO_SLICE_7
+TO_NEXT_SIP = (7 * 3 + SERDES) + (7 * 500 + SERDES) + (7 * 3 + IO_NOC)
+
+AWAY = {
+    "sip0.cube0.hbm0": (7 * 2 + XBAR) + INTO_HBM,
+    "sip0.cube0.hbm5": (7 * 2 + XBAR) + (7 * 2.5 + 0.5 + BRIDGE) + (7 * 2.5 + 0.5 + XBAR) + INTO_HBM,
+    "sip0.cube1.hbm0": ((7 * 2 + NOC) + (7 * 4 + NOC) + TO_NEXT_CUBE + (7 * 3 + NOC) + (7 * 4 + XBAR) + INTO_HBM),
+    "sip0.cube15.hbm7": TO_IO_NOC + DOWN_THE_EAST,
+    "sip1.cube15.hbm7": TO_IO_NOC + TO_NEXT_SIP + DOWN_THE_EAST,
+}
+BACK = AWAY
+"""A hop back pays the overhead of the node it leads to: the same nodes in another order, and the DMA none."""
+GBS = {"sip0.cube0.hbm0": 102.4, "sip0.cube0.hbm5": 102.4}
+"""The slice's own bandwidth where the XBAR leads to it; elsewhere the 64 GB/s between NOC and DMA are less."""
+
+
+def probe(*args):
+    result = CliRunner().invoke(kb, ["probe", *map(str, args), "--topology", "four_sip", "--json"])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def ends_ps(found):
+    return [round(flow["latency_ns"] * 1000) for flow in found["flows"]]
+
+
+@pytest.mark.parametrize("nbytes", [1, 64, 4096, 1 << 20])
+@pytest.mark.parametrize("dst", AWAY)
+def test_a_read_takes_what_its_hops_and_its_slowest_link_take(dst, nbytes):
+    found = probe("sip0.cube0.pe0", dst, "--nbytes", nbytes)
+    bytes_ps = math.ceil(nbytes * 1000 / GBS.get(dst, 64))
+    assert found["latency_ps"] == AWAY[dst] + HBM_LATENCY + BACK[dst] + bytes_ps
+    assert sum(round(hop["latency_ns"] * 1000) for hop in found["hops"]) == found["latency_ps"]
+
+
+@pytest.mark.parametrize("nbytes", [1, 64, 4096, 1 << 20])
+def test_a_message_to_the_host_goes_over_the_switch(nbytes):
+    found = probe("sip0.cube0.pe0", "host", "--nbytes", nbytes)
+    hops = TO_IO_NOC + (7 * 3 + PCIE_EP) + (7 * 200 + SWITCH) + 7 * 200
+    assert found["latency_ps"] == hops + math.ceil(nbytes * 1000 / 63)
+
+
+def test_two_flows_share_the_link_they_meet_on():
+    nbytes, dst = 1 << 20, "sip0.cube1.hbm0"
+    found = probe("sip0.cube0.pe0", dst, "--nbytes", nbytes, "--flows", 2, "--op", "write")
+    # They meet on the 102.4 GB/s in front of the slice: their own links carry 64 each.
+    shared_ps = round(2 * nbytes * 1000 / 102.4)
+    assert ends_ps(found) == [AWAY[dst] + shared_ps + HBM_LATENCY + BACK[dst]] * 2
+
+
+def test_four_flows_share_it_too():
+    nbytes, dst = 1 << 20, "sip0.cube1.hbm0"
+    found = probe("sip0.cube0.pe0", dst, "--nbytes", nbytes, "--flows", 4, "--op", "write")
+    # PE 2 and PE 3 take the XBAR to the NOC, one hop more, so they come later. Until then PE 0 and PE 1 have half of
+    # the slice's link each, then all have a quarter, and when these two are through the others have half again.
+    later_ps = 7 * 4 + NOC
+    ahead = later_ps * 51.2 / 1000
+    first_ps = math.ceil(later_ps + (nbytes - ahead) * 1000 / 25.6)
+    last_ps = round(4 * nbytes * 1000 / 102.4)
+    assert ends_ps(found) == [
+        *[AWAY[dst] + first_ps + HBM_LATENCY + BACK[dst]] * 2,
+        *[AWAY[dst] + last_ps + HBM_LATENCY + BACK[dst] + later_ps] * 2,
+    ]
