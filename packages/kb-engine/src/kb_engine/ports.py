@@ -50,6 +50,15 @@ class Gate:
     def leave(self, token: TileToken) -> None:
         """*token*'s service has ended. Override it where that frees what the gate guards."""
 
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """For the report of a simulation that is stuck: whether *token*, with the stages *ahead* of it that have not
+        ended, has what others wait for here."""
+        return False
+
+    def change(self, token: TileToken) -> str:
+        """For the same report: the smallest change of a capacity that would let *token* in; empty if there is none."""
+        return ""
+
     def reopen(self) -> None:
         """Let waiters in as long as they can be admitted."""
         while self.waiting and self.admit(self.waiting[0][1]):
@@ -71,6 +80,10 @@ class ExclusivePort(Gate):
             return False
         self.holder = token
         return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* is on the port."""
+        return token is self.holder
 
     def leave(self, token: TileToken) -> None:
         """Free the port for the next in line."""

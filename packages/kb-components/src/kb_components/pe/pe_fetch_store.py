@@ -6,7 +6,7 @@ GEMM or MATH has read them; an accumulator lives from its first fetch to its sto
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -19,6 +19,8 @@ from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageParams, StageType, TransferParams
+
+_READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 
 
 class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,6 +74,20 @@ class RegisterFile(Gate):
                 return False
         token.registers_at = at
         return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* has been fetched, and has yet to be computed or stored."""
+        return hasattr(token, "registers_at") and not ahead.isdisjoint(_READERS)
+
+    def change(self, token: TileToken) -> str:
+        """One operand slot more, or a second accumulator."""
+        placement = token.context.placement
+        operands, accumulators = placement.registers, placement.accumulators
+        if operands is None or accumulators is None:
+            return ""
+        above = max(operands.base, 2 * accumulators.nbytes)
+        needs = above + operands.nbytes * (operands.count + (above == operands.base))
+        return f"the register file of {self._node_id} from {self._nbytes} to {needs} bytes may break it"
 
     def _place(self, context: PipelineContext) -> None:
         plan = context.plan
