@@ -182,13 +182,19 @@ class WaitGraph:
         return frozenset(stage.stage_type for stage in token.stages[first:])
 
     def _deeper(self, queue: StageServer, token: TileToken) -> str:
-        """With room for all but one in service and one that wants in, no number of tiles fills a queue."""
-        to_go = self._tiles_to_go.get(token.context.submitted.pe, 0)
-        enough, deeper = to_go - 1, queue.depth + 1
-        change = f"queue_depth of {queue.node_id} from {queue.depth} to {deeper}"
-        if deeper >= enough:
-            return f"{change} breaks it: the {to_go} tiles to go cannot fill the queue"
-        return f"{change} may break it; {enough} does, as the {to_go} tiles to go cannot fill the queue then"
+        return queue_change(queue, self._tiles_to_go.get(token.context.submitted.pe, 0))
+
+
+def queue_change(queue: StageServer, to_go: int) -> str:
+    """The smallest change of *queue*'s depth that lets one more in, and the one that is enough for *to_go* tiles.
+
+    Besides the tile that wants in, and one in service, there are `to_go - 2` to fill it.
+    """
+    enough, deeper = to_go - 1, queue.depth + 1
+    change = f"queue_depth of {queue.node_id} from {queue.depth} to {deeper}"
+    if deeper >= enough:
+        return f"{change} breaks it: the {to_go} tiles to go cannot fill the queue"
+    return f"{change} may break it; {enough} does, as the {to_go} tiles to go cannot fill the queue then"
 
 
 def named(context: PipelineContext) -> str:

@@ -48,9 +48,9 @@ def wait_for_fetches(token: TileToken, since_ps: int) -> Feeding:
 
 def wait_for_buffer(node_id: str, token: TileToken, since_ps: int, inputs: Region, outputs: Region) -> Feeding:
     """*token* has no input buffer, or an input buffer and no output buffer."""
-    name, last, nbytes, region = "input", StageType.FETCH, 0, inputs
+    name, last, region = "input", StageType.FETCH, inputs
     slots = token.context.placement.input
-    if slots is None or _is_free(inputs, slots.offset(token.tile.tile_id), slots.nbytes):
+    if slots is None or inputs.is_free(slots.offset(token.tile.tile_id), slots.nbytes):
         name, last, region = "output", StageType.DMA_WRITE, outputs
         slots = token.context.placement.output
     assert slots is not None
@@ -66,10 +66,3 @@ def wait_for_buffer(node_id: str, token: TileToken, since_ps: int, inputs: Regio
 
 def _has_ahead(stage_type: StageType) -> Callable[[TileToken, frozenset[StageType]], bool]:
     return lambda _, ahead: stage_type in ahead
-
-
-def _is_free(region: Region, offset: int, nbytes: int) -> bool:
-    free = region.claim(nbytes, offset, nbytes)
-    if free:
-        region.free(offset)
-    return free

@@ -80,13 +80,17 @@ class RegisterFile(Gate):
         return hasattr(token, "registers_at") and not ahead.isdisjoint(_READERS)
 
     def change(self, token: TileToken) -> str:
-        """One operand slot more, or a second accumulator."""
-        placement = token.context.placement
-        operands, accumulators = placement.registers, placement.accumulators
+        """Room for one more operand slot, if *token* has none, or for a second accumulator."""
+        operands, accumulators = token.context.placement.registers, token.context.placement.accumulators
         if operands is None or accumulators is None:
             return ""
-        above = max(operands.base, 2 * accumulators.nbytes)
-        needs = above + operands.nbytes * (operands.count + (above == operands.base))
+        needs = accumulators.count * accumulators.nbytes + (operands.count + 1) * operands.nbytes
+        if self._region.is_free(operands.offset(token.tile.tile_id), operands.nbytes):
+            needs = 2 * accumulators.nbytes + operands.nbytes
+        elif accumulators.count == 1 and needs >= 2 * accumulators.nbytes + operands.nbytes:
+            needs += accumulators.nbytes  # which a file of that size gives to a second accumulator
+        if needs <= self._nbytes:
+            return ""
         return f"the register file of {self._node_id} from {self._nbytes} to {needs} bytes may break it"
 
     def _place(self, context: PipelineContext) -> None:
