@@ -99,7 +99,7 @@ class KernelRunner:
             completion.waiter = self._resume
             self.waiting_for = completion
         now = session.clock._now
-        arrival = now + self.pe.cpu.issue_ps(command)
+        arrival = context.t_submitted_ps = now + self.pe.cpu.issue_ps(command)
         session.clock.call_at(arrival, lambda _: self._enqueue(context, not wait_until_done, arrival), None)
         self._pause(line)
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Record = Callable[[tuple[int, int, int, int, int]], None]
 
-
 _MAX_KNOWN_COSTS = 4096
 
 
@@ -51,12 +50,11 @@ class Gate:
         """*token*'s service has ended. Override it where that frees what the gate guards."""
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
-        """For the report of a simulation that is stuck: whether *token*, with the stages *ahead* of it that have not
-        ended, has what others wait for here."""
+        """For the report of a stuck simulation: whether *token*, with stages *ahead* of it, has what is waited for."""
         return False
 
     def change(self, token: TileToken) -> str:
-        """For the same report: the smallest change of a capacity that would let *token* in; empty if there is none."""
+        """For the same report: the smallest change of a capacity that would let *token* in, or nothing."""
         return ""
 
     def reopen(self) -> None:
