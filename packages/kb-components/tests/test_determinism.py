@@ -69,9 +69,10 @@ def test_log_and_trace_do_not_depend_on_hashing(chip, two_pes, tmp_path: Path):
     assert [len(digest) for digest in digests.pop().split()] == [64, 64]
 
 
-def test_without_a_log_everything_takes_as_long(simulate, two_pes):
-    logged = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=two_pes)
-    silent = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=two_pes, log=False)
+@pytest.mark.parametrize("scarce", [(), (("size: 64 KiB", "size: 2400 B"), ("clock_ghz: 1.0", "clock_ghz: 0.1"))])
+def test_without_a_log_everything_takes_as_long(simulate, two_pes, scarce):
+    logged = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=(*two_pes, *scarce))
+    silent = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=(*two_pes, *scarce), log=False)
     assert silent.launch == logged.launch
     assert silent.trace == logged.trace
     assert silent.engine.session.n_ops == logged.engine.session.n_ops
