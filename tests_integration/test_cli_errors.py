@@ -1,4 +1,4 @@
-"""Bad input to the installed `kb`: the whole sentence, exit code 2, nothing on standard output."""
+"""Bad input to the installed `kb`: the whole sentence, exit code 2, nothing on standard output; 3 for a stuck run."""
 
 import os
 import re
@@ -156,6 +156,32 @@ def test_a_kernel_that_raises_shows_its_own_frames(tmp_path: Path) -> None:
         (str(tmp_path / "raising.py"), "8", "helper"),
     ]
     assert not [line for line in frames if "kb_" in line]
+
+
+def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: Path) -> None:
+    waiting = """\
+    loaded = tl.load(a)
+    loaded.completion = type(loaded.completion)()
+    tl.wait(loaded)
+"""
+    (tmp_path / "waiting.py").write_text(RAISING.replace("    helper(tl.program_id())\n", waiting))
+    done = kb(tmp_path, "run", "waiting.py", "--trace", "trace.jsonl")
+    assert (done.returncode, done.stdout) == (3, "")
+    first, *lines, others = done.stderr.splitlines()
+    assert re.fullmatch(
+        r"error: simulation: got nothing left to happen after [\d.]+ ns with 8 of 8 kernels unfinished, needs an event "
+        r"that lets one of them go on; who waits for whom:",
+        first,
+    )
+    assert re.fullmatch(
+        r"  sip0\.cube0\.pe0: the kernel waits at waiting\.py:14 since [\d.]+ ns for a handle that no command in "
+        r"flight completes",
+        lines[0],
+    )
+    assert lines[1:] == ["  missing: the handle waited for at waiting.py:14: no command in flight completes it"]
+    assert others == "  and 7 more PEs wait alike: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 4 more"
+    assert (tmp_path / "trace.jsonl").read_text().count("command_complete") == 8
+    assert list((tmp_path / "kb-runs").iterdir()) == []
 
 
 def test_a_tile_that_does_not_fit_names_the_kernel_line(tmp_path: Path) -> None:

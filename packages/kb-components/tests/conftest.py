@@ -1,10 +1,12 @@
 """Chips with round numbers, and a way to run a kernel on one of them and look at its records.
 
-Every run is checked for what holds of all records: waits add up, and each stage is ready when the one before let go.
+Every run is checked for what holds of all records: waits add up, and each stage is ready when the one before let go;
+and for what holds of all traces (`components_trace_laws`).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +23,10 @@ from kb_messages.oplog import OpRecord
 from kb_messages.plan import PipelinePlan
 from kb_messages.trace import TraceEvent
 from kb_topology import Topology, loads_topology
+
+sys.path.insert(0, str(Path(__file__).parent))  # where the laws of traces are
+
+from components_trace_laws import check_against_records, check_trace
 
 # Picoseconds a byte: link 10, HBM 20, TCM 5. The array does a 16 x 16 x 16 tile in 16 + 30 cycles of 1000.
 ROUND = """\
@@ -183,6 +189,9 @@ def simulate(chip: Callable[..., Topology]) -> Callable[..., Run]:
             result.digest = written.digest
             result.records = {(r.command_seq, r.tile_id, r.stage_index): r for r in written.records()}
             check_records(result)
+            check_against_records(trace, result.records)
+        slots = next(iter(engine.pes.values())).scheduler.spec.compute_slots
+        check_trace(trace, shared_slot=slots == "shared")
         return result
 
     return run

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from kb_messages.errors import KernelError
+from kb_messages.trace import CommandComplete
 
 FETCH, GEMM, RELU, STORE, WRITE = 6120, 46000, 16000, 3560, 44240
 FIRST = 7000 + 64720 + 7000 + 44240 + 7000
@@ -119,7 +120,7 @@ def test_every_epilogue_ends_at_depth_one_with_the_smallest_register_file(simula
     changes = (("queue_depth: 4", "queue_depth: 1"), ("size: 64 KiB", f"size: {registers} B"), *slots)
     shapes = (20, 20, "f16"), (20, 20, "f16"), (20, 20, "f16"), (1, 20, "f16")
     run = simulate(kernel, *shapes, changes=changes)
-    assert len(run.engine.pes["sip0.cube0.pe0"].scheduler.completions) == 5
+    assert len(run.traced(CommandComplete)) == 5
     with pytest.raises(KernelError, match=rf"got a tile of {registers} bytes \(operands and accumulator\)"):
         simulate(kernel, *shapes, changes=(("size: 64 KiB", f"size: {registers - 1} B"),))
 

@@ -1,4 +1,4 @@
-"""Equal runs give equal logs, logging changes no time, and neither does an idle neighbour."""
+"""Equal runs give equal logs and traces, logging changes no time, and neither does an idle neighbour."""
 
 import os
 import subprocess
@@ -20,7 +20,9 @@ ARGUMENTS = (40, 48, "f16"), (48, 24, "f16"), (40, 24, "f16")
 
 SCRIPT = """
 import sys
+from hashlib import sha256
 from pathlib import Path
+import msgspec
 import numpy as np
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_engine.engine import Engine
@@ -29,11 +31,12 @@ from kb_topology import load_topology
 from kernel_file import kernel
 
 writer = MemoryLogWriter()
-engine = Engine(load_topology(sys.argv[1]), writer)
+trace = []
+engine = Engine(load_topology(sys.argv[1]), writer, trace.append)
 host = Host(engine, Path.cwd())
 tensors = [host.tensor(f"t{n}", np.zeros(s, np.float16), "f16") for n, s in enumerate([(40, 48), (48, 24), (40, 24)])]
 host.launch(kernel, *tensors, pes=(0, 1))
-print(engine.close_log().digest)
+print(engine.close_log().digest, sha256(msgspec.json.Encoder().encode_lines(trace)).hexdigest())
 """
 
 KERNEL = """
@@ -48,9 +51,10 @@ def test_two_runs_write_the_same_log(simulate, two_pes):
     runs = [simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=two_pes) for _ in range(2)]
     assert runs[0].digest == runs[1].digest != ""
     assert runs[0].launch == runs[1].launch
+    assert runs[0].trace == runs[1].trace != []
 
 
-def test_the_log_does_not_depend_on_hashing(chip, two_pes, tmp_path: Path):
+def test_log_and_trace_do_not_depend_on_hashing(chip, two_pes, tmp_path: Path):
     (tmp_path / "chip.yaml").write_text(chip(*two_pes).source.text)
     (tmp_path / "kernel_file.py").write_text(KERNEL)
     digests = set()
@@ -62,12 +66,13 @@ def test_the_log_does_not_depend_on_hashing(chip, two_pes, tmp_path: Path):
         )  # fmt: skip
         digests.add(done.stdout.strip())
     assert len(digests) == 1
-    assert len(digests.pop()) == 64
+    assert [len(digest) for digest in digests.pop().split()] == [64, 64]
 
 
-def test_without_a_log_everything_takes_as_long(simulate, two_pes):
-    logged = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=two_pes)
-    silent = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=two_pes, log=False)
+@pytest.mark.parametrize("scarce", [(), (("size: 64 KiB", "size: 2400 B"), ("clock_ghz: 1.0", "clock_ghz: 0.1"))])
+def test_without_a_log_everything_takes_as_long(simulate, two_pes, scarce):
+    logged = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=(*two_pes, *scarce))
+    silent = simulate(kernel, *ARGUMENTS, pes=(0, 1), changes=(*two_pes, *scarce), log=False)
     assert silent.launch == logged.launch
     assert silent.trace == logged.trace
     assert silent.engine.session.n_ops == logged.engine.session.n_ops
@@ -79,4 +84,5 @@ def test_an_idle_neighbour_changes_no_time(simulate, two_pes, changes):
     alone = simulate(kernel, *ARGUMENTS, changes=changes)
     beside = simulate(kernel, *ARGUMENTS, changes=(*changes, *two_pes))
     assert alone.records == beside.records
+    assert alone.trace == beside.trace
     assert alone.launch == beside.launch

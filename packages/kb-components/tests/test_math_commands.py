@@ -6,6 +6,8 @@ exp of 256 elements in 16 lanes, 4 cycles a group, 64000.
 
 import pytest
 
+from kb_messages.trace import CommandComplete
+
 READ = WRITE = 44240
 MOVE, EXP = 3560, 64000
 
@@ -104,7 +106,7 @@ def test_every_math_command_ends_at_depth_one_with_the_smallest_register_file(si
     # The gemm's A, B and bias take 128 + 128 + 64 bytes of registers, its accumulator 256.
     changes = (("queue_depth: 4", "queue_depth: 1"), ("size: 64 KiB", "size: 576 B"))
     run = simulate(kernel, *[(20, 20, "f16")] * 3, changes=changes)
-    assert len(run.engine.pes["sip0.cube0.pe0"].scheduler.completions) == 5
+    assert len(run.traced(CommandComplete)) == 5
 
 
 def test_what_a_kernel_never_sees_holds_no_tcm(simulate):

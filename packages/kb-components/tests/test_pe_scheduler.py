@@ -5,8 +5,10 @@ import pytest
 from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
+from kb_engine.completions import CompletionQueue
 from kb_engine.engine import Engine
 from kb_engine.pipeline import PipelineError
+from kb_messages.commands import CompletionRecord
 from kb_messages.errors import KernelError, TopologyError
 from kb_messages.stages import StageType
 from kb_messages.trace import CommandComplete, CommandSubmitted
@@ -51,7 +53,47 @@ def test_commands_complete_in_the_order_they_end_in(simulate):
     ends = [7000 + tiles * BOTH + FETCH + GEMM + STORE + WRITE for tiles in (4, 8)]
     completed = [(event.command_seq, event.t_ps) for event in run.traced(CommandComplete)]
     assert completed == [(0, ends[0]), (1, ends[1])]
-    assert run.engine.pes["sip0.cube0.pe0"].scheduler.completions == [0, 1]
+
+
+def test_a_load_that_overtakes_a_composite_completes_first(simulate, monkeypatch):
+    records = []
+    publish = CompletionQueue.publish
+    monkeypatch.setattr(
+        CompletionQueue, "publish", lambda self, record: (records.append(record), publish(self, record))
+    )
+
+    def kernel(tl, a, b, c):
+        tl.composite("gemm", a, b, out=c, tile=ONE_TILE)
+        tl.load(a[0:16, 0:16])
+
+    run = simulate(kernel, (32, 16, "f16"), (16, 16, "f16"), (32, 16, "f16"))
+    # The composite's two tiles are read from 7000 on; the load is read behind them, while they are computed:
+    load_end = 7000 + 2 * BOTH + READ
+    # The second tile is fetched at once (its GEMM would wait for the first's, had that not ended before).
+    gemm_end = 7000 + 2 * BOTH + FETCH + GEMM + STORE + WRITE
+    assert load_end < gemm_end
+    pe = "sip0.cube0.pe0"
+    assert records == [
+        CompletionRecord(command_seq=1, pe=pe, t_ps=load_end, n_tiles=1),
+        CompletionRecord(command_seq=0, pe=pe, t_ps=gemm_end, n_tiles=2),
+    ]
+    assert [(event.command_seq, event.t_ps) for event in run.traced(CommandComplete)] == [(1, load_end), (0, gemm_end)]
+
+
+def test_the_completion_queue_does_not_grow_over_a_long_run(simulate, monkeypatch):
+    lengths = []
+    publish = CompletionQueue.publish
+    monkeypatch.setattr(
+        CompletionQueue, "publish", lambda self, record: (publish(self, record), lengths.append(len(self)))
+    )
+
+    def kernel(tl, a):
+        for _ in range(300):
+            tl.free(tl.load(a))
+
+    run = simulate(kernel, (1, 16, "f16"))
+    assert (len(lengths), max(lengths)) == (300, 0)
+    assert run.engine.pes["sip0.cube0.pe0"].scheduler._in_flight == {}
 
 
 def test_a_command_without_reads_does_not_overtake_one_with_reads(simulate):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kb_engine.buffers import Slots
 from kb_engine.component import ComponentBase
+from kb_engine.feeding import Feeding
 from kb_engine.pipeline import TileToken
 from kb_engine.ports import ExclusivePort
 from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, Initiator, SingleChannelMemory
@@ -58,8 +60,8 @@ class Scheduler(CommandScheduler[NoSpec]):
     def __init__(self, spec, context):
         super().__init__(spec, context)
         self.tokens = deque()
-        self.in_flight = []
-        self.waiting = False
+        self.waiting = None
+        self.waiting_since = 0
 
     @property
     def reserved_nbytes(self):
@@ -95,7 +97,6 @@ class Scheduler(CommandScheduler[NoSpec]):
         for tile in plan.tiles:
             self.tokens.append(TileToken(context, tile, op_id))
             op_id += len(tile.stages)
-        self.in_flight.append(context)
         self.feed()
 
     def feed(self):
@@ -104,22 +105,21 @@ class Scheduler(CommandScheduler[NoSpec]):
             (block,) = [each for each in self.context.downstream if each.node_id == stage.component]
             server = block.servers[stage.stage_type]
             if not server.has_room:
-                self.waiting = True
-                server.wait_for_room(lambda token, server=server: self.enter(server, token), self.tokens.popleft())
+                self.waiting = self.tokens.popleft(), server
+                self.waiting_since = self.clock.now
+                server.wait_for_room(lambda token, server=server: self.enter(server, token), self.waiting[0])
             else:
                 server.put(self.tokens.popleft())
 
     def enter(self, server, token):
-        self.waiting = False
+        self.waiting = None
         server.put(token)
         self.feed()
 
-    def waiting_for(self):
-        return [
-            f"{each.submitted.pe}: {each.plan.kind} of {each.submitted.line} has {each.remaining} tiles to go"
-            for each in self.in_flight
-            if each.remaining
-        ]
+    def feeding(self):
+        if not self.waiting:
+            return None
+        return Feeding(self.waiting[0], self.waiting_since, queue=self.waiting[1])
 
 
 class Dma(Initiator[QueueSpec]):
@@ -190,6 +190,35 @@ class StuckGemm(Gemm):
             self.clock.call_at(self.clock.now + GEMM_PS, finish, token)
 
 
+class LosingDma(Dma):
+    """Never hears of what its second tile reads."""
+
+    def begin(self, token, finish):
+        lost = token.tile.tile_id == 1 and token.stages[token.index].stage_type is StageType.DMA_READ
+        super().begin(token, (lambda _: None) if lost else finish)
+
+
+class PollingGemm(Gemm):
+    """Looks every picosecond whether its second tile is done, which it never is."""
+
+    def begin(self, token, finish):
+        if token.tile.tile_id == 1:
+            self.poll(token)
+        else:
+            self.clock.call_at(self.clock.now + GEMM_PS, finish, token)
+
+    def poll(self, token):
+        self.clock.call_at(self.clock.now + 1, self.poll, token)
+
+
+class RepeatingScheduler(Scheduler):
+    """Sends every tile of a GEMM through FETCH and GEMM twice: both blocks hand tiles to each other."""
+
+    def plan(self, submitted):
+        plan = super().plan(submitted)
+        return replace(plan, stages=plan.stages[2:4] * 2)
+
+
 class TwiceDma(Dma):
     """Finishes what it writes twice."""
 
@@ -232,6 +261,9 @@ BLOCKS = {
     "scheduler": "Scheduler",
     "dma": "Dma",
     "twice_dma": "TwiceDma",
+    "losing_dma": "LosingDma",
+    "polling_gemm": "PollingGemm",
+    "repeating_scheduler": "RepeatingScheduler",
     "mover": "Mover",
     "gemm": "Gemm",
     "gemm_by_process": "GemmByProcess",

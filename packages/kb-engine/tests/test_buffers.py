@@ -95,3 +95,11 @@ def test_commands_of_one_cut_take_slots_first_in_first_out(count, commands):
         slots.offset(n) for pieces in commands for slots in [ring.cut(64, 8, count, pieces)] for n in range(pieces)
     ]
     assert taken == [64 + number % count * 8 for number in range(len(taken))]
+
+
+def test_bytes_are_free_while_none_of_them_is_claimed():
+    region = Region(0, 100)
+    assert region.claim("cut", 20, 10)
+    assert [region.is_free(offset, 10) for offset in (10, 11, 20, 29, 30)] == [True, False, False, False, True]
+    region.free(20)
+    assert region.is_free(0, 100)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.units import Rate, ps_from_ns
+from kb_engine.units import Rate, ns_text, ps_from_ns
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,10 @@ def test_a_rate_is_the_exact_quotient_rounded_up(bandwidth, nbytes):
 def test_splitting_a_transfer_never_makes_it_shorter(bandwidth, first, second):
     rate = Rate.from_gbs(bandwidth / 1000)
     assert rate.ps(first + second) <= rate.ps(first) + rate.ps(second) <= rate.ps(first + second) + 1
+
+
+@pytest.mark.parametrize(
+    ("t_ps", "text"), [(0, "0 ns"), (1, "0.001 ns"), (1000, "1 ns"), (186200, "186.2 ns"), (12345678, "12345.678 ns")]
+)
+def test_picoseconds_read_as_nanoseconds_with_every_digit(t_ps, text):
+    assert ns_text(t_ps) == text

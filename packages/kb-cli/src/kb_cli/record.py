@@ -12,6 +12,7 @@ from kb_cli.result import Result, make_result
 from kb_cli.rundata import LOG, SHAPES_LIMIT, Policy, checksums, keep
 from kb_cli.runfolder import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, environment, versions, write_json
 from kb_cli.simulate import simulate
+from kb_cli.tracefile import Trace
 
 
 def record_run(
@@ -21,6 +22,7 @@ def record_run(
     left_nbytes: int = SHAPES_LIMIT,
     shape: dict[str, object] | None = None,
     progress: Progress | None = None,
+    trace: Trace | None = None,
 ) -> Result:
     """One run, written to the first path of *folder*, which will be called by the second.
 
@@ -29,7 +31,7 @@ def record_run(
     """
     path, final = folder
     path.mkdir(exist_ok=True)
-    outcome = simulate(setup, None if policy is Policy.NONE else path / LOG, progress)
+    outcome = simulate(setup, None if policy is Policy.NONE else path / LOG, progress, trace)
     kept = keep(path, outcome, policy, left_nbytes)
     result = make_result(setup, outcome, kept, str(final), shape)
     (path / TOPOLOGY).write_text(setup.topology.source.text, encoding="utf-8")

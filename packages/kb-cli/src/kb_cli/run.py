@@ -21,7 +21,8 @@ from kb_cli.result import Result
 from kb_cli.rundata import SHAPES_LIMIT, Policy
 from kb_cli.runfolder import RUN, NewRunFolder, folder_name, write_json
 from kb_cli.shapes import Row, read_shapes
-from kb_messages.errors import KbError
+from kb_cli.tracefile import trace_to
+from kb_messages.errors import BenchmarkError, KbError
 from kb_topology import load_topology
 
 
@@ -49,6 +50,13 @@ from kb_topology import load_topology
 )
 @click.option("--no-verify", is_flag=True, help="Do not compute the data; time alone.")
 @click.option("--no-log", is_flag=True, help="Do not record operations, which leaves nothing to verify.")
+@click.option(
+    "--trace",
+    "trace_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write every event of the simulation to FILE, one JSON object a line.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
     bench: str,
@@ -60,9 +68,12 @@ def command(
     policy: str,
     no_verify: bool,
     no_log: bool,
+    trace_path: Path | None,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
+    if shapes is not None and trace_path is not None:
+        raise BenchmarkError("--trace", "the many runs of --shapes", "one run", "leave out one of the two options")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a benchmark prints is not our JSON
         loaded = load_benchmark(bench)
         texts = parse_assignments(assignments)
@@ -70,16 +81,20 @@ def command(
         params = build_params(loaded.bench.Params, texts) if rows is None else None
         chip = load_topology(bundled.find("topologies", topology))
         setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log)
-        results = _run_once(setup, out, Policy(policy)) if rows is None else _run_rows(setup, rows, out, Policy(policy))
+        results = (
+            _run_once(setup, out, Policy(policy), trace_path)
+            if rows is None
+            else _run_rows(setup, rows, out, Policy(policy))
+        )
     _print(results, as_json, rows is not None)
     click.get_current_context().exit(1 if any(result.verified is False for result in results) else 0)
 
 
-def _run_once(setup: Setup, out: Path, policy: Policy) -> list[Result]:
+def _run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> list[Result]:
     name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
     with NewRunFolder(out, name) as folder:
-        with progress_bar("checking the numbers") as progress:
-            result = record_run((folder.path, folder.final), setup, policy, progress=progress)
+        with trace_to(trace_path) as trace, progress_bar("checking the numbers") as progress:
+            result = record_run((folder.path, folder.final), setup, policy, progress=progress, trace=trace)
         folder.commit()
     return [result]
 

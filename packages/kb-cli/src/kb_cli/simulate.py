@@ -16,6 +16,7 @@ from kb_cli.answers import Arrays, Setup, expected_outputs, flops_of, inputs_of,
 from kb_cli.checking import Expected, Progress, Verdict, execute, judge
 from kb_cli.metrics import Metrics, measure
 from kb_cli.tally import PlanTally, TallyingWriter, new_writer
+from kb_cli.tracefile import Trace
 from kb_dataexec.oplog import LogSummary
 from kb_dataexec.store import MemoryStore
 from kb_engine.engine import Engine, LaunchResult
@@ -63,17 +64,19 @@ class TimedHost(Host):
             self.wall_s += perf_counter() - began
 
 
-def simulate(setup: Setup, log_folder: Path | None = None, progress: Progress | None = None) -> Outcome:
+def simulate(
+    setup: Setup, log_folder: Path | None = None, progress: Progress | None = None, trace: Trace | None = None
+) -> Outcome:
     """Run *setup*. The log streams to *log_folder*, or stays in memory without one.
 
-    *progress* follows pass 2. Raises what the benchmark's own code raises, told by its own frames, and the errors of
-    kernels and engine.
+    *trace* takes the events of pass 1, *progress* follows pass 2. Raises what the benchmark's own code raises, told by
+    its own frames, and the errors of kernels and engine.
     """
     inputs = inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
     plans, writer = PlanTally(), new_writer(log_folder) if setup.log else None
     with _closed_on_error(writer):
-        engine = Engine(setup.topology, writer, on_plan=plans)
+        engine = Engine(setup.topology, writer, trace, on_plan=plans)
         host = TimedHost(engine, root=setup.loaded.root)
         outputs = launch(setup, host, inputs)
     began = perf_counter()

@@ -69,6 +69,10 @@ class Region:
         self._live[offset] = (offset + nbytes, cut)
         return True
 
+    def is_free(self, offset: int, nbytes: int) -> bool:
+        """Whether none of the bytes from *offset* on is live."""
+        return not self._overlaps(offset, offset + nbytes)
+
     def free(self, offset: int) -> None:
         """Give the claim at *offset* back."""
         _, cut = self._live.pop(offset)

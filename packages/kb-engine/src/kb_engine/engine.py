@@ -19,11 +19,16 @@ from kb_engine.kernel_runner import Kernel, KernelRunner
 from kb_engine.oplog import OpLogger
 from kb_engine.pe import ProcessingElement
 from kb_engine.ports import StageServer
+from kb_engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.registry import Registry
 from kb_engine.session import Session
+from kb_engine.tracing import TracedServer, Tracer
+from kb_engine.units import ns_text
+from kb_engine.waits import WaitGraph
 from kb_messages.commands import Matrix
-from kb_messages.errors import KernelError
+from kb_messages.errors import KernelError, SimulationStuckError
 from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageType
 from kb_messages.trace import TraceEvent
 from kb_topology import Graph, Node, NodeKind, Topology
 
@@ -39,7 +44,8 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
 class Engine:
     """A simulated chip. With a *writer* every stage service is logged; without one nothing is, and nothing is paid.
 
-    *trace* is called with every trace event, *on_plan* with the plan of every command that is issued.
+    *trace* is called with every trace event, in the order of `trace_order`, *on_plan* with the plan of every command
+    that is issued. A launch in which no stage ends for *no_progress_events* events counts as stuck.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
@@ -51,9 +57,11 @@ class Engine:
         trace: Callable[[TraceEvent], None] | None = None,
         on_plan: Callable[[PipelinePlan], None] | None = None,
         registry: Registry | None = None,
+        no_progress_events: int = NO_PROGRESS_EVENTS,
     ) -> None:
         self.topology = topology
         self.clock = Clock()
+        self._tracer = Tracer(self.clock, trace) if trace is not None else None
         graph, regions = topology.graph, topology.address_map.regions
         self.fabric = Fabric(self.clock, graph, topology.address_map)
         self.components = self._build(graph, registry or Registry())
@@ -62,11 +70,17 @@ class Engine:
         self.initial_memory: MemoryStore | None = None
         self._wire(graph)
         self.pes = {pe_id: self._pe(pe_id) for pe_id in graph.pe_ids}
+        if self._tracer is not None:
+            self._tracer.schedulers = {pe_id: pe.scheduler for pe_id, pe in self.pes.items()}
+            self.fabric.trace = self._tracer.fabric_transfer
         self._writer = writer
         self._oplog = self._attach_log(writer) if writer is not None else None
         self.session = Session(self.clock, self.memory, self._oplog)
         self.session.on_plan = on_plan
-        self.session.trace = self.fabric.trace = trace
+        self.session.tracer = self._tracer
+        self._runners: list[KernelRunner] = []
+        self._guard = ProgressGuard(self.servers, no_progress_events, self._stands_still)
+        self.clock.housekeeping = self._housekeeping
 
     @property
     def servers(self) -> list[StageServer]:
@@ -77,7 +91,7 @@ class Engine:
         """Run *kernel* on each of *pe_ids* at once, until all are done. Kernel lines are relative to *root*.
 
         Raises KernelError when a kernel misuses `tl`, what a kernel itself raises, and SimulationStuckError when
-        nothing is left to happen while a kernel still waits.
+        nothing is left to happen, or only what leads nowhere, while a kernel still waits.
         """
         if not pe_ids:
             raise KernelError("launch", "no PEs", "at least one")
@@ -85,15 +99,20 @@ class Engine:
             self.initial_memory = self.memory.store.snapshot()
         start = self.clock._now
         finished: list[KernelRunner] = []
-        runners = [
+        self._runners = runners = [
             KernelRunner(self.session, self.pes[pe_id], kernel, arguments, (number, len(pe_ids)), root, finished.append)
             for number, pe_id in enumerate(pe_ids)
         ]
+        self._guard.start()
         for runner in runners:
             self.clock.call_at(start, runner.start, None)
-        self.clock.drain()
+        try:
+            self.clock.drain()
+        finally:
+            if self._tracer is not None:
+                self._tracer.flush()
         if len(finished) < len(runners):
-            raise stuck_error(runners, self.servers)
+            raise self._stuck(f"nothing left to happen after {ns_text(self.clock._now)}")
         return LaunchResult(
             start_ps=start,
             end_ps=max(runner.end_ps for runner in runners),
@@ -131,7 +150,7 @@ class Engine:
             target = graph.nodes[wire.dst]
             self.components[wire.src].context.add_neighbour(target.kind.value, self.components[wire.dst])
         for component in self.components.values():
-            component.servers = {each: StageServer(component, each) for each in component.serves}
+            component.servers = {each: self._server(component, each) for each in component.serves}
         for component in self.components.values():
             component.connect()
         for component in self.components.values():
@@ -141,6 +160,11 @@ class Engine:
                 for target_block in reachable:
                     for stage_type, downstream in target_block.servers.items():
                         server.downstream[stage_type][target_block.node_id] = downstream
+
+    def _server(self, component: ComponentBase[Any], stage_type: StageType) -> StageServer:
+        if self._tracer is None:
+            return StageServer(component, stage_type)
+        return TracedServer(component, stage_type, self._tracer)
 
     def _pe(self, pe_id: str) -> ProcessingElement:
         nodes = self.topology.graph.pe_nodes(pe_id)
@@ -155,13 +179,27 @@ class Engine:
             address_map.region_of_node(registers.id).owner,
         )
 
+    def _housekeeping(self) -> None:
+        if self._oplog is not None:
+            self._oplog.flush_if_full()
+        if self._tracer is not None:
+            self._tracer.flush_if_idle()
+        if self.clock.heap:
+            self._guard.look()
+
+    def _stands_still(self, n_events: int) -> None:
+        raise self._stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock._now)},")
+
+    def _stuck(self, got: str) -> SimulationStuckError:
+        memories = {region.owner: region.node_id for region in self.topology.address_map.regions}
+        return stuck_error(WaitGraph(self._runners, self.servers, memories), got, len(self._runners))
+
     def _attach_log(self, writer: LogWriter) -> OpLogger:
         oplog = OpLogger(
             writer,
             {pe.pe_id: pe.tcm_owner for pe in self.pes.values()},
             {pe.pe_id: pe.reg_owner for pe in self.pes.values()},
         )
-        self.clock.housekeeping = oplog.flush_if_full
         for server in self.servers:
             server.record = oplog.record
             server.record_wait = oplog.record_wait

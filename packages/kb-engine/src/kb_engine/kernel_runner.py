@@ -26,7 +26,11 @@ Kernel = Callable[..., None]
 
 
 class KernelRunner:
-    """One program of a launch. `done(runner)` is called when the kernel has returned and all its commands are done."""
+    """One program of a launch. `done(runner)` is called when the kernel has returned and all its commands are done.
+
+    `in_flight` holds its commands that are not done, by command_seq. While the kernel waits, `waiting_at` is its line;
+    it waits for `waiting_for`, or to submit a command.
+    """
 
     def __init__(
         self,
@@ -42,17 +46,20 @@ class KernelRunner:
         self.error: KbError | None = None
         self.end_ps = 0
         self.waiting_at = ""
+        self.waiting_since_ps = 0
+        self.waiting_for: Completion | None = None
+        self.in_flight: dict[int, tuple[PipelineContext, Completion]] = {}
         self._session = session
         self._root = root
         self._done = done
-        self._outstanding = 0
         self._returned = False
         self._tcm = pe.new_allocator()
         language = Language(program, session.memory, self._tcm, self._submit, self._wait, self._line)
         self._greenlet = greenlet(lambda _: self._body(kernel, language, arguments))
 
     def start(self, _: object = None) -> None:
-        """Run the kernel from now on."""
+        """Run the kernel from now on; the PE's completion queue is its to read."""
+        self.pe.scheduler.completions.consumer = self._take_completions
         self._resume()
 
     def _body(self, kernel: Kernel, language: Language, arguments: Sequence[Any]) -> None:
@@ -63,14 +70,14 @@ class KernelRunner:
         self._returned = True
 
     def _resume(self, _: object = None) -> None:
-        self.waiting_at = ""
+        self.waiting_at, self.waiting_for = "", None
         self._greenlet.switch(None)
         if self.error is not None:
             raise self.error
         self._finish_if_idle()
 
     def _finish_if_idle(self) -> None:
-        if self._returned and not self._outstanding:
+        if self._returned and not self.in_flight:
             self.end_ps = self._session.clock._now
             self._done(self)
 
@@ -86,44 +93,51 @@ class KernelRunner:
             plan = self.pe.scheduler.plan(submitted)
         except KbError as error:
             raise KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix) from None
-        self._outstanding += 1
+        context = session.open_command(submitted, plan, self.pe.scheduler.complete)
+        self.in_flight[submitted.command_seq] = context, completion
+        if wait_until_done:
+            completion.waiter = self._resume
+            self.waiting_for = completion
+        now = session.clock._now
+        arrival = context.t_submitted_ps = now + self.pe.cpu.issue_ps(command)
+        session.clock.call_at(arrival, lambda _: self._enqueue(context, not wait_until_done, arrival), None)
+        self._pause(line)
 
-        def done(context: PipelineContext) -> None:
-            self._outstanding -= 1
+    def _enqueue(self, context: PipelineContext, resume: bool, arrival_ps: int) -> None:
+        scheduler = self.pe.scheduler
+        if not scheduler.has_room:
+            scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps))
+            return
+        session = self._session
+        context.t_submitted_ps = now = session.clock._now
+        if session.tracer is not None:
+            session.tracer.command_submitted(context, now - arrival_ps)
+        scheduler.submit(context)
+        if resume:
+            self._resume()
+
+    def _take_completions(self) -> None:
+        """Read the completion queue: whoever waits for one of its commands goes on."""
+        session = self._session
+        while (record := self.pe.scheduler.completions.take()) is not None:
+            context, completion = self.in_flight.pop(record.command_seq)
             completion.done = True
-            session.command_completed(context)
+            if session.tracer is not None:
+                session.tracer.command_completed(record, context.submitted.line)
             if completion.waiter is not None:
                 waiter, completion.waiter = completion.waiter, None
                 session.clock.call_at(session.clock._now, waiter, None)
             else:
                 self._finish_if_idle()
 
-        context = session.open_command(submitted, plan, done)
-        if wait_until_done:
-            completion.waiter = self._resume
-        issue_ps = self.pe.cpu.issue_ps(command)
-        session.clock.call_at(
-            session.clock._now + issue_ps, lambda _: self._enqueue(context, resume=not wait_until_done), None
-        )
-        self._pause(line)
-
-    def _enqueue(self, context: PipelineContext, resume: bool) -> None:
-        scheduler = self.pe.scheduler
-        if not scheduler.has_room:
-            scheduler.when_room(lambda: self._enqueue(context, resume))
-            return
-        self._session.command_submitted(context)
-        scheduler.submit(context)
-        if resume:
-            self._resume()
-
     def _wait(self, completion: Completion) -> None:
         if not completion.done:
             completion.waiter = self._resume
+            self.waiting_for = completion
             self._pause(self._line())
 
     def _pause(self, line: str) -> None:
-        self.waiting_at = line
+        self.waiting_at, self.waiting_since_ps = line, self._session.clock._now
         parent = self._greenlet.parent
         assert parent is not None
         parent.switch()

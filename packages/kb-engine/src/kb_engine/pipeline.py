@@ -34,10 +34,10 @@ class PipelineContext:
     """One command's state while its tiles are in the pipeline.
 
     `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
-    last to need.
+    last to need. `t_submitted_ps` is when the command entered the submission queue.
     """
 
-    __slots__ = ("after", "done", "first_op", "placement", "plan", "remaining", "submitted")
+    __slots__ = ("after", "done", "first_op", "placement", "plan", "remaining", "submitted", "t_submitted_ps")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class PipelineContext:
         self.first_op = first_op
         self.done = done
         self.remaining = plan.n_tiles
+        self.t_submitted_ps = 0
         self.placement = Placement()
         self.after: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 

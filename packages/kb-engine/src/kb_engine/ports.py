@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Record = Callable[[tuple[int, int, int, int, int]], None]
 
-
 _MAX_KNOWN_COSTS = 4096
 
 
@@ -50,6 +49,14 @@ class Gate:
     def leave(self, token: TileToken) -> None:
         """*token*'s service has ended. Override it where that frees what the gate guards."""
 
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """For the report of a stuck simulation: whether *token*, with stages *ahead* of it, has what is waited for."""
+        return False
+
+    def change(self, token: TileToken) -> str:
+        """For the same report: the smallest change of a capacity that would let *token* in, or nothing."""
+        return ""
+
     def reopen(self) -> None:
         """Let waiters in as long as they can be admitted."""
         while self.waiting and self.admit(self.waiting[0][1]):
@@ -71,6 +78,10 @@ class ExclusivePort(Gate):
             return False
         self.holder = token
         return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* is on the port."""
+        return token is self.holder
 
     def leave(self, token: TileToken) -> None:
         """Free the port for the next in line."""

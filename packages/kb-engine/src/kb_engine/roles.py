@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from kb_engine.completions import CompletionQueue
 from kb_engine.component import ComponentBase, SpecT
-from kb_engine.pipeline import PipelineContext
-from kb_messages.commands import Command, SubmittedCommand
+from kb_engine.feeding import Feeding
+from kb_engine.pipeline import PipelineContext, TileToken
+from kb_messages.commands import Command, CompletionRecord, SubmittedCommand
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import Rectangle
+from kb_messages.trace import DispatchWait
 
 
 class CommandIssuer(ComponentBase[SpecT]):
@@ -22,7 +25,14 @@ class CommandIssuer(ComponentBase[SpecT]):
 
 
 class CommandScheduler(ComponentBase[SpecT]):
-    """PE_SCHEDULER: plans commands, owns the in-flight table and the tile buffers, feeds tiles to the first blocks."""
+    """PE_SCHEDULER: plans commands, owns the in-flight table and the tile buffers, feeds tiles to the first blocks.
+
+    It publishes a record of every command that is done to `completions`, which the program on the PE reads.
+    """
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.completions = CompletionQueue()
 
     @property
     @abstractmethod
@@ -46,9 +56,26 @@ class CommandScheduler(ComponentBase[SpecT]):
     def when_room(self, call: Callable[[], None]) -> None:
         """Call *call* once, when the submission queue has room again; first come, first served."""
 
-    @abstractmethod
-    def waiting_for(self) -> list[str]:
-        """For a deadlock report: one sentence for every command in flight."""
+    def complete(self, context: PipelineContext) -> None:
+        """All tiles of a command are done: publish its record. Override it to forget the command first."""
+        submitted = context.submitted
+        self.completions.publish(
+            CompletionRecord(
+                command_seq=submitted.command_seq,
+                pe=submitted.pe,
+                t_ps=self.clock._now,
+                n_tiles=context.plan.n_tiles,
+            )
+        )
+
+    def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
+        """For the trace, asked when *token* is put into its first queue: what it waited for since its command was
+        submitted, each with the picosecond at which that wait ended, in order. What is left is `SCHEDULER`'s."""
+        return ()
+
+    def feeding(self) -> Feeding | None:
+        """For the report of a simulation that is stuck: the tile that waits to be fed."""
+        return None
 
 
 class Initiator(ComponentBase[SpecT]):

@@ -8,9 +8,9 @@ from kb_engine.clock import Clock
 from kb_engine.device_memory import DeviceMemory
 from kb_engine.oplog import OpLogger
 from kb_engine.pipeline import PipelineContext
+from kb_engine.tracing import Tracer
 from kb_messages.commands import SubmittedCommand
 from kb_messages.plan import PipelinePlan
-from kb_messages.trace import CommandComplete, CommandSubmitted, TraceEvent
 
 
 class Session:
@@ -20,7 +20,7 @@ class Session:
         self.clock = clock
         self.memory = memory
         self.oplog = oplog
-        self.trace: Callable[[TraceEvent], None] | None = None
+        self.tracer: Tracer | None = None
         self.on_plan: Callable[[PipelinePlan], None] | None = None
         self.n_ops = 0
         self._commands = 0
@@ -46,23 +46,3 @@ class Session:
         if self.oplog is not None:
             self.oplog.add_command(context)
         return context
-
-    def command_submitted(self, context: PipelineContext) -> None:
-        """Trace that a command entered the submission queue."""
-        if self.trace is not None:
-            submitted = context.submitted
-            self.trace(
-                CommandSubmitted(
-                    t_ps=self.clock._now,
-                    command_seq=submitted.command_seq,
-                    pe=submitted.pe,
-                    line=submitted.line,
-                    name=context.plan.kind,
-                )
-            )
-
-    def command_completed(self, context: PipelineContext) -> None:
-        """Trace that a command is done."""
-        if self.trace is not None:
-            submitted = context.submitted
-            self.trace(CommandComplete(t_ps=self.clock._now, command_seq=submitted.command_seq, pe=submitted.pe))

@@ -19,6 +19,12 @@ def ps_from_ns(value_ns: float | int) -> int:
     return math.ceil(exact(value_ns) * PS_PER_NS)
 
 
+def ns_text(t_ps: int) -> str:
+    """Picoseconds as people read them: `186.2 ns`, with every digit that there is."""
+    whole, rest = divmod(t_ps, PS_PER_NS)
+    return f"{whole}.{rest:03d}".rstrip("0").rstrip(".") + " ns"
+
+
 class Rate:
     """How long `count` things take when each takes an exact number of picoseconds."""
 

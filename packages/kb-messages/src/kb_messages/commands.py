@@ -117,3 +117,12 @@ class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pe: str
     line: str
     command: Command
+
+
+class CompletionRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What PE_SCHEDULER publishes to a PE's completion queue: a command whose `n_tiles` tiles are done, at `t_ps`."""
+
+    command_seq: int
+    pe: str
+    t_ps: int
+    n_tiles: int

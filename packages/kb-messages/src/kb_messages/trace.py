@@ -1,30 +1,122 @@
-"""Trace events: what happened when, besides the op records (`oplog`)."""
+"""Trace events: what happened when, from a command's submission to its completion.
+
+README.md has their meaning, their order, and how their waits add up to the life of a tile.
+"""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 from msgspec import Struct
 
 
+class DispatchWait(StrEnum):
+    """What a tile waits for between its command's submission and its dispatch, in the order in which it does."""
+
+    SUBMISSION_QUEUE = "submission_queue"
+    DECODE = "decode"
+    EARLIER_COMMANDS = "earlier_commands"
+    EARLIER_TILES = "earlier_tiles"
+    FETCH_ORDER = "fetch_order"
+    TILE_BUFFER = "tile_buffer"
+    QUEUE_FULL = "queue_full"
+    SCHEDULER = "scheduler"
+
+
 class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_submitted"):
-    """A command entered a PE's submission queue at `t_ps`."""
+    """A command entered the submission queue of `component`, a PE's scheduler, at `t_ps`.
+
+    `waits_ps` is how long the queue was full before. The ops of its `n_tiles` tiles are `n_ops` from `first_op_id` on.
+    """
 
     t_ps: int
     command_seq: int
     pe: str
+    component: str
     line: str
     name: str
+    n_tiles: int
+    first_op_id: int
+    n_ops: int
+    waits_ps: dict[str, int]
+
+
+class SubCommandDispatched(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sub_command_dispatched"):
+    """The feeder put a tile into the queue of `component`, its first block, for `stage`.
+
+    `waits_ps`, by DispatchWait, adds up to the time since the command was submitted.
+    """
+
+    t_ps: int
+    op_id: int
+    command_seq: int
+    tile_id: int
+    component: str
+    stage: str
+    waits_ps: dict[str, int]
+
+
+class TileReady(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="tile_ready"):
+    """A tile was handed to `component` for its stage `stage_index`: the stage before has ended, and there was room.
+
+    `waits_ps` (`queue_full`) is the time since the end of the stage before.
+    """
+
+    t_ps: int
+    op_id: int
+    command_seq: int
+    tile_id: int
+    stage_index: int
+    component: str
+    stage: str
+    waits_ps: dict[str, int]
+
+
+class EngineStart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="engine_start"):
+    """`component` began to serve a tile, with everything granted that the stage needs.
+
+    `waits_ps`, by the names of `oplog.WaitReason` in lower case, adds up to the time since the tile was ready.
+    """
+
+    t_ps: int
+    op_id: int
+    command_seq: int
+    tile_id: int
+    stage_index: int
+    component: str
+    stage: str
+    waits_ps: dict[str, int]
+
+
+class EngineComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="engine_complete"):
+    """`component`'s service of a tile ended; with `completes_tile` it was the tile's last, and the tile is done."""
+
+    t_ps: int
+    op_id: int
+    command_seq: int
+    tile_id: int
+    stage_index: int
+    component: str
+    stage: str
+    completes_tile: bool
 
 
 class CommandComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_complete"):
-    """A command's last tile completed at `t_ps` and its record entered the completion queue."""
+    """The last of a command's `n_tiles` tiles completed, and its record entered the completion queue of `component`."""
 
     t_ps: int
     command_seq: int
     pe: str
+    component: str
+    line: str
+    n_tiles: int
 
 
 class FabricTransfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="fabric_transfer"):
-    """Bytes that crossed the fabric: from `src` to `dst` node, request sent at `t_start_ps`, done at `t_end_ps`."""
+    """Bytes that crossed the fabric: from `src` to `dst` node, request sent at `t_start_ps`, done at `t_end_ps`.
+
+    Among the others it stands at `t_end_ps`.
+    """
 
     t_start_ps: int
     t_end_ps: int
@@ -33,4 +125,5 @@ class FabricTransfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nbytes: int
 
 
-TraceEvent = CommandSubmitted | CommandComplete | FabricTransfer
+StageEvent = TileReady | EngineStart | EngineComplete
+TraceEvent = CommandSubmitted | SubCommandDispatched | StageEvent | CommandComplete | FabricTransfer

@@ -6,7 +6,7 @@ GEMM or MATH has read them; an accumulator lives from its first fetch to its sto
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -19,6 +19,8 @@ from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageParams, StageType, TransferParams
+
+_READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 
 
 class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,6 +74,24 @@ class RegisterFile(Gate):
                 return False
         token.registers_at = at
         return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* has been fetched, and has yet to be computed or stored."""
+        return hasattr(token, "registers_at") and not ahead.isdisjoint(_READERS)
+
+    def change(self, token: TileToken) -> str:
+        """Room for one more operand slot, if *token* has none, or for a second accumulator."""
+        operands, accumulators = token.context.placement.registers, token.context.placement.accumulators
+        if operands is None or accumulators is None:
+            return ""
+        needs = accumulators.count * accumulators.nbytes + (operands.count + 1) * operands.nbytes
+        if self._region.is_free(operands.offset(token.tile.tile_id), operands.nbytes):
+            needs = 2 * accumulators.nbytes + operands.nbytes
+        elif accumulators.count == 1 and needs >= 2 * accumulators.nbytes + operands.nbytes:
+            needs += accumulators.nbytes  # which a file of that size gives to a second accumulator
+        if needs <= self._nbytes:
+            return ""
+        return f"the register file of {self._node_id} from {self._nbytes} to {needs} bytes may break it"
 
     def _place(self, context: PipelineContext) -> None:
         plan = context.plan

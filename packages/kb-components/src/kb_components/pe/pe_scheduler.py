@@ -8,13 +8,15 @@ alone waits, and commands are still taken.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from kb_components.pe.in_flight import InFlight, wait_for_buffer, wait_for_fetches
 from kb_engine.buffers import Region, Ring, Slots
 from kb_engine.component import ComponentBase, Context
+from kb_engine.feeding import Feeding
 from kb_engine.pipeline import PipelineContext, TileToken
 from kb_engine.ports import ExclusivePort, StageServer, WiringError
 from kb_engine.roles import CommandScheduler
@@ -24,6 +26,7 @@ from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType, TilePlan, When
+from kb_messages.trace import DispatchWait
 from kb_plans import (
     TileRoom,
     generate_gemm_plan,
@@ -61,9 +64,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._submissions: deque[PipelineContext] = deque()
         self._waiting_submitters: deque[Callable[[], None]] = deque()
         self._decoding: PipelineContext | None = None
-        self._in_flight: dict[int, PipelineContext] = {}
-        self._callbacks: dict[int, Callable[[PipelineContext], None]] = {}
-        self.completions: list[int] = []
+        self._in_flight: dict[int, InFlight] = {}
         self._feeds: deque[PipelineContext] = deque()
         self._feeding: PipelineContext | None = None
         self._tiles: Iterator[TilePlan] = iter(())
@@ -71,6 +72,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._token: TileToken | None = None
         self._has_buffers = False
         self._first_queue_full = False
+        self._turn_ps = self._in_order_ps = self._claimed_ps = 0
         self._unfetched = 0
         self._counts_fetches = False
         self._holds_back = False
@@ -173,8 +175,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def submit(self, context: PipelineContext) -> None:
         """Queue a command and take it when its turn comes."""
-        seq = context.submitted.command_seq
-        self._callbacks[seq], context.done = context.done, self._complete
+        self._in_flight[context.submitted.command_seq] = InFlight(context)
         self._submissions.append(context)
         if self._compute_slot is None and self.spec.compute_slots == "shared" and _has_math(context.plan):
             self._share_compute_slot()
@@ -190,34 +191,45 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                     server.guard((*server.gates, slot))
                     slot.holder = slot.holder or server.in_service
 
-    def waiting_for(self) -> list[str]:
-        """Every command in flight, with what is left of it."""
-        return [
-            f"{context.submitted.pe}: {context.plan.kind} of {context.submitted.line} has {context.remaining} of "
-            f"{context.plan.n_tiles} tiles to complete"
-            for context in self._in_flight.values()
-        ]
+    def complete(self, context: PipelineContext) -> None:
+        """Strike the command off the in-flight table and publish its record."""
+        del self._in_flight[context.submitted.command_seq]
+        super().complete(context)
+
+    def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
+        """From the submission queue to the first block's queue, for the tile that is injected now."""
+        times = self._in_flight[token.context.submitted.command_seq]
+        return times.dispatch_waits(
+            self._turn_ps, max(self._turn_ps, self._in_order_ps), self._claimed_ps, self.clock._now
+        )
+
+    def feeding(self) -> Feeding | None:
+        """The tile whose turn it is: it waits for room in the first queue, for earlier fetches, or for its buffers."""
+        token = self._token
+        if token is None:
+            return None
+        if self._first_queue_full:
+            return Feeding(token, self._claimed_ps, queue=self._first_server)
+        if self._holds_back:
+            return wait_for_fetches(token, self._turn_ps)
+        since = max(self._turn_ps, self._in_order_ps)
+        return wait_for_buffer(self.node_id, token, since, self._inputs, self._outputs)
 
     def _take_next(self) -> None:
         self._decoding = self._submissions.popleft()
+        self._in_flight[self._decoding.submitted.command_seq].t_taken_ps = self.clock._now
         self.clock.call_at(self.clock._now + self._command_ps, self._decoded, self._decoding)
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 
     def _decoded(self, context: PipelineContext) -> None:
-        self._in_flight[context.submitted.command_seq] = context
+        self._in_flight[context.submitted.command_seq].t_decoded_ps = self.clock._now
         self._feeds.append(context)
         self._decoding = None
         if self._submissions:
             self._take_next()
         if self._feeding is None:
             self._feed()
-
-    def _complete(self, context: PipelineContext) -> None:
-        seq = context.submitted.command_seq
-        del self._in_flight[seq]
-        self.completions.append(seq)
-        self._callbacks.pop(seq)(context)
 
     def _feed(self) -> None:
         """Inject tiles until the next one has to wait: for its command's turn, for buffers, or for the first queue."""
@@ -226,9 +238,15 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             if token is None:
                 return
             if not self._has_buffers:
-                if (self._holds_back and self._unfetched) or not self._claim_buffers(token):
+                if self._holds_back:
+                    if self._unfetched:
+                        return
+                    self._holds_back = False
+                    self._in_order_ps = self.clock._now
+                if not self._claim_buffers(token):
                     return
                 self._has_buffers = True
+                self._claimed_ps = self.clock._now
             server = self._first_server
             if server.token is not None and len(server.queue) >= server.depth:
                 self._first_queue_full = True
@@ -243,7 +261,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def _inject(self, token: TileToken) -> None:
         self._token = None
-        self._has_buffers = self._holds_back = False
+        self._has_buffers = False
         if self._counts_fetches:
             self._unfetched += 1
         self._first_server.put(token)
@@ -254,6 +272,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             if context is not None:
                 tile = next(self._tiles, None)
                 if tile is not None:
+                    self._turn_ps = self.clock._now
                     self._token = token = TileToken(context, tile, self._op_id)
                     self._op_id += len(tile.stages)
                     if self._starts_differ:
@@ -270,6 +289,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         A command that starts behind DMA does not overtake tiles of the one before that have yet to be fetched: it
         could take the registers that those tiles' accumulators need.
         """
+        self._in_flight[context.submitted.command_seq].t_fed_ps = self.clock._now
         plan = context.plan
         buffers = plan.buffers
         placement, after = context.placement, context.after

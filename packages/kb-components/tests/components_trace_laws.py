@@ -1,0 +1,108 @@
+"""What holds of every trace: it is a legal interleaving, and its waits and services add up to the life of each tile."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+from kb_messages.trace import (
+    CommandComplete,
+    CommandSubmitted,
+    EngineComplete,
+    EngineStart,
+    FabricTransfer,
+    SubCommandDispatched,
+    TileReady,
+)
+
+STAGE_EVENTS = [TileReady, EngineStart, EngineComplete]
+
+
+def check_trace(events, shared_slot=True):
+    """All the laws. With *shared_slot* GEMM and MATH of a PE take turns."""
+    times = [event.t_end_ps if isinstance(event, FabricTransfer) else event.t_ps for event in events]
+    assert times == sorted(times)
+    commands, tiles = defaultdict(list), defaultdict(list)
+    for event in events:
+        if isinstance(event, (CommandSubmitted, CommandComplete)):
+            commands[event.command_seq].append(event)
+        elif not isinstance(event, FabricTransfer):
+            commands[event.command_seq].append(event)
+            tiles[event.command_seq, event.tile_id].append(event)
+    for command in commands.values():
+        check_command(command)
+    for (seq, _), life in tiles.items():
+        check_tile(commands[seq][0], life)
+    check_channels(events, shared_slot)
+
+
+def check_command(events):
+    """Submitted before all, complete after the last of its tiles, each of which completes once."""
+    first, *between, last = events
+    assert isinstance(first, CommandSubmitted)
+    assert isinstance(last, CommandComplete)
+    done = [event for event in between if isinstance(event, EngineComplete) and event.completes_tile]
+    assert sorted(event.tile_id for event in done) == list(range(first.n_tiles))
+    assert last.n_tiles == first.n_tiles
+    assert between[-1] is done[-1]
+    assert last.t_ps == max(event.t_ps for event in done)
+    op_ids = [event.op_id for event in between if isinstance(event, EngineStart)]
+    assert sorted(op_ids) == list(range(first.first_op_id, first.first_op_id + first.n_ops))
+    assert (first.pe, first.component, first.line) == (last.pe, last.component, last.line)
+
+
+def check_tile(submitted, life):
+    """Dispatch, then ready, start and end of stage after stage; no picosecond between them is without a name."""
+    dispatched, *stages = life
+    assert isinstance(dispatched, SubCommandDispatched)
+    assert [type(event) for event in stages] == STAGE_EVENTS * (len(stages) // 3)
+    assert [event.stage_index for event in stages] == [number // 3 for number in range(len(stages))]
+    assert [event.op_id for event in stages] == [dispatched.op_id + number // 3 for number in range(len(stages))]
+    assert [event.completes_tile for event in stages[2::3]] == [False] * (len(stages) // 3 - 1) + [True]
+    assert (dispatched.component, dispatched.stage) == (stages[0].component, stages[0].stage)
+    for before, after in pairwise([submitted, *life]):
+        if isinstance(after, EngineComplete):
+            continue  # what lies between is the service
+        waits = after.waits_ps
+        assert all(waited > 0 for waited in waits.values())
+        assert sum(waits.values()) == after.t_ps - before.t_ps
+
+
+def check_channels(events, shared_slot):
+    """Read in order, nothing starts where another service has not ended. One of no length holds nothing."""
+    lengths, holders = {}, {}
+    for event in events:
+        if isinstance(event, (EngineStart, EngineComplete)):
+            lengths[event.op_id] = event.t_ps - lengths.get(event.op_id, 0)
+    for event in events:
+        if not isinstance(event, (EngineStart, EngineComplete)) or not lengths[event.op_id]:
+            continue
+        for channel in channels_of(event, shared_slot):
+            if isinstance(event, EngineStart):
+                assert channel not in holders, f"{event} while {holders[channel]}"
+                holders[channel] = event
+            else:
+                assert holders.pop(channel).op_id == event.op_id
+    assert not holders
+
+
+def channels_of(event, shared_slot):
+    pe = event.component.rsplit(".", 1)[0]
+    yield event.component, event.stage
+    if event.stage in ("fetch", "store"):
+        yield pe, "TCM port"
+    if event.stage in ("gemm", "math") and shared_slot:
+        yield pe, "compute slot"
+
+
+def check_against_records(events, records):
+    """Trace and op log, written apart, agree on every time and wait."""
+    of_op = defaultdict(list)
+    for event in events:
+        if type(event) in STAGE_EVENTS:
+            of_op[event.op_id].append(event)
+    assert len(of_op) == len(records)
+    reasons = ("channel", "tcm_port", "register_file", "compute_slot", "operand", "barrier")
+    for record in records.values():
+        ready, start, end = of_op[record.op_id]
+        assert (ready.t_ps, start.t_ps, end.t_ps) == (record.t_ready_ps, record.t_start_ps, record.t_end_ps)
+        assert start.waits_ps == {name: ps for name, ps in zip(reasons, record.waits_ps, strict=True) if ps}
+        assert (ready.stage, ready.component, ready.tile_id) == (record.name, record.component, record.tile_id)

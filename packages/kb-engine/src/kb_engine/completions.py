@@ -1,0 +1,33 @@
+"""The completion queue of a PE: PE_SCHEDULER writes it, PE_CPU reads it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from kb_messages.commands import CompletionRecord
+
+
+class CompletionQueue:
+    """Records of finished commands, in the order in which they finished, until the program on the PE takes them.
+
+    `consumer` is called after each record that enters; it takes what there is. The queue has no bound of its own: it
+    holds at most one record for each command whose completion nobody has looked at.
+    """
+
+    def __init__(self) -> None:
+        self._records: deque[CompletionRecord] = deque()
+        self.consumer: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def publish(self, record: CompletionRecord) -> None:
+        """Add *record*; the scheduler alone does."""
+        self._records.append(record)
+        if self.consumer is not None:
+            self.consumer()
+
+    def take(self) -> CompletionRecord | None:
+        """Remove and return the oldest record, None when there is none."""
+        return self._records.popleft() if self._records else None

@@ -1,0 +1,77 @@
+"""The trace's total order: by time, then by a key that follows from the event alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Final
+
+from kb_messages.trace import (
+    CommandComplete,
+    CommandSubmitted,
+    EngineComplete,
+    EngineStart,
+    FabricTransfer,
+    StageEvent,
+    SubCommandDispatched,
+    TileReady,
+    TraceEvent,
+)
+
+_KIND: Final = {TileReady: 0, EngineStart: 1, EngineComplete: 2}
+_TRANSFERS, _ENDS, _THE_REST = range(3)
+
+Key = tuple[Any, ...]
+
+
+def order_key(event: TraceEvent, ends_earlier_service: bool = False) -> Key:
+    """Where *event* stands in the trace; two events with equal keys are equal.
+
+    At one time come first the transfers that end; then the ends of services that had begun before
+    (*ends_earlier_service*), so that nothing starts on a channel that is not free; then all else. The last two by
+    command, tile, stage index and ready, start, end; a command's submission comes before its tiles, and its
+    completion after.
+    """
+    if isinstance(event, FabricTransfer):
+        return event.t_end_ps, _TRANSFERS, event.src, event.dst, event.t_start_ps, event.nbytes
+    if isinstance(event, CommandSubmitted):
+        return event.t_ps, _THE_REST, event.command_seq, 0
+    if isinstance(event, CommandComplete):
+        return event.t_ps, _THE_REST, event.command_seq, 2
+    phase = _ENDS if ends_earlier_service else _THE_REST
+    return event.t_ps, phase, event.command_seq, 1, event.tile_id, *_within_tile(event)
+
+
+def _within_tile(event: SubCommandDispatched | StageEvent) -> tuple[int, int]:
+    return (-1, 0) if isinstance(event, SubCommandDispatched) else (event.stage_index, _KIND[type(event)])
+
+
+class TraceOrder:
+    """Puts events in order and hands them to *sink* as soon as no earlier one can follow.
+
+    Holds the events of the current picosecond, and the transfers that are under way.
+    """
+
+    def __init__(self, sink: Callable[[TraceEvent], None]) -> None:
+        self._sink = sink
+        self._heap: list[tuple[Key, int, TraceEvent]] = []
+        self._tickets = count()
+        self._now_ps = 0
+
+    def add(self, event: TraceEvent, now_ps: int, ends_earlier_service: bool = False) -> None:
+        """Take an event that becomes known at *now_ps*, which never decreases and is not after the event's own time."""
+        if now_ps > self._now_ps:
+            self._now_ps = now_ps
+            self._release(now_ps)
+        heappush(self._heap, (order_key(event, ends_earlier_service), next(self._tickets), event))
+
+    def flush(self) -> None:
+        """Hand over what is left: nothing more happens before the next launch."""
+        while self._heap:
+            self._sink(heappop(self._heap)[-1])
+
+    def _release(self, now_ps: int) -> None:
+        heap = self._heap
+        while heap and heap[0][0][0] < now_ps:
+            self._sink(heappop(heap)[-1])
