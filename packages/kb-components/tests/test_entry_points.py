@@ -11,7 +11,7 @@ from kb_engine.registry import GROUP
 POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")]
 
 
-def test_all_ten_blocks_are_registered():
+def test_all_twelve_blocks_are_registered():
     assert sorted(point.name for point in POINTS) == [
         "builtin.hbm_fixed",
         "builtin.pe_cpu",
@@ -19,8 +19,10 @@ def test_all_ten_blocks_are_registered():
         "builtin.pe_fetch_store",
         "builtin.pe_gemm",
         "builtin.pe_math",
+        "builtin.pe_mmu",
         "builtin.pe_scheduler",
         "builtin.pe_tcm",
+        "builtin.sram",
         "builtin.transit",
         "builtin.xbar",
     ]

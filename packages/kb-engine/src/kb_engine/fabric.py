@@ -18,6 +18,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
 from kb_engine.links import Hop, LinkState, Path, Transfer
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
+from kb_messages.errors import TopologyError
 from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
 from kb_topology import AddressMap, Graph, Link, Router
@@ -56,7 +57,7 @@ class Fabric:
         return list(self._links.values())
 
     def path(self, src: str, owner: int) -> Path:
-        """The way from node *src* to memory *owner*. Raises TopologyError when no link leads there."""
+        """The way from node *src* to memory *owner*. Raises TopologyError when no link leads there, or none back."""
         path = self._paths.get((src, owner))
         if path is None:
             path = self._paths[src, owner] = self._compile(src, self._node_of_owner[owner])
@@ -154,7 +155,12 @@ class Fabric:
     def _compile(self, src: str, dst: str) -> Path:
         memory = self._components[dst]
         if not isinstance(memory, MemoryComponent):
-            raise TypeError(f"{dst} is not behind the fabric")
+            raise TopologyError(
+                f"{src} -> {dst}", f"a {type(memory).__name__}, which takes no requests", "a MemoryComponent"
+            )
+        nodes = self._graph.nodes
+        if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
+            return Path(src, dst, memory, [], [], self._shared)
         away = [self._hop(link) for link in self._router.route(src, dst).links]
         back = [self._hop(link) for link in self._router.route(dst, src).links]
         return Path(src, dst, memory, away, back, self._shared)

@@ -43,12 +43,12 @@ class Flow:
     def __init__(self, hops: list[Hop], nbytes: int) -> None:
         self.leg = [(hop.state, hop.after_ps, hop.state.rate.ps(nbytes)) for hop in hops]
         self.latency_ps = sum(hop.after_ps for hop in hops)
-        self.slowest_ps = max(duration for _, _, duration in self.leg)
+        self.slowest_ps = max((duration for _, _, duration in self.leg), default=0)
         self.count = 0
 
 
 class Path:
-    """A DMA's way to a memory and back, compiled once.
+    """A DMA's way to a memory and back, compiled once. To the TCM of its own PE it has no links.
 
     It is `exclusive` when nothing else can be on it: then the links never make a transfer wait.
     """
