@@ -54,7 +54,8 @@ EDITS = (
     (
         "    noc: {",
         (
-            "    sram: {kind: sram, impl: builtin.sram, memory: {space: sram, size: 4 MiB}, bw_gbs: 256, latency_ns: 12}\n"
+            "    sram: {kind: sram, impl: builtin.sram, memory: {space: sram, size: 4 MiB},\n"
+            "      bw_gbs: 256, latency_ns: 12}\n"
             "    noc: {"
         ),
     ),

@@ -22,7 +22,8 @@ SRAM = (
     (
         "    xbar: {",
         (
-            "    sram: {kind: sram, impl: toy.hbm, memory: {space: sram, size: 64 KiB}, ps_per_byte: 1, latency_ps: 1}\n"
+            "    sram: {kind: sram, impl: toy.hbm, memory: {space: sram, size: 64 KiB},\n"
+            "      ps_per_byte: 1, latency_ps: 1}\n"
             "    xbar: {"
         ),
     ),
@@ -236,8 +237,8 @@ def test_what_makes_no_sense_is_refused(toy_host, arguments, message):
         (
             lambda a, b: b.shard(0),
             (
-                "b[0:10, 0:7]: got shard of a tensor that has none, needs a sharded tensor; allocate it with shard='row', "
-                "'column' or 'replica'"
+                "b[0:10, 0:7]: got shard of a tensor that has none, needs a sharded tensor; allocate it with "
+                "shard='row', 'column' or 'replica'"
             ),
         ),
     ],
