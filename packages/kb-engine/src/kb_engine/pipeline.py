@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from kb_engine.buffers import Slots
-from kb_messages.commands import SubmittedCommand
+from kb_messages.commands import Matrix, SubmittedCommand
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
@@ -34,10 +34,11 @@ class PipelineContext:
     """One command's state while its tiles are in the pipeline.
 
     `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
-    last to need. `t_submitted_ps` is when the command entered the submission queue.
+    last to need. `mapped` are the operands that the kernel called by virtual addresses; `t_submitted_ps` is when the
+    command entered the submission queue.
     """
 
-    __slots__ = ("after", "done", "first_op", "placement", "plan", "remaining", "submitted", "t_submitted_ps")
+    __slots__ = ("after", "done", "first_op", "mapped", "placement", "plan", "remaining", "submitted", "t_submitted_ps")
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class PipelineContext:
         self.remaining = plan.n_tiles
         self.t_submitted_ps = 0
         self.placement = Placement()
+        self.mapped: tuple[Matrix, ...] = ()
         self.after: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 
     def complete_tile(self, token: TileToken, component: str) -> None:
