@@ -246,11 +246,14 @@ REFUSED = [
     ),
     (
         on_output("bias"),
-        ("gemm epilogue bias: got no operand and 0 scalars, needs an operand of 1 x N for an output of 8 x 8"),
+        ("gemm epilogue bias: got no operand and 0 scalars, needs an operand of 1 x N or M x 1 for an output of 8 x 8"),
     ),
     (
         on_output("bias", operand=row(7)),
-        ("gemm epilogue bias: got an operand of 1 x 7 and 0 scalars, needs an operand of 1 x N for an output of 8 x 8"),
+        (
+            "gemm epilogue bias: got an operand of 1 x 7 and 0 scalars, needs an "
+            "operand of 1 x N or M x 1 for an output of 8 x 8"
+        ),
     ),
     (
         on_output("residual", operand=row(8)),
@@ -263,14 +266,14 @@ REFUSED = [
         on_output("scale", operand=row(8), scalars=(2.0,)),
         (
             "gemm epilogue scale: got an operand of 1 x 8 and 1 scalars, "
-            "needs an operand of 1 x N or one scalar for an output of 8 x 8"
+            "needs an operand of 1 x N or M x 1, or one scalar for an output of 8 x 8"
         ),
     ),
     (
         on_output("scale", scalars=(2.0, 3.0)),
         (
             "gemm epilogue scale: got no operand and 2 scalars, needs an operand of "
-            "1 x N or one scalar for an output of 8 x 8"
+            "1 x N or M x 1, or one scalar for an output of 8 x 8"
         ),
     ),
     (

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from kb_messages.oplog import Role
 from kb_messages.plan import PipelinePlan
-from kb_messages.stages import OperandTemplate, StageTemplate, StageType
+from kb_messages.stages import OperandTemplate, StageTemplate, StageType, depth_axis
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ def count(plan: PipelinePlan) -> PlanCounts:
             by_role = {operand.role: operand for operand in stage.operands}
             if kind is StageType.GEMM:
                 a, out = by_role[Role.A], by_role[Role.OUT]
-                macs += out.rows.total * out.cols.total * a.cols.total
+                macs += out.rows.total * out.cols.total * depth_axis(stage.gemm, a).total
             continue
         side = Role.DST if kind in (StageType.STORE, StageType.DMA_WRITE) else Role.SRC
         moved = sum(_moved(plan, stage, operand) for operand in stage.operands if operand.role is side)

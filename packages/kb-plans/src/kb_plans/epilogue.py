@@ -11,15 +11,15 @@ from kb_messages.oplog import MathAttributes
 
 
 class _Arguments(NamedTuple):
-    """Shapes an operand may have (`row`: 1 x N, `matrix`: M x N), and whether a scalar does instead."""
+    """Shapes an operand may have (`row`: 1 x N, `column`: M x 1, `matrix`: M x N), or a scalar instead."""
 
     operands: tuple[str, ...] = ()
     scalar: bool = False
 
     def __str__(self) -> str:
-        shapes = {"row": "an operand of 1 x N", "matrix": "an operand of M x N"}
-        named = [shapes[each] for each in self.operands] + ["one scalar"] * self.scalar
-        return " or ".join(named) or "neither operand nor scalar"
+        shapes = " or ".join({"row": "1 x N", "column": "M x 1", "matrix": "M x N"}[each] for each in self.operands)
+        named = [f"an operand of {shapes}"] * bool(shapes) + ["one scalar"] * self.scalar
+        return ", or ".join(named) or "neither operand nor scalar"
 
 
 class _Meaning(NamedTuple):
@@ -34,10 +34,10 @@ _ADDED_OFTEN = "it would be added once for each tile over K"
 _NOT_LINEAR = "it is not linear: of partial products it is not that of their sum"
 
 EPILOGUE_OPS: Final[dict[str, _Meaning]] = {
-    "bias": _Meaning("add", _Arguments(("row",)), _ADDED_OFTEN),
+    "bias": _Meaning("add", _Arguments(("row", "column")), _ADDED_OFTEN),
     "residual": _Meaning("add", _Arguments(("matrix",)), _ADDED_OFTEN),
-    "scale": _Meaning("mul", _Arguments(("row",), scalar=True), None),
-    "dequant": _Meaning("mul", _Arguments(("row",), scalar=True), None),
+    "scale": _Meaning("mul", _Arguments(("row", "column"), scalar=True), None),
+    "dequant": _Meaning("mul", _Arguments(("row", "column"), scalar=True), None),
     "relu": _Meaning("relu", _Arguments(), _NOT_LINEAR),
     "gelu": _Meaning("gelu", _Arguments(), _NOT_LINEAR),
     "silu": _Meaning("silu", _Arguments(), _NOT_LINEAR),
@@ -55,8 +55,6 @@ class EpilogueMath(NamedTuple):
     operand: Matrix | None
     pinned: bool
     dtype: DType
-    follows_rows: bool
-    """Whether the operand has a row for each row of the output; else it has one for all."""
 
 
 def resolve(
@@ -73,9 +71,7 @@ def resolve(
             meaning = _meaning(op, rows, cols)
             dtype = _result(op, dtype)
             attributes = MathAttributes(op=meaning.math, scalars=op.scalars)
-            resolved.append(
-                EpilogueMath(attributes, op.operand, op.operand_pinned, dtype, "matrix" in meaning.arguments.operands)
-            )
+            resolved.append(EpilogueMath(attributes, op.operand, op.operand_pinned, dtype))
     return resolved
 
 
@@ -87,7 +83,7 @@ def _meaning(op: EpilogueOp, rows: int, cols: int) -> _Meaning:
     if op.scope is EpilogueScope.K_TILE and meaning.not_on_k_tile is not None:
         raise PlanError(where, "scope k_tile", f"scope output_tile: {meaning.not_on_k_tile}")
     if op.operand is not None:
-        shapes = {"row": (1, cols), "matrix": (rows, cols)}
+        shapes = {"row": (1, cols), "column": (rows, 1), "matrix": (rows, cols)}
         allowed = [shapes[each] for each in meaning.arguments.operands]
         fits = not op.scalars and (op.operand.rows, op.operand.cols) in allowed
         came = f"an operand of {op.operand.rows} x {op.operand.cols}"

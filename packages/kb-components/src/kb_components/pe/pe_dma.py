@@ -1,4 +1,7 @@
-"""PE_DMA: moves rectangles between memories and TCM. One read channel, one write channel; the two overlap."""
+"""PE_DMA: moves rectangles between memories and TCM, and from memories to the register file if wired to PE_GEMM.
+
+One read channel, one write channel; the two overlap.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from kb_engine.pipeline import TileToken
 from kb_engine.roles import Initiator
 from kb_engine.units import ps_from_ns
 from kb_messages.address import OFFSET_BITS
+from kb_messages.errors import PlanError
+from kb_messages.plan import PipelinePlan
 from kb_messages.stages import Rectangle, StageType
 
 
@@ -35,6 +40,18 @@ class PeDma(Initiator[PeDmaSpec]):
 
         self._paths: dict[int, Path] = {}
         self._read, self._write = context.fabric.read, context.fabric.write
+
+    def check_plan(self, plan: PipelinePlan) -> None:
+        """Raise PlanError for reads into registers that no wire leads to."""
+        wired = {block.node_id for block in self.context.downstream}
+        for stage in plan.stages:
+            if stage.stage_type is StageType.GEMM and plan.streams and stage.component not in wired:
+                raise PlanError(
+                    self.node_id,
+                    f"a GEMM whose b streams to {stage.component}",
+                    "a wire to it",
+                    "add `pe_dma -> pe_gemm` to the wires of pe_template, or leave out b_stream",
+                )
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Send the request over the fabric; which way it takes is a matter of routing."""

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_engine.buffers import Region, Ring, Slots
 from kb_engine.component import ComponentBase, Context
 from kb_engine.pipeline import PipelineContext, TileToken
@@ -26,6 +27,7 @@ from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType, TilePlan, When
 from kb_plans import (
     TileRoom,
+    gemm_options,
     generate_gemm_plan,
     generate_math_plan,
     generate_transfer_plan,
@@ -75,6 +77,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._counts_fetches = False
         self._holds_back = False
         self._starts_differ = False
+        self._streams = False
+        self._reads_claim = False
         self._compute_slot: ExclusivePort | None = None
 
         self._first_server: StageServer
@@ -114,6 +118,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                     "use a smaller tile",
                 )
         self._check_math_is_wired(plan)
+        self._check_registers_can_be_claimed(plan)
         for block in self._blocks.values():
             block.check_plan(plan)
         return plan
@@ -124,6 +129,15 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 raise PlanError(
                     self.node_id, f"a MATH for {stage.component}", "a wire to it", "add a pe_math to pe_template"
                 )
+
+    def _check_registers_can_be_claimed(self, plan: PipelinePlan) -> None:
+        if plan.streams and not isinstance(self._fetch_store, PeFetchStore):
+            raise PlanError(
+                self._fetch_store.node_id,
+                "a GEMM whose b streams to registers",
+                "a register file that reads can claim",
+                "use builtin.pe_fetch_store, or leave out b_stream",
+            )
 
     def _generate(self, submitted: SubmittedCommand) -> PipelinePlan:
         command, pe = submitted.command, submitted.pe
@@ -140,27 +154,9 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return generate_transfer_plan(command.src, command.dst, stage_type, pe)
 
     def _generate_gemm(self, command: GemmCommand, pe: str) -> PipelinePlan:
-        tile = command.tile or suggest_tile(
-            command.a,
-            command.b,
-            command.out,
-            self.tile_room,
-            a_pinned=command.a_pinned,
-            b_pinned=command.b_pinned,
-            out_pinned=command.out_pinned,
-            epilogue=command.epilogue,
-        )
-        return generate_gemm_plan(
-            command.a,
-            command.b,
-            command.out,
-            tile,
-            pe,
-            a_pinned=command.a_pinned,
-            b_pinned=command.b_pinned,
-            out_pinned=command.out_pinned,
-            epilogue=command.epilogue,
-        )
+        a, b, out, options = command.a, command.b, command.out, gemm_options(command)
+        tile = command.tile or suggest_tile(a, b, out, self.tile_room, **options)
+        return generate_gemm_plan(a, b, out, tile, pe, **options)
 
     @property
     def has_room(self) -> bool:
@@ -178,6 +174,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._submissions.append(context)
         if self._compute_slot is None and self.spec.compute_slots == "shared" and _has_math(context.plan):
             self._share_compute_slot()
+        if not self._reads_claim and context.plan.streams:
+            self._have_reads_claim()
         if self._decoding is None:
             self._take_next()
 
@@ -189,6 +187,15 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 if server.stage_type in (StageType.GEMM, StageType.MATH):
                     server.guard((*server.gates, slot))
                     slot.holder = slot.holder or server.in_service
+
+    def _have_reads_claim(self) -> None:
+        """Have reads into registers wait for them from now on; before the first of them all reads go to TCM."""
+        self._reads_claim = True
+        assert isinstance(self._fetch_store, PeFetchStore)
+        for block in self._blocks.values():
+            for server in block.servers.values():
+                if server.stage_type is StageType.DMA_READ:
+                    server.guard((*server.gates, self._fetch_store.registers.for_reads))
 
     def waiting_for(self) -> list[str]:
         """Every command in flight, with what is left of it."""
@@ -268,7 +275,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Cut the tile buffers for a command and begin with its tiles.
 
         A command that starts behind DMA does not overtake tiles of the one before that have yet to be fetched: it
-        could take the registers that those tiles' accumulators need.
+        could take the registers that those tiles' accumulators need. Nor does one whose reads claim registers overtake
+        tiles whose fetches will.
         """
         plan = context.plan
         buffers = plan.buffers
@@ -284,7 +292,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             after[StageType.FETCH] = self._fetched
         first = plan.stages[0]
         self._starts_differ = first.when is not When.EVERY_TILE
-        self._holds_back = first.stage_type is StageType.FETCH
+        streams = plan.streams
+        self._holds_back = first.stage_type is StageType.FETCH or (streams and not self._streams)
+        if self._counts_fetches:
+            self._streams = streams
         self._first_server = self._server(first.stage_type, first.component)
         self._feeding = context
         self._tiles = iter(plan.tiles)
