@@ -108,9 +108,10 @@ def _traffic(engine: Engine, plans: PlanTally) -> dict[str, Traffic]:
             total[1] += component.written_nbytes
     traffic = {space: Traffic(read=read, write=write) for space, (read, write) in found.items()}
     moved = plans.nbytes
-    fetched, stored = moved[StageType.FETCH], moved[StageType.STORE]
-    traffic["tcm"] = Traffic(read=fetched + moved[StageType.DMA_WRITE], write=moved[StageType.DMA_READ] + stored)
-    traffic["reg"] = Traffic(read=stored, write=fetched)
+    fetched, stored, streamed = moved[StageType.FETCH], moved[StageType.STORE], plans.streamed_nbytes
+    read = moved[StageType.DMA_READ] - streamed
+    traffic["tcm"] = Traffic(read=fetched + moved[StageType.DMA_WRITE], write=read + stored)
+    traffic["reg"] = Traffic(read=stored, write=fetched + streamed)
     return traffic
 
 

@@ -10,12 +10,16 @@ from kb_messages.stages import OperandTemplate, StageTemplate, StageType, depth_
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
-    """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan."""
+    """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan.
+
+    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM.
+    """
 
     tiles: int
     stages: dict[StageType, int]
     nbytes: dict[StageType, int]
     macs: int
+    streamed_nbytes: int = 0
 
 
 def count(plan: PipelinePlan) -> PlanCounts:
@@ -23,7 +27,7 @@ def count(plan: PipelinePlan) -> PlanCounts:
     m, n, _ = plan.grid
     stages: dict[StageType, int] = {}
     nbytes: dict[StageType, int] = {}
-    macs = 0
+    macs = streamed_nbytes = 0
     for stage in plan.stages:
         kind = stage.stage_type
         stages[kind] = stages.get(kind, 0) + m * n * plan.tiles_with(stage.when)
@@ -36,7 +40,8 @@ def count(plan: PipelinePlan) -> PlanCounts:
         side = Role.DST if kind in (StageType.STORE, StageType.DMA_WRITE) else Role.SRC
         moved = sum(_moved(plan, stage, operand) for operand in stage.operands if operand.role is side)
         nbytes[kind] = nbytes.get(kind, 0) + moved
-    return PlanCounts(tiles=plan.n_tiles, stages=stages, nbytes=nbytes, macs=macs)
+        streamed_nbytes += moved if stage.to_registers else 0
+    return PlanCounts(tiles=plan.n_tiles, stages=stages, nbytes=nbytes, macs=macs, streamed_nbytes=streamed_nbytes)
 
 
 def _moved(plan: PipelinePlan, stage: StageTemplate, operand: OperandTemplate) -> int:
