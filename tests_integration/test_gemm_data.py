@@ -141,6 +141,33 @@ def test_an_epilogue_of_factors_by_row_computes_what_it_says(epilogue: str, dtyp
 
 
 @pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize("b_stream", [False, True])
+def test_a_dequant_by_group_scales_the_products_of_each_group(mode: str, b_stream: bool) -> None:
+    m, n, k, group = 20, 30, 70, 32
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-8, 8, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+    factors = rng.standard_normal((3, n), dtype=np.float32)
+
+    def kernel(tl: Any, a: Any, b: Any, factors: Any, out: Any) -> None:
+        epilogue = (tl.dequant(factors, scope="k_tile", group=group),)
+        tl.composite("gemm", a, b, out=out, epilogue=epilogue, b_stream=b_stream)
+
+    engine = Engine(ONE_PE, MemoryLogWriter())
+    host = Host(engine, Path(__file__).parent)
+    tensors = [host.tensor("a", a, "i8"), host.tensor("b", b, "i8"), host.tensor("f", factors, "f32")]
+    out = host.empty("out", (m, n), "f32")
+    host.launch(kernel, *tensors, out)
+    log, memory = engine.close_log(), engine.initial_memory
+    assert memory is not None
+    got = read_tensor(Executor(log, memory, mode).run(), out)  # type: ignore[arg-type]
+    expected = sum(
+        a[:, at : at + group].astype(np.float64) @ b[at : at + group] * factors[at // group]
+        for at in range(0, k, group)
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
 @pytest.mark.parametrize("transposed", [(True, False), (False, True), (True, True)])
 def test_a_dot_of_transposed_values_is_a_product(transposed: tuple[bool, bool], mode: str) -> None:
     rng = np.random.default_rng(3)

@@ -67,6 +67,9 @@ class Problem(Struct, frozen=True):
         m_tiles, n_tiles, k_tiles = self.tiles
         for op in self.options["epilogue"]:
             if op.operand is not None:
+                if op.group is not None:
+                    yield m_tiles * op.operand.rows * self.n * self.dtype.nbytes, op.operand_pinned
+                    continue
                 rows = self.m if op.operand.rows == self.m else m_tiles
                 cols = self.n if op.operand.cols == self.n else n_tiles
                 times = k_tiles if op.scope is K_TILE else 1
@@ -77,13 +80,17 @@ class Problem(Struct, frozen=True):
 def problems(draw: st.DrawFn) -> Problem:
     m, n, k = (draw(st.integers(1, 18)) for _ in range(3))
     dtype = draw(st.sampled_from([DType.F32, DType.F16, DType.BF16]))
-    operands = {"row": (1, n), "column": (m, 1), "matrix": (m, n)}
+    tile = TileShape(*(draw(st.integers(1, 8)) for _ in range(3)))
+    operands = {"row": (1, n), "column": (m, 1), "matrix": (m, n), "groups": (-(-k // tile.k), n)}
     epilogue = []
     for number, (op, scope, kind) in enumerate(draw(st.lists(st.sampled_from(EPILOGUES), max_size=4))):
         matrix = None if kind is None else Matrix.packed(*operands[kind], dtype, OTHERS + (number << 20))
         scalars = () if kind or op in ("relu", "gelu") else (2.0,)
         pinned = matrix is not None and draw(st.booleans())
-        epilogue.append(EpilogueOp(op=op, scope=scope, operand=matrix, operand_pinned=pinned, scalars=scalars))
+        group = tile.k if kind == "groups" else None
+        epilogue.append(
+            EpilogueOp(op=op, scope=scope, operand=matrix, operand_pinned=pinned, scalars=scalars, group=group)
+        )
     b_pinned = draw(st.booleans())
     options = GemmOptions(
         a_pinned=draw(st.booleans()),
@@ -94,11 +101,12 @@ def problems(draw: st.DrawFn) -> Problem:
         b_stream=not b_pinned and draw(st.booleans()),
         epilogue=tuple(epilogue),
     )
-    return Problem(m, n, k, TileShape(*(draw(st.integers(1, 8)) for _ in range(3))), dtype, options)
+    return Problem(m, n, k, tile, dtype, options)
 
 
 EPILOGUES = (
     ("dequant", K_TILE, "row"),
+    ("dequant", K_TILE, "groups"),
     ("scale", K_TILE, "column"),
     ("scale", K_TILE, None),
     ("bias", OUTPUT_TILE, "row"),

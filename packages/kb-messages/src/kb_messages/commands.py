@@ -61,7 +61,8 @@ class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An op on a GEMM's values while they are in registers. Which ops there are: `kb_plans.epilogue`.
 
     `operand` is what it adds or multiplies with: a row of as many columns as the output, a column of as many rows, or a
-    matrix of its shape; a pinned one lies in this PE's TCM. `dtype` is what `cast` rounds to.
+    matrix of its shape; a pinned one lies in this PE's TCM. `dtype` is what `cast` rounds to. With `group`, the operand
+    has a row for each `group` elements along K.
     """
 
     op: str
@@ -70,6 +71,7 @@ class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     operand_pinned: bool = False
     scalars: tuple[float, ...] = ()
     dtype: DType | None = None
+    group: int | None = None
 
 
 class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm"):

@@ -54,9 +54,9 @@ def generate_gemm_plan(
     cols = Axis(dimension=1, total=n, tile=tile.n)
     depth = Axis(dimension=2, total=k, tile=tile.k)
     product = a.dtype.accumulator
-    on_product = _ops(epilogue, EpilogueScope.K_TILE, product, rows, cols)
+    on_product = _ops(epilogue, EpilogueScope.K_TILE, product, rows, cols, depth)
     summed = on_product[-1].math.dtype if on_product else product
-    on_sum = _ops(epilogue, EpilogueScope.OUTPUT_TILE, summed, rows, cols)
+    on_sum = _ops(epilogue, EpilogueScope.OUTPUT_TILE, summed, rows, cols, depth)
 
     left = Input(a, a_pinned, *((depth, rows) if transpose_a else (rows, depth)))
     right = Input(b, b_pinned, *((cols, depth) if transpose_b else (depth, cols)), streamed=b_stream)
@@ -116,15 +116,18 @@ class _Op(NamedTuple):
     input: Input | None
 
 
-def _ops(epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, dtype: DType, rows: Axis, cols: Axis) -> list[_Op]:
+def _ops(
+    epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, dtype: DType, rows: Axis, cols: Axis, depth: Axis
+) -> list[_Op]:
     """The ops of *scope*; the operands of `output_tile` ops are needed with the last tile over K alone."""
     when = When.EVERY_TILE if scope is EpilogueScope.K_TILE else When.LAST_K
     ops = []
-    for math in resolve(epilogue, scope, rows.total, cols.total, dtype):
+    for math in resolve(epilogue, scope, rows.total, cols.total, depth, dtype):
         matrix = math.operand
         brought = None
         if matrix is not None:
-            brought = Input(matrix, math.pinned, along(matrix.rows, rows), along(matrix.cols, cols), when)
+            down = Axis(dimension=2, total=matrix.rows, tile=1) if math.by_k else along(matrix.rows, rows)
+            brought = Input(matrix, math.pinned, down, along(matrix.cols, cols), when)
         ops.append(_Op(math, brought))
     return ops
 

@@ -46,14 +46,17 @@ def suggest_tile(
     """The tile for `out = a @ b` that two of fit *room* at once; *options* are those of `generate_gemm_plan`.
 
     Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
-    cube as the problem allows. Where no two tiles fit, one must. Raises PlanError when not even 1 x 1 x 1 does.
+    cube as the problem allows; where the epilogue has groups along K, it is as deep as one. Where no two tiles fit, one
+    must. Raises PlanError when not even the smallest does.
     """
 
     def needs(tile: TileShape) -> BufferNeeds:
         return generate_gemm_plan(a, b, out, tile, "", **options).buffers
 
     k = a.rows if options.get("transpose_a") else a.cols
-    return _grow("gemm", needs, TileShape(1, 1, 1), TileShape(out.rows, out.cols, k), room)
+    groups = [op.group for op in options.get("epilogue", ()) if op.group is not None]
+    smallest, k = (min(groups[0], k), min(groups[0], k)) if groups else (1, k)
+    return _grow("gemm", needs, TileShape(1, 1, smallest), TileShape(out.rows, out.cols, k), room)
 
 
 def suggest_math_tile(

@@ -116,6 +116,8 @@ class GemmOps(MathOps):
             raise KernelError(line, f"{describe(op)} in an epilogue", "a tuple of ops like (tl.bias(row), tl.relu())")
         if op.scope not in SCOPES:
             raise KernelError(line, f"tl.{op.op} with scope={op.scope!r}", " or ".join(map(repr, SCOPES)))
+        if op.group is not None and not isinstance(op.group, int):
+            raise KernelError(line, f"tl.{op.op} with group={op.group!r}", "a number of elements along K")
         return EpilogueOp(
             op=op.op,
             scope=EpilogueScope(op.scope),
@@ -123,6 +125,7 @@ class GemmOps(MathOps):
             operand_pinned=isinstance(op.operand, Value),
             scalars=op.scalars,
             dtype=None if op.dtype is None else dtype_named(op.dtype, line),
+            group=op.group,
         )
 
 
