@@ -312,7 +312,10 @@ REFUSED = [
     ),
     (
         on_k("scale", operand=row(8), group=3),
-        "gemm epilogue scale: got groups of 3 along K in tiles of 4, needs tiles as deep as a group; use a tile whose k is 3",
+        (
+            "gemm epilogue scale: got groups of 3 along K in tiles of 4, needs tiles as deep as a group; use a tile "
+            "whose k is 3"
+        ),
     ),
     (
         on_k("scale", operand=row(8), group=0),
