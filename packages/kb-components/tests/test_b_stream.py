@@ -162,12 +162,12 @@ def test_a_chip_without_the_wire_refuses_it(simulate):
 
 
 def test_a_fetch_store_of_another_kind_refuses_it(simulate, monkeypatch):
-    from kb_components.pe import pe_scheduler
+    from kb_components.pe import planning
 
     class Another:
         pass
 
-    monkeypatch.setattr(pe_scheduler, "PeFetchStore", Another)
+    monkeypatch.setattr(planning, "PeFetchStore", Another)
     assert not issubclass(PeFetchStore, Another)
     with pytest.raises(KernelError) as caught:
         simulate(streamed, *SHAPES)

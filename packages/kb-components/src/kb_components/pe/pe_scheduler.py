@@ -14,26 +14,19 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from kb_components.pe.pe_fetch_store import PeFetchStore
+from kb_components.pe.planning import check_wires, generate_plan
 from kb_engine.buffers import Region, Ring, Slots
 from kb_engine.component import ComponentBase, Context
 from kb_engine.pipeline import PipelineContext, TileToken
 from kb_engine.ports import ExclusivePort, StageServer, WiringError
 from kb_engine.roles import CommandScheduler
 from kb_engine.units import KIB, ps_from_ns
-from kb_messages.commands import GemmCommand, LoadCommand, MathCommand, SubmittedCommand
+from kb_messages.commands import SubmittedCommand
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType, TilePlan, When
-from kb_plans import (
-    TileRoom,
-    gemm_options,
-    generate_gemm_plan,
-    generate_math_plan,
-    generate_transfer_plan,
-    suggest_math_tile,
-    suggest_tile,
-)
+from kb_plans import TileRoom
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +97,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         """A plan that fits this PE's tile buffers, and every block's limits."""
-        plan = self._generate(submitted)
+        plan = generate_plan(submitted, self.tile_room)
         buffers = plan.buffers
         for name, needs, region in (
             ("input", buffers.input_nbytes, self._inputs),
@@ -117,46 +110,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                     f"at most the {_kib(region.nbytes)} of {name}_kib",
                     "use a smaller tile",
                 )
-        self._check_math_is_wired(plan)
-        self._check_registers_can_be_claimed(plan)
+        check_wires(plan, self.node_id, self._blocks, self._fetch_store)
         for block in self._blocks.values():
             block.check_plan(plan)
         return plan
-
-    def _check_math_is_wired(self, plan: PipelinePlan) -> None:
-        for stage in plan.stages:
-            if stage.stage_type is StageType.MATH and stage.component not in self._blocks:
-                raise PlanError(
-                    self.node_id, f"a MATH for {stage.component}", "a wire to it", "add a pe_math to pe_template"
-                )
-
-    def _check_registers_can_be_claimed(self, plan: PipelinePlan) -> None:
-        if plan.streams and not isinstance(self._fetch_store, PeFetchStore):
-            raise PlanError(
-                self._fetch_store.node_id,
-                "a GEMM whose b streams to registers",
-                "a register file that reads can claim",
-                "use builtin.pe_fetch_store, or leave out b_stream",
-            )
-
-    def _generate(self, submitted: SubmittedCommand) -> PipelinePlan:
-        command, pe = submitted.command, submitted.pe
-        if isinstance(command, GemmCommand):
-            return self._generate_gemm(command, pe)
-        if isinstance(command, MathCommand):
-            tile = command.tile or suggest_math_tile(
-                command.math, command.inputs, command.out, self.tile_room, out_pinned=command.out_pinned
-            )
-            return generate_math_plan(
-                command.math, command.inputs, command.out, tile, pe, out_pinned=command.out_pinned
-            )
-        stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
-        return generate_transfer_plan(command.src, command.dst, stage_type, pe)
-
-    def _generate_gemm(self, command: GemmCommand, pe: str) -> PipelinePlan:
-        a, b, out, options = command.a, command.b, command.out, gemm_options(command)
-        tile = command.tile or suggest_tile(a, b, out, self.tile_room, **options)
-        return generate_gemm_plan(a, b, out, tile, pe, **options)
 
     @property
     def has_room(self) -> bool:
