@@ -54,15 +54,13 @@ class RegisterFile(Gate):
             )
 
     def admit(self, token: TileToken) -> bool:
-        """Claim what the tile of a fetch needs, unless its read has."""
-        return token.context.placement.claimed_by_reads or self.claim(token)
-
-    def claim(self, token: TileToken) -> bool:
-        """Claim the tile's operand slot and, for the first tile over K, its accumulator."""
+        """Claim the tile's operand slot and, for the first tile over K, its accumulator, unless its read has."""
         context = token.context
         placement = context.placement
         if placement.registers is None:
             self._place(context)
+        if placement.claimed_by_reads and token.stages[token.index].stage_type is StageType.FETCH:
+            return True
         operands, accumulators = placement.registers, placement.accumulators
         assert operands is not None
         assert accumulators is not None
@@ -130,7 +128,7 @@ class ReadGate(Gate):
     def admit(self, token: TileToken) -> bool:
         """Claim what the read's tile needs."""
         params = token.stages[token.index].params
-        return not (isinstance(params, DmaParams) and params.to_registers) or self._registers.claim(token)
+        return not (isinstance(params, DmaParams) and params.to_registers) or self._registers.admit(token)
 
 
 class PeFetchStore(ComponentBase[PeFetchStoreSpec]):

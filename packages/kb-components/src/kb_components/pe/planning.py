@@ -23,7 +23,7 @@ from kb_plans import (
 
 
 def generate_plan(submitted: SubmittedCommand, room: TileRoom) -> PipelinePlan:
-    """The plan of a command; a tile that it leaves open is one that fits *room*. Raises PlanError when there is none."""
+    """The plan of a command; a tile that it leaves open is one that fits *room*. Raises PlanError where none is."""
     command, pe = submitted.command, submitted.pe
     if isinstance(command, GemmCommand):
         a, b, out, options = command.a, command.b, command.out, gemm_options(command)
