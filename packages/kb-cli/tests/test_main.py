@@ -72,7 +72,7 @@ def test_topology_check_counts(invoke: Invoke) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines()[1:] == [
         f"  9 nodes: 1 hbm, 1 xbar, {', '.join(f'1 pe_{block}' for block in blocks)}",
-        "  1 PEs, 4 links (each direction counts), 13 wires",
+        "  1 PEs, 4 links (each direction counts), 14 wires",
         "  memories: 1 x 2 GiB hbm, 1 x 512 KiB reg, 1 x 2 MiB tcm",
         "one_pe: ok",
     ]

@@ -20,8 +20,16 @@ def kernel(tl, a, b, c):
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
 
 
+def streaming(tl, a, b, c):
+    tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE, b_stream=True))
+
+
 @pytest.fixture(scope="module")
 def run():
+    return run_of(kernel)
+
+
+def run_of(kernel):
     plans, writer = PlanTally(), TallyingMemoryWriter()
     engine = Engine(load_topology(find("topologies", "one_cube")), writer, on_plan=plans)
     host = Host(engine)
@@ -39,6 +47,17 @@ def test_bytes_are_those_of_the_tiles(run) -> None:
         "hbm": Traffic(read=operands, write=result),
         "tcm": Traffic(read=operands + result, write=operands + result),
         "reg": Traffic(read=result, write=operands),
+    }
+
+
+def test_what_streams_is_written_to_registers_alone() -> None:
+    _, _, metrics, _ = run_of(streaming)
+    half = 2 * 3 * 16 * 16 * 2  # of A, and of B
+    result = M * N * 2
+    assert metrics.traffic == {
+        "hbm": Traffic(read=2 * half, write=result),
+        "tcm": Traffic(read=half + result, write=half + result),
+        "reg": Traffic(read=result, write=2 * half),
     }
 
 

@@ -52,6 +52,29 @@ def test_a_pinned_operand_is_not_read(invoke: Invoke) -> None:
     assert both["arithmetic_intensity"] == 2 * 256**3 / (256 * 256 * 2)
 
 
+def test_a_transposed_operand_moves_the_same_bytes(invoke: Invoke) -> None:
+    sizes = [*SIZES, "--tile", "128x64x32"]
+    plain, both = planned(invoke, *sizes), planned(invoke, *sizes, "--transpose", "b", "--transpose", "a")
+    assert (both.pop("transposed"), plain.pop("transposed")) == (["a", "b"], [])
+    assert both == plain
+    shown = invoke("plan", "gemm", *sizes, "--transpose", "a").stdout.splitlines()
+    assert shown[0] == "gemm on sip0.cube0.pe0 of one_cube: M=512 N=4096 K=4096 dtype=f16, a transposed"
+
+
+def test_a_b_that_streams_leaves_fetch_and_input_buffer_to_a(invoke: Invoke) -> None:
+    sizes = [*SIZES, "--tile", "128x128x128"]
+    plain, streamed = planned(invoke, *sizes), planned(invoke, *sizes, "--b-stream")
+    b = 4 * 4096 * 4096 * 2  # once for each of 4 rows of tiles
+    assert (plain["b_stream"], streamed["b_stream"]) == (False, True)
+    assert streamed["bytes"] == {**plain["bytes"], "FETCH": plain["bytes"]["FETCH"] - b}
+    assert (streamed["stages"], streamed["macs"]) == (plain["stages"], plain["macs"])
+    assert [each["buffers"]["input"]["nbytes"] for each in (plain, streamed)] == [64 * 1024, 32 * 1024]
+    assert streamed["buffers"]["registers"] == plain["buffers"]["registers"]
+    assert streamed["refused"] is None
+    shown = invoke("plan", "gemm", *sizes, "--b-stream").stdout.splitlines()
+    assert shown[0] == "gemm on sip0.cube0.pe0 of one_cube: M=512 N=4096 K=4096 dtype=f16, b past TCM"
+
+
 def test_a_tile_left_out_is_the_schedulers_own(invoke: Invoke) -> None:
     found = planned(invoke, *SIZES, "--topology", "one_pe")
     assert (found["tile"], found["tiles_that_fit"]) == ("128x128x256", 2)
@@ -111,6 +134,10 @@ def test_the_largest_counts_are_written_whole(invoke: Invoke) -> None:
         (["-p", "M=0", "-p", "N=2", "-p", "K=2"], "-p M: got 0, needs >= 1"),
         (["-p", "m=1"], "-p m: got an unknown parameter, needs one of M, N, K, dtype; did you mean 'M'?"),
         ([*SIZES, "--tile", "3x3"], "tile: got '3x3', needs three positive sizes MxNxK; write it like 128x128x128"),
+        (
+            [*SIZES, "--pin", "b", "--b-stream"],
+            "gemm b_stream: got a b that is pinned in TCM, needs one in memory; leave out b_stream",
+        ),
         ([*SIZES, "--topology", "two_pe"], None),
     ],
 )  # fmt: skip

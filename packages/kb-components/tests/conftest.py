@@ -56,6 +56,7 @@ cube:
       - pe_scheduler -> pe_gemm
       - pe_scheduler -> pe_math
       - pe_dma -> pe_fetch_store
+      - pe_dma -> pe_gemm
       - pe_fetch_store -> pe_gemm
       - pe_fetch_store -> pe_math
       - pe_gemm -> pe_math

@@ -61,31 +61,32 @@ def test_laws_of_a_run(simulate, problem):
     check_laws(run)
 
 
-OPS = ("dequant", "scale", "bias", "residual", "relu", "cast")
+OPS = ("dequant", "scale", "bias", "column", "residual", "relu", "cast")
 
 
 @st.composite
 def problems_with_math(draw):
-    """As `problems`, with epilogues and functions; GEMM and MATH take turns or do not."""
+    """As `problems`, with epilogues, functions, transposed operands, b that streams, GEMM and MATH that take turns."""
     m, n, k = draw(side), draw(side), draw(side)
     dtype = draw(st.sampled_from([DType.F16, DType.F32]))
     a, b, c = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, dtype)
     commands, needs = [], []
     for _ in range(draw(st.integers(1, 3))):
         tile = TileShape(*(draw(st.integers(-(-size // 3), size)) for size in (m, n, k)))
-        pinned = draw(st.booleans())
+        pinned = draw(st.booleans()), draw(st.booleans())
         if draw(st.integers(0, 3)):
             ops = draw(st.lists(st.sampled_from(OPS), max_size=3))
             epilogue = tuple(planned(op, m, n, dtype) for op in ops)
             needs.append(generate_gemm_plan(a, b, c, tile, "", epilogue=epilogue).buffers)
-            commands.append(("gemm", tile, pinned, ops))
+            turned = draw(st.booleans()), draw(st.booleans())
+            commands.append(("gemm", tile, pinned, (ops, turned, not pinned[1] and draw(st.booleans()))))
         else:
             flat, inputs = (
                 TileShape(tile.m, tile.n, 1),
                 [MathInput(matrix=c), MathInput(matrix=Matrix.packed(1, n, dtype))],
             )
             needs.append(generate_math_plan(MathAttributes(op="add"), inputs, c, flat, "").buffers)
-            commands.append(("add", flat, pinned, []))
+            commands.append(("add", flat, pinned, ()))
     copies, slots = st.integers(1, 3), draw(st.sampled_from(["shared", "independent"]))
     registers = draw(copies) * max(each.register_nbytes + each.accumulator_nbytes for each in needs)
     changes = (
@@ -97,15 +98,15 @@ def problems_with_math(draw):
         *((f"{block}, queue_depth: 4", f"{block}, queue_depth: {draw(copies)}")
           for block in ("pe_dma", "pe_fetch_store", "pe_gemm", "pe_math")),
     )  # fmt: skip
-    shapes = [(*shape, str(dtype)) for shape in ((m, k), (k, n), (m, n), (1, n))]
+    shapes = [(*shape, str(dtype)) for shape in ((m, k), (k, n), (m, n), (1, n), (k, m), (n, k), (m, 1))]
     return shapes, commands, changes
 
 
 def planned(op, m, n, dtype):
     scope = EpilogueScope.K_TILE if op in ("dequant", "scale") else EpilogueScope.OUTPUT_TILE
-    operand = {"bias": (1, n), "dequant": (1, n), "residual": (m, n)}.get(op)
+    operand = {"bias": (1, n), "dequant": (1, n), "residual": (m, n), "column": (m, 1)}.get(op)
     return EpilogueOp(
-        op=op,
+        op="bias" if op == "column" else op,
         scope=scope,
         operand=operand and Matrix.packed(*operand, dtype),
         scalars=(2.0,) if op == "scale" else (),
@@ -113,24 +114,28 @@ def planned(op, m, n, dtype):
     )
 
 
-def kernel_with_math(tl, a, b, c, d, commands):
-    x, y, row = tl.load(a), tl.load(b), tl.load(d)
-    for number, (kind, tile, pinned, ops) in enumerate(commands):
+def kernel_with_math(tl, a, b, c, d, turned_a, turned_b, column, commands):
+    x, y, row = (tl.load(a), tl.load(turned_a)), (tl.load(b), tl.load(turned_b)), tl.load(d)
+    for number, (kind, tile, (a_pinned, b_pinned), how) in enumerate(commands):
         if kind == "add":
-            tl.composite("add", c, row if pinned else d, out=c, tile=tile)
+            tl.composite("add", c, row if a_pinned else d, out=c, tile=tile)
             continue
+        ops, turned, b_stream = how
+        left = (x if a_pinned else (a, turned_a))[turned[0]]
+        right = (y if b_pinned else (b, turned_b))[turned[1]]
         operand = d if number % 2 else row
         made = {
             "dequant": tl.dequant(operand, scope="k_tile"),
             "scale": tl.scale(2.0, scope="k_tile"),
             "bias": tl.bias(operand),
+            "column": tl.bias(column),
             "residual": tl.residual(c),
             "relu": tl.relu(),
             "cast": tl.cast("f16"),
         }
-        tl.composite(
-            "gemm", x if pinned else a, y if pinned else b, out=c, tile=tile, epilogue=[made[op] for op in ops]
-        )
+        left, right = left.T if turned[0] else left, right.T if turned[1] else right
+        epilogue = [made[op] for op in ops]
+        tl.composite("gemm", left, right, out=c, tile=tile, epilogue=epilogue, b_stream=b_stream)
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])

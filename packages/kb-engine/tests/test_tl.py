@@ -79,6 +79,10 @@ def epilogue_of_one_op(tl, a, c):
     tl.composite("gemm", a, a, epilogue=tl.load)
 
 
+def epilogue_of_no_group(tl, a, c):
+    tl.composite("gemm", a, a, epilogue=(tl.dequant(a, scope="k_tile", group="all"),))
+
+
 def epilogue_at_no_scope(tl, a, c):
     tl.composite("gemm", a, a, epilogue=(tl.relu(scope="tile"),))
 
@@ -193,6 +197,7 @@ OUT_OF_TCM = (
         (shapes_apart, "got add of 16 x 16, 8 x 16, needs shapes that broadcast"),
         (composite_with_an_epilogue, "got a str in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),
         (epilogue_of_one_op, "got a method in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),
+        (epilogue_of_no_group, "got tl.dequant with group='all', needs a number of elements along K"),
         (epilogue_at_no_scope, "got tl.relu with scope='tile', needs 'k_tile' or 'output_tile'"),
         (
             epilogue_with_a_number,

@@ -22,7 +22,7 @@ from kb_messages.stages import (
     TransferParams,
     rectangle,
 )
-from kb_plans import EPILOGUE_OPS, count, generate_gemm_plan
+from kb_plans import EPILOGUE_OPS, TileRoom, count, generate_gemm_plan, suggest_tile
 
 READ, FETCH, GEMM, MATH = StageType.DMA_READ, StageType.FETCH, StageType.GEMM, StageType.MATH
 STORE, WRITE = StageType.STORE, StageType.DMA_WRITE
@@ -216,6 +216,28 @@ def test_counts_are_the_sums_over_the_tiles(
     assert sum(stages.values()) == plan.n_stages
 
 
+def test_factors_by_group_come_a_row_with_each_tile_over_k() -> None:
+    plan = plan_of(on_k("dequant", operand=matrix(3, 8, DType.F32), group=4))
+    rows = [tile.stages[2].params for tile in plan.tiles[3:6]]
+    # The second tile of columns: 4 elements of 4 bytes from column 4 on, of rows of 32 bytes.
+    assert rows == [DmaParams(memory=Rectangle(MATRIX_BASE + 16 + k * 32, 1, 16, 32)) for k in range(3)]
+
+
+def test_a_suggested_tile_is_as_deep_as_a_group() -> None:
+    a, b, out = matrix(64, 96), matrix(96, 64), matrix(64, 64)
+    room = TileRoom(input_nbytes=1 << 16, output_nbytes=1 << 16, register_nbytes=1 << 16)
+    for group, factors in ((32, 3), (40, 3), (200, 1)):
+        op = on_k("dequant", operand=matrix(factors, 64), group=group)
+        assert suggest_tile(a, b, out, room, epilogue=(op,)).k == min(group, 96)
+
+
+def test_a_bias_of_a_column_follows_the_rows() -> None:
+    plan = plan_of(on_output("bias", operand=matrix(8, 1)))
+    # The second tile of rows, the last over K: 4 elements from row 4 on, each in a row of its own of 2 bytes.
+    last = plan.tiles[8]
+    assert last.stages[2].params == DmaParams(memory=Rectangle(MATRIX_BASE + 8, 4, 2, 2))
+
+
 NOT_LINEAR = "it is not linear: of partial products it is not that of their sum"
 REFUSED = [
     (
@@ -246,11 +268,14 @@ REFUSED = [
     ),
     (
         on_output("bias"),
-        ("gemm epilogue bias: got no operand and 0 scalars, needs an operand of 1 x N for an output of 8 x 8"),
+        ("gemm epilogue bias: got no operand and 0 scalars, needs an operand of 1 x N or M x 1 for an output of 8 x 8"),
     ),
     (
         on_output("bias", operand=row(7)),
-        ("gemm epilogue bias: got an operand of 1 x 7 and 0 scalars, needs an operand of 1 x N for an output of 8 x 8"),
+        (
+            "gemm epilogue bias: got an operand of 1 x 7 and 0 scalars, needs an "
+            "operand of 1 x N or M x 1 for an output of 8 x 8"
+        ),
     ),
     (
         on_output("residual", operand=row(8)),
@@ -263,19 +288,46 @@ REFUSED = [
         on_output("scale", operand=row(8), scalars=(2.0,)),
         (
             "gemm epilogue scale: got an operand of 1 x 8 and 1 scalars, "
-            "needs an operand of 1 x N or one scalar for an output of 8 x 8"
+            "needs an operand of 1 x N or M x 1, or one scalar for an output of 8 x 8"
         ),
     ),
     (
         on_output("scale", scalars=(2.0, 3.0)),
         (
             "gemm epilogue scale: got no operand and 2 scalars, needs an operand of "
-            "1 x N or one scalar for an output of 8 x 8"
+            "1 x N or M x 1, or one scalar for an output of 8 x 8"
         ),
     ),
     (
         on_output("relu", scalars=(2.0,)),
         ("gemm epilogue relu: got no operand and 1 scalars, needs neither operand nor scalar"),
+    ),
+    (
+        on_output("relu", group=4),
+        "gemm epilogue relu: got group 4, needs none: factors alone come in groups",
+    ),
+    (
+        on_output("scale", operand=row(8), group=4),
+        ("gemm epilogue scale: got group 4 and scope output_tile, needs scope k_tile: the sum has no groups any more"),
+    ),
+    (
+        on_k("scale", operand=row(8), group=3),
+        (
+            "gemm epilogue scale: got groups of 3 along K in tiles of 4, needs tiles as deep as a group; use a tile "
+            "whose k is 3"
+        ),
+    ),
+    (
+        on_k("scale", operand=row(8), group=0),
+        "gemm epilogue scale: got group 0, needs at least 1",
+    ),
+    (
+        on_k("scale", operand=row(8), group=4),
+        ("gemm epilogue scale: got an operand of 1 x 8 and 0 scalars, needs an operand of 3 x 8, a row for each group"),
+    ),
+    (
+        on_k("scale", scalars=(2.0,), group=4),
+        "gemm epilogue scale: got no operand and 1 scalars, needs an operand of 3 x 8, a row for each group",
     ),
     (on_output("relu", dtype=DType.F16), "gemm epilogue relu: got dtype f16, needs none"),
     (on_output("cast"), "gemm epilogue cast: got dtype None, needs the dtype to round to"),

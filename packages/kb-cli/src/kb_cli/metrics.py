@@ -111,12 +111,13 @@ def _traffic(engine: Engine, plans: PlanTally) -> dict[str, Traffic]:
             total[1] += component.written_nbytes
     traffic = {space: Traffic(read=read, write=write) for space, (read, write) in found.items()}
     moved = plans.nbytes
-    fetched, stored = moved[StageType.FETCH], moved[StageType.STORE]
+    fetched, stored, streamed = moved[StageType.FETCH], moved[StageType.STORE], plans.streamed_nbytes
     read, written = found.get("tcm", (0, 0))
     traffic["tcm"] = Traffic(
-        read=read + fetched + moved[StageType.DMA_WRITE], write=written + moved[StageType.DMA_READ] + stored
+        read=read + fetched + moved[StageType.DMA_WRITE],
+        write=written + moved[StageType.DMA_READ] - streamed + stored,
     )
-    traffic["reg"] = Traffic(read=stored, write=fetched)
+    traffic["reg"] = Traffic(read=stored, write=fetched + streamed)
     return traffic
 
 

@@ -19,7 +19,7 @@ from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType, TileShape
-from kb_plans import TileRoom, count, generate_gemm_plan, suggest_tile
+from kb_plans import GemmOptions, TileRoom, count, gemm_options, generate_gemm_plan, suggest_tile
 from kb_topology import load_topology
 
 LARGEST_SIDE = 1 << 20
@@ -55,6 +55,8 @@ class PlanResult(Struct, frozen=True, kw_only=True):
     pe: str
     params: dict[str, int | str]
     pinned: list[str]
+    transposed: list[str]
+    b_stream: bool
     epilogue: list[str]
     tile: str
     grid: tuple[int, int, int]
@@ -84,6 +86,14 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--pin", "pins", multiple=True, type=click.Choice(["a", "b"]), help="This operand lies in TCM already.")
 @click.option(
+    "--transpose",
+    "transposed",
+    multiple=True,
+    type=click.Choice(["a", "b"]),
+    help="This operand is stored the other way round: a as K x M, b as N x K.",
+)
+@click.option("--b-stream", is_flag=True, help="B goes from memory to registers and takes no TCM.")
+@click.option(
     "--epilogue", "epilogue", multiple=True, metavar="OP@SCOPE", help="An op on the result in registers, e.g. "
     "relu@output_tile or dequant@k_tile; several run in their order.",
 )  # fmt: skip
@@ -94,6 +104,8 @@ def gemm_command(
     assignments: tuple[str, ...],
     tiles: tuple[str, ...],
     pins: tuple[str, ...],
+    transposed: tuple[str, ...],
+    b_stream: bool,
     epilogue: tuple[str, ...],
     topology: str,
     as_json: bool,
@@ -106,9 +118,15 @@ def gemm_command(
     wanted: list[TileShape | None] = [*map(TileShape.parse, tiles)] or [None]
     chip = load_topology(bundled.find("topologies", topology))
     pe = next(iter(Engine(chip).pes.values()))
-    pinned = sorted(set(pins))
-    ops = tuple(_epilogue_op(text, shape) for text in epilogue)
-    results = [_plan(chip.name, pe, _command(shape, tile, pinned, ops)) for tile in wanted]
+    options = GemmOptions(
+        a_pinned="a" in pins,
+        b_pinned="b" in pins,
+        transpose_a="a" in transposed,
+        transpose_b="b" in transposed,
+        b_stream=b_stream,
+        epilogue=tuple(_epilogue_op(text, shape) for text in epilogue),
+    )
+    results = [_plan(chip.name, pe, shape, _command(shape, tile, options)) for tile in wanted]
     if as_json:
         emit_json(results if len(results) > 1 else results[0])
     else:
@@ -145,26 +163,22 @@ def _out_dtype(shape: GemmShape) -> DType:
     return shape.dtype if shape.dtype.is_float else shape.dtype.accumulator
 
 
-def _command(
-    shape: GemmShape, tile: TileShape | None, pinned: list[str], epilogue: tuple[EpilogueOp, ...]
-) -> GemmCommand:
+def _command(shape: GemmShape, tile: TileShape | None, options: GemmOptions) -> GemmCommand:
+    a, b = (shape.M, shape.K), (shape.K, shape.N)
     return GemmCommand(
-        a=Matrix.packed(shape.M, shape.K, shape.dtype),
-        b=Matrix.packed(shape.K, shape.N, shape.dtype),
+        a=Matrix.packed(*(a[::-1] if options["transpose_a"] else a), shape.dtype),
+        b=Matrix.packed(*(b[::-1] if options["transpose_b"] else b), shape.dtype),
         out=Matrix.packed(shape.M, shape.N, _out_dtype(shape)),
         tile=tile,
-        a_pinned="a" in pinned,
-        b_pinned="b" in pinned,
-        epilogue=epilogue,
+        **options,
     )
 
 
-def _plan(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanResult:
-    a, b, out, epilogue = command.a, command.b, command.out, command.epilogue
-    a_pinned, b_pinned = command.a_pinned, command.b_pinned
+def _plan(chip: str, pe: ProcessingElement, shape: GemmShape, command: GemmCommand) -> PlanResult:
+    a, b, out, options = command.a, command.b, command.out, gemm_options(command)
     room = _room(pe)
-    tile = command.tile or suggest_tile(a, b, out, room, a_pinned=a_pinned, b_pinned=b_pinned, epilogue=epilogue)
-    plan = generate_gemm_plan(a, b, out, tile, pe.pe_id, a_pinned=a_pinned, b_pinned=b_pinned, epilogue=epilogue)
+    tile = command.tile or suggest_tile(a, b, out, room, **options)
+    plan = generate_gemm_plan(a, b, out, tile, pe.pe_id, **options)
     counts = count(plan)
     moved = sum(counts.nbytes.get(each, 0) for each in (StageType.DMA_READ, StageType.DMA_WRITE))
     buffers = _buffers(plan, room)
@@ -172,9 +186,11 @@ def _plan(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanResult:
     return PlanResult(
         topology=chip,
         pe=pe.pe_id,
-        params={"M": a.rows, "N": b.cols, "K": a.cols, "dtype": str(a.dtype)},
-        pinned=["a"] * a_pinned + ["b"] * b_pinned,
-        epilogue=[f"{op.op}@{op.scope}" for op in epilogue],
+        params={"M": shape.M, "N": shape.N, "K": shape.K, "dtype": str(shape.dtype)},
+        pinned=["a"] * command.a_pinned + ["b"] * command.b_pinned,
+        transposed=["a"] * command.transpose_a + ["b"] * command.transpose_b,
+        b_stream=command.b_stream,
+        epilogue=[f"{op.op}@{op.scope}" for op in command.epilogue],
         tile=str(tile),
         grid=plan.grid,
         tiles=counts.tiles,
@@ -226,9 +242,11 @@ def _refusal(pe: ProcessingElement, command: GemmCommand) -> str | None:
 def _tables(results: list[PlanResult]) -> list[Any]:
     first = results[0]
     params = " ".join(f"{name}={value}" for name, value in first.params.items())
-    pins = f", {' and '.join(first.pinned)} pinned" if first.pinned else ""
+    how = f", {' and '.join(first.pinned)} pinned" if first.pinned else ""
+    how += f", {' and '.join(first.transposed)} transposed" if first.transposed else ""
+    how += ", b past TCM" if first.b_stream else ""
     then = f", then {', '.join(first.epilogue)}" if first.epilogue else ""
-    lines: list[Any] = [f"gemm on {first.pe} of {first.topology}: {params}{pins}{then}", ""]
+    lines: list[Any] = [f"gemm on {first.pe} of {first.topology}: {params}{how}{then}", ""]
     lines += _comparison(results) if len(results) > 1 else _details(first)
     return lines + [f"kb run would refuse {each.tile}: {each.refused}" for each in results if each.refused]
 

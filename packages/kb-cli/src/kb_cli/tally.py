@@ -87,12 +87,15 @@ def new_writer(folder: Path | None) -> TallyingWriter:
 
 
 class PlanTally:
-    """Bytes by stage type of every plan it is called with."""
+    """Bytes by stage type of every plan it is called with, and those that DMA read to registers."""
 
     def __init__(self) -> None:
         self.nbytes = dict.fromkeys(StageType, 0)
+        self.streamed_nbytes = 0
 
     def __call__(self, plan: PipelinePlan) -> None:
         """Add *plan*."""
-        for stage_type, nbytes in count(plan).nbytes.items():
+        counts = count(plan)
+        self.streamed_nbytes += counts.streamed_nbytes
+        for stage_type, nbytes in counts.nbytes.items():
             self.nbytes[stage_type] += nbytes

@@ -141,11 +141,11 @@ class OpLogger:
             ops["kind"][at] = _KINDS.get(template.stage_type, OpKind.MEMORY)
             ops["name"][at] = self._writer.intern(template.stage_type.name.lower())
             ops["component"][at] = self._writer.intern(template.component)
-            ops["params"][at] = self._writer.intern(_params(template))
+            ops["params"][at] = self._writer.intern(_params(template, accumulate=False))
             for operand in template.operands:
                 if operand.role is Role.ACC:
                     summing = group.rows[group.users(operand, mine)]
-                    ops["params"][summing] = self._writer.intern('{"accumulate":true}')
+                    ops["params"][summing] = self._writer.intern(_params(template, accumulate=True))
 
     def _operand_table(self, op_ids: Ints, groups: list[_StageRows]) -> Rows:
         """The operands of all groups' records, in the order of their ops."""
@@ -247,8 +247,9 @@ class _StageRows:
         return slots, number
 
 
-def _params(template: StageTemplate) -> str:
-    return msgspec.json.encode(template.math).decode() if template.math is not None else "{}"
+def _params(template: StageTemplate, accumulate: bool) -> str:
+    attributes = template.math or msgspec.structs.replace(template.gemm, accumulate=accumulate)
+    return msgspec.json.encode(attributes).decode()
 
 
 def _padded(lists: list[list[int]]) -> Ints:

@@ -70,8 +70,9 @@ class EpilogueScope(StrEnum):
 class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An op on a GEMM's values while they are in registers. Which ops there are: `kb_plans.epilogue`.
 
-    `operand` is what it adds or multiplies with, a row of as many columns as the output or a matrix of its shape; a
-    pinned one lies in this PE's TCM. `dtype` is what `cast` rounds to.
+    `operand` is what it adds or multiplies with: a row of as many columns as the output, a column of as many rows, or a
+    matrix of its shape; a pinned one lies in this PE's TCM. `dtype` is what `cast` rounds to. With `group`, the operand
+    has a row for each `group` elements along K.
     """
 
     op: str
@@ -80,12 +81,15 @@ class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     operand_pinned: bool = False
     scalars: tuple[float, ...] = ()
     dtype: DType | None = None
+    group: int | None = None
 
 
 class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm"):
     """A composite: `out = a @ b`, then the epilogue's ops in their order, tiled over DMA, fetch/store, GEMM and MATH.
 
-    A pinned operand already lies in this PE's TCM, so it has no DMA; `tile=None` lets the scheduler choose.
+    A pinned operand already lies in this PE's TCM, so it has no DMA; `tile=None` lets the scheduler choose. A
+    transposed operand is stored the other way round: `a` as k x m, `b` as n x k. With `b_stream`, b goes from memory to
+    registers and takes no TCM.
     """
 
     a: Matrix
@@ -95,6 +99,9 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     a_pinned: bool = False
     b_pinned: bool = False
     out_pinned: bool = False
+    transpose_a: bool = False
+    transpose_b: bool = False
+    b_stream: bool = False
     epilogue: tuple[EpilogueOp, ...] = ()
 
 

@@ -68,6 +68,11 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return sum(stage.when is When.EVERY_TILE for stage in self.stages)
 
     @property
+    def streams(self) -> bool:
+        """Whether an operand comes to registers past TCM."""
+        return any(stage.to_registers for stage in self.stages)
+
+    @property
     def n_stages(self) -> int:
         """Stage services of the whole plan."""
         m, n, _ = self.grid
@@ -152,9 +157,13 @@ class TileSequence(Sequence[TilePlan]):
         lane = self._known.get(key)
         if lane is None:
             template = self._plan.stages[number]
-            memory = memory_side(template)
+            memory, to_registers = memory_side(template), template.to_registers
             lane = [
-                Stage(template.stage_type, template.component, DmaParams(memory=rectangle(memory, (*first[:2], k))))
+                Stage(
+                    template.stage_type,
+                    template.component,
+                    DmaParams(memory=rectangle(memory, (*first[:2], k)), to_registers=to_registers),
+                )
                 for k in range(first[2], end)
             ]
             if len(self._known) * len(lane) >= _MAX_KNOWN_STAGES:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes, Role
+from kb_messages.oplog import GemmAttributes, MathAttributes, Role
 
 
 class StageType(IntEnum):
@@ -121,9 +121,13 @@ class Rectangle(Struct, frozen=True, gc=False):
 
 
 class DmaParams(Struct, frozen=True, kw_only=True, gc=False, tag="dma"):
-    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written; the other end is the PE's TCM."""
+    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
+
+    The other end is the PE's TCM, or its register file (`to_registers`).
+    """
 
     memory: Rectangle
+    to_registers: bool = False
 
 
 class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
@@ -133,7 +137,10 @@ class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
 
 
 class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
-    """GEMM: an m x k tile of `dtype` times a k x n tile of `dtype_b`, summed over k into m x n of `dtype_acc`."""
+    """GEMM: an m x k tile of `dtype` times a k x n tile of `dtype_b`, summed over k into m x n of `dtype_acc`.
+
+    A transposed operand lies in registers as k x m (A) or n x k (B).
+    """
 
     m: int
     n: int
@@ -142,6 +149,8 @@ class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
     dtype_b: DType
     dtype_acc: DType
     accumulate: bool
+    transpose_a: bool = False
+    transpose_b: bool = False
 
 
 class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
@@ -179,13 +188,25 @@ class TilePlan(Struct, frozen=True, gc=False):
 
 
 class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage of the tiles that `when` says, with the operands its op record lists; `math` is what a MATH does."""
+    """A stage of the tiles that `when` says, with the operands its op record lists.
+
+    `math` is what a MATH does; `gemm` says how a GEMM's factors are stored (whether it accumulates follows from its
+    operands).
+    """
 
     stage_type: StageType
     component: str
     when: When
     operands: tuple[OperandTemplate, ...]
     math: MathAttributes | None = None
+    gemm: GemmAttributes = GemmAttributes()
+
+    @property
+    def to_registers(self) -> bool:
+        """Whether it is a DMA_READ that brings its bytes to registers, past TCM."""
+        return self.stage_type is StageType.DMA_READ and any(
+            operand.place is Place.REGISTERS for operand in self.operands
+        )
 
 
 def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
@@ -201,7 +222,7 @@ def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangl
 
 
 def memory_side(template: StageTemplate) -> OperandTemplate:
-    """The operand of a DMA stage that lies in memory; the other end is the PE's TCM."""
+    """The operand of a DMA stage that lies in memory; the other end is in the PE."""
     outside = Role.SRC if template.stage_type is StageType.DMA_READ else Role.DST
     return next(each for each in template.operands if each.role is outside)
 
@@ -213,7 +234,7 @@ def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: i
     """
     operands = [operand for operand in template.operands if operand.when.holds(place[2], k_grid)]
     if template.stage_type is StageType.GEMM:
-        return _gemm_params(operands, place)
+        return _gemm_params(template.gemm, operands, place)
     if template.stage_type in (StageType.FETCH, StageType.STORE):
         side = Role.SRC if template.stage_type is StageType.FETCH else Role.DST
         return TransferParams(nbytes=sum(rectangle(each, place).nbytes for each in operands if each.role is side))
@@ -222,17 +243,25 @@ def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: i
     raise PlanError("plan", f"a {template.stage_type.name} stage", "a stage type that plans can hold")
 
 
-def _gemm_params(operands: list[OperandTemplate], place: tuple[int, int, int]) -> GemmParams:
+def depth_axis(gemm: GemmAttributes, a: OperandTemplate) -> Axis:
+    """The side of a GEMM's operand *a* that the sum goes over."""
+    return a.rows if gemm.transpose_a else a.cols
+
+
+def _gemm_params(gemm: GemmAttributes, operands: list[OperandTemplate], place: tuple[int, int, int]) -> GemmParams:
     by_role = {operand.role: operand for operand in operands}
     a, out = by_role[Role.A], by_role[Role.OUT]
+    depth = depth_axis(gemm, a)
     return GemmParams(
         m=out.rows.extent(out.rows.index(place)),
         n=out.cols.extent(out.cols.index(place)),
-        k=a.cols.extent(a.cols.index(place)),
+        k=depth.extent(depth.index(place)),
         dtype=a.dtype,
         dtype_b=by_role[Role.B].dtype,
         dtype_acc=out.dtype,
         accumulate=Role.ACC in by_role,
+        transpose_a=gemm.transpose_a,
+        transpose_b=gemm.transpose_b,
     )
 
 

@@ -4,15 +4,18 @@ from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
+from kb_plans.options import GemmOptions, gemm_options
 from kb_plans.suggest import TileRoom, suggest_math_tile, suggest_tile
 from kb_plans.transfer import generate_transfer_plan
 
 __all__ = [
     "EPILOGUE_OPS",
+    "GemmOptions",
     "PlanCounts",
     "TileRoom",
     "__version__",
     "count",
+    "gemm_options",
     "generate_gemm_plan",
     "generate_math_plan",
     "generate_transfer_plan",

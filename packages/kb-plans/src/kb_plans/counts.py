@@ -6,16 +6,20 @@ from msgspec import Struct
 
 from kb_messages.oplog import Role
 from kb_messages.plan import PipelinePlan
-from kb_messages.stages import OperandTemplate, StageTemplate, StageType
+from kb_messages.stages import OperandTemplate, StageTemplate, StageType, depth_axis
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
-    """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan."""
+    """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan.
+
+    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM.
+    """
 
     tiles: int
     stages: dict[StageType, int]
     nbytes: dict[StageType, int]
     macs: int
+    streamed_nbytes: int = 0
 
 
 def count(plan: PipelinePlan) -> PlanCounts:
@@ -23,7 +27,7 @@ def count(plan: PipelinePlan) -> PlanCounts:
     m, n, _ = plan.grid
     stages: dict[StageType, int] = {}
     nbytes: dict[StageType, int] = {}
-    macs = 0
+    macs = streamed_nbytes = 0
     for stage in plan.stages:
         kind = stage.stage_type
         stages[kind] = stages.get(kind, 0) + m * n * plan.tiles_with(stage.when)
@@ -31,12 +35,13 @@ def count(plan: PipelinePlan) -> PlanCounts:
             by_role = {operand.role: operand for operand in stage.operands}
             if kind is StageType.GEMM:
                 a, out = by_role[Role.A], by_role[Role.OUT]
-                macs += out.rows.total * out.cols.total * a.cols.total
+                macs += out.rows.total * out.cols.total * depth_axis(stage.gemm, a).total
             continue
         side = Role.DST if kind in (StageType.STORE, StageType.DMA_WRITE) else Role.SRC
         moved = sum(_moved(plan, stage, operand) for operand in stage.operands if operand.role is side)
         nbytes[kind] = nbytes.get(kind, 0) + moved
-    return PlanCounts(tiles=plan.n_tiles, stages=stages, nbytes=nbytes, macs=macs)
+        streamed_nbytes += moved if stage.to_registers else 0
+    return PlanCounts(tiles=plan.n_tiles, stages=stages, nbytes=nbytes, macs=macs, streamed_nbytes=streamed_nbytes)
 
 
 def _moved(plan: PipelinePlan, stage: StageTemplate, operand: OperandTemplate) -> int:

@@ -8,18 +8,19 @@ from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes
+from kb_messages.stages import Axis
 
 
 class _Arguments(NamedTuple):
-    """Shapes an operand may have (`row`: 1 x N, `matrix`: M x N), and whether a scalar does instead."""
+    """Shapes an operand may have (`row`: 1 x N, `column`: M x 1, `matrix`: M x N), or a scalar instead."""
 
     operands: tuple[str, ...] = ()
     scalar: bool = False
 
     def __str__(self) -> str:
-        shapes = {"row": "an operand of 1 x N", "matrix": "an operand of M x N"}
-        named = [shapes[each] for each in self.operands] + ["one scalar"] * self.scalar
-        return " or ".join(named) or "neither operand nor scalar"
+        shapes = " or ".join({"row": "1 x N", "column": "M x 1", "matrix": "M x N"}[each] for each in self.operands)
+        named = [f"an operand of {shapes}"] * bool(shapes) + ["one scalar"] * self.scalar
+        return ", or ".join(named) or "neither operand nor scalar"
 
 
 class _Meaning(NamedTuple):
@@ -34,10 +35,10 @@ _ADDED_OFTEN = "it would be added once for each tile over K"
 _NOT_LINEAR = "it is not linear: of partial products it is not that of their sum"
 
 EPILOGUE_OPS: Final[dict[str, _Meaning]] = {
-    "bias": _Meaning("add", _Arguments(("row",)), _ADDED_OFTEN),
+    "bias": _Meaning("add", _Arguments(("row", "column")), _ADDED_OFTEN),
     "residual": _Meaning("add", _Arguments(("matrix",)), _ADDED_OFTEN),
-    "scale": _Meaning("mul", _Arguments(("row",), scalar=True), None),
-    "dequant": _Meaning("mul", _Arguments(("row",), scalar=True), None),
+    "scale": _Meaning("mul", _Arguments(("row", "column"), scalar=True), None),
+    "dequant": _Meaning("mul", _Arguments(("row", "column"), scalar=True), None),
     "relu": _Meaning("relu", _Arguments(), _NOT_LINEAR),
     "gelu": _Meaning("gelu", _Arguments(), _NOT_LINEAR),
     "silu": _Meaning("silu", _Arguments(), _NOT_LINEAR),
@@ -55,39 +56,41 @@ class EpilogueMath(NamedTuple):
     operand: Matrix | None
     pinned: bool
     dtype: DType
-    follows_rows: bool
-    """Whether the operand has a row for each row of the output; else it has one for all."""
+    by_k: bool
+    """Whether the operand has a row for each tile over K."""
 
 
 def resolve(
-    epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, rows: int, cols: int, dtype: DType
+    epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, rows: int, cols: int, depth: Axis, dtype: DType
 ) -> list[EpilogueMath]:
     """The ops of *scope* in their order, on values that begin as *dtype*, for an output of *rows* x *cols*.
 
-    Values keep their type, but for `cast`, and for `dequant`, which makes floats of integers. Raises PlanError for an
-    op that is not known, means nothing at its scope, or whose operand or scalars do not fit.
+    *depth* is how the sum over K is cut into tiles. Values keep their type, but for `cast`, and for `dequant`, which
+    makes floats of integers. Raises PlanError for an op that is not known, means nothing at its scope, or whose operand
+    or scalars do not fit.
     """
     resolved = []
     for op in epilogue:
         if op.scope is scope:
-            meaning = _meaning(op, rows, cols)
+            meaning = _meaning(op, rows, cols, depth)
             dtype = _result(op, dtype)
             attributes = MathAttributes(op=meaning.math, scalars=op.scalars)
-            resolved.append(
-                EpilogueMath(attributes, op.operand, op.operand_pinned, dtype, "matrix" in meaning.arguments.operands)
-            )
+            resolved.append(EpilogueMath(attributes, op.operand, op.operand_pinned, dtype, op.group is not None))
     return resolved
 
 
-def _meaning(op: EpilogueOp, rows: int, cols: int) -> _Meaning:
+def _meaning(op: EpilogueOp, rows: int, cols: int, depth: Axis) -> _Meaning:
     meaning = EPILOGUE_OPS.get(op.op)
     if meaning is None:
         raise PlanError("gemm epilogue", repr(op.op), f"one of {', '.join(EPILOGUE_OPS)}")
     where = f"gemm epilogue {op.op}"
     if op.scope is EpilogueScope.K_TILE and meaning.not_on_k_tile is not None:
         raise PlanError(where, "scope k_tile", f"scope output_tile: {meaning.not_on_k_tile}")
+    if op.group is not None:
+        _check_groups(op, op.group, meaning, cols, depth)
+        return meaning
     if op.operand is not None:
-        shapes = {"row": (1, cols), "matrix": (rows, cols)}
+        shapes = {"row": (1, cols), "column": (rows, 1), "matrix": (rows, cols)}
         allowed = [shapes[each] for each in meaning.arguments.operands]
         fits = not op.scalars and (op.operand.rows, op.operand.cols) in allowed
         came = f"an operand of {op.operand.rows} x {op.operand.cols}"
@@ -98,6 +101,24 @@ def _meaning(op: EpilogueOp, rows: int, cols: int) -> _Meaning:
         output = f" for an output of {rows} x {cols}" if meaning.arguments.operands else ""
         raise PlanError(where, f"{came} and {len(op.scalars)} scalars", f"{meaning.arguments}{output}")
     return meaning
+
+
+def _check_groups(op: EpilogueOp, group: int, meaning: _Meaning, cols: int, depth: Axis) -> None:
+    where = f"gemm epilogue {op.op}"
+    if not meaning.arguments.scalar:
+        raise PlanError(where, f"group {group}", "none: factors alone come in groups")
+    if op.scope is not EpilogueScope.K_TILE:
+        raise PlanError(where, f"group {group} and scope {op.scope}", "scope k_tile: the sum has no groups any more")
+    if group < 1:
+        raise PlanError(where, f"group {group}", "at least 1")
+    if depth.tile != min(group, depth.total):
+        came = f"groups of {group} along K in tiles of {depth.tile}"
+        raise PlanError(where, came, "tiles as deep as a group", f"use a tile whose k is {group}")
+    expected = (-(-depth.total // group), cols)
+    if op.operand is None or op.scalars or (op.operand.rows, op.operand.cols) != expected:
+        came = "no operand" if op.operand is None else f"an operand of {op.operand.rows} x {op.operand.cols}"
+        needs = f"an operand of {expected[0]} x {expected[1]}, a row for each group"
+        raise PlanError(where, f"{came} and {len(op.scalars)} scalars", needs)
 
 
 def _needs_operand(meaning: _Meaning) -> bool:

@@ -10,7 +10,7 @@ from kb_messages.functions import MATH_FUNCTIONS
 from kb_messages.oplog import MathAttributes, Role
 from kb_messages.plan import BufferNeeds, PipelinePlan
 from kb_messages.stages import Axis, Place, StageType, TileShape
-from kb_plans.templates import Input, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
+from kb_plans.templates import Input, along, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 
 
 def generate_math_plan(
@@ -45,8 +45,7 @@ def generate_math_plan(
             raise PlanError(f"{where} tile", str(tile), f"all {side.total} elements of axis {axis}, which it reduces")
 
     brought = [
-        Input(each.matrix, each.pinned, _along(each.matrix.rows, rows), _along(each.matrix.cols, cols))
-        for each in inputs
+        Input(each.matrix, each.pinned, along(each.matrix.rows, rows), along(each.matrix.cols, cols)) for each in inputs
     ]
     input_nbytes, register_nbytes = lay_out(brought)
     out_rows, out_cols = (fixed(1) if math.axis == axis else side for axis, side in enumerate((rows, cols)))
@@ -68,10 +67,6 @@ def generate_math_plan(
             accumulator_nbytes=slot(out_rows, out_cols, out.dtype),
         ),
     )
-
-
-def _along(size: int, side: Axis) -> Axis:
-    return side if size == side.total else fixed(1)
 
 
 def _shape(where: str, inputs: Sequence[MathInput]) -> tuple[int, int]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Unpack
 
 from msgspec import Struct
 
-from kb_messages.commands import EpilogueOp, MathInput, Matrix
+from kb_messages.commands import MathInput, Matrix
 from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes
 from kb_messages.plan import BufferNeeds
 from kb_messages.stages import TileShape
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
+from kb_plans.options import GemmOptions
 
 LARGEST_SIDE = 256
 """No side of a suggested tile is longer, so that a problem makes several tiles that overlap. Source: assumed."""
@@ -39,24 +41,22 @@ def suggest_tile(
     b: Matrix,
     out: Matrix,
     room: TileRoom,
-    *,
-    a_pinned: bool = False,
-    b_pinned: bool = False,
-    out_pinned: bool = False,
-    epilogue: tuple[EpilogueOp, ...] = (),
+    **options: Unpack[GemmOptions],
 ) -> TileShape:
-    """The tile for `out = a @ b` and *epilogue* that two of fit *room* at once; a pinned operand takes no buffer.
+    """The tile for `out = a @ b` that two of fit *room* at once; *options* are those of `generate_gemm_plan`.
 
     Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
-    cube as the problem allows. Where no two tiles fit, one must. Raises PlanError when not even 1 x 1 x 1 does.
+    cube as the problem allows; where the epilogue has groups along K, it is as deep as one. Where no two tiles fit, one
+    must. Raises PlanError when not even the smallest does.
     """
 
     def needs(tile: TileShape) -> BufferNeeds:
-        return generate_gemm_plan(
-            a, b, out, tile, "", a_pinned=a_pinned, b_pinned=b_pinned, out_pinned=out_pinned, epilogue=epilogue
-        ).buffers
+        return generate_gemm_plan(a, b, out, tile, "", **options).buffers
 
-    return _grow("gemm", needs, TileShape(1, 1, 1), TileShape(a.rows, b.cols, a.cols), room)
+    k = a.rows if options.get("transpose_a") else a.cols
+    groups = [op.group for op in options.get("epilogue", ()) if op.group is not None]
+    smallest, k = (min(groups[0], k), min(groups[0], k)) if groups else (1, k)
+    return _grow("gemm", needs, TileShape(1, 1, smallest), TileShape(out.rows, out.cols, k), room)
 
 
 def suggest_math_tile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
-from kb_messages.oplog import MathAttributes, Role
+from kb_messages.oplog import GemmAttributes, MathAttributes, Role
 from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
 SLOT_ALIGNMENT = 64
@@ -29,6 +29,11 @@ def slot(rows: Axis, cols: Axis, dtype: DType) -> int:
 def fixed(size: int) -> Axis:
     """A side that is the same for every tile."""
     return Axis(dimension=None, total=size, tile=size)
+
+
+def along(size: int, side: Axis) -> Axis:
+    """The side of an operand of *size* that goes with *side* of the result, or is broadcast over it."""
+    return side if size == side.total else fixed(size)
 
 
 def in_memory(role: Role, matrix: Matrix, rows: Axis, cols: Axis, when: When = When.EVERY_TILE) -> OperandTemplate:
@@ -76,24 +81,44 @@ def stage(
     operands: list[OperandTemplate],
     when: When = When.EVERY_TILE,
     math: MathAttributes | None = None,
+    gemm: GemmAttributes | None = None,
 ) -> StageTemplate:
     """A stage at the block of *pe_prefix* that serves its kind."""
-    component = f"{pe_prefix}.{BLOCKS[kind]}"
-    return StageTemplate(stage_type=kind, component=component, when=when, operands=tuple(operands), math=math)
+    return StageTemplate(
+        stage_type=kind,
+        component=f"{pe_prefix}.{BLOCKS[kind]}",
+        when=when,
+        operands=tuple(operands),
+        math=math,
+        gemm=gemm or GemmAttributes(),
+    )
 
 
 class Input:
-    """An operand that comes from memory to registers: by DMA through the tile's input buffer, or from TCM if pinned."""
+    """An operand that comes from memory to registers.
 
-    def __init__(self, matrix: Matrix, pinned: bool, rows: Axis, cols: Axis, when: When = When.EVERY_TILE) -> None:
+    By DMA through the tile's input buffer; by FETCH alone, from TCM, if *pinned*; by DMA alone if *streamed*.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        pinned: bool,
+        rows: Axis,
+        cols: Axis,
+        when: When = When.EVERY_TILE,
+        streamed: bool = False,
+    ) -> None:
         self.matrix, self.pinned, self.rows, self.cols, self.when = matrix, pinned, rows, cols, when
+        self.streamed = streamed
         self.nbytes = slot(rows, cols, matrix.dtype)
-        self.input_nbytes = 0 if pinned else self.nbytes
+        self.input_nbytes = 0 if pinned or streamed else self.nbytes
         self.buffer_at = self.register_at = 0
 
     def read(self, pe_prefix: str) -> StageTemplate:
         """Its DMA_READ."""
-        arriving = in_buffer(Role.DST, Place.INPUT_BUFFER, self.buffer_at, self.rows, self.cols, self.matrix.dtype)
+        place, at = (Place.REGISTERS, self.register_at) if self.streamed else (Place.INPUT_BUFFER, self.buffer_at)
+        arriving = in_buffer(Role.DST, place, at, self.rows, self.cols, self.matrix.dtype)
         return stage(
             StageType.DMA_READ,
             pe_prefix,
@@ -137,9 +162,12 @@ def lay_out(inputs: list[Input]) -> tuple[int, int]:
 
 
 def bring_in(inputs: list[Input], pe_prefix: str) -> list[StageTemplate]:
-    """The DMA_READs of *inputs* that are not pinned, and the one FETCH of them all."""
-    reads = [each.read(pe_prefix) for each in inputs if not each.pinned]
-    moves = [move for each in inputs for move in each.fetched()]
+    """The DMA_READs of *inputs* that are not pinned, and the one FETCH of them all, but for streamed ones.
+
+    Those are read last: registers are held from then on.
+    """
+    reads = [each.read(pe_prefix) for each in sorted(inputs, key=lambda each: each.streamed) if not each.pinned]
+    moves = [move for each in inputs if not each.streamed for move in each.fetched()]
     return [*reads, stage(StageType.FETCH, pe_prefix, moves)]
 
 

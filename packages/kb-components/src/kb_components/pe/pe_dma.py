@@ -1,4 +1,7 @@
-"""PE_DMA: moves rectangles between memories and TCM. One read channel, one write channel; the two overlap."""
+"""PE_DMA: moves rectangles between memories and TCM, and from memories to the register file if wired to PE_GEMM.
+
+One read channel, one write channel; the two overlap.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,8 @@ class PeDma(Initiator[PeDmaSpec]):
         self._mmu = found[0] if found else None
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for a memory that no links lead to, or none back from.
+        """Raise PlanError for a memory that no links lead to, or none back from, and for reads into registers that no
+        wire leads to.
 
         Operands at address 0 are nowhere yet (`kb plan`), and reach everything.
         """
@@ -57,6 +61,19 @@ class PeDma(Initiator[PeDmaSpec]):
                 owner = memory_side(stage).base >> OFFSET_BITS
                 if owner and owner not in self._paths:
                     self._check_reaches(owner)
+        if plan.streams:
+            self._check_streams(plan)
+
+    def _check_streams(self, plan: PipelinePlan) -> None:
+        wired = {block.node_id for block in self.context.downstream}
+        for stage in plan.stages:
+            if stage.stage_type is StageType.GEMM and stage.component not in wired:
+                raise PlanError(
+                    self.node_id,
+                    f"a GEMM whose b streams to {stage.component}",
+                    "a wire to it",
+                    "add `pe_dma -> pe_gemm` to the wires of pe_template, or leave out b_stream",
+                )
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Send the request over the fabric; which way it takes is a matter of routing."""

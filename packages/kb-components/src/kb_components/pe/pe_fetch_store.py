@@ -1,7 +1,8 @@
 """PE_FETCH_STORE: moves tiles between TCM and the register file, and owns the register file's bytes.
 
-A fetch waits until its registers are free, then for the TCM port. Operand registers are free again when the tile's last
-GEMM or MATH has read them; an accumulator lives from its first fetch to its store.
+A fetch waits until its registers are free, then for the TCM port. Where DMA brings an operand to registers, its read
+waits for them instead, and the fetch has them already. Operand registers are free again when the tile's last GEMM or
+MATH has read them; an accumulator lives from its first tile's claim to its store.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kb_engine.ports import Gate
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageParams, StageType, TransferParams
+from kb_messages.stages import DmaParams, StageParams, StageType, TransferParams
 
 _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 
@@ -41,6 +42,7 @@ class RegisterFile(Gate):
         self._region = Region(0, nbytes)
         self._operands = Ring()
         self._accumulators = Ring()
+        self.for_reads = ReadGate(self)
 
     def check(self, plan: PipelinePlan) -> None:
         """Raise PlanError when not even one tile of *plan* fits."""
@@ -54,11 +56,13 @@ class RegisterFile(Gate):
             )
 
     def admit(self, token: TileToken) -> bool:
-        """Claim the tile's operand slot and, for the first tile over K, its accumulator."""
+        """Claim the tile's operand slot and, for the first tile over K, its accumulator, unless its read has."""
         context = token.context
         placement = context.placement
         if placement.registers is None:
             self._place(context)
+        if placement.claimed_by_reads and token.stages[token.index].stage_type is StageType.FETCH:
+            return True
         operands, accumulators = placement.registers, placement.accumulators
         assert operands is not None
         assert accumulators is not None
@@ -102,6 +106,7 @@ class RegisterFile(Gate):
         m, n, _ = plan.grid
         context.placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
         context.placement.registers = self._operands.cut(above, operands, n_operands, plan.n_tiles)
+        context.placement.claimed_by_reads = plan.streams
         if any(stage.stage_type is StageType.MATH for stage in plan.stages):
             context.after[StageType.GEMM] = context.after[StageType.MATH] = self._free_operands_if_last
         else:
@@ -110,8 +115,8 @@ class RegisterFile(Gate):
 
     def _free_operands(self, token: TileToken) -> None:
         self._region.free(token.registers_at)
-        if self.waiting:
-            self.reopen()
+        if self.waiting or self.for_reads.waiting:
+            self._let_in()
 
     def _free_operands_if_last(self, token: TileToken) -> None:
         """A MATH that follows may still read them."""
@@ -123,7 +128,27 @@ class RegisterFile(Gate):
         slots = token.context.placement.accumulators
         assert slots is not None
         self._region.free(slots.offset(token.tile.tile_id // token.context.plan.grid[2]))
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Registers are free. Reads and fetches never wait for them at once: see PE_SCHEDULER."""
         self.reopen()
+        self.for_reads.reopen()
+
+
+class ReadGate(Gate):
+    """Where a DMA_READ into registers waits for them; reads into TCM pass."""
+
+    reason = WaitReason.REGISTER_FILE
+
+    def __init__(self, registers: RegisterFile) -> None:
+        super().__init__()
+        self._registers = registers
+
+    def admit(self, token: TileToken) -> bool:
+        """Claim what the read's tile needs."""
+        params = token.stages[token.index].params
+        return not (isinstance(params, DmaParams) and params.to_registers) or self._registers.admit(token)
 
 
 class PeFetchStore(ComponentBase[PeFetchStoreSpec]):

@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from kb_components.pe.in_flight import InFlight, wait_for_buffer, wait_for_fetches
+from kb_components.pe.pe_fetch_store import PeFetchStore
+from kb_components.pe.planning import check_wires, generate_plan
 from kb_engine.buffers import Region, Ring, Slots
 from kb_engine.component import ComponentBase, Context
 from kb_engine.feeding import Feeding
@@ -21,20 +23,13 @@ from kb_engine.pipeline import PipelineContext, TileToken
 from kb_engine.ports import ExclusivePort, StageServer, WiringError
 from kb_engine.roles import CommandScheduler
 from kb_engine.units import KIB, ps_from_ns
-from kb_messages.commands import GemmCommand, LoadCommand, MathCommand, SubmittedCommand
+from kb_messages.commands import SubmittedCommand
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType, TilePlan, When
 from kb_messages.trace import DispatchWait
-from kb_plans import (
-    TileRoom,
-    generate_gemm_plan,
-    generate_math_plan,
-    generate_transfer_plan,
-    suggest_math_tile,
-    suggest_tile,
-)
+from kb_plans import TileRoom
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,6 +72,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._counts_fetches = False
         self._holds_back = False
         self._starts_differ = False
+        self._streams = False
+        self._reads_claim = False
         self._compute_slot: ExclusivePort | None = None
 
         self._first_server: StageServer
@@ -102,7 +99,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         """A plan that fits this PE's tile buffers, and every block's limits."""
-        plan = self._generate(submitted)
+        plan = generate_plan(submitted, self.tile_room)
         buffers = plan.buffers
         for name, needs, region in (
             ("input", buffers.input_nbytes, self._inputs),
@@ -115,54 +112,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                     f"at most the {_kib(region.nbytes)} of {name}_kib",
                     "use a smaller tile",
                 )
-        self._check_math_is_wired(plan)
+        check_wires(plan, self.node_id, self._blocks, self._fetch_store)
         for block in self._blocks.values():
             block.check_plan(plan)
         return plan
-
-    def _check_math_is_wired(self, plan: PipelinePlan) -> None:
-        for stage in plan.stages:
-            if stage.stage_type is StageType.MATH and stage.component not in self._blocks:
-                raise PlanError(
-                    self.node_id, f"a MATH for {stage.component}", "a wire to it", "add a pe_math to pe_template"
-                )
-
-    def _generate(self, submitted: SubmittedCommand) -> PipelinePlan:
-        command, pe = submitted.command, submitted.pe
-        if isinstance(command, GemmCommand):
-            return self._generate_gemm(command, pe)
-        if isinstance(command, MathCommand):
-            tile = command.tile or suggest_math_tile(
-                command.math, command.inputs, command.out, self.tile_room, out_pinned=command.out_pinned
-            )
-            return generate_math_plan(
-                command.math, command.inputs, command.out, tile, pe, out_pinned=command.out_pinned
-            )
-        stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
-        return generate_transfer_plan(command.src, command.dst, stage_type, pe)
-
-    def _generate_gemm(self, command: GemmCommand, pe: str) -> PipelinePlan:
-        tile = command.tile or suggest_tile(
-            command.a,
-            command.b,
-            command.out,
-            self.tile_room,
-            a_pinned=command.a_pinned,
-            b_pinned=command.b_pinned,
-            out_pinned=command.out_pinned,
-            epilogue=command.epilogue,
-        )
-        return generate_gemm_plan(
-            command.a,
-            command.b,
-            command.out,
-            tile,
-            pe,
-            a_pinned=command.a_pinned,
-            b_pinned=command.b_pinned,
-            out_pinned=command.out_pinned,
-            epilogue=command.epilogue,
-        )
 
     @property
     def has_room(self) -> bool:
@@ -179,6 +132,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._submissions.append(context)
         if self._compute_slot is None and self.spec.compute_slots == "shared" and _has_math(context.plan):
             self._share_compute_slot()
+        if not self._reads_claim and context.plan.streams:
+            self._have_reads_claim()
         if self._decoding is None:
             self._take_next()
 
@@ -190,6 +145,15 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 if server.stage_type in (StageType.GEMM, StageType.MATH):
                     server.guard((*server.gates, slot))
                     slot.holder = slot.holder or server.in_service
+
+    def _have_reads_claim(self) -> None:
+        """Have reads into registers wait for them from now on; before the first of them all reads go to TCM."""
+        self._reads_claim = True
+        assert isinstance(self._fetch_store, PeFetchStore)
+        for block in self._blocks.values():
+            for server in block.servers.values():
+                if server.stage_type is StageType.DMA_READ:
+                    server.guard((*server.gates, self._fetch_store.registers.for_reads))
 
     def complete(self, context: PipelineContext) -> None:
         """Strike the command off the in-flight table and publish its record."""
@@ -287,7 +251,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Cut the tile buffers for a command and begin with its tiles.
 
         A command that starts behind DMA does not overtake tiles of the one before that have yet to be fetched: it
-        could take the registers that those tiles' accumulators need.
+        could take the registers that those tiles' accumulators need. Nor does one whose reads claim registers overtake
+        tiles whose fetches will.
         """
         self._in_flight[context.submitted.command_seq].t_fed_ps = self.clock._now
         plan = context.plan
@@ -304,7 +269,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             after[StageType.FETCH] = self._fetched
         first = plan.stages[0]
         self._starts_differ = first.when is not When.EVERY_TILE
-        self._holds_back = first.stage_type is StageType.FETCH
+        streams = plan.streams
+        self._holds_back = first.stage_type is StageType.FETCH or (streams and not self._streams)
+        if self._counts_fetches:
+            self._streams = streams
         self._first_server = self._server(first.stage_type, first.component)
         self._feeding = context
         self._tiles = iter(plan.tiles)

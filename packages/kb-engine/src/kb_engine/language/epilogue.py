@@ -22,6 +22,7 @@ class Epilogue(Struct, frozen=True):
     operand: Operand | None = None
     scalars: tuple[float, ...] = ()
     dtype: DType | str | None = None
+    group: int | None = None
 
 
 class EpilogueOps:
@@ -32,9 +33,9 @@ class EpilogueOps:
     """
 
     @staticmethod
-    def bias(row: Operand, scope: str = "output_tile") -> Epilogue:
-        """Add a row of N elements to every row."""
-        return Epilogue("bias", scope, row)
+    def bias(vector: Operand, scope: str = "output_tile") -> Epilogue:
+        """Add a row of N elements to every row, or a column of M to every column."""
+        return Epilogue("bias", scope, vector)
 
     @staticmethod
     def residual(matrix: Operand, scope: str = "output_tile") -> Epilogue:
@@ -42,14 +43,18 @@ class EpilogueOps:
         return Epilogue("residual", scope, matrix)
 
     @staticmethod
-    def scale(factor: float | Operand, scope: str = "output_tile") -> Epilogue:
-        """Multiply by a number, or each column by its element of a row."""
-        return _product("scale", factor, scope)
+    def scale(factor: float | Operand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
+        """Multiply by a number, each column by its element of a row (1 x N), or each row by its of a column (M x 1).
+
+        With *group* and `scope="k_tile"`, *factor* has a row of N for each *group* elements along K, and a tile is as
+        deep as a group.
+        """
+        return _product("scale", factor, scope, group)
 
     @staticmethod
-    def dequant(factor: float | Operand, scope: str = "output_tile") -> Epilogue:
+    def dequant(factor: float | Operand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
         """As `scale`, but sums of integers become f32."""
-        return _product("dequant", factor, scope)
+        return _product("dequant", factor, scope, group)
 
     @staticmethod
     def relu(scope: str = "output_tile") -> Epilogue:
@@ -72,10 +77,10 @@ class EpilogueOps:
         return Epilogue("cast", scope, dtype=dtype)
 
 
-def _product(op: str, factor: float | Operand, scope: str) -> Epilogue:
+def _product(op: str, factor: float | Operand, scope: str, group: int | None) -> Epilogue:
     if isinstance(factor, (int, float)):
-        return Epilogue(op, scope, scalars=(float(factor),))
-    return Epilogue(op, scope, factor)
+        return Epilogue(op, scope, scalars=(float(factor),), group=group)
+    return Epilogue(op, scope, factor, group=group)
 
 
 SCOPES = tuple(scope.value for scope in EpilogueScope)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.language.transposed import Transposed
 from kb_engine.pending import Producer
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
@@ -85,6 +86,11 @@ class Value:
     def data(self) -> npt.NDArray[Any]:
         """The elements, read-only. Raises KernelError while they are pending."""
         return self._concrete("reading `.data`")
+
+    @property
+    def T(self) -> TransposedValue:
+        """The matrix transposed, as an operand of a GEMM. Raises KernelError for one dimension."""
+        return TransposedValue(self, f"the .T of a {type(self).__name__}")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self._concrete("conversion to a numpy array")
@@ -189,3 +195,18 @@ class CompositeHandle(Value):
     def matrix(self) -> Matrix | None:
         """Where the result lies in TCM, if it does."""
         return self._matrix if self._in_tcm else None
+
+
+class TransposedValue(Transposed[Value]):
+    """A value in TCM, transposed. What is concrete can be looked at; see `Value`."""
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> npt.NDArray[Any]:
+        """The elements, read-only. Raises KernelError while they are pending."""
+        return self.of.data.T
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.of._concrete("indexing").T[key]
+        return found.item() if isinstance(found, np.generic) else found

@@ -8,10 +8,12 @@ from kb_engine.allocator import Lease, OutOfMemoryError
 from kb_engine.device_memory import DeviceMemory
 from kb_engine.language.handles import Completion, Value
 from kb_engine.language.tensors import TensorRef
+from kb_engine.language.transposed import refuse
 from kb_messages.address import VIRTUAL_END
 from kb_messages.commands import Command, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import AddressError, KernelError
+from kb_messages.stages import TileShape
 
 Submit = Callable[[Command, str, Completion, bool], None]
 """Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""
@@ -54,10 +56,16 @@ class Issuer:
     def _operand(self, value: object, name: str, line: str) -> Matrix:
         if isinstance(value, TensorRef):
             return self._memory_of(value, line)
+        refuse(value, f"{name} =", line)
         matrix = in_tcm(value, line)
         if matrix is None:
             raise KernelError(line, f"{name} = {describe(value)}", "a slice of a tensor argument or a loaded tensor")
         return matrix
+
+    def _loaded(self, value: object, op: str, line: str) -> Matrix:
+        if isinstance(value, TensorRef):
+            raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
+        return self._operand(value, f"an argument of tl.{op}", line)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
         try:
@@ -69,9 +77,26 @@ class Issuer:
         return Matrix.packed(rows, cols, dtype, address)
 
     def _ref(self, value: object, call: str, line: str) -> TensorRef:
+        refuse(value, f"tl.{call} of", line)
         if not isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{call} of {describe(value)}", "a slice of a tensor argument")
         return value
+
+
+def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
+    """A `tile` argument: M x N x K, or M x N where the op has no depth (*flat*)."""
+    if tile is None or isinstance(tile, TileShape):
+        return tile
+    if isinstance(tile, str):
+        return TileShape.parse(f"{tile}x1" if flat else tile)
+    given: tuple[object, ...] = tile if isinstance(tile, tuple) else ()
+    sizes = [size for size in given if isinstance(size, int) and size > 0]
+    wanted = 2 if flat else 3
+    if len(given) != wanted or len(sizes) != wanted:
+        raise KernelError(
+            line, f"tile={tile!r}", "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
+        )
+    return TileShape(sizes[0], sizes[1], 1 if flat else sizes[2])
 
 
 def dtype_named(dtype: object, line: str) -> DType:

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.handles import CompositeHandle, LoadedTensor, Value
-from kb_engine.language.issue import Issuer, describe, dtype_named
+from kb_engine.language.issue import Issuer, describe, dtype_named, tile_shape
 from kb_engine.language.tensors import TensorRef
+from kb_engine.language.transposed import Transposed, refuse
 from kb_engine.pending import Producer
-from kb_messages.commands import GemmCommand, MathCommand, MathInput, Matrix
+from kb_messages.commands import MathCommand, MathInput
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
 from kb_messages.functions import MATH_FUNCTIONS
@@ -38,20 +39,6 @@ class MathOps(Issuer):
     result has the widest type of its arguments, numbers not counted; a comparison's is bool. It holds its TCM until
     `tl.free` or the end of the kernel, in the middle of an expression too.
     """
-
-    def dot(self, a: Value, b: Value, out_dtype: DType | str | None = None) -> LoadedTensor:
-        """`a @ b`, in the accumulator's type (f32, or i32 of integers) unless *out_dtype* says another."""
-        line = self._line()
-        left, right = self._loaded(a, "dot", line), self._loaded(b, "dot", line)
-        dtype = left.dtype.accumulator if out_dtype is None else dtype_named(out_dtype, line)
-        target = self._allocate(left.rows, right.cols, dtype, line)
-        whole = TileShape(left.rows, right.cols, left.cols)
-        command = GemmCommand(a=left, b=right, out=target, tile=whole, a_pinned=True, b_pinned=True, out_pinned=True)
-        producer = Producer("tl.dot", line)
-        result = LoadedTensor(target, (left.rows, right.cols), None, producer, self)
-        self._memory.pending.mark(target, producer)
-        self._submit(command, line, result.completion, True)
-        return result
 
     def exp(self, x: Value) -> LoadedTensor:
         """e to the power of each element."""
@@ -171,7 +158,7 @@ class MathOps(Issuer):
         return result
 
     def _math_composite(
-        self, op: str, arguments: Sequence[Argument], out: TensorRef | None, tile: object, line: str
+        self, op: str, arguments: Sequence[Argument | Transposed[Any]], out: TensorRef | None, tile: object, line: str
     ) -> CompositeHandle:
         function = MATH_FUNCTIONS.get(op)
         if function is None or function.reduces or function.arity > 2:
@@ -203,30 +190,9 @@ class MathOps(Issuer):
         self._submit(command, line, handle.completion, False)
         return handle
 
-    def _loaded(self, value: object, op: str, line: str) -> Matrix:
-        if isinstance(value, TensorRef):
-            raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
-        return self._operand(value, f"an argument of tl.{op}", line)
-
-
-def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
-    """A `tile` argument: M x N x K, or M x N where the op has no depth (*flat*)."""
-    if tile is None or isinstance(tile, TileShape):
-        return tile
-    if isinstance(tile, str):
-        return TileShape.parse(f"{tile}x1" if flat else tile)
-    given: tuple[object, ...] = tile if isinstance(tile, tuple) else ()
-    sizes = [size for size in given if isinstance(size, int) and size > 0]
-    wanted = 2 if flat else 3
-    if len(given) != wanted or len(sizes) != wanted:
-        raise KernelError(
-            line, f"tile={tile!r}", "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
-        )
-    return TileShape(sizes[0], sizes[1], 1 if flat else sizes[2])
-
 
 def _sorted(
-    op: str, arguments: Sequence[Argument], call: str, line: str
+    op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
 ) -> tuple[str, list[TensorRef | Value], tuple[float, ...]]:
     """The function and its arguments, operands first and numbers behind them."""
     numbers = [isinstance(argument, (int, float)) for argument in arguments]
@@ -234,6 +200,7 @@ def _sorted(
         op, arguments, numbers = _MIRRORED[op], arguments[::-1], numbers[::-1]
     values = [each for each in arguments if isinstance(each, (TensorRef, Value))]
     for argument in arguments:
+        refuse(argument, f"{call} of", line)
         if not isinstance(argument, (TensorRef, Value, int, float)):
             raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
     if numbers != sorted(numbers) or not values:

@@ -9,6 +9,7 @@ from typing import SupportsIndex, TypeAlias
 
 from msgspec import Struct
 
+from kb_engine.language.transposed import Transposed
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
@@ -103,6 +104,11 @@ class TensorRef:
         return self.tensor.dtype
 
     @property
+    def T(self) -> TransposedRef:
+        """The rectangle transposed, as an operand of a GEMM. Raises KernelError for a tensor of one dimension."""
+        return TransposedRef(self, f"{self}.T")
+
+    @property
     def row_slice(self) -> slice:
         """Which rows of the whole tensor these are."""
         return slice(*self._rows)
@@ -194,3 +200,18 @@ class TensorRef:
             if len(self.tensor.shape) == 1
             else (f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]")
         )
+
+
+class TransposedRef(Transposed[TensorRef]):
+    """A rectangle of a tensor, transposed. Slice it as it is seen: `a.T[k0:k1, m0:m1]` is `a[m0:m1, k0:k1].T`."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Key) -> TransposedRef:
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) > 2:
+            raise KernelError(str(self), f"{len(keys)} indices", "at most 2")
+        return self.of[keys[1] if len(keys) > 1 else slice(None), keys[0]].T
+
+    def __str__(self) -> str:
+        return f"{self.of}.T"

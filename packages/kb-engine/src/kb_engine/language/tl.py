@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from kb_engine.language.epilogue import SCOPES, Epilogue, EpilogueOps
+from kb_engine.language.epilogue import Epilogue, EpilogueOps
+from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor, Value
-from kb_engine.language.issue import describe, dtype_named, in_tcm
-from kb_engine.language.math import Argument, MathOps, tile_shape
+from kb_engine.language.issue import describe, in_tcm
+from kb_engine.language.math import Argument
 from kb_engine.language.tensors import TensorRef
-from kb_engine.pending import Producer
-from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, LoadCommand, StoreCommand
-from kb_messages.dtypes import DType
+from kb_engine.language.transposed import SWAP, Transposed, refuse
+from kb_messages.commands import LoadCommand, StoreCommand
 from kb_messages.errors import KernelError
 from kb_messages.stages import TileShape
 
 
-class Language(EpilogueOps, MathOps):
+class Language(EpilogueOps, GemmOps):
     """One program's `tl`."""
 
     def program_id(self, axis: int = 0) -> int:
@@ -36,6 +37,7 @@ class Language(EpilogueOps, MathOps):
         Raises KernelError when TCM is full or the bytes were never written.
         """
         line = self._line()
+        refuse(pointer, "tl.load of", line, "tl.load it as it is stored and pass its .T to them")
         src = self._memory_of(self._ref(pointer, "load", line), line)
         dst = self._allocate(src.rows, src.cols, src.dtype, line)
         producer = self._memory.pending.producer(src)
@@ -50,6 +52,8 @@ class Language(EpilogueOps, MathOps):
         The new bytes are visible to loads from the call on. Raises KernelError when shapes or dtypes differ.
         """
         line = self._line()
+        for each in (pointer, value):
+            refuse(each, "tl.store of", line, SWAP)
         dst = self._memory_of(self._ref(pointer, "store", line), line)
         src = in_tcm(value, line)
         if src is None:
@@ -73,15 +77,17 @@ class Language(EpilogueOps, MathOps):
     def composite(
         self,
         op: str,
-        a: TensorRef | Value,
-        b: Argument | None = None,
+        a: Factor,
+        b: Argument | Transposed[Any] | None = None,
         out: TensorRef | None = None,
         epilogue: Sequence[Epilogue] = (),
         tile: TileShape | tuple[int, ...] | str | None = None,
+        b_stream: bool = False,
     ) -> CompositeHandle:
         """Start an op on whole tensors, tiled over the PE's engines, and return at once.
 
-        `"gemm"` is `out = a @ b`, then the ops of *epilogue*, over DMA, fetch/store, GEMM and MATH. Any elementwise
+        `"gemm"` is `out = a @ b`, then the ops of *epilogue*, over DMA, fetch/store, GEMM and MATH; each of a and b may
+        be transposed (`x.T`). With *b_stream*, b goes from memory to registers and takes no TCM. Any elementwise
         function (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)` over DMA, fetch/store and MATH; *b* may be a
         number. A loaded operand already lies in TCM and is pinned there. With `out=None` the result stays in TCM.
         `tile` is M x N x K, or M x N for a function; without it the scheduler chooses. Raises KernelError for an op or
@@ -91,34 +97,12 @@ class Language(EpilogueOps, MathOps):
         if op != "gemm":
             if epilogue:
                 raise KernelError(line, f"an epilogue of a composite {op!r}", "none: a gemm alone has one")
+            if b_stream:
+                raise KernelError(line, f"b_stream of a composite {op!r}", "none: a gemm alone streams its b")
             return self._math_composite(op, [a] if b is None else [a, b], out, tile, line)
         if isinstance(b, (int, float)) or b is None:
             raise KernelError(line, f"b = {describe(b)}", "a slice of a tensor argument or a loaded tensor")
-        ops = self._epilogue(epilogue, line)
-        left, right = self._operand(a, "a", line), self._operand(b, "b", line)
-        shape = tile_shape(tile, line)
-        if out is None:
-            target = self._allocate(left.rows, right.cols, _result_dtype(left.dtype, ops), line)
-        else:
-            target = self._memory_of(self._ref(out, "composite", line), line)
-        command = GemmCommand(
-            a=left,
-            b=right,
-            out=target,
-            tile=shape,
-            a_pinned=not isinstance(a, TensorRef),
-            b_pinned=not isinstance(b, TensorRef),
-            out_pinned=out is None,
-            epilogue=ops,
-        )
-        producer = Producer("composite gemm", line)
-        handle = CompositeHandle(target, out is None, producer, self)
-        for operand in (a, b, *(op.operand for op in epilogue)):
-            if isinstance(operand, Value):
-                operand.readers.append(handle.completion)
-        self._memory.pending.mark(target, producer)
-        self._submit(command, line, handle.completion, False)
-        return handle
+        return self._gemm_composite(a, b, out, epilogue, tile, b_stream, line)
 
     def wait(self, handle: Value) -> None:
         """Wait, in simulated time, until the handle's command is done. Its value stays pending."""
@@ -148,34 +132,6 @@ class Language(EpilogueOps, MathOps):
         handle.freed = True
         self._tcm.release(matrix.address)
 
-    def _epilogue(self, epilogue: object, line: str) -> tuple[EpilogueOp, ...]:
-        given = tuple(epilogue) if isinstance(epilogue, (tuple, list)) else (epilogue,)
-        return tuple(self._epilogue_op(op, line) for op in given)
-
-    def _epilogue_op(self, op: object, line: str) -> EpilogueOp:
-        if not isinstance(op, Epilogue):
-            raise KernelError(line, f"{describe(op)} in an epilogue", "a tuple of ops like (tl.bias(row), tl.relu())")
-        if op.scope not in SCOPES:
-            raise KernelError(line, f"tl.{op.op} with scope={op.scope!r}", " or ".join(map(repr, SCOPES)))
-        return EpilogueOp(
-            op=op.op,
-            scope=EpilogueScope(op.scope),
-            operand=None if op.operand is None else self._operand(op.operand, f"the operand of tl.{op.op}", line),
-            operand_pinned=isinstance(op.operand, Value),
-            scalars=op.scalars,
-            dtype=None if op.dtype is None else dtype_named(op.dtype, line),
-        )
-
     def _check_axis(self, axis: int) -> None:
         if axis != 0:
             raise KernelError(self._line(), f"axis {axis}", "0: a launch has one dimension")
-
-
-def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
-    """What a result has that nothing else says it for: the operands' type, integers summed up or made floats."""
-    result = dtype if dtype.is_float else dtype.accumulator
-    for op in epilogue:
-        if op.op == "dequant" and not result.is_float:
-            result = DType.F32
-        result = op.dtype or result
-    return result

@@ -1,0 +1,149 @@
+"""Matrix products in kernels: of values in TCM, and of whole tensors with an epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from kb_engine.language.epilogue import SCOPES, Epilogue
+from kb_engine.language.handles import CompositeHandle, LoadedTensor, Value
+from kb_engine.language.issue import describe, dtype_named, tile_shape
+from kb_engine.language.math import MathOps
+from kb_engine.language.tensors import TensorRef
+from kb_engine.language.transposed import SWAP, Transposed, refuse
+from kb_engine.pending import Producer
+from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+from kb_messages.stages import TileShape
+
+Factor: TypeAlias = "TensorRef | Value | Transposed[Any]"
+
+
+class GemmOps(MathOps):
+    """`tl.dot`, `tl.trans`, and what `tl.composite` does of a GEMM."""
+
+    def dot(
+        self, a: Value | Transposed[Value], b: Value | Transposed[Value], out_dtype: DType | str | None = None
+    ) -> LoadedTensor:
+        """`a @ b`, in the accumulator's type (f32, or i32 of integers) unless *out_dtype* says another.
+
+        Each may be transposed (`x.T`).
+        """
+        line = self._line()
+        (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
+        dtype = left.dtype.accumulator if out_dtype is None else dtype_named(out_dtype, line)
+        m, k, n = *_turned(left, transpose_a), _turned(right, transpose_b)[1]
+        target = self._allocate(m, n, dtype, line)
+        command = GemmCommand(
+            a=left,
+            b=right,
+            out=target,
+            tile=TileShape(m, n, k),
+            a_pinned=True,
+            b_pinned=True,
+            out_pinned=True,
+            transpose_a=transpose_a,
+            transpose_b=transpose_b,
+        )
+        producer = Producer("tl.dot", line)
+        result = LoadedTensor(target, (m, n), None, producer, self)
+        self._memory.pending.mark(target, producer)
+        self._submit(command, line, result.completion, True)
+        return result
+
+    def trans(self, x: Factor) -> Factor:
+        """*x* with rows and columns exchanged, as `x.T`: nothing moves, a GEMM reads what is stored the other way."""
+        if not isinstance(x, (TensorRef, Value, Transposed)):
+            raise KernelError(self._line(), f"tl.trans of {describe(x)}", "a tensor")
+        turned: Factor = x.T
+        return turned
+
+    def _gemm_composite(
+        self,
+        a: Factor,
+        b: Factor,
+        out: TensorRef | None,
+        epilogue: Sequence[Epilogue],
+        tile: object,
+        b_stream: bool,
+        line: str,
+    ) -> CompositeHandle:
+        ops = self._epilogue(epilogue, line)
+        (left, transpose_a), (right, transpose_b) = self._factor(a, "a", line), self._factor(b, "b", line)
+        shape = tile_shape(tile, line)
+        if out is None:
+            m, n = _turned(left, transpose_a)[0], _turned(right, transpose_b)[1]
+            target = self._allocate(m, n, _result_dtype(left.dtype, ops), line)
+        else:
+            refuse(out, "out =", line, SWAP)
+            target = self._memory_of(self._ref(out, "composite", line), line)
+        command = GemmCommand(
+            a=left,
+            b=right,
+            out=target,
+            tile=shape,
+            a_pinned=isinstance(_stored(a), Value),
+            b_pinned=isinstance(_stored(b), Value),
+            out_pinned=out is None,
+            transpose_a=transpose_a,
+            transpose_b=transpose_b,
+            b_stream=b_stream,
+            epilogue=ops,
+        )
+        producer = Producer("composite gemm", line)
+        handle = CompositeHandle(target, out is None, producer, self)
+        for operand in (_stored(a), _stored(b), *(op.operand for op in epilogue)):
+            if isinstance(operand, Value):
+                operand.readers.append(handle.completion)
+        self._memory.pending.mark(target, producer)
+        self._submit(command, line, handle.completion, False)
+        return handle
+
+    def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:
+        """Where a factor is stored, and whether it is used transposed."""
+        return self._operand(_stored(value), name, line), isinstance(value, Transposed)
+
+    def _loaded_factor(self, value: object, line: str) -> tuple[Matrix, bool]:
+        return self._loaded(_stored(value), "dot", line), isinstance(value, Transposed)
+
+    def _epilogue(self, epilogue: object, line: str) -> tuple[EpilogueOp, ...]:
+        given = tuple(epilogue) if isinstance(epilogue, (tuple, list)) else (epilogue,)
+        return tuple(self._epilogue_op(op, line) for op in given)
+
+    def _epilogue_op(self, op: object, line: str) -> EpilogueOp:
+        if not isinstance(op, Epilogue):
+            raise KernelError(line, f"{describe(op)} in an epilogue", "a tuple of ops like (tl.bias(row), tl.relu())")
+        if op.scope not in SCOPES:
+            raise KernelError(line, f"tl.{op.op} with scope={op.scope!r}", " or ".join(map(repr, SCOPES)))
+        if op.group is not None and not isinstance(op.group, int):
+            raise KernelError(line, f"tl.{op.op} with group={op.group!r}", "a number of elements along K")
+        return EpilogueOp(
+            op=op.op,
+            scope=EpilogueScope(op.scope),
+            operand=None if op.operand is None else self._operand(op.operand, f"the operand of tl.{op.op}", line),
+            operand_pinned=isinstance(op.operand, Value),
+            scalars=op.scalars,
+            dtype=None if op.dtype is None else dtype_named(op.dtype, line),
+            group=op.group,
+        )
+
+
+def _stored(value: Any) -> Any:
+    """A factor as it is stored."""
+    return value.of if isinstance(value, Transposed) else value
+
+
+def _turned(stored: Matrix, transposed: bool) -> tuple[int, int]:
+    """Rows and columns of a factor as the product sees it."""
+    return (stored.cols, stored.rows) if transposed else (stored.rows, stored.cols)
+
+
+def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
+    """What a result has that nothing else says it for: the operands' type, integers summed up or made floats."""
+    result = dtype if dtype.is_float else dtype.accumulator
+    for op in epilogue:
+        if op.op == "dequant" and not result.is_float:
+            result = DType.F32
+        result = op.dtype or result
+    return result

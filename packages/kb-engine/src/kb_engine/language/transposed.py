@@ -1,0 +1,71 @@
+"""Transposed operands: what `x.T` and `tl.trans(x)` are. Bytes stay as they are stored; a GEMM reads them turned."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
+
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+
+NEEDS = "one as it is stored: only a and b of tl.dot and of tl.composite('gemm') may be transposed"
+SWAP = "compute the result the other way round: (a @ b).T is b.T @ a.T"
+
+
+class Source(Protocol):
+    """What can be transposed: a reference to a tensor in memory, or a value in TCM."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension."""
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+
+
+SourceT = TypeVar("SourceT", bound=Source, covariant=True)
+
+
+class Transposed(Generic[SourceT]):
+    """A matrix seen with rows and columns exchanged: an operand of `tl.dot` and `tl.composite("gemm", ...)` alone.
+
+    `of` is the matrix as it is stored. Raises KernelError for one of one dimension.
+    """
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: SourceT, name: str) -> None:
+        if len(of.shape) != 2:
+            raise KernelError(
+                name, "the transpose of a tensor of one dimension", "two dimensions", "give the tensor the shape (1, n)"
+            )
+        self.of = of
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Elements in each dimension, as seen."""
+        rows, cols = self.of.shape
+        return cols, rows
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.of.dtype
+
+    @property
+    def T(self) -> SourceT:
+        """The matrix as it is stored."""
+        return self.of
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise KernelError(f"a {type(self).__name__}", "an operator on a transposed tensor", NEEDS)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _refuse
+    __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __hash__: ClassVar[Any] = object.__hash__
+
+
+def refuse(value: object, got: str, line: str, fix: str = "") -> None:
+    """Raise KernelError when *value*, which *line* has as `<got> a transposed tensor`, is one."""
+    if isinstance(value, Transposed):
+        raise KernelError(line, f"{got} a transposed tensor", NEEDS, fix)

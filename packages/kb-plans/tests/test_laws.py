@@ -1,0 +1,259 @@
+"""What holds of every GEMM's plan: ragged shapes, all pins and transposes, b that streams, and epilogues."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
+from kb_messages.dtypes import DType
+from kb_messages.oplog import Role
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import (
+    DmaParams,
+    GemmParams,
+    OperandTemplate,
+    Place,
+    Rectangle,
+    StageTemplate,
+    StageType,
+    TileShape,
+    TransferParams,
+    rectangle,
+)
+from kb_plans import GemmOptions, PlanCounts, count, generate_gemm_plan
+
+A, B, OUT, OTHERS = 1 << 32, 2 << 32, 3 << 32, 4 << 32
+K_TILE, OUTPUT_TILE = EpilogueScope.K_TILE, EpilogueScope.OUTPUT_TILE
+MEMORY_STAGES = (StageType.DMA_READ, StageType.FETCH, StageType.STORE, StageType.DMA_WRITE)
+
+
+class Problem(Struct, frozen=True):
+    """A GEMM of m x n x k and how it is asked for."""
+
+    m: int
+    n: int
+    k: int
+    tile: TileShape
+    dtype: DType
+    options: GemmOptions
+
+    @property
+    def plan(self) -> PipelinePlan:
+        a, b = (self.m, self.k), (self.k, self.n)
+        return generate_gemm_plan(
+            Matrix.packed(*(a[::-1] if self.options["transpose_a"] else a), self.dtype, A),
+            Matrix.packed(*(b[::-1] if self.options["transpose_b"] else b), self.dtype, B),
+            Matrix.packed(self.m, self.n, self.dtype, OUT),
+            self.tile,
+            "pe0",
+            **self.options,
+        )
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """How many there are along m, n and k."""
+        sides = ((self.m, self.tile.m), (self.n, self.tile.n), (self.k, self.tile.k))
+        return tuple(-(-side // min(side, tile)) for side, tile in sides)  # type: ignore[return-value]
+
+    @property
+    def operand_bytes(self) -> Iterator[tuple[int, bool]]:
+        """What each epilogue operand moves: (bytes over all tiles, whether it is pinned)."""
+        m_tiles, n_tiles, k_tiles = self.tiles
+        for op in self.options["epilogue"]:
+            if op.operand is not None:
+                if op.group is not None:
+                    yield m_tiles * op.operand.rows * self.n * self.dtype.nbytes, op.operand_pinned
+                    continue
+                rows = self.m if op.operand.rows == self.m else m_tiles
+                cols = self.n if op.operand.cols == self.n else n_tiles
+                times = k_tiles if op.scope is K_TILE else 1
+                yield times * rows * cols * self.dtype.nbytes, op.operand_pinned
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    m, n, k = (draw(st.integers(1, 18)) for _ in range(3))
+    dtype = draw(st.sampled_from([DType.F32, DType.F16, DType.BF16]))
+    tile = TileShape(*(draw(st.integers(1, 8)) for _ in range(3)))
+    operands = {"row": (1, n), "column": (m, 1), "matrix": (m, n), "groups": (-(-k // tile.k), n)}
+    epilogue = []
+    for number, (op, scope, kind) in enumerate(draw(st.lists(st.sampled_from(EPILOGUES), max_size=4))):
+        matrix = None if kind is None else Matrix.packed(*operands[kind], dtype, OTHERS + (number << 20))
+        scalars = () if kind or op in ("relu", "gelu") else (2.0,)
+        pinned = matrix is not None and draw(st.booleans())
+        group = tile.k if kind == "groups" else None
+        epilogue.append(
+            EpilogueOp(op=op, scope=scope, operand=matrix, operand_pinned=pinned, scalars=scalars, group=group)
+        )
+    b_pinned = draw(st.booleans())
+    options = GemmOptions(
+        a_pinned=draw(st.booleans()),
+        b_pinned=b_pinned,
+        out_pinned=draw(st.booleans()),
+        transpose_a=draw(st.booleans()),
+        transpose_b=draw(st.booleans()),
+        b_stream=not b_pinned and draw(st.booleans()),
+        epilogue=tuple(epilogue),
+    )
+    return Problem(m, n, k, tile, dtype, options)
+
+
+EPILOGUES = (
+    ("dequant", K_TILE, "row"),
+    ("dequant", K_TILE, "groups"),
+    ("scale", K_TILE, "column"),
+    ("scale", K_TILE, None),
+    ("bias", OUTPUT_TILE, "row"),
+    ("bias", OUTPUT_TILE, "column"),
+    ("dequant", OUTPUT_TILE, "column"),
+    ("residual", OUTPUT_TILE, "matrix"),
+    ("relu", OUTPUT_TILE, None),
+)
+
+every = given(problems())
+
+
+def services(plan: PipelinePlan) -> Iterator[tuple[StageTemplate, tuple[int, int, int]]]:
+    """Every stage of every tile, with the tile's place."""
+    m_grid, n_grid, k_grid = plan.grid
+    for place in itertools.product(range(m_grid), range(n_grid), range(k_grid)):
+        for number in plan.stages_at(place[2]):
+            yield plan.stages[number], place
+
+
+def rectangles(plan: PipelinePlan, kinds: tuple[StageType, ...], role: Role, base: int) -> Iterator[Rectangle]:
+    """What stages of *kinds* have in the memory of the matrix at *base*, as operands of *role*."""
+    for stage, place in services(plan):
+        for operand in stage.operands:
+            held = operand.when.holds(place[2], plan.grid[2]) and stage.stage_type in kinds
+            if held and operand.role is role and operand.place is Place.MEMORY and operand.base == base:
+                yield rectangle(operand, place)
+
+
+def elements(found: Rectangle, nbytes: int) -> Iterator[int]:
+    for row in range(found.rows):
+        start = found.base + row * found.stride
+        yield from range(start, start + found.row_nbytes, nbytes)
+
+
+def touched(problem: Problem, role: Role, base: int, *kinds: StageType) -> Counter[int]:
+    """How often each element of the matrix at *base* is, as a number from 0 on in the order of storage."""
+    nbytes = problem.dtype.nbytes
+    found = rectangles(problem.plan, kinds, role, base)
+    return Counter((address - base) // nbytes for each in found for address in elements(each, nbytes))
+
+
+@every
+def test_every_output_element_is_written_exactly_once(problem: Problem) -> None:
+    kind = StageType.STORE if problem.options["out_pinned"] else StageType.DMA_WRITE
+    assert touched(problem, Role.DST, OUT, kind) == dict.fromkeys(range(problem.m * problem.n), 1)
+
+
+@every
+def test_every_operand_element_goes_to_registers_once_for_each_tile_across(problem: Problem) -> None:
+    m_tiles, n_tiles, _ = problem.tiles
+    for base, size, times, pinned in (
+        (A, problem.m * problem.k, n_tiles, problem.options["a_pinned"]),
+        (B, problem.k * problem.n, m_tiles, problem.options["b_pinned"]),
+    ):
+        kind = StageType.FETCH if pinned else StageType.DMA_READ
+        assert touched(problem, Role.SRC, base, kind) == dict.fromkeys(range(size), times)
+
+
+@every
+def test_bytes_are_those_of_the_closed_form(problem: Problem) -> None:
+    m_tiles, n_tiles, _ = problem.tiles
+    nbytes, options = problem.dtype.nbytes, problem.options
+    a, b = n_tiles * problem.m * problem.k * nbytes, m_tiles * problem.k * problem.n * nbytes
+    others = list(problem.operand_bytes)
+    read = (0 if options["a_pinned"] else a) + (0 if options["b_pinned"] else b)
+    read += sum(moved for moved, pinned in others if not pinned)
+    fetched = a + (0 if options["b_stream"] else b) + sum(moved for moved, _ in others)
+    out = problem.m * problem.n * nbytes
+    written = 0 if options["out_pinned"] else out
+    found = count(problem.plan)
+    expected = dict(zip(MEMORY_STAGES, (read, fetched, out, written), strict=True))
+    assert {kind: found.nbytes.get(kind, 0) for kind in MEMORY_STAGES} == expected
+    assert found.streamed_nbytes == (b if options["b_stream"] else 0)
+
+
+@every
+def test_counts_are_the_sums_over_the_tiles(problem: Problem) -> None:
+    plan = problem.plan
+    stages: Counter[StageType] = Counter()
+    nbytes: Counter[StageType] = Counter()
+    macs = streamed = 0
+    for stage in (stage for tile in plan.tiles for stage in tile.stages):
+        params = stage.params
+        stages[stage.stage_type] += 1
+        if isinstance(params, GemmParams):
+            macs += params.m * params.n * params.k
+        elif isinstance(params, DmaParams):
+            nbytes[stage.stage_type] += params.memory.nbytes
+            streamed += params.memory.nbytes if params.to_registers else 0
+        elif isinstance(params, TransferParams):
+            nbytes[stage.stage_type] += params.nbytes
+    found = count(plan)
+    assert found == PlanCounts(
+        tiles=len(plan.tiles), stages=found.stages, nbytes=found.nbytes, macs=macs, streamed_nbytes=streamed
+    )
+    assert {kind: number for kind, number in found.stages.items() if number} == stages
+    assert {kind: moved for kind, moved in found.nbytes.items() if moved} == {k: v for k, v in nbytes.items() if v}
+    assert macs == problem.m * problem.n * problem.k
+
+
+@every
+def test_products_know_their_sides_and_how_their_factors_are_stored(problem: Problem) -> None:
+    for tile in problem.plan.tiles:
+        (params,) = (stage.params for stage in tile.stages if isinstance(stage.params, GemmParams))
+        options = problem.options
+        assert (params.transpose_a, params.transpose_b) == (options["transpose_a"], options["transpose_b"])
+        sides = ((params.m, problem.m, tile.m), (params.n, problem.n, tile.n), (params.k, problem.k, tile.k))
+        for (found, side, index), size in zip(sides, (problem.tile.m, problem.tile.n, problem.tile.k), strict=True):
+            assert found == min(size, side - index * size)
+
+
+@every
+def test_equal_arguments_give_equal_plans(problem: Problem) -> None:
+    one, other = problem.plan, problem.plan
+    assert one == other
+    assert list(one.tiles) == list(other.tiles)
+
+
+def extent(operand: OperandTemplate) -> tuple[int, int]:
+    """First byte and end of the full tile's rectangle within its buffer."""
+    found = rectangle(operand, (0, 0, 0))
+    return found.base, found.base + (found.rows - 1) * found.stride + found.row_nbytes
+
+
+@every
+def test_what_comes_to_registers_or_input_buffer_has_a_place_of_its_own_there(problem: Problem) -> None:
+    plan = problem.plan
+    for place, nbytes in (
+        (Place.REGISTERS, plan.buffers.register_nbytes),
+        (Place.INPUT_BUFFER, plan.buffers.input_nbytes),
+    ):
+        arriving = [
+            each
+            for stage in plan.stages
+            if stage.stage_type in (StageType.DMA_READ, StageType.FETCH)
+            for each in stage.operands
+            if each.role is Role.DST and each.place is place
+        ]
+        extents = sorted(map(extent, arriving))
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(extents))
+        assert max((end for _, end in extents), default=0) <= nbytes
+
+
+@every
+@settings(max_examples=60)
+def test_b_that_streams_is_read_last_and_no_part_of_the_input_buffer(problem: Problem) -> None:
+    reads = [stage.to_registers for stage in problem.plan.stages if stage.stage_type is StageType.DMA_READ]
+    assert reads.count(True) == problem.options["b_stream"]
+    assert not problem.options["b_stream"] or reads[-1]
