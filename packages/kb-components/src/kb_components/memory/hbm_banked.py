@@ -103,9 +103,7 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         each = self._cycle.ps_each
         return -(-t_ps * each.denominator // each.numerator)
 
-    def _pattern(
-        self, offset: int, rows: int, row_nbytes: int, stride: int
-    ) -> tuple[int, list[tuple[int, list[Run]]]]:
+    def _pattern(self, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[int, list[tuple[int, list[Run]]]]:
         """The row that the pattern's rows count from, and the runs of each pseudo-channel.
 
         Rectangles that differ in whole rows of the memory have one pattern, unless the rows end within one of them.

@@ -54,7 +54,9 @@ class AddressMapping:
     def check(self, where: str, burst_nbytes: int, memory_nbytes: int) -> None:
         """Raise TopologyError unless the mapping has one row field and covers the memory exactly."""
         if self.row_parts != 1:
-            raise TopologyError(f"{where}.mapping", f"{self.row_parts} row fields", "one", "write all row bits as one R")
+            raise TopologyError(
+                f"{where}.mapping", f"{self.row_parts} row fields", "one", "write all row bits as one R"
+            )
         nbytes = self.n_bursts * burst_nbytes
         if nbytes != memory_nbytes:
             got = f"{self.n_bursts} bursts of {burst_nbytes} bytes, {nbytes} bytes in all"

@@ -21,8 +21,8 @@ class PseudoChannel:
     """
 
     __slots__ = (
-        "_activates",
         "_activated_group",
+        "_activates",
         "_closed_at",
         "_last",
         "_last_group",
