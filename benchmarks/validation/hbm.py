@@ -120,10 +120,9 @@ def label(nbytes: int) -> str:
 
 def comparison_text(comparisons: list[Comparison]) -> str:
     lines = [f"{'':47}{'measured':>10}{'simulated':>11}{'error':>13}  target"]
-    lines += [
-        f"{c.quantity:47}{c.measured:10.2f}{c.simulated:11.2f} {c.unit:4}{c.error_percent:+6.2f} %  {c.target_percent:g} %"
-        for c in comparisons
-    ]
+    for c in comparisons:
+        values = f"{c.measured:10.2f}{c.simulated:11.2f} {c.unit:4}"
+        lines.append(f"{c.quantity:47}{values}{c.error_percent:+6.2f} %  {c.target_percent:g} %")
     return "\n".join(lines)
 
 
@@ -152,7 +151,7 @@ def main() -> int:
     try:
         measured = read_measured(options.measured)
     except (OSError, ValueError, KeyError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error
         text = f"{options.measured}: got {reason}, needs the measured values; pass the path of hbm2_measured.csv"
         print(text, file=sys.stderr)
         return 2

@@ -11,8 +11,9 @@ from kb_engine.registry import GROUP
 POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")]
 
 
-def test_all_ten_blocks_are_registered():
+def test_all_eleven_blocks_are_registered():
     assert sorted(point.name for point in POINTS) == [
+        "builtin.hbm_banked",
         "builtin.hbm_fixed",
         "builtin.pe_cpu",
         "builtin.pe_dma",
