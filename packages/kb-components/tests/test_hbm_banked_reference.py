@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kb_components.memory.hbm_banked import HbmBanked
 from kb_components.memory.reference import ReferenceHbm
@@ -58,6 +59,29 @@ requests = st.lists(
     min_size=1,
     max_size=5,
 )
+small = st.builds(
+    Rectangle,
+    st.integers(0, 511).map(lambda at: at * 32),
+    st.integers(1, 6),
+    st.sampled_from([32, 64, 256]),
+    st.sampled_from([256, 1024, 2048 + 32, 8192, 16384]),
+)
+again = st.lists(small, min_size=1, max_size=2).flatmap(
+    lambda pool: st.lists(
+        st.tuples(
+            st.sampled_from([0, 20_000, 60_000, 100_000, 150_000, 4_000_000]),
+            st.builds(
+                lambda asked, rows: replace(asked, base=asked.base + rows * 16384),
+                st.sampled_from(pool),
+                st.integers(0, 1),
+            ),
+            st.sampled_from([0, 0, 90_000]),
+            st.booleans(),
+        ),
+        min_size=10,
+        max_size=40,
+    )
+)
 
 
 def fits(rectangle: Rectangle) -> bool:
@@ -77,25 +101,37 @@ def counts(hbm: HbmBanked) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS)
-@settings(max_examples=25, deadline=None)
-@given(
-    asked=requests,
-    refresh=st.sampled_from([0, 3900, 700]),
-    policy=st.sampled_from(["open", "closed"]),
-    changes=st.sampled_from([{}, SLOW_ROWS]),
+specs = st.builds(
+    lambda refresh, policy, changes: {**TIMINGS, **changes, "trefi_ns": refresh, "page_policy": policy},
+    st.sampled_from([0, 3900, 700]),
+    st.sampled_from(["open", "closed"]),
+    st.sampled_from([{}, SLOW_ROWS]),
 )
-def test_times_and_counts_are_those_of_bursts_one_by_one(mapping, asked, refresh, policy, changes):
-    spec = HbmBankedSpec(**{**TIMINGS, **changes, "trefi_ns": refresh}, mapping=mapping, page_policy=policy)
+
+
+def check(spec: HbmBankedSpec, asked: list[tuple[int, Rectangle, int, bool]]) -> None:
     hbm, reference = block(spec), ReferenceHbm(spec)
     now = 0
     for gap, rectangle, spread, write in asked:
         now += gap
-        if not fits(rectangle):
-            continue
-        request = now, rectangle, now + spread * write, write
-        assert hbm.reserve(*request) == reference.reserve(*request)
-        assert counts(hbm) == reference.counts
+        if fits(rectangle):
+            request = now, rectangle, now + spread * write, write
+            assert hbm.reserve(*request) == reference.reserve(*request)
+            assert counts(hbm) == reference.counts
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@settings(max_examples=25, deadline=None)
+@given(asked=requests, attributes=specs)
+def test_times_and_counts_are_those_of_bursts_one_by_one(mapping, asked, attributes):
+    check(HbmBankedSpec(**attributes, mapping=mapping), asked)
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@settings(max_examples=40, deadline=None)
+@given(asked=again, attributes=specs)
+def test_what_is_asked_again_costs_what_it_costs_burst_by_burst(mapping, asked, attributes):
+    check(HbmBankedSpec(**attributes, mapping=mapping), asked)
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kb_components.memory.mapping import AddressMapping
+from kb_components.memory.part import Part
 from kb_components.memory.pseudo_channel import PseudoChannel
 from kb_components.memory.refresh import RefreshClock
-from kb_components.memory.stretch import Run, runs_of
+from kb_components.memory.stretch import runs_of
 from kb_components.memory.timing import HbmBankedSpec, Timing
 from kb_engine.component import Context
 from kb_engine.roles import MemoryComponent
@@ -43,7 +44,7 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         self._cycle = Rate(1_000_000 / exact(spec.clock_mhz))
         self._latency_ps = ps_from_ns(spec.latency_ns)
         self._bursts = 0
-        self._patterns: dict[tuple[int, int, int, int], list[tuple[int, list[Run]]]] = {}
+        self._known: dict[tuple[int, int, int, int], list[Part]] = {}
 
     @property
     def row_hits(self) -> int:
@@ -79,11 +80,12 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
             self.read_nbytes += nbytes
         if not nbytes:
             return t_ps + self._latency_ps, max(t_ps, last_byte_ps) + self._latency_ps
-        row, pattern = self._pattern(memory.base & OFFSET_MASK, memory.rows, memory.row_nbytes, memory.stride)
+        row, parts = self._parts(memory.base & OFFSET_MASK, memory.rows, memory.row_nbytes, memory.stride)
         arrival = self._refresh.active(self._cycle_at(t_ps))
         last_byte = arrival if last_byte_ps <= t_ps else self._refresh.active(self._cycle_at(last_byte_ps))
-        commands = [self.channels[each].serve(arrival, runs, row, last_byte, write) for each, runs in pattern]
-        self._count(pattern)
+        commands = [self.channels[part.channel].serve(arrival, part, row, last_byte, write) for part in parts]
+        self._bursts += sum(part.n_bursts for part in parts)
+        self.busy_ps = self._cycle.ps(-(-self._bursts * self.spec.tccd_s_cycles // len(self.channels)))
         first = min(command for command, _ in commands)
         last = max(command for _, command in commands)
         return self._data_ps(first, last, write)
@@ -103,23 +105,20 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         each = self._cycle.ps_each
         return -(-t_ps * each.denominator // each.numerator)
 
-    def _pattern(self, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[int, list[tuple[int, list[Run]]]]:
-        """The row that the pattern's rows count from, and the runs of each pseudo-channel.
+    def _parts(self, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[int, list[Part]]:
+        """The row that the parts' rows count from, and the part of each pseudo-channel.
 
-        Rectangles that differ in whole rows of the memory have one pattern, unless the rows end within one of them.
+        Rectangles that differ in whole rows of the memory have the same parts, unless the rows end within one of them.
         """
         mapping, burst = self.mapping, self.spec.burst_nbytes
         period, top = mapping.below_row * burst, mapping.below_top * burst
         end = offset + (rows - 1) * stride + row_nbytes - 1
         row = offset % top // period if offset // top == end // top else 0
         key = offset - row * period, rows, row_nbytes, stride
-        pattern = self._patterns.get(key)
-        if pattern is None:
-            if len(self._patterns) >= _MOST_PATTERNS:
-                self._patterns.clear()
-            pattern = self._patterns[key] = runs_of(mapping, self._timing, burst, key)
-        return row, pattern
-
-    def _count(self, pattern: list[tuple[int, list[Run]]]) -> None:
-        self._bursts += sum(run.repeat * run.stretch.n_bursts for _, runs in pattern for run in runs)
-        self.busy_ps = self._cycle.ps(-(-self._bursts * self.spec.tccd_s_cycles // len(self.channels)))
+        parts = self._known.get(key)
+        if parts is None:
+            if len(self._known) >= _MOST_PATTERNS:
+                self._known.clear()
+            parts = [Part(*each) for each in runs_of(mapping, self._timing, burst, key)]
+            self._known[key] = parts
+        return row, parts

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from kb_components.memory.part import Outcome, Part
 from kb_components.memory.refresh import RefreshClock
 from kb_components.memory.stretch import Run, Stretch
 from kb_components.memory.timing import Timing
 
 _LONG_AGO = -(1 << 62)
+_MOST_OUTCOMES = 64
 
 
 class PseudoChannel:
@@ -53,25 +53,84 @@ class PseudoChannel:
         self._last_write = False
         self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = 0
 
-    def serve(self, arrival: int, runs: Sequence[Run], row: int, last_byte: int, write: bool) -> tuple[int, int]:
+    def serve(self, arrival: int, part: Part, row: int, last_byte: int, write: bool) -> tuple[int, int]:
         """When the first and the last column command of a request leave.
 
-        Rows of *runs* count from *row*. The last command is not sent before *last_byte*.
+        Rows of *part* count from *row*. The last command is not sent before *last_byte*.
         """
-        arrival, start = self._begin(arrival, runs[0].stretch.first_group, write)
+        arrival, start = self._begin(arrival, part.runs[0].stretch.first_group, write)
         to_precharge = self._timing.write_to_precharge if write else self._timing.read_to_precharge
-        first = self._run(runs[0], row, arrival, start, to_precharge)
-        for run in runs[1:]:
-            self._run(run, row, arrival, self._next(run.stretch), to_precharge)
+        key = self._idle_state(part, row, arrival, write) if start == arrival else None
+        outcome = part.outcomes.get(key) if key is not None else None
+        if outcome is not None:
+            first = self._recall(outcome, row, arrival)
+        else:
+            counts = self.hits, self.closed, self.misses
+            first = self._serve_runs(part, row, arrival, start, to_precharge)
+            if key is not None and len(part.outcomes) < _MOST_OUTCOMES:
+                part.outcomes[key] = self._outcome(part, row, arrival, first, counts)
         if self._last < last_byte:
             self._last = last_byte
-            bank = runs[-1].stretch.last_bank
+            bank = part.last_bank
             self._precharge_from[bank] = max(self._precharge_from[bank], last_byte + to_precharge)
         self._last_write = write
         self.refreshes = self._refresh.count(self._last)
         if self._timing.closes:
-            self._close(runs)
+            self._close(part)
         return first, self._last
+
+    def _serve_runs(self, part: Part, row: int, arrival: int, start: int, to_precharge: int) -> int:
+        """Serve one run after the other; returns the first column command."""
+        first = self._run(part.runs[0], row, arrival, start, to_precharge)
+        for run in part.runs[1:]:
+            self._run(run, row, arrival, self._next(run.stretch), to_precharge)
+        return first
+
+    def _idle_state(self, part: Part, row: int, arrival: int, write: bool) -> tuple[int, ...] | None:
+        """What an outcome of *part* depends on, or None when it has to wait for what came before it."""
+        timing, activated = self._timing, self._activates[3]
+        if activated + max(timing.rrd_s, timing.rrd_l, timing.faw) > arrival:
+            return None
+        rows, precharge_from, closed_at = self._rows, self._precharge_from, self._closed_at
+        state = [int(write)]
+        for bank, first_row in part.first_rows:
+            found = rows[bank]
+            if (closed_at[bank] if found < 0 else precharge_from[bank]) > arrival:
+                return None
+            state.append(0 if found < 0 else 1 if found == row + first_row else 2)
+        return tuple(state)
+
+    def _outcome(self, part: Part, row: int, arrival: int, first: int, counts: tuple[int, int, int]) -> Outcome:
+        """What was just done, relative to *row* and *arrival*; *counts* are those of before."""
+        closed, misses = self.closed - counts[1], self.misses - counts[2]
+        n_activates = min(4, closed + misses)
+        return Outcome(
+            first=first - arrival,
+            last=self._last - arrival,
+            last_group=self._last_group,
+            hits=self.hits - counts[0],
+            closed=closed,
+            misses=misses,
+            banks=tuple(
+                (bank, self._rows[bank] - row, self._precharge_from[bank] - arrival) for bank, _ in part.first_rows
+            ),
+            activates=tuple(at - arrival for at in self._activates[4 - n_activates :]),
+            activated_group=self._activated_group,
+        )
+
+    def _recall(self, outcome: Outcome, row: int, arrival: int) -> int:
+        """Do again what was done before, at other rows and another time; returns the first column command."""
+        for bank, row_up, precharge_from in outcome.banks:
+            self._rows[bank] = row + row_up
+            self._precharge_from[bank] = arrival + precharge_from
+        if outcome.activates:
+            self._activates = [*self._activates, *(arrival + at for at in outcome.activates)][-4:]
+            self._activated_group = outcome.activated_group
+        self._last, self._last_group = arrival + outcome.last, outcome.last_group
+        self.hits += outcome.hits
+        self.closed += outcome.closed
+        self.misses += outcome.misses
+        return arrival + outcome.first
 
     def _begin(self, arrival: int, group: int, write: bool) -> tuple[int, int]:
         """From when rows can be opened for a request, and from when its first column command can be sent."""
@@ -193,9 +252,8 @@ class PseudoChannel:
             self._rows[bank] += row_step
             self._precharge_from[bank] += cycles
 
-    def _close(self, runs: Sequence[Run]) -> None:
+    def _close(self, part: Part) -> None:
         """The closed page policy: rows are closed when the request that opened them is over."""
-        for run in runs:
-            for bank in run.stretch.banks:
-                self._rows[bank] = -1
-                self._closed_at[bank] = self._precharge_from[bank] + self._timing.rp
+        for bank, _ in part.first_rows:
+            self._rows[bank] = -1
+            self._closed_at[bank] = self._precharge_from[bank] + self._timing.rp
