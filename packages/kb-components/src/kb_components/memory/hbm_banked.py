@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb_components.memory.mapping import AddressMapping
+from kb_components.memory.mapping import address_mapping
 from kb_components.memory.part import Part
 from kb_components.memory.pseudo_channel import PseudoChannel
 from kb_components.memory.refresh import RefreshClock
@@ -32,7 +32,7 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
 
     def __init__(self, spec: HbmBankedSpec, context: Context) -> None:
         super().__init__(spec, context)
-        self.mapping = AddressMapping(spec.mapping)
+        self.mapping = address_mapping(spec.mapping)
         self.mapping.check(self.node_id, spec.burst_nbytes, context.memory_nbytes)
         self._timing = timing = Timing(spec)
         if 0 < timing.refi <= timing.rfc:

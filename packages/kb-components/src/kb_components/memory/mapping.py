@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import lru_cache
 
 from kb_messages.errors import TopologyError
 
 PATTERN = r"[0-9]+(R|PC|BG|B|C)(-[0-9]+(R|PC|BG|B|C))*"
 """A mapping as PG313 of Xilinx writes it, from the highest address bits to the lowest: `14R-1BG-2B-5C-1BG`."""
-
-
-class Place(NamedTuple):
-    """Where a burst lies. `bank` is numbered through all groups: group * banks of a group + bank in the group."""
-
-    channel: int
-    bank: int
-    row: int
 
 
 class AddressMapping:
@@ -42,14 +34,17 @@ class AddressMapping:
         self._low = [self._split(index) for index in range(self.below_row)]
         self._high: dict[int, tuple[int, int]] = {}
 
-    def place(self, burst: int) -> Place:
-        """Where burst number *burst* of the memory lies."""
+    def place(self, burst: int) -> tuple[int, int, int]:
+        """Pseudo-channel, bank and row of burst number *burst* of the memory.
+
+        Banks are numbered through all groups: group * banks of a group + bank in the group.
+        """
         channel, bank = self._low[burst & (self.below_row - 1)]
         top = burst // self.below_top
         if top:
             high = self._high.get(top) or self._high.setdefault(top, self._split(top * self.below_top))
             channel, bank = channel | high[0], bank | high[1]
-        return Place(channel, bank, burst >> self.row_shift & (self.n_rows - 1))
+        return channel, bank, burst >> self.row_shift & (self.n_rows - 1)
 
     def check(self, where: str, burst_nbytes: int, memory_nbytes: int) -> None:
         """Raise TopologyError unless the mapping has one row field and covers the memory exactly."""
@@ -68,6 +63,12 @@ class AddressMapping:
             if name in found:
                 found[name] |= (burst >> shift & mask) << place
         return found["PC"], found["BG"] * self.banks_per_group + found["B"]
+
+
+@lru_cache(maxsize=64)
+def address_mapping(text: str) -> AddressMapping:
+    """The mapping that *text* says, made once: all memories of a kind share it."""
+    return AddressMapping(text)
 
 
 def _takes(parts: list[tuple[str, int]]) -> list[tuple[str, int, int, int]]:

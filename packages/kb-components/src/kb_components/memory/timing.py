@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_components.memory.mapping import PATTERN, AddressMapping
+from kb_components.memory.mapping import PATTERN, address_mapping
 from kb_topology import exact
 
 Ns = Annotated[float, Meta(ge=0)]
@@ -49,7 +49,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def bw_gbs(self) -> float:
         """GB/s of all data buses together, before refresh."""
-        channels = AddressMapping(self.mapping).n_channels
+        channels = address_mapping(self.mapping).n_channels
         return float(channels * self.burst_nbytes * exact(self.clock_mhz) / (1000 * self.tccd_s_cycles))
 
 
