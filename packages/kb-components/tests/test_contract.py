@@ -18,6 +18,28 @@ BLOCKS = {point.name: point for point in entry_points(group=GROUP) if point.name
 TCM = Neighbour("pe_tcm", PeTcm, {"bw_gbs": 200, "latency_ns": 1})
 FETCH_STORE = Neighbour("pe_fetch_store", PeFetchStore, {})
 ATTRIBUTES = {
+    "builtin.hbm_banked": {
+        "clock_mhz": 450,
+        "mapping": "5R-1BG-2B-1PC-5C-1BG",
+        "rl_cycles": 7,
+        "wl_cycles": 2,
+        "tccd_s_cycles": 1,
+        "tccd_l_cycles": 2,
+        "trtw_cycles": 7,
+        "trcd_ns": 14,
+        "trp_ns": 14,
+        "tras_ns": 34,
+        "trrd_s_ns": 4,
+        "trrd_l_ns": 6,
+        "tfaw_ns": 30,
+        "trtp_ns": 6,
+        "twr_ns": 16,
+        "twtr_s_ns": 6,
+        "twtr_l_ns": 8,
+        "trefi_ns": 3900,
+        "trfc_ns": 260,
+        "latency_ns": 40,
+    },
     "builtin.hbm_fixed": {"bw_gbs": 102.4, "latency_ns": 45},
     "builtin.host": {"overhead_ns": 500},
     "builtin.io_cpu": {"overhead_ns": 10},

@@ -1,0 +1,167 @@
+"""builtin.hbm_banked against a measured part: the HBM2 of a Xilinx U280. README.md says what is compared, and how."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import traffic
+
+KIB, MIB = 1024, 1 << 20
+MEASURED = Path(__file__).parents[3] / "shared" / "data" / "hbm2_measured.csv"
+PART = "HBM2 (U280)"
+MAPPINGS = {"RGBCG": traffic.DEFAULT_MAPPING, "RBC": "14R-2BG-2B-5C", "BRC": "2BG-2B-14R-5C"}
+STRIDES = (64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB)
+SIZES = (32, 64, 256, KIB)
+WORKING_SETS = (8 * KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB)
+N_READS = 4096
+
+
+class Target(NamedTuple):
+    """A measured quantity, its unit and by how many percent the simulation may be off."""
+
+    quantity: str
+    unit: str
+    percent: float
+
+
+class Comparison(NamedTuple):
+    """One quantity, measured and simulated."""
+
+    quantity: str
+    unit: str
+    measured: float
+    simulated: float
+    error_percent: float
+    target_percent: float
+
+
+class Table(NamedTuple):
+    """Simulated throughputs in GB/s: a row for each name, a column for each number of bytes."""
+
+    title: str
+    columns: tuple[int, ...]
+    rows: dict[str, list[float]]
+
+
+TARGETS = {
+    Target("idle read latency page hit", "ns", 2): traffic.latency_hit_ns,
+    Target("idle read latency page closed", "ns", 2): traffic.latency_closed_ns,
+    Target("idle read latency page miss", "ns", 2): traffic.latency_miss_ns,
+    Target("sequential read throughput one pseudo-channel", "GB/s", 3): lambda: traffic.throughput_gbs(
+        64, 64, 256 * MIB, 32 * KIB
+    ),
+}
+
+
+def read_measured(path: Path) -> dict[str, float]:
+    """Quantities of the part by name. Raises OSError, and ValueError when one that is compared is missing."""
+    with path.open(newline="", encoding="utf-8") as file:
+        found = {row["quantity"]: float(row["value"]) for row in csv.DictReader(file) if row["memory"] == PART}
+    missing = [target.quantity for target in TARGETS if target.quantity not in found]
+    if missing:
+        raise ValueError(f"no row {missing[0]!r} of {PART}")
+    return found
+
+
+def compare(measured: dict[str, float]) -> list[Comparison]:
+    comparisons = []
+    for target, simulate in TARGETS.items():
+        expected, found = measured[target.quantity], simulate()
+        error = 100 * (found / expected - 1)
+        comparisons.append(Comparison(target.quantity, target.unit, expected, found, error, target.percent))
+    return comparisons
+
+
+def tables() -> list[Table]:
+    everything = traffic.CHANNEL_NBYTES
+    return [
+        Table(
+            "over stride, by mapping (64 bytes a read, 256 MiB)",
+            STRIDES,
+            {
+                name: [traffic.throughput_gbs(stride, 64, everything, N_READS, mapping) for stride in STRIDES]
+                for name, mapping in MAPPINGS.items()
+            },
+        ),
+        Table(
+            "over stride, by bytes a read (RGBCG, 256 MiB)",
+            STRIDES,
+            {f"{size} B": [throughput_or_nan(stride, size, everything) for stride in STRIDES] for size in SIZES},
+        ),
+        Table(
+            "over working set, by stride (RGBCG, 64 bytes a read)",
+            WORKING_SETS,
+            {
+                label(stride): [throughput_or_nan(stride, 64, nbytes) for nbytes in WORKING_SETS]
+                for stride in (64, KIB, 4 * KIB, 16 * KIB)
+            },
+        ),
+    ]
+
+
+def throughput_or_nan(stride: int, size: int, working_set: int) -> float:
+    """NaN where reads would overlap, or there is only one address."""
+    if stride < size or stride >= working_set:
+        return float("nan")
+    return traffic.throughput_gbs(stride, size, working_set, N_READS)
+
+
+def label(nbytes: int) -> str:
+    for unit, each in (("MiB", MIB), ("KiB", KIB)):
+        if nbytes >= each:
+            return f"{nbytes // each} {unit}"
+    return f"{nbytes} B"
+
+
+def comparison_text(comparisons: list[Comparison]) -> str:
+    lines = [f"{'':47}{'measured':>10}{'simulated':>11}{'error':>13}  target"]
+    for c in comparisons:
+        values = f"{c.measured:10.2f}{c.simulated:11.2f} {c.unit:4}"
+        lines.append(f"{c.quantity:47}{values}{c.error_percent:+6.2f} %  {c.target_percent:g} %")
+    return "\n".join(lines)
+
+
+def table_text(table: Table) -> str:
+    lines = [f"Simulated GB/s {table.title}", f"{'':8}" + "".join(f"{label(each):>10}" for each in table.columns)]
+    lines += [
+        f"{name:8}" + "".join(f"{'-' if value != value else f'{value:.2f}':>10}" for value in values)
+        for name, values in table.rows.items()
+    ]
+    return "\n".join(lines)
+
+
+def as_json(comparisons: list[Comparison], found: list[Table]) -> str:
+    plain = [
+        {**table._asdict(), "rows": {n: [None if v != v else v for v in row] for n, row in table.rows.items()}}
+        for table in found
+    ]
+    return json.dumps({"comparisons": [each._asdict() for each in comparisons], "tables": plain}, indent=2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measured", nargs="?", type=Path, default=MEASURED, help="CSV of measured values")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    try:
+        measured = read_measured(options.measured)
+    except (OSError, ValueError, KeyError) as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error
+        text = f"{options.measured}: got {reason}, needs the measured values; pass the path of hbm2_measured.csv"
+        print(text, file=sys.stderr)
+        return 2
+    comparisons, found = compare(measured), tables()
+    if options.json:
+        print(as_json(comparisons, found))
+    else:
+        print("\n\n".join([comparison_text(comparisons), *map(table_text, found)]))
+    return 0 if all(abs(each.error_percent) <= each.target_percent for each in comparisons) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
