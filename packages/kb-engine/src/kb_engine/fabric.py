@@ -18,6 +18,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
 from kb_engine.links import Hop, LinkState, Path, Transfer
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
+from kb_messages.errors import TopologyError
 from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
 from kb_topology import AddressMap, Graph, Link, Router
@@ -154,7 +155,8 @@ class Fabric:
     def _compile(self, src: str, dst: str) -> Path:
         memory = self._components[dst]
         if not isinstance(memory, MemoryComponent):
-            raise TypeError(f"{dst} is not behind the fabric")
+            got = f"a transfer to a {type(memory).__name__}"
+            raise TopologyError(dst, got, "a memory that the fabric reaches", "give the node another impl")
         away = [self._hop(link) for link in self._router.route(src, dst).links]
         back = [self._hop(link) for link in self._router.route(dst, src).links]
         return Path(src, dst, memory, away, back, self._shared)

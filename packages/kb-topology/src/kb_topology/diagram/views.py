@@ -32,8 +32,8 @@ _CUBE_ROWS = (
     (Kind.XBAR, Kind.BRIDGE),
     (),
     (Kind.NOC,),
-    (Kind.UCIE, Kind.M_CPU, Kind.SRAM, Kind.SWITCH, Kind.SERDES, Kind.PCIE_EP, Kind.IO_NOC, Kind.IO_CPU, Kind.HOST),
 )
+"""From top to bottom; the empty row is of PEs, and all other kinds are in a row below."""
 _PE_ROWS = (
     (Kind.PE_CPU, Kind.PE_MMU),
     (Kind.PE_SCHEDULER,),
@@ -108,8 +108,9 @@ def _cube(topology: Topology) -> Chart:
         boxes.setdefault(key, (node.kind, _node_box(node, key, title)))
     of_pe = _boxes("pe", "PE", pes, (), "group")
     edges = _edges(topology, box_of, lambda node: node.sip == 0 and node.cube == 0)
+    listed = {kind for kinds in _CUBE_ROWS for kind in kinds}
     rows: list[tuple[Box, ...]] = []
-    for kinds in _CUBE_ROWS:
+    for kinds in (*_CUBE_ROWS, tuple(kind for kind in Kind if kind not in listed)):
         row = tuple(box for kind, box in boxes.values() if kind in kinds) if kinds else of_pe
         rows.append(_near(row, rows, edges))
     subtitle = f"{_count(pes, 'PE')}, {_memory_line(topology)}"
