@@ -227,5 +227,5 @@ def test_a_memory_that_no_link_leads_to_is_refused(toy_engine):
         engine.fabric.path(DMA.format(0), owner(engine, 1))
     assert str(caught.value) == (
         "sip0.cube0.pe0.pe_dma -> sip0.cube0.hbm1: got no path, needs links through bridge, io_noc, noc, pcie_ep, "
-        "switch, ucie, xbar; sip0.cube0.pe0.pe_dma reaches: sip0.cube0.hbm0, sip0.cube0.xbar0"
+        "serdes, switch, ucie, xbar; sip0.cube0.pe0.pe_dma reaches: sip0.cube0.hbm0, sip0.cube0.xbar0"
     )

@@ -61,8 +61,8 @@ def test_the_way_to_the_far_half_goes_over_the_bridge():
 
 def test_the_readme_shows_a_topology_that_loads():
     text = (PACKAGE / "README.md").read_text()
-    example = text.split("```yaml\n")[1].split("```")[0]
-    assert connected_memory(loads_topology(example, "README.md"))
+    for example in text.split("```yaml\n")[1:]:
+        assert connected_memory(loads_topology(example.split("```")[0], "README.md"))
 
 
 PIECES = ["[", "]", "{", "}", ":", ",", "-", "&a ", "*a", "!!x ", "'", '"', "\n", "  ", "\t", "#", "|", "?", "\x00"]
