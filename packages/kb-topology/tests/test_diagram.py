@@ -8,7 +8,7 @@ from kb_messages.errors import TopologyError
 from kb_topology import load_topology, loads_topology
 from kb_topology.diagram import VIEWS, Scene, chart, draw, layout
 from kb_topology.diagram.chart import Box, Chart, Edge
-from kb_topology.diagram.layout import LABEL, TEXT, TITLE, text_width
+from kb_topology.diagram.scene import LABEL, TEXT, TITLE, text_width
 
 SHIPPED = sorted((Path(__file__).parents[3] / "topologies").glob("**/*.yaml"))
 SCENES = [pytest.param(path, view, id=f"{path.stem}-{view}") for path in SHIPPED for view in VIEWS]

@@ -1,6 +1,7 @@
 """Pictures of a chip: the whole system, one SIP, one cube, one PE, as SVG."""
 
-from kb_topology.diagram.layout import Scene, layout
+from kb_topology.diagram.layout import layout
+from kb_topology.diagram.scene import Scene
 from kb_topology.diagram.svg import render
 from kb_topology.diagram.views import VIEWS, View, chart
 from kb_topology.topology import Topology

@@ -13,56 +13,24 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kb_topology.diagram.chart import Box, Chart, Edge, Line
+from kb_topology.diagram.chart import Box, Chart, Edge
+from kb_topology.diagram.scene import (
+    FOOT,
+    HEAD,
+    LABEL,
+    LINE,
+    MARGIN,
+    TEXT,
+    TITLE,
+    Label,
+    Path,
+    Placed,
+    Scene,
+    text_width,
+)
 
-TEXT, TITLE, LABEL = 12, 14, 11
-"""Sizes of text in pixels."""
-MARGIN, GAP, TRACK, TOOTH, LINE = 32, 28, 24, 14, 17
-HEAD, FOOT = 64, 64
-
-
-def text_width(text: str, size: int) -> float:
-    """An upper estimate of the width of *text* in a sans-serif font, in pixels. Source: assumed, 0.62 em a letter."""
-    return 0.62 * size * len(text)
-
-
-class Placed(Struct, frozen=True):
-    """A box with its place, in pixels from the top left."""
-
-    box: Box
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-class Path(Struct, frozen=True):
-    """A line through *points*, with an arrow at its end and, if *both*, at its start."""
-
-    points: tuple[tuple[float, float], ...]
-    line: Line
-    arrow: bool = False
-    both: bool = False
-
-
-class Label(Struct, frozen=True):
-    """Text that begins at *x*, its baseline at *y*; *anchor* `middle` centres it there."""
-
-    text: str
-    x: float
-    y: float
-    anchor: str = "start"
-
-
-class Scene(Struct, frozen=True):
-    """A chart with everything in its place."""
-
-    chart: Chart
-    width: float
-    height: float
-    boxes: tuple[Placed, ...]
-    paths: tuple[Path, ...]
-    labels: tuple[Label, ...]
+GAP, TRACK, TOOTH = 28, 24, 14
+"""Between boxes, between tracks of a channel, and between lines that end at one box or share a gap, in pixels."""
 
 
 class _Comb(Struct):

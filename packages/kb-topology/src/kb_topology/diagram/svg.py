@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from kb_topology.diagram.layout import FOOT, LABEL, LINE, MARGIN, TEXT, TITLE, Label, Path, Placed, Scene, text_width
+from kb_topology.diagram.scene import FOOT, LABEL, LINE, MARGIN, TEXT, TITLE, Label, Path, Placed, Scene, text_width
 
 _FILLS = {
     "outside": ("#e7e9ec", "#3a3f46"),
