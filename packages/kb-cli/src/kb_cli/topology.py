@@ -1,4 +1,4 @@
-"""`kb topology check`: whether a chip can be built, and what it is made of."""
+"""`kb topology check` and `show`: whether a chip can be built, what it is made of, and what it looks like."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import click
 from msgspec import Struct
 
 from kb_cli import bundled
-from kb_cli.output import emit_json, emit_lines
+from kb_cli.chip import default_view, overview, save_picture
+from kb_cli.output import emit_json, emit_lines, emit_tables
 from kb_engine.engine import Engine
-from kb_topology import Topology, format_nbytes, load_topology
+from kb_topology import Topology, count_kinds, format_nbytes, load_topology
+from kb_topology.diagram import VIEWS, View
 
 
 class MemoryCount(Struct, frozen=True, kw_only=True):
@@ -43,7 +45,7 @@ def check(topology: Topology) -> Check:
         name=topology.name,
         description=topology.description,
         digest=topology.digest,
-        nodes=dict(Counter(node.kind.value for node in graph.nodes.values())),
+        nodes=count_kinds(graph),
         links=len(graph.links),
         wires=len(graph.wires),
         pes=len(graph.pe_ids),
@@ -66,6 +68,24 @@ def check_command(file: str, as_json: bool) -> None:
         emit_json(found)
     else:
         emit_lines(_lines(file, found))
+
+
+@command.command("show")
+@click.argument("topology")
+@click.option("--view", type=click.Choice(VIEWS), help="What to draw; left out, as much as there is.")
+@click.option("--out", metavar="FILE.svg", help="Where the picture goes [default: NAME-VIEW.svg here].")
+@click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
+def show_command(topology: str, view: View | None, out: str | None, as_json: bool) -> None:
+    """Draw TOPOLOGY, a YAML file or a bundled name, and print its counts, bandwidths and memory map."""
+    loaded = load_topology(bundled.find("topologies", topology))
+    chosen = view or default_view(loaded)
+    found = overview(loaded, save_picture(loaded, chosen, out), chosen)
+    if as_json:
+        emit_json(found)
+    else:
+        from kb_cli.chip_tables import chip_tables
+
+        emit_tables(*chip_tables(found))
 
 
 def _lines(file: str, found: Check) -> list[str]:

@@ -18,6 +18,7 @@ from kb_engine.buffers import Slots
 from kb_engine.pipeline import PipelineContext
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
 from kb_messages.commands import Matrix
+from kb_messages.errors import LogError
 from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role, WaitReason
 from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
@@ -66,7 +67,7 @@ class OpLogger:
         """Write the pending records."""
         if not self._pending:
             return
-        dynamic = np.frombuffer(array("q", self._pending), dtype=np.int64).reshape(-1, _FIELDS)
+        dynamic = np.frombuffer(_int64(self._pending), dtype=np.int64).reshape(-1, _FIELDS)
         self._pending.clear()
         ops = np.zeros(len(dynamic), dtype=_OPS_DTYPE)
         ops["op_id"] = dynamic[:, 0]
@@ -245,6 +246,14 @@ class _StageRows:
         }[place]
         assert slots is not None, f"a plan uses {place.name} without slots"
         return slots, number
+
+
+def _int64(values: list[int]) -> array[int]:
+    try:
+        return array("q", values)
+    except OverflowError:
+        got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
+        raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None
 
 
 def _params(template: StageTemplate, accumulate: bool) -> str:

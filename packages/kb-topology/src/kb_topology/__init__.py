@@ -3,6 +3,7 @@
 from kb_topology.address_map import AddressMap, Region
 from kb_topology.checked import convert_checked
 from kb_topology.graph import Graph, Link, Memory, Node, Wire, exact
+from kb_topology.inventory import LinkGroup, count_kinds, link_groups
 from kb_topology.routing import Router
 from kb_topology.search import Route
 from kb_topology.sentences import did_you_mean, listing
@@ -18,6 +19,7 @@ __all__ = [
     "AddressMap",
     "Graph",
     "Link",
+    "LinkGroup",
     "Memory",
     "Node",
     "NodeKind",
@@ -30,9 +32,11 @@ __all__ = [
     "Wire",
     "YamlPath",
     "convert_checked",
+    "count_kinds",
     "did_you_mean",
     "exact",
     "format_nbytes",
+    "link_groups",
     "listing",
     "load_topology",
     "loads_topology",

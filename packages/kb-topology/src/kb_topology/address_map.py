@@ -77,10 +77,14 @@ class AddressMap:
     def _by_node(self) -> dict[str, Region]:
         return {region.node_id: region for region in self.regions}
 
-    def _entries(self) -> Iterator[str]:
+    def runs(self) -> Iterator[list[Region]]:
+        """All regions in the order of their addresses; those of one size with successive units come together."""
         ordered = sorted(self.by_owner.values(), key=lambda region: region.owner)
         for _, group in groupby(enumerate(ordered), key=lambda item: (item[1].owner - item[0], item[1].nbytes)):
-            run = [region for _, region in group]
+            yield [region for _, region in group]
+
+    def _entries(self) -> Iterator[str]:
+        for run in self.runs():
             names = run[0].node_id if len(run) == 1 else f"{run[0].node_id} .. {run[-1].node_id}"
             size = format_nbytes(run[0].nbytes)
             yield f"{names} ({size} from {run[0].base:#x}{', then every 0x100000000' if len(run) > 1 else ''})"
