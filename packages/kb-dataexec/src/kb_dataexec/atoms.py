@@ -1,8 +1,8 @@
 """Atoms: the coarsest sets of bytes of which each of some rectangles is a union, found without pairing rectangles.
 
-Rectangles whose address ranges meet form a component: a tensor, say. Where all rows of a component are one stride
-apart, its bytes are a table of rows and columns; rows that begin and end no rectangle are not told apart, so that a tile
-of 128 rows costs no more than one of a single row. Where strides differ, rows count one by one.
+Rectangles whose address ranges meet form a component: a tensor, say. Where all rows of one are one stride apart, its
+bytes are a table of rows and columns; rows that begin and end no rectangle are not told apart, so that a tile of 128
+rows costs no more than one of a single row. Where strides differ, rows count one by one.
 """
 
 from __future__ import annotations
