@@ -80,7 +80,8 @@ class Dataflow:
     def is_cast(self, operands: Array) -> Array:
         """Whether each operand is written by a move that changes its type."""
         moved: Array = (self.kind[self.op[operands]] == OpKind.MEMORY) & self.is_write[operands]
-        return moved & (self.dtype[operands] != self.dtype[operands - 1])
+        moved &= self.dtype[operands] != self.dtype[operands - 1]
+        return moved
 
     def value_read(self, reads: Array) -> Array:
         """Which operand wrote what *reads* get, plain copies left out; ~cell for what was in memory before."""
@@ -104,7 +105,8 @@ class Dataflow:
                 break
             value[casts] = self.value_read(value[casts] - 1)
         number = np.where(value >= 0, self.gemms.number[self.op[value]], -1)
-        return (number >= 0) & ~np.append(self.gemms.is_loose, True)[number]
+        found: Array = (number >= 0) & ~np.append(self.gemms.is_loose, True)[number]
+        return found
 
     def source(self, write: int) -> Source:
         """Where the value is from that *write*, an operand for which `is_product` holds, writes."""

@@ -78,20 +78,24 @@ class OpLogger:
         """The records of a chunk by the structure of their commands, texts noted."""
         owner = np.searchsorted(np.asarray(self._first_ops), op_ids, side="right") - 1
         seen = np.flatnonzero(np.bincount(owner, minlength=len(self._contexts)))
-        members: dict[Hashable, list[PipelineContext]] = {}
+        members: list[list[PipelineContext]] = []
         group_of, number_of = (np.zeros(len(self._contexts), dtype=np.int64) for _ in range(2))
-        numbers: dict[Hashable, int] = {}
+        known: dict[Hashable, int] = {}
+        by_plan: dict[int, int] = {}  # commands may share a plan
         for at in seen.tolist():
             context = self._contexts[at]
-            key = structure(context.plan)
-            mine = members.setdefault(key, [])
-            group_of[at], number_of[at] = numbers.setdefault(key, len(numbers)), len(mine)
-            mine.append(context)
+            group = by_plan.get(id(context.plan))
+            if group is None:
+                group = by_plan[id(context.plan)] = known.setdefault(structure(context.plan), len(members))
+                if group == len(members):
+                    members.append([])
+            group_of[at], number_of[at] = group, len(members[group])
+            members[group].append(context)
         order = np.argsort(group_of[owner], kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(group_of[owner[order]])) + 1)
         groups = [
             CommandGroup(commands, rows, number_of[owner[rows]], op_ids, self._owners(commands))
-            for commands, rows in zip(members.values(), parts, strict=True)
+            for commands, rows in zip(members, parts, strict=True)
         ]
         for at in seen.tolist():
             groups[group_of[at]].intern(int(number_of[at]), self._writer.intern)
