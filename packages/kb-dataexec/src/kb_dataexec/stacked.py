@@ -16,11 +16,14 @@ from kb_messages.oplog import GemmAttributes
 def math_on_stacks(math: Math, stacks: Sequence[Array]) -> Array:
     """`math.evaluate` of each n-th value of *stacks*, (n, rows, cols) each; at least one stack."""
     as_is, working = math.function.as_is, math.working
-    arguments = [np.ascontiguousarray(stack if at < as_is else cast(stack, working)) for at, stack in enumerate(stacks)]
-    if math.function.reduces:
-        return cast(_reduced(math, arguments[0]), math.out.dtype)
-    arguments += [np.full((1, 1), scalar, np.float64).astype(numpy_dtype(working)) for scalar in math.scalars]
-    return cast(math.function.apply(*arguments), math.out.dtype)
+    with np.errstate(all="ignore"):
+        arguments = [
+            np.ascontiguousarray(stack if at < as_is else cast(stack, working)) for at, stack in enumerate(stacks)
+        ]
+        if math.function.reduces:
+            return cast(_reduced(math, arguments[0]), math.out.dtype)
+        arguments += [np.full((1, 1), scalar, np.float64).astype(numpy_dtype(working)) for scalar in math.scalars]
+        return cast(math.function.apply(*arguments), math.out.dtype)
 
 
 def _reduced(math: Math, stack: Array) -> Array:
