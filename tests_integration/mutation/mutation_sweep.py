@@ -125,7 +125,7 @@ class Sweep(NamedTuple):
 def sweep(case: Case, every: int = 1, first: int = 0) -> Sweep:
     """The mutants of *case*, or every n-th of them from *first* on, in tile mode and in fused mode."""
     rectangles = case.rectangles()
-    right = Values(case.log, case.memory)
+    right = Values(case.log, case.memory, case.shift_free)
     expected = [right.of(*each) for each in rectangles]
     in_slice = backward_slice(case.log, rectangles)
     tried = refused = wrong = outside = 0
@@ -141,7 +141,7 @@ def sweep(case: Case, every: int = 1, first: int = 0) -> Sweep:
             if outcomes[0] != outcomes[1]:
                 missed.append(f"op {mutant.op_id} {mutant.change}: modes differ, {outcomes}")
             continue
-        values = Values(mutant.log, case.memory) if outcomes == ["right", "right"] else None
+        values = Values(mutant.log, case.memory, case.shift_free) if outcomes == ["right", "right"] else None
         if values is None or [values.of(*each) for each in rectangles] != expected:
             missed.append(f"op {mutant.op_id} {mutant.change}: {outcomes}")
             continue

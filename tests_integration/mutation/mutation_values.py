@@ -4,6 +4,9 @@ Every byte holds the number of the expression it is part of. A move copies numbe
 a math result has the number of its op and of the elements it depends on, an element of a product that of a row and a
 column. Sums do not depend on their order, and neither do functions of two interchangeable arguments. So logs that give
 an output the same numbers compute the same output, whatever the data, up to the order of additions.
+
+With *shift_free*, what a whole row is reduced by does not count: exp(x - s) / sum(exp(x - s)) is the same for every s,
+as long as nothing overflows, which the outputs tell.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ def text_number(text: str) -> np.uint64:
 class Values:
     """The numbers of all bytes after *log*, which can be executed. Bytes are numbered by address before it."""
 
-    def __init__(self, log: OpLog, memory_before: MemoryStore) -> None:
+    def __init__(self, log: OpLog, memory_before: MemoryStore, shift_free: bool = False) -> None:
+        self._shift_free = shift_free
         self._bytes: dict[int, Numbers] = {0: mixed(np.frombuffer(log.immediates or b"\0", np.uint8))}
         rows = log.operands
         stops = rows["offset"] + (rows["rows"] - 1) * rows["stride"] + rows["row_nbytes"]
@@ -103,6 +107,8 @@ class Values:
         attributes = math.attributes_of(op.params)
         assert attributes is not None
         inputs = [self._elements(row) for row in found.inputs]
+        if self._shift_free and attributes.op == "sub" and len(inputs) == 2 and inputs[1].shape[1] == 1:
+            inputs = inputs[:1]
         name = text_number(f"{attributes.op} {attributes.axis} {attributes.scalars} {found.working} {found.out.dtype}")
         with np.errstate(over="ignore"):
             if found.function.reduces:
