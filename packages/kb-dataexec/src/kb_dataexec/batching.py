@@ -70,13 +70,19 @@ class Batches:
 
     def evaluate(self, products: dict[int, Array], access: CellAccess) -> Iterator[tuple[Array, Array]]:
         """Every batch of required nodes, as (values, stack of them). *products* are those of `require`, by record."""
-        pools = _Pools(self._flow, products, access)
+        pools = _Pools(self._flow, self._uses(), products, access)
         for batch in self._batches():
             reads = self._first[batch][:, None] + np.arange(int(self._first[batch[0] + 1] - self._first[batch[0]]))
             stacks = [pools.stack(self._value[column]) for column in reads.T]
             stack = self._compute[int(self._kind[batch[0]])](stacks)
             pools.add(self.out[batch], stack)
             yield self.out[batch], stack
+
+    def _uses(self) -> Array:
+        """How many reads of required nodes each operand's value has."""
+        node = np.repeat(np.arange(len(self.out)), np.diff(self._first))
+        read = self._value[self._needed[node]]
+        return np.bincount(read[read >= 0], minlength=len(self._flow.op))
 
     def _batches(self) -> Iterator[Array]:
         """The required nodes, in segments, by level and then by kind."""
@@ -149,21 +155,26 @@ class Batches:
 
 
 class _Pools:
-    """Where the values are that were computed: which stack, and where in it."""
+    """Where the values are that were computed: which stack, and where in it. A stack goes with its last use."""
 
-    def __init__(self, flow: Dataflow, products: dict[int, Array], access: CellAccess) -> None:
+    def __init__(self, flow: Dataflow, uses: Array, products: dict[int, Array], access: CellAccess) -> None:
         self._flow = flow
         self._products = products
         self._access = access
-        self._stacks: list[Array] = []
+        self._uses = uses
+        self._stacks: dict[int, Array] = {}
+        self._left: list[int] = []
         self._pool = np.full(len(flow.op), -1)
         self._slot = np.zeros(len(flow.op), np.int64)
 
     def add(self, values: Array, stack: Array) -> None:
         """Keep *stack*, the n-th of which is the n-th of *values*; a stack of one may stand for many."""
-        self._pool[values] = len(self._stacks)
+        pool = len(self._left)
+        self._pool[values] = pool
         self._slot[values] = np.arange(len(values)) if len(stack) == len(values) else 0
-        self._stacks.append(stack)
+        self._left.append(int(self._uses[values].sum()))
+        if self._left[pool]:
+            self._stacks[pool] = stack
 
     def stack(self, values: Array) -> Array:
         """The values, all of one shape and type, one after the other."""
@@ -182,6 +193,9 @@ class _Pools:
         if pool == -1:
             return np.stack([self._products[record] for record in self._flow.op[values].tolist()])
         slots, stack = self._slot[values], self._stacks[pool]
+        self._left[pool] -= len(values)
+        if not self._left[pool]:
+            del self._stacks[pool]
         if len(slots) == len(stack) and (slots == np.arange(len(slots))).all():
             return stack
         return stack[slots]
