@@ -138,6 +138,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Every single change of five logs is noticed or equivalent; some minutes. The tests try a sample."""
+    install(session, *EDITABLE)
+    session.run("python", "tests_integration/mutation/mutation_sweep.py", *session.posargs)
+
+
+@nox.session(default=False)
 def lowest(session: nox.Session) -> None:
     """The packages' tests with the oldest versions they say they work with; no pins, which are the newest."""
     session.install("--resolution", "lowest-direct", "--group", "test", *EDITABLE)

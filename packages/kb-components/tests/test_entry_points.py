@@ -12,7 +12,6 @@ POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith(
 
 
 def test_all_blocks_are_registered():
-def test_all_eleven_blocks_are_registered():
     assert sorted(point.name for point in POINTS) == [
         "builtin.hbm_banked",
         "builtin.hbm_fixed",

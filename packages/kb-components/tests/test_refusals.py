@@ -35,7 +35,8 @@ def test_a_time_beyond_64_bits_is_refused(chip, tmp_path):
 
 
 def test_a_memory_whose_block_is_no_memory_is_refused(chip, tmp_path):
-    change = ("impl: builtin.hbm_fixed", "impl: builtin.pe_tcm")
-    assert refusal(chip, change, tmp_path=tmp_path) == (
-        "sip0.cube0.hbm0: got a transfer to a PeTcm, needs a memory that the fabric reaches; give the node another impl"
+    memory = "count: 1, memory: {space: hbm, size: 1 MiB}"
+    was = f"impl: builtin.hbm_fixed, {memory}, bw_gbs: 50, latency_ns: 30"
+    assert refusal(chip, (was, f"impl: builtin.transit, {memory}"), tmp_path=tmp_path).endswith(
+        "sip0.cube0.pe0.pe_dma -> sip0.cube0.hbm0: got a Transit, which takes no requests, needs a MemoryComponent"
     )

@@ -33,6 +33,16 @@ def mixed(tl, a, b, c):
     tl.composite("gemm", b, a[0:30], tile=(8, 8, 40))
 
 
+def loop(tl, a, b, c):
+    """Commands of one structure between others: equal loads, composites of equal shape, a ragged one."""
+    for row in range(tl.program_id(), 12, 2):
+        x = tl.load(a[row : row + 2, 3:9])
+        tl.composite("gemm", a[row : row + 9], b, out=c[row : row + 9], tile=(4, 24, 8))
+        tl.store(a[row + 2 : row + 4, 3:9], x)
+        tl.free(x)
+    tl.composite("gemm", a[12:20], b, out=c[12:20], tile=(4, 24, 8))
+
+
 def run(toy_host, kernel, m=40, n=30, k=30, dtype="f16", changes=(), pes=None):
     writer, contexts = MemoryLogWriter(), []
     host = toy_host(*changes, writer=writer)
@@ -115,7 +125,7 @@ def without_times(record):
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "i8"])
-@pytest.mark.parametrize("kernel", [multiply, mixed])
+@pytest.mark.parametrize("kernel", [multiply, mixed, loop])
 @pytest.mark.parametrize("pes", [[0], [0, 1]])
 def test_records_are_those_of_the_plans_tiles(toy_host, kernel, dtype, pes):
     two = (("pe_layout: {count: 1}", "pe_layout: {count: 2}"),)
@@ -151,14 +161,15 @@ def test_operands_stand_in_the_order_of_their_ops(toy_host):
     np.testing.assert_array_equal(log.operands["op_id"], kept)
 
 
+@pytest.mark.parametrize("kernel", [mixed, loop])
 @pytest.mark.parametrize("interval", [1, 7])
-def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, interval):
-    engine, _, whole = run(toy_host, mixed, changes=WAITING)
+def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, interval, kernel):
+    engine, _, whole = run(toy_host, kernel, changes=WAITING)
     chunks = []
     monkeypatch.setattr("kb_engine.clock.HOUSEKEEPING_INTERVAL", interval)
     monkeypatch.setattr("kb_engine.oplog._CHUNK_RECORDS", 5)
     monkeypatch.setattr(MemoryLogWriter, "append", counted(MemoryLogWriter.append, chunks))
-    _, _, in_pieces = run(toy_host, mixed, changes=WAITING)
+    _, _, in_pieces = run(toy_host, kernel, changes=WAITING)
     assert len(chunks) > 5
     assert sum(chunks) == engine.session.n_ops
     assert in_pieces.digest == whole.digest

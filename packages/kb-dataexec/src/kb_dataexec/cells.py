@@ -23,7 +23,8 @@ class Cells:
     """The distinct (rectangle, dtype) pairs among operand rows. `index` maps each row to its cell.
 
     `group` labels connected cells: two cells of which one is changed (written or released) are in one group when they
-    share a byte. Cells in different groups are independent of each other.
+    share a byte. Cells in different groups are independent of each other. `shape` numbers the distinct combinations of
+    rows, bytes a row and dtype.
     """
 
     def __init__(self, operands: Array, changed: Array) -> None:
@@ -31,6 +32,7 @@ class Cells:
         columns[4] = np.where(columns[2] == 1, columns[3], columns[4])
         first, self.index = _distinct(columns)
         self.columns: list[Array] = [column[first] for column in columns]
+        self.shape = _shapes(self.columns)
         self.changed = np.zeros(len(first), np.bool_)
         self.changed[self.index[changed]] = True
         self.group = _connected(self.columns, self.changed)
@@ -61,6 +63,14 @@ def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     if any((column != column[first][index]).any() for column in columns):
         raise IrregularError("two rectangles with one hash")
     return first, index
+
+
+def _shapes(columns: list[Array]) -> Array:
+    number = columns[5]
+    for column in (columns[2], columns[3]):
+        _, rank = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (int(rank.max(initial=0)) + 1) + rank, return_inverse=True)
+    return number
 
 
 def _connected(columns: list[Array], changed: Array) -> Array:

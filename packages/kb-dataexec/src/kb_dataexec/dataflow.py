@@ -24,13 +24,9 @@ _ACCUMULATOR: Final = np.array([dtype.accumulator.info.code for dtype in DTYPES]
 
 
 class Source(NamedTuple):
-    """Where a value is from: computed by a record of the window, or, with record -1, in a cell of the memory before.
-
-    `casts` are the element types (codes) that moves cast it to on its way.
-    """
+    """The record that computed a value; `casts` are the element types (codes) that moves cast it to on its way."""
 
     record: int
-    cell: int
     casts: tuple[int, ...]
 
 
@@ -49,14 +45,18 @@ class Dataflow:
         self.operands = schedule.operands[first[0] : first[-1]]
         self._ops = schedule.ops[start:stop]
         self._count = np.diff(first)
-        self._first = first[:-1] - first[0]
+        self.first = first[:-1] - first[0]
+        self.last = first[1:] - first[0] - 1
         self.op = np.repeat(np.arange(stop - start), self._count)
         self.role = self.operands["role"].astype(np.int64)
         self.dtype = self.operands["dtype"].astype(np.int64)
         self.rows = self.operands["rows"].astype(np.int64)
         self.cols = self.operands["row_nbytes"] // _ITEMSIZE[self.dtype]
         self.is_write = (self.role == Role.DST) | (self.role == Role.OUT)
-        self.kind = self._ops["kind"]
+        self.kind = self._ops["kind"].astype(np.int64)
+        self.params = self._ops["params"].astype(np.int64)
+        if (self.operands["stride"] < 0).any() or (self._count == 0).any():
+            raise IrregularError("a record without operands, or rows that go backwards")
         self._check_moves()
         releases = (self.operands["release"] != 0) & ~self.is_write
         self.cells = Cells(self.operands, self.is_write | releases)
@@ -64,38 +64,64 @@ class Dataflow:
         self.released = np.unique(self.cell[releases])
         self.producer = np.full(len(self.operands), -1)
         self.live = self._resolve(releases)
-        self.gemms = Gemms(self, self._first, self._count, self._ops["params"], schedule.log.strings)
+        self.gemms = Gemms(self, self.first, self._count, self.params, schedule.log.strings)
 
-    def origin(self, reads: Array) -> Array:
-        """The reads at the far end of the plain copies (no cast) that brought the values of *reads*."""
+    def origin(self, reads: Array, through_casts: bool = False) -> Array:
+        """The reads at the far end of the copies that brought the values of *reads*: of plain ones, or of all."""
         while True:
             writer = self.producer[reads]
             copied = (writer >= 0) & (self.kind[self.op[writer]] == OpKind.MEMORY)
-            copied &= self.dtype[writer] == self.dtype[writer - 1]
+            if not through_casts:
+                copied &= self.dtype[writer] == self.dtype[writer - 1]
             if not copied.any():
                 return reads
             reads = np.where(copied, writer - 1, reads)
 
-    def source(self, operand: int) -> Source:
-        """Where the value is from that *operand* reads, or writes."""
+    def is_cast(self, operands: Array) -> Array:
+        """Whether each operand is written by a move that changes its type."""
+        moved: Array = (self.kind[self.op[operands]] == OpKind.MEMORY) & self.is_write[operands]
+        moved &= self.dtype[operands] != self.dtype[operands - 1]
+        return moved
+
+    def value_read(self, reads: Array) -> Array:
+        """Which operand wrote what *reads* get, plain copies left out; ~cell for what was in memory before."""
+        origin = self.origin(reads)
+        writer = self.producer[origin]
+        return np.where(writer >= 0, writer, ~self.cell[origin])
+
+    def value_written(self, writes: Array) -> Array:
+        """Which operand first wrote what *writes* write, plain copies left out; ~cell as above."""
+        copies = (self.kind[self.op[writes]] == OpKind.MEMORY) & ~self.is_cast(writes)
+        value = writes.copy()
+        value[copies] = self.value_read(writes[copies] - 1)
+        return value
+
+    def is_product(self, writes: Array) -> Array:
+        """Whether what *writes* write is the result of a GEMM that can be fused, copied or cast on its way or not."""
+        value = self.value_written(writes)
+        while True:
+            casts = (value >= 0) & self.is_cast(np.maximum(value, 0))
+            if not casts.any():
+                break
+            value[casts] = self.value_read(value[casts] - 1)
+        number = np.where(value >= 0, self.gemms.number[self.op[value]], -1)
+        found: Array = (number >= 0) & ~np.append(self.gemms.is_loose, True)[number]
+        return found
+
+    def source(self, write: int) -> Source:
+        """Where the value is from that *write*, an operand for which `is_product` holds, writes."""
         casts: list[int] = []
-        at = operand if self.is_write[operand] else int(self.producer[operand])
-        while at >= 0 and self.kind[self.op[at]] == OpKind.MEMORY:
+        at = write
+        while self.kind[self.op[at]] == OpKind.MEMORY:
             if self.dtype[at] != self.dtype[at - 1]:
                 casts.append(int(self.dtype[at]))
-            operand, at = at - 1, int(self.producer[at - 1])
-        record = int(self.op[at]) if at >= 0 else -1
-        return Source(record, int(self.cell[operand]), tuple(reversed(casts)))
+            at = int(self.producer[at - 1])
+        return Source(int(self.op[at]), tuple(reversed(casts)))
 
-    def nbytes_of(self, operands: Array | list[int]) -> int:
-        """Bytes of these operands' values, all together."""
-        return int((self.rows[operands] * self.operands["row_nbytes"][operands]).sum())
-
-    def inputs(self, record: int) -> Array:
-        """The IN operands of a record."""
-        mine = slice(self._first[record], self._first[record] + self._count[record])
-        inputs: Array = np.flatnonzero(self.role[mine] == Role.IN) + mine.start
-        return inputs
+    def nbytes_each(self, operands: Array | list[int]) -> Array:
+        """Bytes of each of these operands' values."""
+        nbytes: Array = self.rows[operands] * self.operands["row_nbytes"][operands]
+        return nbytes
 
     def _check_moves(self) -> None:
         memory = self.kind == OpKind.MEMORY
@@ -152,6 +178,8 @@ class Gemms:
     `chain`        the first GEMM of the accumulation that each one belongs to
     `is_last`      whether nothing is added to its result
     `initial`      for a chain's first GEMM, the cell its accumulator starts from, or -1
+    `is_loose`     whether it belongs to a chain that cannot be fused: a factor was computed or cast, a partial sum is
+                   read by others too, or factors are stored differently
     """
 
     def __init__(self, flow: Dataflow, first: Array, count: Array, params: Array, strings: list[str]) -> None:
@@ -164,6 +192,7 @@ class Gemms:
         self._check(flow, a, accumulate, count[ops])
         self.is_float = _IS_FLOAT[flow.dtype[a]]
         self.a, self.b = _leaves(flow, a), _leaves(flow, a + 1)
+        self.is_loose = (self.a < 0) | (self.b < 0)
         self.initial = np.full(len(ops), -1)
         previous = self._link(flow, np.flatnonzero(accumulate), a + 2)
         self.is_last = np.ones(len(ops), np.bool_)
@@ -171,8 +200,10 @@ class Gemms:
         self.chain = np.where(previous >= 0, previous, np.arange(len(ops)))
         while (self.chain[self.chain] != self.chain).any():
             self.chain = self.chain[self.chain]
-        if (self.transposed != self.transposed[self.chain]).any():
-            raise IrregularError("an accumulation over differently stored factors")
+        self.is_loose |= self.transposed != self.transposed[self.chain]
+        loose = np.zeros(len(ops), np.bool_)
+        loose[self.chain[self.is_loose]] = True
+        self.is_loose = loose[self.chain]
 
     def _check(self, flow: Dataflow, a: Array, accumulate: Array, count: Array) -> None:
         """Operands are A, B, [ACC], OUT in this order and fit together."""
@@ -199,10 +230,10 @@ class Gemms:
         writer = flow.producer[reads]
         linked = (writer >= 0) & (flow.kind[flow.op[writer]] == OpKind.GEMM)
         previous[accumulating[linked]] = self.number[flow.op[writer[linked]]]
-        self.initial[accumulating[~linked]] = _leaves(flow, reads[~linked])
+        self.initial[accumulating[~linked]] = start = _leaves(flow, reads[~linked])
+        self.is_loose[accumulating[~linked]] |= start < 0
         uses = np.bincount(flow.producer[flow.producer >= 0], minlength=len(flow.op))
-        if (uses[writer[linked]] != 1).any():
-            raise IrregularError("a partial sum that is read by others too")
+        self.is_loose[accumulating[linked]] |= uses[writer[linked]] != 1
         return previous
 
 
@@ -216,11 +247,9 @@ def _turned(flow: Dataflow, operand: Array, turn: Array) -> tuple[Any, Any]:
 
 
 def _leaves(flow: Dataflow, reads: Array) -> Array:
-    """The cells of initial memory that *reads* get, all of them unchanged until they are read."""
+    """The cells of initial memory that *reads* get, unchanged until they are read; -1 where a value was computed."""
     origin = flow.origin(reads)
-    if (flow.producer[origin] >= 0).any():
-        raise IrregularError("a factor that was computed or cast")
-    return flow.cell[origin]
+    return np.where(flow.producer[origin] >= 0, -1, flow.cell[origin])
 
 
 def _flags(params: Array, strings: list[str]) -> tuple[Array, Array]:

@@ -1,9 +1,9 @@
-"""Fused mode: windows of the log are resolved symbolically and their matrix products joined into few large ones.
+"""Fused mode: windows of the log are resolved symbolically, their matrix products joined into few large ones.
 
-Math on their results is done record by record. A window is evaluated against the memory as it is before, then what it
-leaves behind is written: releases first, then the live values. A window that `Dataflow` finds irregular, or that
-reads bytes which are not initialised, is halved until its parts are regular or small; small ones run tile by tile,
-which also gives every error its place.
+Math on their results, and all else, runs in batches of equal ops. A window is evaluated against the memory as it is
+before, then what it leaves behind is written: releases first, then the live values. A window that `Dataflow` finds
+irregular, or that reads bytes which are not initialised, is halved until its parts are regular or small; small ones
+run tile by tile, which also gives every error its place.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec import tilewise
+from kb_dataexec.batching import Batches
 from kb_dataexec.cells import IrregularError
 from kb_dataexec.dataflow import Dataflow
-from kb_dataexec.epilogues import Epilogues
 from kb_dataexec.products import Window
 from kb_dataexec.schedule import Schedule
 from kb_dataexec.store import MemoryStore, StoreError
 
 _WORTH_FUSING: Final = 64
-_WINDOW: Final = 1 << 14
+_WINDOW: Final = 1 << 17
 _LARGEST_WINDOW: Final = 1 << 18
 
 
@@ -36,7 +36,7 @@ def run(
     pending = list(reversed(_windows(schedule, start, stop)))
     while pending:
         low, high = pending.pop()
-        if high - low < _WORTH_FUSING:
+        if high - low < max(_WORTH_FUSING, 2):
             tilewise.run(schedule, store, low, high)
         elif not _run_window(schedule, store, low, high):
             middle = _middle(schedule, low, high)
@@ -50,7 +50,7 @@ def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -
     try:
         with np.errstate(all="ignore"):
             flow = Dataflow(schedule, start, stop)
-            window = Window(flow, Epilogues(flow, schedule, start), store)
+            window = Window(flow, Batches(flow, schedule, start), store)
             window.evaluate()
     except (IrregularError, StoreError):
         return False

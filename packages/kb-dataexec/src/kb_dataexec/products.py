@@ -7,15 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from kb_dataexec.blas import threads_for
+from kb_dataexec.batching import Batches
+from kb_dataexec.blas import single_threaded, threads_for
 from kb_dataexec.cells import IrregularError
 from kb_dataexec.dataflow import Dataflow
 from kb_dataexec.dtypes import Array
-from kb_dataexec.epilogues import Epilogues
 from kb_dataexec.grids import Grid, Output, accumulations, grids
-from kb_dataexec.ops.base import DTYPES
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.panels import Tile, cast_along, join, matrix
+from kb_dataexec.rectangles import CellAccess
+from kb_dataexec.spread import spread
 from kb_dataexec.store import MemoryStore
 
 _BAND_ROWS: Final = 1024
@@ -27,67 +28,76 @@ _HELD_NBYTES: Final = 1 << 28
 class Window:
     """Evaluates a Dataflow on the store as it is before, then commits."""
 
-    def __init__(self, flow: Dataflow, epilogues: Epilogues, store: MemoryStore) -> None:
+    def __init__(self, flow: Dataflow, batches: Batches, store: MemoryStore) -> None:
         self._flow = flow
-        self._epilogues = epilogues
+        self._batches = batches
         self._store = store
+        self._access = CellAccess(flow.cells, store)
         self._tiles = [Tile(*cell) for cell in flow.cells.tuples()]
         self._results: list[tuple[Tile, Array]] = []
+        self._stacks: list[tuple[Array, Array]] = []
         self._held: dict[int, int] = {}
         self._products: dict[int, Array] = {}
 
     def evaluate(self) -> None:
         """Compute every live value. Raises StoreError when the window reads what is not there, or no address."""
         self._check_cells()
-        outputs = self._outputs()
-        gemms = self._flow.gemms
-        held = self._epilogues.require(outputs)
+        flow, gemms = self._flow, self._flow.gemms
+        is_product = flow.is_product(flow.live)
+        outputs = self._outputs(flow.live[is_product])
+        written = flow.live[~is_product]
+        values = flow.value_written(written)
+        held = self._batches.require(values)
         self._held = {int(gemms.number[record]): record for record in held}
-        if self._flow.nbytes_of(gemms.out[list(self._held)]) > _HELD_NBYTES:
+        if flow.nbytes_each(gemms.out[list(self._held)]).sum() > _HELD_NBYTES:
             raise IrregularError("too many products that wait for their math")
-        multiplied = [record for record in held | outputs.keys() if gemms.number[record] >= 0]
-        wanted = {int(gemms.number[record]): outputs.get(record, []) for record in multiplied}
+        wanted = {int(gemms.number[record]): outputs.get(record, []) for record in held | outputs.keys()}
         for grid in grids(accumulations(gemms, self._tiles, wanted)):
             self._multiply(grid)
-        for record, value in self._epilogues.evaluate(self._products, self._tiles, self._store):
-            self._results += [(tile, cast_along(value, casts)) for tile, casts in outputs.get(record, ())]
+        self._compute(written, values)
 
     def commit(self) -> None:
         """Make the store what it is after the window: released cells hold nothing, live values are written."""
-        for cell in self._flow.released.tolist():
-            self._store.release(*self._tiles[cell][:5])
+        self._access.release(self._flow.released)
         for tile, value in self._results:
             if tile.rows == 1 or tile.stride == tile.row_nbytes:
                 self._store.write_tensor(tile.owner, tile.offset, value, copy=not value.flags.owndata)
             else:
                 self._store.write(tile.owner, tile.offset, value, tile.stride)
+        for cells, stack in self._stacks:
+            self._access.write(cells, stack)
 
     def _check_cells(self) -> None:
         flow = self._flow
-        before = np.zeros(len(self._tiles), np.bool_)
-        before[flow.cell[~flow.is_write & (flow.producer < 0)]] = True
-        for tile, is_read in zip(self._tiles, before.tolist(), strict=True):
-            if is_read:
-                tile.read(self._store)
-            else:
-                self._store.check(*tile[:5], DTYPES[tile.dtype])
-        written = np.unique(flow.cell[flow.is_write]).tolist()
-        if any(tile.rows > 1 and tile.stride < tile.row_nbytes for tile in map(self._tiles.__getitem__, written)):
+        self._access.check_all()
+        self._access.check_readable(np.unique(flow.cell[~flow.is_write & (flow.producer < 0)]))
+        if self._access.have_overlapping_rows(np.unique(flow.cell[flow.is_write])):
             raise IrregularError("a write of overlapping rows")
 
-    def _outputs(self) -> dict[int, list[Output]]:
-        """By record of a GEMM or MATH, where its result goes; values that only moved become results."""
-        flow = self._flow
+    def _outputs(self, products: Array) -> dict[int, list[Output]]:
+        """By record of a GEMM, where its result goes."""
         outputs: dict[int, list[Output]] = {}
-        for written in flow.live.tolist():
-            source = flow.source(written)
-            output = Output(self._tiles[flow.cell[written]], source.casts)
-            if source.record >= 0:
-                outputs.setdefault(source.record, []).append(output)
-            else:
-                value = np.array(self._tiles[source.cell].read(self._store))
-                self._results.append((output.tile, cast_along(value, output.casts)))
+        for written in products.tolist():
+            source = self._flow.source(written)
+            outputs.setdefault(source.record, []).append(Output(self._tiles[self._flow.cell[written]], source.casts))
         return outputs
+
+    def _compute(self, written: Array, values: Array) -> None:
+        """Note what the operands *written*, which write *values*, leave behind: values moved, and values computed."""
+        cells = self._flow.cell[written]
+        shape = self._flow.cells.shape[cells]
+        for kind in np.unique(shape[values < 0]).tolist():
+            mine = (values < 0) & (shape == kind)
+            self._stacks.append((cells[mine], np.array(self._access.read(~values[mine]))))
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        with single_threaded():
+            for computed, stack in self._batches.evaluate(self._products, self._access):
+                first, last = (np.searchsorted(ordered, computed, side) for side in ("left", "right"))
+                at, which = spread(first, last - first)
+                if len(at):
+                    slots = which if len(stack) == len(computed) else np.zeros_like(which)
+                    self._stacks.append((cells[order[at]], stack[slots]))
 
     def _multiply(self, grid: Grid) -> None:
         b = matrix(self._store, [chain.b for chain in grid[0]])

@@ -7,29 +7,24 @@ chunk at once, off the simulation's path. Op ids are given out when a command is
 from __future__ import annotations
 
 from array import array
+from collections.abc import Hashable
 from typing import Final
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from kb_dataexec.logfile import LogWriter
-from kb_engine.buffers import Slots
+from kb_engine.oprecords import CommandGroup, Ints, Rows, structure
 from kb_engine.pipeline import PipelineContext
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
 from kb_messages.commands import Matrix
 from kb_messages.errors import LogError
 from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role, WaitReason
-from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
 
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.void]
 _FIELDS: Final = 5
 _CHUNK_RECORDS: Final = 1 << 14
 _OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
 _OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 _OPERAND_BYTES: Final = np.dtype((np.void, _OPERAND_DTYPE.itemsize))
-_KINDS: Final = {StageType.GEMM: OpKind.GEMM, StageType.MATH: OpKind.MATH}
 _TIMES: Final = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 
 
@@ -74,18 +69,42 @@ class OpLogger:
         for column, name in enumerate(_TIMES, start=1):
             ops[name] = dynamic[:, column]
         self._fill_waits(ops)
-        owner = np.searchsorted(np.asarray(self._first_ops), ops["op_id"], side="right") - 1
-        order = np.argsort(owner, kind="stable")
-        bounds = np.flatnonzero(np.diff(owner[order])) + 1
-        groups = [
-            _StageRows(rows, context, ops["op_id"])
-            for rows in np.split(order, bounds)
-            for context in (self._contexts[owner[rows[0]]],)
-        ]
+        groups = self._groups(ops["op_id"])
         for group in groups:
-            self._fill_ops(ops, group)
+            group.fill_ops(ops)
         self._writer.append(ops, self._operand_table(ops["op_id"], groups))
         self._forget_finished()
+
+    def _groups(self, op_ids: Ints) -> list[CommandGroup]:
+        """The records of a chunk by the structure of their commands, texts noted."""
+        owner = np.searchsorted(np.asarray(self._first_ops), op_ids, side="right") - 1
+        seen = np.flatnonzero(np.bincount(owner, minlength=len(self._contexts)))
+        members: list[list[PipelineContext]] = []
+        group_of, number_of = (np.zeros(len(self._contexts), dtype=np.int64) for _ in range(2))
+        known: dict[Hashable, int] = {}
+        by_plan: dict[int, int] = {}  # commands may share a plan
+        for at in seen.tolist():
+            context = self._contexts[at]
+            group = by_plan.get(id(context.plan))
+            if group is None:
+                group = by_plan[id(context.plan)] = known.setdefault(structure(context.plan), len(members))
+                if group == len(members):
+                    members.append([])
+            group_of[at], number_of[at] = group, len(members[group])
+            members[group].append(context)
+        order = np.argsort(group_of[owner], kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(group_of[owner[order]])) + 1)
+        groups = [
+            CommandGroup(commands, rows, number_of[owner[rows]], op_ids, self._owners(commands))
+            for commands, rows in zip(members, parts, strict=True)
+        ]
+        for at in seen.tolist():
+            groups[group_of[at]].intern(int(number_of[at]), self._writer.intern)
+        return groups
+
+    def _owners(self, commands: list[PipelineContext]) -> tuple[list[int], list[int]]:
+        pes = [command.submitted.pe for command in commands]
+        return [self._tcm_owner[pe] for pe in pes], [self._reg_owner.get(pe, 0) for pe in pes]
 
     def _forget_finished(self) -> None:
         """Drop the commands before the first that is still in flight: all their records are written."""
@@ -128,27 +147,7 @@ class OpLogger:
                 np.subtract.at(channel, rows[mine], waits[mine, 2])
         ops["wait_channel_ps"] = channel
 
-    def _fill_ops(self, ops: Rows, group: _StageRows) -> None:
-        """Everything but ids, times and waits."""
-        submitted = group.context.submitted
-        ops["command_seq"][group.rows] = submitted.command_seq
-        ops["tile_id"][group.rows] = group.tile
-        ops["line"][group.rows] = self._writer.intern(submitted.line)
-        ops["stage_index"][group.rows] = group.position
-        for template, mine in group.stages:
-            at = group.rows[mine]
-            if not len(at):
-                continue
-            ops["kind"][at] = _KINDS.get(template.stage_type, OpKind.MEMORY)
-            ops["name"][at] = self._writer.intern(template.stage_type.name.lower())
-            ops["component"][at] = self._writer.intern(template.component)
-            ops["params"][at] = self._writer.intern(_params(template, accumulate=False))
-            for operand in template.operands:
-                if operand.role is Role.ACC:
-                    summing = group.rows[group.users(operand, mine)]
-                    ops["params"][summing] = self._writer.intern(_params(template, accumulate=True))
-
-    def _operand_table(self, op_ids: Ints, groups: list[_StageRows]) -> Rows:
+    def _operand_table(self, op_ids: Ints, groups: list[CommandGroup]) -> Rows:
         """The operands of all groups' records, in the order of their ops."""
         counts = np.zeros(len(op_ids), dtype=np.int64)
         for group in groups:
@@ -162,90 +161,16 @@ class OpLogger:
         scratch_bytes = scratch.view(_OPERAND_BYTES)
         free = ends - counts
         for group in groups:
-            pe = group.context.submitted.pe
-            owners = self._tcm_owner[pe], self._reg_owner.get(pe, 0)
-            for template, mine in group.stages:
-                for operand in template.operands:
+            for stage, (template, mine) in enumerate(group.stages):
+                for number, operand in enumerate(template.operands):
                     users = group.users(operand, mine)
                     if len(users):
                         rows = group.rows[users]
-                        group.fill(scratch[: len(users)], operand, users, owners)
+                        group.fill(scratch[: len(users)], stage, number, users)
                         table_bytes[free[rows]] = scratch_bytes[: len(users)]
                         free[rows] += 1
         table["op_id"] = np.repeat(op_ids, counts)
         return table
-
-
-class _StageRows:
-    """The records of one command in a chunk: their rows, and which tile and stage each of them is.
-
-    `stages` pairs each stage template with the positions, among the command's records, of its own.
-    """
-
-    def __init__(self, rows: npt.NDArray[np.intp], context: PipelineContext, op_ids: Ints) -> None:
-        plan = context.plan
-        _, n_grid, k_grid = plan.grid
-        variants = [plan.stages_at(k) for k in (0, 1, k_grid - 1)]  # the first tile over K, those between, the last
-        first, later = len(variants[0]), len(variants[1])
-        self.rows = rows
-        self.context = context
-        self.mn, rest = np.divmod(op_ids[rows] - context.first_op, plan.n_stages // (plan.grid[0] * n_grid))
-        self.k = np.clip((rest - first) // later + 1, 0, k_grid - 1)
-        self.position = rest - np.where(self.k > 0, first + (self.k - 1) * later, 0)
-        self.tile = self.mn * k_grid + self.k
-        self.axes = (*np.divmod(self.mn, n_grid), self.k)
-        variant = np.where(self.k == 0, 0, np.where(self.k == k_grid - 1, 2, 1))
-        stage = _padded(variants)[variant, self.position]
-        self.stages = [(template, np.flatnonzero(stage == number)) for number, template in enumerate(plan.stages)]
-
-    def users(self, operand: OperandTemplate, mine: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Those of a stage's records that have *operand*: the first product of a sum reads no accumulator, say."""
-        if operand.when is When.EVERY_TILE:
-            return mine
-        k = self.k[mine]
-        last = self.context.plan.grid[2] - 1
-        held: npt.NDArray[np.bool_] = {When.LAST_K: k == last, When.FIRST_K: k == 0, When.LATER_K: k > 0}[operand.when]
-        return mine[held]
-
-    def fill(self, part: Rows, operand: OperandTemplate, users: npt.NDArray[np.intp], owners: tuple[int, int]) -> None:
-        """The operand's rows for the records *users*; *owners* are the PE's TCM and registers."""
-        row, col = self._along(operand.rows, users), self._along(operand.cols, users)
-        nbytes = operand.dtype.nbytes
-        if operand.place is Place.MEMORY:
-            owner, space = operand.base >> OFFSET_BITS, PhysAddr.decode(operand.base).space
-            offset = row * (operand.rows.tile * operand.stride) + col * (operand.cols.tile * nbytes)
-            offset += operand.base & OFFSET_MASK
-        else:
-            slots, number = self._slots(operand.place)
-            in_registers = operand.place in (Place.REGISTERS, Place.ACCUMULATOR)
-            owner, space = owners[in_registers], MemorySpace.REG if in_registers else MemorySpace.TCM
-            offset = (slots.first + number[users]) % slots.count * slots.nbytes + (slots.base + operand.base)
-        part["role"] = operand.role
-        part["space"] = space.code
-        part["dtype"] = operand.dtype.info.code
-        part["release"] = operand.release
-        part["owner"] = owner
-        part["offset"] = offset
-        part["rows"] = np.minimum(operand.rows.tile, operand.rows.total - row * operand.rows.tile)
-        width = np.minimum(operand.cols.tile, operand.cols.total - col * operand.cols.tile)
-        part["row_nbytes"] = width * nbytes
-        part["stride"] = operand.stride
-
-    def _along(self, axis: Axis, users: npt.NDArray[np.intp]) -> Ints:
-        """Which piece of *axis* each of the records *users* has."""
-        return np.zeros(len(users), dtype=np.int64) if axis.dimension is None else self.axes[axis.dimension][users]
-
-    def _slots(self, place: Place) -> tuple[Slots, Ints]:
-        """The ring a kind of buffer is taken from, and the number of each record's piece."""
-        placement = self.context.placement
-        slots, number = {
-            Place.INPUT_BUFFER: (placement.input, self.tile),
-            Place.OUTPUT_BUFFER: (placement.output, self.mn),
-            Place.REGISTERS: (placement.registers, self.tile),
-            Place.ACCUMULATOR: (placement.accumulators, self.mn),
-        }[place]
-        assert slots is not None, f"a plan uses {place.name} without slots"
-        return slots, number
 
 
 def _int64(values: list[int]) -> array[int]:
@@ -254,15 +179,3 @@ def _int64(values: list[int]) -> array[int]:
     except OverflowError:
         got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
         raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None
-
-
-def _params(template: StageTemplate, accumulate: bool) -> str:
-    attributes = template.math or msgspec.structs.replace(template.gemm, accumulate=accumulate)
-    return msgspec.json.encode(attributes).decode()
-
-
-def _padded(lists: list[list[int]]) -> Ints:
-    table = np.full((len(lists), max(map(len, lists))), -1, dtype=np.int64)
-    for row, each in zip(table, lists, strict=True):
-        row[: len(each)] = each
-    return table

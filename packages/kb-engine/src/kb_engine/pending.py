@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+
 from msgspec import Struct
 
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK
@@ -29,29 +31,68 @@ class PendingBytes:
     """Rectangles whose producer's data is not there yet. The last issue wins."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[int, list[tuple[Matrix, Producer]]] = {}
+        self._by_owner: dict[int, _Pending] = {}
+        self._issues = 0
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
         """From now on the bytes of *matrix* are pending."""
         self.clear(matrix)
-        self._by_owner.setdefault(matrix.address >> OFFSET_BITS, []).append((matrix, producer))
+        self._issues += 1
+        self._by_owner.setdefault(matrix.address >> OFFSET_BITS, _Pending()).add(matrix, self._issues, producer)
 
     def clear(self, matrix: Matrix) -> None:
         """The bytes of *matrix* hold concrete data again.
 
         Where its rows do not line up with a pending rectangle's, that one stays pending as a whole.
         """
-        owner = matrix.address >> OFFSET_BITS
-        entries = self._by_owner.get(owner)
-        if entries:
-            self._by_owner[owner] = [
-                (rest, producer) for pending, producer in entries for rest in without(pending, matrix)
-            ]
+        pending = self._by_owner.get(matrix.address >> OFFSET_BITS)
+        for at in reversed(pending.near(matrix) if pending else []):
+            assert pending is not None
+            other, issue, producer = pending.entries[at]
+            rest = without(other, matrix)
+            if rest != [other]:
+                pending.remove(at)
+                for part in rest:
+                    pending.add(part, issue, producer)
 
     def producer(self, matrix: Matrix) -> Producer | None:
         """The latest op that any byte of *matrix* waits for."""
-        entries = self._by_owner.get(matrix.address >> OFFSET_BITS, [])
-        return next((producer for other, producer in reversed(entries) if overlaps(matrix, other)), None)
+        pending = self._by_owner.get(matrix.address >> OFFSET_BITS)
+        if pending is None:
+            return None
+        found = [pending.entries[at] for at in pending.near(matrix)]
+        return max(((i, p) for other, i, p in found if overlaps(matrix, other)), default=(0, None), key=_issue)[1]
+
+
+class _Pending:
+    """The pending rectangles of one memory by where they begin, each with the number of its issue and its producer."""
+
+    __slots__ = ("_longest", "_starts", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Matrix, int, Producer]] = []
+        self._starts: list[int] = []
+        self._longest = 0
+
+    def near(self, matrix: Matrix) -> list[int]:
+        """Which entries may share bytes with *matrix*."""
+        start, end = _span(matrix)
+        first = bisect_right(self._starts, start - self._longest)
+        return [at for at in range(first, bisect_left(self._starts, end)) if _span(self.entries[at][0])[1] > start]
+
+    def add(self, matrix: Matrix, issue: int, producer: Producer) -> None:
+        start, end = _span(matrix)
+        at = bisect_right(self._starts, start)
+        self._starts.insert(at, start)
+        self.entries.insert(at, (matrix, issue, producer))
+        self._longest = max(self._longest, end - start)
+
+    def remove(self, at: int) -> None:
+        del self._starts[at], self.entries[at]
+
+
+def _issue(found: tuple[int, Producer | None]) -> int:
+    return found[0]
 
 
 def _span(matrix: Matrix) -> tuple[int, int]:

@@ -13,14 +13,16 @@ MMU translates.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from kb_messages.errors import AddressError
 
 OFFSET_BITS: Final = 32
-_FIELDS: Final = (("sip", 8), ("die", 8), ("kind", 4), ("unit", 10), ("offset", OFFSET_BITS))
+_KIND_BITS: Final = 4
+_UNIT_BITS: Final = 10
+_FIELDS: Final = (("sip", 8), ("die", 8), ("kind", _KIND_BITS), ("unit", _UNIT_BITS), ("offset", OFFSET_BITS))
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 VIRTUAL_BITS: Final = 42
 VIRTUAL_END: Final = 1 << VIRTUAL_BITS
@@ -86,3 +88,8 @@ def owner_of(sip: int, die: int, space: MemorySpace, unit: int) -> int:
 def is_virtual(address: int) -> bool:
     """Whether *address* is a virtual one, which no physical address can be."""
     return 0 <= address < VIRTUAL_END
+
+
+def space_code_of(owner: Any) -> Any:
+    """The code of the memory space that an owner number, or each of an array of them, lies in."""
+    return owner >> _UNIT_BITS & (1 << _KIND_BITS) - 1

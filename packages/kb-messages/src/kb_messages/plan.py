@@ -8,6 +8,7 @@ million tiles costs nothing until it is iterated.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import overload
 
 from msgspec import Struct
@@ -35,7 +36,7 @@ class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     accumulator_nbytes: int = 0
 
 
-class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """A command's whole work: `grid` tiles in M, N, K order (K innermost), each with the `stages` its place asks for.
 
     A tile passes through its stages in their order here. One of them at least is every tile's; construction raises
@@ -51,7 +52,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.n_every:
             raise PlanError(f"{self.kind} plan", "no stage that every tile has", "one, so that every tile does work")
 
-    @property
+    @cached_property
     def tiles(self) -> TileSequence:
         """The tiles, computed on demand; `len` and indexing cost the same for any size."""
         return TileSequence(self)
@@ -67,12 +68,12 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Stages that every tile has."""
         return sum(stage.when is When.EVERY_TILE for stage in self.stages)
 
-    @property
+    @cached_property
     def streams(self) -> bool:
         """Whether an operand comes to registers past TCM."""
         return any(stage.to_registers for stage in self.stages)
 
-    @property
+    @cached_property
     def n_stages(self) -> int:
         """Stage services of the whole plan."""
         m, n, _ = self.grid

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -23,7 +24,7 @@ from kb_engine.pipeline import PipelineContext, TileToken
 from kb_engine.ports import ExclusivePort, StageServer, WiringError
 from kb_engine.roles import CommandScheduler
 from kb_engine.units import KIB, ps_from_ns
-from kb_messages.commands import SubmittedCommand
+from kb_messages.commands import Command, MathCommand, SubmittedCommand
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
@@ -75,7 +76,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._streams = False
         self._reads_claim = False
         self._compute_slot: ExclusivePort | None = None
-
+        self._known_plan = lru_cache(maxsize=256)(self._checked_plan)
         self._first_server: StageServer
 
     def connect(self) -> None:
@@ -98,8 +99,17 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         )
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
-        """A plan that fits this PE's tile buffers, and every block's limits."""
-        plan = generate_plan(submitted, self.tile_room)
+        """A plan that fits this PE's tile buffers, and every block's limits.
+
+        Math on values in TCM is planned once: a loop that frees what it allocates issues the same commands each time.
+        """
+        command = submitted.command
+        if isinstance(command, MathCommand) and command.out_pinned and all(command.math.scalars):  # -0.0 equals 0.0
+            return self._known_plan(command, submitted.pe)
+        return self._checked_plan(command, submitted.pe)
+
+    def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
+        plan = generate_plan(command, pe, self.tile_room)
         buffers = plan.buffers
         for name, needs, region in (
             ("input", buffers.input_nbytes, self._inputs),
@@ -107,7 +117,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         ):
             if needs > region.nbytes:
                 raise PlanError(
-                    f"{submitted.pe}.pe_tcm",
+                    f"{pe}.pe_tcm",
                     f"a tile whose {name} buffer takes {_kib(needs)}",
                     f"at most the {_kib(region.nbytes)} of {name}_kib",
                     "use a smaller tile",

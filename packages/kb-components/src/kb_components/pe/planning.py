@@ -7,7 +7,7 @@ from typing import Any
 
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_engine.component import ComponentBase
-from kb_messages.commands import GemmCommand, LoadCommand, MathCommand, SubmittedCommand
+from kb_messages.commands import Command, GemmCommand, LoadCommand, MathCommand
 from kb_messages.errors import PlanError
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType
@@ -22,9 +22,8 @@ from kb_plans import (
 )
 
 
-def generate_plan(submitted: SubmittedCommand, room: TileRoom) -> PipelinePlan:
-    """The plan of a command; a tile that it leaves open is one that fits *room*. Raises PlanError where none is."""
-    command, pe = submitted.command, submitted.pe
+def generate_plan(command: Command, pe: str, room: TileRoom) -> PipelinePlan:
+    """The plan of a command to *pe*; a tile that it leaves open fits *room*. Raises PlanError where none does."""
     if isinstance(command, GemmCommand):
         a, b, out, options = command.a, command.b, command.out, gemm_options(command)
         tile = command.tile or suggest_tile(a, b, out, room, **options)

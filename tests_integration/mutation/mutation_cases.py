@@ -1,0 +1,170 @@
+"""Five kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_dataexec.dependencies import Rectangle
+from kb_dataexec.dtypes import cast
+from kb_dataexec.logfile import MemoryLogWriter
+from kb_dataexec.oplog import OpLog
+from kb_dataexec.store import MemoryStore
+from kb_engine.engine import Engine
+from kb_engine.host import Host, read_tensor
+from kb_engine.language import Tensor
+from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+from kb_messages.dtypes import DType
+from kb_topology import load_topology
+
+TOPOLOGIES = Path(__file__).parents[2] / "topologies"
+Array = npt.NDArray[Any]
+
+
+class Case(NamedTuple):
+    """A log, the memory before it, the output, what it must be (float64) and how far it may be from that.
+
+    `shift_free` says that the output does not depend on what its rows are reduced by, as a softmax.
+    """
+
+    log: OpLog
+    memory: MemoryStore
+    output: Tensor
+    expected: Array
+    tolerance: Array
+    shift_free: bool = False
+
+    def result(self, after: MemoryStore) -> Array:
+        return np.array(read_tensor(after, self.output))
+
+    def rectangles(self) -> list[Rectangle]:
+        blocks = [block for _, block in self.output.blocks()]
+        return [
+            Rectangle(b.address >> OFFSET_BITS, b.address & OFFSET_MASK, b.rows, b.row_nbytes, b.stride) for b in blocks
+        ]
+
+
+def _host(topology: str) -> Host:
+    return Host(Engine(load_topology(TOPOLOGIES / f"{topology}.yaml"), MemoryLogWriter()), Path(__file__).parent)
+
+
+def _case(host: Host, output: Tensor, expected: Array, tolerance: Array) -> Case:
+    log = host.engine.close_log()
+    assert isinstance(log, OpLog)
+    assert host.engine.initial_memory is not None
+    return Case(log, host.engine.initial_memory, output, expected, tolerance)
+
+
+def _random(*shape: int, seed: int, scale: float = 1.0) -> Array:
+    return cast(scale * np.random.default_rng(seed).standard_normal(shape, dtype=np.float32), DType.F16)
+
+
+def _rounded(expected: Array, size: Array, k: int) -> Array:
+    """A rounding to f16, and sums of k terms in f32 whose absolute values add up to *size*."""
+    return 2.0**-10 * np.abs(expected) + np.sqrt(k) * 2.0**-24 * size + 2.0**-24
+
+
+def gemm_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
+    tl.wait(tl.composite("gemm", a, b, out=c, tile=(8, 8, 8)))
+
+
+def epilogue_kernel(tl: Any, a: Any, b: Any, row: Any, c: Any) -> None:
+    ops = (tl.scale(0.75), tl.bias(row), tl.silu())
+    tl.wait(tl.composite("gemm", a, b, out=c, epilogue=ops, tile=(8, 8, 8)))
+
+
+def softmax_kernel(tl: Any, x: Any, y: Any) -> None:
+    for row in range(x.shape[0]):
+        loaded = tl.load(x[row : row + 1, :])
+        wide = loaded.to("f32")
+        largest = tl.max(wide, axis=1)
+        powers = tl.exp(wide - largest)
+        tl.store(y[row : row + 1, :], (powers / tl.sum(powers, axis=1)).to("f16"))
+
+
+def overlapping_kernel(tl: Any, x: Any, y: Any) -> None:
+    first, second = tl.load(x[0:6, :]), tl.load(x[2:8, :])
+    tl.store(y[0:6, :], tl.exp(first * 0.25 - second))
+    third, fourth = tl.load(y[2:6, :]), tl.load(x[1:5, :])
+    tl.store(y[4:8, :], tl.maximum(third, fourth) * third)
+
+
+def sharded_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
+    rows = c.shape[0] // tl.num_programs()
+    mine = slice(tl.program_id() * rows, (tl.program_id() + 1) * rows)
+    tl.wait(tl.composite("gemm", a[mine, :], b, out=c[mine, :], tile=(8, 8, 8)))
+
+
+def gemm() -> Case:
+    a, b = _random(12, 20, seed=1), _random(20, 10, seed=2)
+    host = _host("one_pe")
+    c = host.empty("c", (12, 10), DType.F16)
+    host.launch(gemm_kernel, host.tensor("a", a, DType.F16), host.tensor("b", b, DType.F16), c)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    expected = wide[0] @ wide[1]
+    return _case(host, c, expected, _rounded(expected, np.abs(wide[0]) @ np.abs(wide[1]), 20))
+
+
+def gemm_with_epilogue() -> Case:
+    a, b, row = _random(10, 12, seed=3), _random(12, 12, seed=4), _random(1, 12, seed=5)
+    host = _host("one_pe")
+    c = host.empty("c", (10, 12), DType.F16)
+    given = [host.tensor(name, each, DType.F16) for name, each in (("a", a), ("b", b), ("row", row))]
+    host.launch(epilogue_kernel, *given, c)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    x = wide[0] @ wide[1] * 0.75 + row.astype(np.float64)
+    expected = x / (1 + np.exp(-x))
+    size = np.abs(wide[0]) @ np.abs(wide[1]) + np.abs(row.astype(np.float64)) + 4
+    return _case(host, c, expected, _rounded(expected, 4 * size, 12))
+
+
+def softmax() -> Case:
+    """Values so far apart that no power is finite where the largest value is not taken off."""
+    x = _random(3, 12, seed=6, scale=120.0)
+    x[:, 3:6] = x.max(axis=1, keepdims=True) - cast(np.float32([[1.0, 0.5, 1.5]]), DType.F16)
+    host = _host("one_pe")
+    y = host.empty("y", x.shape, DType.F16)
+    host.launch(softmax_kernel, host.tensor("x", x, DType.F16), y)
+    wide = x.astype(np.float64)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    return _case(host, y, expected, _rounded(expected, 512 * expected, 12))._replace(shift_free=True)
+
+
+def overlapping() -> Case:
+    x = _random(8, 6, seed=7)
+    host = _host("one_pe")
+    y = host.empty("y", x.shape, DType.F16)
+    host.launch(overlapping_kernel, host.tensor("x", x, DType.F16), y)
+
+    def f16(values: Array) -> Array:
+        return values.astype(np.float32).astype(np.float16).astype(np.float64)
+
+    wide = x.astype(np.float64)
+    expected = np.empty_like(wide)
+    expected[0:6] = f16(np.exp(f16(f16(wide[0:6] * 0.25) - wide[2:8])))
+    third = expected[2:6].copy()
+    expected[4:8] = f16(np.maximum(third, wide[1:5]) * third)
+    return _case(host, y, expected, 2.0**-9 * np.abs(expected) + 2.0**-24)
+
+
+def sharded_gemm() -> Case:
+    a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
+    host = _host("one_cube")
+    blocks = {"blocks": (2, 1), "slices": [0, 4]}
+    c = host.empty("c", (16, 8), DType.F16, **blocks)
+    given = host.tensor("a", a, DType.F16, **blocks), host.tensor("b", b, DType.F16)
+    host.launch(sharded_kernel, *given, c, pes=range(2))
+    wide = a.astype(np.float64), b.astype(np.float64)
+    expected = wide[0] @ wide[1]
+    return _case(host, c, expected, _rounded(expected, np.abs(wide[0]) @ np.abs(wide[1]), 12))
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    made.__name__: cache(made) for made in (gemm, gemm_with_epilogue, softmax, overlapping, sharded_gemm)
+}

@@ -1,0 +1,120 @@
+"""What an op log computes, as expressions: 64-bit numbers that are equal where two logs compute the same thing.
+
+Every byte holds the number of the expression it is part of. A move copies numbers, a cast makes new ones; an element of
+a math result has the number of its op and of the elements it depends on, an element of a product that of a row and a
+column. Sums do not depend on their order, and neither do functions of two interchangeable arguments. So logs that give
+an output the same numbers compute the same output, whatever the data, up to the order of additions.
+
+With *shift_free*, what a whole row is reduced by does not count: exp(x - s) / sum(exp(x - s)) is the same for every s,
+as long as nothing overflows, which the outputs tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_dataexec.oplog import OpLog
+from kb_dataexec.ops import gemm, math, memory
+from kb_dataexec.ops.base import Op, OperandRow
+from kb_dataexec.schedule import Schedule
+from kb_dataexec.store import MemoryStore
+from kb_messages.oplog import OpKind
+
+Numbers = npt.NDArray[np.uint64]
+_INTERCHANGEABLE = ("add", "mul", "maximum", "minimum", "eq", "ne", "and", "or")
+
+
+def mixed(*parts: Any) -> Numbers:
+    """One number from several, in their order."""
+    total = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            total = (total ^ np.asarray(part, np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
+            total = total ^ (total >> np.uint64(31))
+    return np.asarray(total)
+
+
+def text_number(text: str) -> np.uint64:
+    return np.uint64(int.from_bytes(text.encode()[:4096], "little") % (2**61 - 1))
+
+
+class Values:
+    """The numbers of all bytes after *log*, which can be executed. Bytes are numbered by address before it."""
+
+    def __init__(self, log: OpLog, memory_before: MemoryStore, shift_free: bool = False) -> None:
+        self._shift_free = shift_free
+        self._bytes: dict[int, Numbers] = {0: mixed(np.frombuffer(log.immediates or b"\0", np.uint8))}
+        rows = log.operands
+        stops = rows["offset"] + (rows["rows"] - 1) * rows["stride"] + rows["row_nbytes"]
+        for owner, nbytes, _ in memory_before.regions:
+            size = min(nbytes, int(stops[rows["owner"] == owner].max(initial=0)) + 4096)
+            self._bytes[owner] = mixed(owner, np.arange(size))
+        schedule = Schedule(log)
+        for op in schedule.iterate(0, len(schedule.ops)):
+            {OpKind.MEMORY: self._move, OpKind.GEMM: self._gemm, OpKind.MATH: self._math}[OpKind(op.kind)](op)
+
+    def of(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> bytes:
+        """The numbers of a rectangle's bytes."""
+        return self._view(owner, offset, rows, row_nbytes, stride).tobytes()
+
+    def _view(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> Numbers:
+        return np.ndarray((rows, row_nbytes), np.uint64, self._bytes[owner], offset * 8, (stride * 8, 8))
+
+    def _elements(self, row: OperandRow) -> Numbers:
+        size = row.dtype.nbytes
+        parts = self._view(*row.bytes_of).reshape(row.rows, -1, size)
+        return mixed(text_number(row.dtype), *(parts[:, :, at] for at in range(size)))
+
+    def _write(self, row: OperandRow, elements: Numbers) -> None:
+        numbers = mixed(np.broadcast_to(elements, row.shape)[:, :, None], np.arange(row.dtype.nbytes))
+        self._view(*row.bytes_of)[...] = numbers.reshape(row.rows, row.row_nbytes)
+
+    def _move(self, op: Op) -> None:
+        pairs = memory.moves(op)
+        taken = [
+            self._view(*source.bytes_of).copy() if source.dtype is target.dtype else self._elements(source)
+            for source, target in pairs
+        ]
+        for (source, target), numbers in zip(pairs, taken, strict=True):
+            if source.dtype is target.dtype:
+                self._view(*target.bytes_of)[...] = numbers
+            else:
+                self._write(target, mixed(text_number(f"cast {source.dtype} {target.dtype}"), numbers))
+
+    def _gemm(self, op: Op) -> None:
+        found = gemm.decode(op)
+        a, b = self._elements(found.a), self._elements(found.b)
+        a, b = (a.T if found.attributes.transpose_a else a), (b.T if found.attributes.transpose_b else b)
+        with np.errstate(over="ignore"):
+            total = sum((mixed(a[:, k, None], b[None, k, :]) for k in range(a.shape[1])), np.uint64(0))
+            if found.accumulator is not None:
+                total = total + self._sum_so_far(found.accumulator)
+        self._write_sum(found.out, np.asarray(total))
+
+    def _sum_so_far(self, row: OperandRow) -> Numbers:
+        """Sums are kept as they are in an element's first byte, so that the order of additions leaves no trace."""
+        return self._view(*row.bytes_of)[:, :: row.dtype.nbytes].copy()
+
+    def _write_sum(self, row: OperandRow, total: Numbers) -> None:
+        self._write(row, total)
+        self._view(*row.bytes_of)[:, :: row.dtype.nbytes] = total
+
+    def _math(self, op: Op) -> None:
+        found = math.decode(op)
+        attributes = math.attributes_of(op.params)
+        assert attributes is not None
+        inputs = [self._elements(row) for row in found.inputs]
+        if self._shift_free and attributes.op == "sub" and len(inputs) == 2 and inputs[1].shape[1] == 1:
+            inputs = inputs[:1]
+        name = text_number(f"{attributes.op} {attributes.axis} {attributes.scalars} {found.working} {found.out.dtype}")
+        with np.errstate(over="ignore"):
+            if found.function.reduces:
+                result = mixed(name, mixed(name, inputs[0]).sum(axis=attributes.axis, keepdims=True))
+            elif attributes.op in _INTERCHANGEABLE and len(inputs) == 2:
+                result = mixed(name, mixed(name, inputs[0]) + mixed(name, inputs[1]))
+            else:
+                result = mixed(name, *inputs)
+        self._write(found.out, result)

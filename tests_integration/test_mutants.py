@@ -1,0 +1,60 @@
+"""Single changes of a log never go unnoticed, in either mode: a sample of what `nox -s mutants` tries in full."""
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kb_dataexec import fused
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(Path(__file__).parent / "mutation")
+    sweeps, cases, values = (import_module(f"mutation_{name}") for name in ("sweep", "cases", "values"))
+
+SAMPLE = {"gemm": 41, "gemm_with_epilogue": 43, "softmax": 47, "overlapping": 11, "sharded_gemm": 13}
+
+
+@pytest.fixture(autouse=True)
+def _fuse_small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_the_logs_themselves_are_right(name: str, mode: str) -> None:
+    case = cases.CASES[name]()
+    assert sweeps.outcome(case, case.log, mode) == "right"
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_mutant_is_noticed_or_equivalent(name: str) -> None:
+    found = sweeps.sweep(cases.CASES[name](), SAMPLE[name], 7)
+    print(sweeps.report(name, found))
+    assert found.tried > 60
+    assert found.missed == []
+    assert found.refused + found.wrong > found.tried // 2
+
+
+def test_every_record_of_a_log_is_changed_in_every_way() -> None:
+    log = cases.CASES["overlapping"]().log
+    per_record: dict[int, set[str]] = {}
+    for mutant in sweeps.mutants(log):
+        per_record.setdefault(mutant.op_id, set()).add(mutant.change)
+    common = set.intersection(*per_record.values())
+    assert set(per_record) == set(log.ops["op_id"].tolist())
+    assert {"dropped", "repeated first", "repeated last", "kind +1", "command_seq -1", "offset +2"} <= common
+    assert {"rows -1", "stride +2", "dtype +1", "role +1", "release +1", "owner +1"} <= common
+
+
+def test_expressions_tell_a_changed_operation_from_the_right_one() -> None:
+    case = cases.CASES["overlapping"]()
+    log = case.log
+    right = values.Values(log, case.memory)
+    at = next(number for number, text in enumerate(log.strings) if '"op":"exp"' in text)
+    strings = [text.replace("exp", "tanh") if number == at else text for number, text in enumerate(log.strings)]
+    other = values.Values(type(log)(log.ops, log.operands, strings, log.immediates), case.memory)
+    (rectangle,) = case.rectangles()
+    numbers = [np.frombuffer(each.of(*rectangle), np.uint64).reshape(8, -1) for each in (right, other)]
+    # Rows 0 to 3 are the exponential's, rows 4 to 7 are computed from its rows 2 to 5.
+    assert (numbers[0] != numbers[1]).all()
