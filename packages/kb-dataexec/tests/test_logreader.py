@@ -100,9 +100,7 @@ def test_the_digest_is_checked_when_all_chunks_are_read(tmp_path):
     chunks = LogFolder(tmp_path).chunks()
     first = next(chunks)
     assert first.n_ops == 10
-    text = (
-        f"{manifest}: digest: got {summary.digest} in the files, needs {'0' * 64}; the log was changed or is damaged"
-    )
+    text = f"{manifest}: digest: got {summary.digest} in the files, needs {'0' * 64}; the log was changed or is damaged"
     with pytest.raises(LogError, match=f"^{re.escape(text)}$"):
         list(chunks)
 

@@ -99,7 +99,10 @@ def test_a_rectangle_that_is_released_whole_costs_no_memory():
 
 
 def test_a_range_beyond_the_memory_is_an_error():
-    with expect("cube0.hbm0: got bytes 0xffffe to 0x100002, needs a range within its 0x100000 bytes"):
+    with expect(
+        "cube0.hbm0 + 0xffffe (address 0x400000ffffe): got bytes 0xffffe to 0x100002, needs a range within its "
+        "0x100000 bytes"
+    ):
         new_store().read(HBM, 0xFFFFE, 1, 4, 4, DType.U8)
 
 

@@ -17,7 +17,13 @@ from kb_messages.errors import KbError
 
 
 class StoreError(KbError):
-    """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned."""
+    """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned.
+
+    `byte` is (owner, offset) of the first byte that could not be read, and `op_id` who asked, where they are known.
+    """
+
+    byte: tuple[int, int] | None = None
+    op_id: int | None = None
 
 
 class _Region:
@@ -177,7 +183,9 @@ class MemoryStore:
         stop = offset + (rows - 1) * stride + row_nbytes
         if offset < 0 or stop > region.nbytes:
             raise StoreError(
-                region.label, f"bytes {offset:#x} to {stop:#x}", f"a range within its {region.nbytes:#x} bytes"
+                region.where(offset) if offset >= 0 else region.label,
+                f"bytes {offset:#x} to {stop:#x}",
+                f"a range within its {region.nbytes:#x} bytes",
             )
         if dtype is not None:
             size = dtype.nbytes
@@ -197,6 +205,7 @@ class MemoryStore:
             at = next(bad for low, high in ends if (bad := region.extents.first_invalid(low, high)) < high)
         known = "were released" if region.extents.was_released(at) else "were never written"
         shape = f"{rows} x {row_nbytes // dtype.nbytes} {dtype}"
-        return StoreError(
-            region.where(offset), f"a read of {shape} whose bytes from {at:#x} on {known}", "initialised bytes"
-        )
+        got = f"a read of {shape} whose bytes from {at:#x} on {known}"
+        error = StoreError(region.where(offset), got, "initialised bytes")
+        error.byte = region.owner, at
+        return error
