@@ -84,7 +84,9 @@ class LogFolder:
         for field, found in counts.items():
             if manifest[field] != found:
                 where = f"{self.folder / MANIFEST}: {field}"
-                raise LogError(where, f"{found} in the files", str(manifest[field]), "the log was changed or is damaged")
+                raise LogError(
+                    where, f"{found} in the files", str(manifest[field]), "the log was changed or is damaged"
+                )
 
 
 def _read_manifest(folder: Path, prefix: bool) -> dict[str, Any] | None:
