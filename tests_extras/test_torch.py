@@ -21,8 +21,8 @@ from kb_dataexec.verify import compare
 from kb_messages.dtypes import DType
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packages/kb-dataexec/tests"))
-from dataexec_gemm_log import GemmProblem  # noqa: E402
-from dataexec_math_log import EpilogueProblem, SoftmaxProblem  # noqa: E402
+from dataexec_gemm_log import GemmProblem
+from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
 Array = npt.NDArray[Any]
 DEVICE = os.environ.get("KB_TORCH_DEVICE", "cpu")

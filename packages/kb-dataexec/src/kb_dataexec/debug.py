@@ -1,9 +1,9 @@
 """Debug mode: one op at a time, each held against float64, until the first that is wrong.
 
 Every op is recomputed in float64 (integers: exactly) from the very values it read, and its result may differ by the
-rounding of that one op: `shadow` says by how much. So errors do not add up, and the first op that is reported is the one
-whose own arithmetic is wrong: a backend, a cast, a function. What it does not find is a log that asks for the wrong thing,
-such as an address or an op that the kernel did not mean: those are found by comparing outputs, and told by `blame`.
+rounding of that one op: `shadow` says by how much. So errors do not add up, and the first op that is reported is the
+one whose own arithmetic is wrong: a backend, a cast, a function. It does not find a log that asks for the wrong thing,
+such as an address or an op that the kernel did not mean: that shows in the outputs, and `blame` says who wrote them.
 """
 
 from __future__ import annotations

@@ -33,6 +33,10 @@ def read_log(folder: Path, prefix: bool = False) -> OpLog:
     )
 
 
+class ManifestError(LogError):
+    """A log whose files are not what its manifest says: changed or damaged."""
+
+
 class LogFolder:
     """A log in *folder*, of which one chunk at a time is in memory, beside its strings and immediates.
 
@@ -41,6 +45,8 @@ class LogFolder:
     """
 
     def __init__(self, folder: Path, prefix: bool = False) -> None:
+        if prefix and not (folder / STRINGS).is_file():
+            raise LogError(str(folder), "a folder without an op log" if folder.is_dir() else "no such folder", "a log")
         self.folder = folder
         self.manifest = _read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
@@ -84,7 +90,7 @@ class LogFolder:
         for field, found in counts.items():
             if manifest[field] != found:
                 where = f"{self.folder / MANIFEST}: {field}"
-                raise LogError(
+                raise ManifestError(
                     where, f"{found} in the files", str(manifest[field]), "the log was changed or is damaged"
                 )
 

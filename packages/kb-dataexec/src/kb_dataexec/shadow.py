@@ -1,4 +1,4 @@
-"""What one op should give, in float64, from the values it was given; and how far its own rounding may take it from that."""
+"""What one op should give, in float64, from the values it read; and how far its own rounding may take it from that."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def of_math(math: Math, values: Sequence[Array]) -> Shadow:
 
 def _scale(op: str, arguments: Sequence[Array], exact: Array, axis: int | None) -> Array:
     """The error of f32 in units of 2^-24: relative to the result, and to what cancels on the way."""
-    relative: Array = _ROUNDINGS * np.abs(exact)
+    scale: Array = _ROUNDINGS * np.abs(exact)
     if op == "sum":
         length = arguments[0].shape[axis or 0]
-        return relative + mathematics.sqrt(length) * np.abs(arguments[0]).sum(axis=axis, keepdims=True)
-    if op == "fma":
-        return relative + np.abs(arguments[0] * arguments[1])
-    if op == "gelu":
-        return relative + _ROUNDINGS * np.abs(arguments[0])
-    return relative
+        scale += mathematics.sqrt(length) * np.abs(arguments[0]).sum(axis=axis, keepdims=True)
+    elif op == "fma":
+        scale += np.abs(arguments[0] * arguments[1])
+    elif op == "gelu":
+        scale += _ROUNDINGS * np.abs(arguments[0])
+    return scale
 
 
 def _stored(expected: Array, dtype: DType) -> Array:

@@ -18,8 +18,8 @@ _BLOCK_ELEMENTS: Final = 1 << 20
 # products grows like sqrt(k) u with high probability, u = 2^-24 being f32's unit roundoff.
 _ACCUMULATOR_ROUNDOFF: Final = 2.0**-24
 
-# (relative, absolute) tolerance. Source: the project's decision on verification for f32, f16 and bf16. fp8: twice its unit
-# roundoff, and the spacing of its numbers next to zero; a fixed absolute tolerance of that size would pass anything there.
+# (relative, absolute) tolerance. Source: the project's decision on verification for f32, f16 and bf16. fp8: twice its
+# unit roundoff, and the spacing of its numbers next to zero; an absolute 1/8 would pass anything there.
 _DEFAULT: Final[dict[DType, tuple[float, float]]] = {
     DType.F32: (1e-5, 1e-5),
     DType.F16: (1e-3, 1e-3),
@@ -81,8 +81,8 @@ def default_tolerance(expected: Array, dtype: DType, length: int = 1) -> Array:
 
     t and s are 1e-5 (f32), 1e-3 (f16), 1e-2 (bf16); 1/8 and 2^-9 (f8e4m3), 1/4 and 2^-16 (f8e5m2). The last term, which
     a *length* of 1 leaves out, is for results that are sums of so many terms in f32: with random signs they are
-    sqrt(length) times smaller than the sum of the terms' sizes, of which sqrt(length) 2^-24 may be lost. Integers must be
-    exact: zeros.
+    sqrt(length) times smaller than the sum of the terms' sizes, of which sqrt(length) 2^-24 may be lost. Integers must
+    be exact: zeros.
 
     It suits chains of math ops, which compute in f32 and round to *dtype* where they store, as long as no large values
     cancel: a kernel that subtracts nearly equal numbers states a scale of its own.
@@ -108,9 +108,9 @@ def largest_finite(dtype: DType) -> float:
 
 
 def as_stored(reference: Array, dtype: DType) -> Array:
-    """A float64 *reference* with the range of *dtype*, not its precision: what lies beyond becomes what a cast makes of it.
+    """A float64 *reference* with the range of *dtype*, not its precision: what lies beyond is what a cast makes of it.
 
-    Types that overflow become infinite from where rounding to nearest does; fp8 saturates. Integers are left as they are.
+    Types that overflow are infinite from where rounding to nearest is; fp8 saturates. Integers are left as they are.
     """
     if not dtype.is_float:
         return reference
