@@ -84,9 +84,10 @@ class MemoryStore:
         """Store a whole tensor (any shape, row-major) contiguously at *offset*.
 
         With ``copy=False`` a C-contiguous *array* is kept as it is, without copying: it is handed over and read-only
-        from then on (a write into its range copies it first).
+        from then on (a write into its range copies it first). What others could still change, a view of an array that
+        is not read-only, is copied all the same.
         """
-        shared = not copy and array.flags.c_contiguous
+        shared = not copy and array.flags.c_contiguous and not _changed_by_others(array)
         if shared:
             array.setflags(write=False)
         else:
@@ -209,3 +210,13 @@ class MemoryStore:
         error = StoreError(region.where(offset), got, "initialised bytes")
         error.byte = region.owner, at
         return error
+
+
+def _changed_by_others(array: Array) -> bool:
+    """Whether the bytes of *array* belong to somebody who can write them when *array* itself is read-only."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return True
+        base = base.base
+    return base is not None and not isinstance(base, bytes)

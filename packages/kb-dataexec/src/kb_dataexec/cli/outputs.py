@@ -12,7 +12,7 @@ import numpy as np
 from kb_dataexec.cli.output import UsageError
 from kb_dataexec.dtypes import Array
 from kb_dataexec.store import MemoryStore
-from kb_dataexec.verify import as_stored, default_tolerance
+from kb_dataexec.verify import default_tolerance
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK
 from kb_messages.dtypes import DType
 
@@ -73,8 +73,6 @@ def _output(text: str, expected: dict[str, Array], errors: dict[str, Array], len
         raise UsageError("--output", repr(text), _NEEDS, fix) from None
     reference = _shaped("--reference", name, expected, (rows, cols))
     tolerance = _shaped("--allowed", name, errors, (rows, cols))
-    if reference is not None and dtype.is_float:
-        reference = as_stored(reference.astype(np.float64), dtype)
     if reference is not None and tolerance is None:
         tolerance = default_tolerance(reference, dtype, length)
     owner, offset = address >> OFFSET_BITS, address & OFFSET_MASK
