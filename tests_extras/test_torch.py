@@ -59,6 +59,15 @@ def test_products_of_integers_are_exact(kinds: tuple[str, str]) -> None:
     np.testing.assert_array_equal(got, NUMPY.matmul(a, b))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.int32])
+def test_stacks_of_matrices_are_multiplied_one_by_one(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((3, 4, 5), (3, 5, 2)))
+    got, expected = (backend.matmul(a, b) for backend in (TORCH, NUMPY))
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_factors_may_be_read_only_and_transposed() -> None:
     a = np.arange(12, dtype=np.float32).reshape(4, 3)
     a.setflags(write=False)

@@ -56,6 +56,15 @@ def test_integers_are_exact_however_they_are_multiplied():
     assert load_backend("numpy").matmul(a, b).tolist() == [[(exact + 2**31) % 2**32 - 2**31]]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.int32])
+def test_stacks_of_matrices_are_multiplied_one_by_one(dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((3, 4, 5), (3, 5, 2)))
+    got = load_backend("numpy").matmul(a, b)
+    assert got.dtype == (np.float32 if dtype is np.float16 else np.int32)
+    assert (got == [x.astype(np.int64) @ y.astype(np.int64) for x, y in zip(a, b, strict=True)]).all()
+
+
 def test_a_backend_that_is_not_installed_says_which_extra_has_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with expect("backend torch: got no module torch, needs the extra torch; pip install 'kb-dataexec[torch]'"):

@@ -199,7 +199,7 @@ class OpLog:
         for column, allowed in _CODES:
             _check_codes(where, "operands", self.operands, column, allowed)
         for name in _TEXTS:
-            _check_codes(where, "ops", self.ops, name, frozenset(range(len(self.strings))))
+            _check_texts(where, self.ops[name], name, len(self.strings))
 
 
 def operand(row: tuple[Any, ...]) -> Operand:
@@ -223,11 +223,18 @@ def _check_codes(where: str, table: str, rows: Array, column: str, allowed: froz
     if not len(values):
         return
     low, high = int(values.min()), int(values.max())
-    top = max(allowed, default=-1)
-    if min(allowed, default=0) <= low and high <= top and len(allowed) == top - min(allowed, default=0) + 1:
+    bottom, top = min(allowed), max(allowed)
+    if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
         return
     for bad in np.unique(values).tolist():
         if bad not in allowed:
             at = int(np.argmax(values == bad))
-            needs = f"{min(allowed, default=0)} to {top}" if allowed else "none, there being no strings"
-            raise LogError(f"{where}: {table} row {at}", f"{column} {bad}", needs)
+            raise LogError(f"{where}: {table} row {at}", f"{column} {bad}", f"{bottom} to {top}")
+
+
+def _check_texts(where: str, indices: Array, column: str, n_strings: int) -> None:
+    bad = (indices < 0) | (indices >= n_strings)
+    if bad.any():
+        at = int(np.argmax(bad))
+        needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
+        raise LogError(f"{where}: ops row {at}", f"{column} {int(indices[at])}", needs)

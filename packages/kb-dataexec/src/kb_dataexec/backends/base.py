@@ -21,9 +21,10 @@ class Backend(Protocol):
         """What `load_backend` calls it."""
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """a @ b for 2-D arrays of any supported types: f32 for floats, i32 (exact modulo 2^32) for integers.
+        """a @ b of any supported types: f32 for floats, i32 (exact modulo 2^32) for integers.
 
-        Sums of floats are in f32 at least: products in tf32, bf16 or f16 are wrong.
+        Matrices, or equally long stacks of them (the last two axes are a matrix). Sums of floats are in f32 at least:
+        products in tf32, bf16 or f16 are wrong.
         """
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:

@@ -34,4 +34,4 @@ class NumpyBackend:
 
 def _exact_in_f64(a: Array, b: Array) -> bool:
     """Whether every partial sum of a @ b stays below 2^53, so that dgemm makes no rounding error."""
-    return a.dtype.itemsize + b.dtype.itemsize <= 4 and a.shape[1] < 1 << 20
+    return a.dtype.itemsize + b.dtype.itemsize <= 4 and a.shape[-1] < 1 << 20

@@ -71,10 +71,10 @@ class TorchBackend:
 
     def _integer_matmul(self, a: Array, b: Array) -> Array:
         """a @ b modulo 2^32, of the low digits of both: (a0 + a1 2^16)(b0 + b1 2^16), without a1 b1 2^32."""
-        out = np.zeros((a.shape[0], b.shape[1]), np.uint32)
-        for start in range(0, a.shape[1], _EXACT_DEPTH):
+        out = np.zeros((*a.shape[:-1], b.shape[-1]), np.uint32)
+        for start in range(0, a.shape[-1], _EXACT_DEPTH):
             part = slice(start, start + _EXACT_DEPTH)
-            (a0, a1), (b0, b1) = self._digits(a[:, part]), self._digits(b[part])
+            (a0, a1), (b0, b1) = self._digits(a[..., part]), self._digits(b[..., part, :])
             out += self._low(a0 @ b0)
             out += (self._low(a0 @ b1) + self._low(a1 @ b0)) << np.uint32(_LIMB)
         return out.view(np.int32)
