@@ -77,6 +77,22 @@ def test_bytes_that_were_released_name_who_wrote_and_who_released_them():
     )
 
 
+def test_a_misaligned_read_names_who_wrote_there():
+    problem = GemmProblem(8, 8, 8, (8, 8, 8))
+    builder = LogBuilder()
+    problem.add_to(builder)
+    odd = [move(Role.SRC, HBM, problem.at_c + 1, 1, 1, 2, DType.F16), move(Role.DST, TCM, 0, 1, 1, 2, DType.F16)]
+    builder.add((1, 0, 0), OpKind.MEMORY, "dma_read", odd)
+    with pytest.raises(StoreError) as caught:
+        Executor(builder.log(), problem.memory()).run()
+    at = problem.at_c + 1
+    assert str(caught.value) == (
+        f"op 6 (dma_read, pe0, kernel.py:3): hbm + {at:#x} (address {HBM << 32 | at:#x}): got rows of 2 bytes, 2 "
+        "apart, needs offset, rows and stride in multiples of f16's 2 bytes; last written by op 5 (dma_write, pe0, "
+        "kernel.py:3)"
+    )
+
+
 writes = st.tuples(st.integers(0, 20), st.integers(1, 4), st.integers(1, 5), st.sampled_from([0, 1, 3]))
 
 

@@ -19,7 +19,8 @@ from kb_messages.errors import KbError
 class StoreError(KbError):
     """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned.
 
-    `byte` is (owner, offset) of the first byte that could not be read, and `op_id` who asked, where they are known.
+    `byte` is (owner, offset) of the first byte that could not be read or is misaligned, and `op_id` who asked, where
+    they are known.
     """
 
     byte: tuple[int, int] | None = None
@@ -191,11 +192,10 @@ class MemoryStore:
         if dtype is not None:
             size = dtype.nbytes
             if offset % size or row_nbytes % size or (rows > 1 and stride % size):
-                raise StoreError(
-                    region.where(offset),
-                    f"rows of {row_nbytes} bytes, {stride} apart",
-                    f"offset, rows and stride in multiples of {dtype}'s {size} bytes",
-                )
+                needs = f"offset, rows and stride in multiples of {dtype}'s {size} bytes"
+                error = StoreError(region.where(offset), f"rows of {row_nbytes} bytes, {stride} apart", needs)
+                error.byte = owner, offset
+                raise error
         return region
 
     def _invalid(
