@@ -145,6 +145,13 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def extras(session: nox.Session) -> None:
+    """What kb-dataexec's extras bring, which are too large for every session: torch and Parquet by DuckDB."""
+    install(session, "--group", "test", "-e", "packages/kb-messages", "-e", "packages/kb-dataexec[torch,parquet]")
+    session.run("pytest", "tests_extras", *session.posargs)
+
+
+@nox.session(default=False)
 def lowest(session: nox.Session) -> None:
     """The packages' tests with the oldest versions they say they work with; no pins, which are the newest."""
     session.install("--resolution", "lowest-direct", "--group", "test", *EDITABLE)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from kb_components.pe.pe_math import FUNCTIONS as COSTS
-from kb_dataexec.dtypes import cast
+from kb_dataexec.dtypes import cast, numpy_dtype
 from kb_dataexec.executor import Executor
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_dataexec.oplog import OpLog
@@ -36,8 +36,8 @@ def execute(
     """What *kernel* leaves in its last argument, the output, after both passes; in float64."""
     engine = Engine(load_topology(ONE_PE), MemoryLogWriter())
     host = Host(engine, Path(__file__).parent)
-    kinds = {np.dtype(np.float32): DType.F32, np.dtype(np.float16): DType.F16, np.dtype(np.int8): DType.I8}
-    tensors = [host.tensor(name, each, kinds.get(each.dtype, DType.BF16)) for name, each in inputs.items()]
+    kinds = {numpy_dtype(dtype): dtype for dtype in DType}
+    tensors = [host.tensor(name, each, kinds[each.dtype]) for name, each in inputs.items()]
     out = host.empty("out", shape, dtype)
     host.launch(kernel, *tensors, out)
     log = engine.close_log()
@@ -227,6 +227,46 @@ def test_results_of_floats_are_pending_and_those_of_known_integers_are_known() -
     assert [str(each.dtype) for each in seen] == ["f32", "bool", "i8", "bool", "i8", "i32", "f32"]
     np.testing.assert_array_equal(seen[4].data, np.zeros((2, 3)))
     np.testing.assert_array_equal(seen[5].data, [[6], [6]])
+
+
+INTEGERS: dict[str, tuple[Callable[..., Any], Callable[[Array, Array], Array]]] = {
+    "floordiv and mod": (lambda tl, x, y: x // 3 * 5 + x % 3, lambda x, y: x // 3 * 5 + x % 3),
+    "a number by": (lambda tl, x, y: 100 // (y * y + 1) - 7 % (y * y + 1), lambda x, y: 100 // (y * y + 1)
+        - 7 % (y * y + 1)),
+    "shifts": (lambda tl, x, y: (x << 2) + (x >> 1) + (1 << (y & 3)), lambda x, y: (x << 2) + (x >> 1)
+        + (1 << (y & 3))),
+    "bits": (lambda tl, x, y: (x | 6) ^ (x & y), lambda x, y: (x | 6) ^ (x & y)),
+    "all bits": (lambda tl, x, y: ~x, lambda x, y: ~x),
+    "no": (lambda tl, x, y: tl.where(~(x > y), x, y), np.minimum),
+    "both": (lambda tl, x, y: tl.where((x > 0) & (y > 0), 1, x), lambda x, y: np.where((x > 0) & (y > 0), 1, x)),
+    "a number less": (lambda tl, x, y: 5 - x, lambda x, y: 5 - x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_functions_are_known_in_the_kernel_and_computed_after_it(name: str, mode: str) -> None:
+    seen: list[Any] = []
+    function, reference = INTEGERS[name]
+
+    def kernel(tl: Any, a: Any, b: Any, out: Any) -> None:
+        seen.append(function(tl, tl.load(a), tl.load(b)))
+        tl.store(out, seen[0])
+
+    rng = np.random.default_rng(3)
+    inputs = {each: rng.integers(-50, 50, (5, 9), np.int32) for each in "ab"}
+    expected = reference(*inputs.values())
+    np.testing.assert_array_equal(execute(kernel, inputs, (5, 9), DType.I32, mode), expected)
+    np.testing.assert_array_equal(seen[0].data, expected)
+
+
+def test_a_number_in_front_costs_no_rounding_in_between() -> None:
+    def kernel(tl: Any, a: Any, out: Any) -> None:
+        tl.store(out, 3 / tl.load(a))
+
+    inputs = {"a": np.arange(1, 2049, dtype=np.float16).reshape(32, 64)}
+    got = execute(kernel, inputs, (32, 64), DType.F16, "tile")
+    np.testing.assert_array_equal(got, (np.float32(3) / inputs["a"].astype(np.float32)).astype(np.float16))
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32])

@@ -1,6 +1,7 @@
 """`kb verify`: a run folder is enough, and what was changed in it is noticed."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import pytest
 from click.testing import Result
 
 from kb_cli import rundata
+from kb_cli.checking import _byte_of
 from kb_cli.verify import verify_run
+from kb_dataexec.backends.numpy_backend import NumpyBackend
+from kb_engine.language.tensors import Tensor
+from kb_messages.dtypes import DType
 
 Invoke = Callable[..., Result]
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
@@ -56,7 +61,40 @@ def test_a_changed_expectation_fails_by_its_numbers(invoke: Invoke, folder: Path
     (folder / "run.json").write_text(json.dumps(run))
     done = invoke("verify", folder, "--json")
     assert done.exit_code == 1
-    assert json.loads(done.stdout)["outputs"][0]["text"].startswith("c: 1 of 960 elements wrong; at [3, 5] got ")
+    text = json.loads(done.stdout)["outputs"][0]["text"]
+    assert text.startswith("c: 1 of 960 elements wrong; at [3, 5] got ")
+    # Element [3, 5] is in the first output tile; its line is that of the composite.
+    assert re.search(
+        r"; written by op \d+ \(dma_write, sip0.cube0.pe0.pe_dma, gemm.py:\d+\), computed by op \d+ \(gemm, "
+        r"sip0.cube0.pe0.pe_gemm, gemm.py:\d+\)$",
+        text,
+    )
+
+
+def test_debug_verifies_a_right_run_and_shows_the_first_op_that_computes_wrongly(
+    invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert invoke("verify", folder, "--debug").stdout == invoke("verify", folder).stdout
+    right = NumpyBackend.matmul
+    monkeypatch.setattr(NumpyBackend, "matmul", lambda self, a, b: right(self, a, b) + np.float32(0.001))
+    done = invoke("verify", folder, "--debug")
+    assert done.exit_code == 1
+    assert re.match(
+        rf"{folder}: FAILED\n  op \d+ \(gemm, sip0.cube0.pe0.pe_gemm, gemm.py:\d+\): got a wrong result \(OUT 16 x 16 "
+        r"f32: 256 of 256 elements wrong; at \[",
+        done.stdout,
+    )
+
+
+def test_the_writer_of_an_element_is_found_in_a_tensor_of_several_blocks() -> None:
+    tensor = Tensor(
+        name="c", shape=(4, 6), dtype=DType.F16, row_bounds=(0, 2, 4), col_bounds=(0, 4, 6),
+        addresses=((1 << 32, 2 << 32), (3 << 32, (4 << 32) + 64)),
+    )  # fmt: skip
+    assert _byte_of(tensor, (0, 0)) == (1, 0)
+    assert _byte_of(tensor, (1, 3)) == (1, 14)  # the second row of 4, the fourth of 2 bytes each
+    assert _byte_of(tensor, (0, 5)) == (2, 2)
+    assert _byte_of(tensor, (3, 4)) == (4, 68)
 
 
 def test_a_missing_file_and_a_torn_log_fail(invoke: Invoke, folder: Path) -> None:

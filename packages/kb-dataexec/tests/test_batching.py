@@ -36,8 +36,14 @@ def stacks_of(shapes, dtype):
     return found
 
 
-@pytest.mark.parametrize("op", sorted(FUNCTIONS))
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        (op, dtype)
+        for op, function in sorted(FUNCTIONS.items())
+        for dtype in ((DType.I8, DType.I32) if function.int_only else (DType.F32, DType.BF16))
+    ],
+)
 def test_a_stack_gives_the_bytes_of_its_values_one_by_one(op, dtype):
     function = FUNCTIONS[op]
     for shape in SHAPES:

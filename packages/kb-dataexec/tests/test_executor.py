@@ -128,7 +128,8 @@ def test_a_command_that_reads_what_a_later_one_writes_is_an_error(mode):
     at_a = HBM << 32 | second.at_a
     text = (
         f"op {54} (dma_read, pe0, kernel.py:3): hbm + {second.at_a:#x} (address {at_a:#x}): got a read of 8 x 8 f16 "
-        f"whose bytes from {second.at_a:#x} on were never written, needs initialised bytes"
+        f"whose bytes from {second.at_a:#x} on were never written, needs initialised bytes; "
+        "only later written, by op 13 (dma_write, pe0, kernel.py:3)"
     ).replace("op 54", f"op {first.log().n_ops}")
     with pytest.raises(StoreError, match=f"^{re.escape(text)}$"):
         Executor(log, memory, mode).run()

@@ -25,8 +25,8 @@ STEP = 4096
 DTYPE_OF = {numpy_dtype(dtype): dtype for dtype in DType}
 
 
-def attributes(op, axis=None, scalars=()):
-    return msgspec.json.encode(MathAttributes(op=op, axis=axis, scalars=scalars)).decode()
+def attributes(op, axis=None, scalars=(), scalar_at=()):
+    return msgspec.json.encode(MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)).decode()
 
 
 def whole(role, owner, offset, shape, dtype, release=0):
@@ -50,13 +50,13 @@ def execute(operands, params, arrays=()):
     return Executor(builder.log(), store, "tile").run()
 
 
-def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=()):
+def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=(), scalar_at=()):
     """The result of one record on *arrays*."""
     shape = shape or np.broadcast_shapes(*(array.shape for array in arrays))
     operands = [*inputs_of(arrays), whole(Role.OUT, REG, 0, shape, out)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        store = execute(operands, attributes(op, axis, scalars), arrays)
+        store = execute(operands, attributes(op, axis, scalars, scalar_at), arrays)
     nbytes = shape[1] * out.nbytes
     return store.read(REG, 0, shape[0], nbytes, nbytes, out)
 
@@ -99,17 +99,29 @@ BINARY = {
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
 COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
 LOGIC = {"and": np.logical_and, "or": np.logical_or}
+INTEGER = {
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "lshift": lambda a, b: a << b if 0 <= b < 64 else 0,
+    "rshift": lambda a, b: a >> b if 0 <= b < 64 else -(a < 0),
+    "bit_and": lambda a, b: a & b,
+    "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b,
+}
 REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min}
 POSITIVE = {"log", "sqrt", "rsqrt", "pow"}
 
 
 def test_every_op_of_the_table_is_tested_here():
-    assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *REDUCTIONS, "not", "where", "fma"}
+    others = {"not", "where", "fma", "bit_not"}
+    assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS} | others
 
 
 def test_the_table_agrees_with_what_plans_and_kernels_know():
-    executed = {name: (each.arity, each.float_only, each.reduces) for name, each in FUNCTIONS.items()}
-    assert executed == {name: tuple(each)[:3] for name, each in MATH_FUNCTIONS.items()}
+    def kinds(table):
+        return {name: (each.arity, each.float_only, each.int_only, each.reduces) for name, each in table.items()}
+
+    assert kinds(FUNCTIONS) == kinds(MATH_FUNCTIONS)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -216,6 +228,40 @@ def test_scalars_come_after_the_operands():
     assert apply("add", column(1, 2), scalars=(3.0,), out=DType.I32).tolist() == [[4, 5]]
 
 
+def test_scalars_take_the_places_that_they_are_given():
+    x = column(1.0, 2.0, 4.0, dtype=np.float32)
+    assert apply("sub", x, scalars=(0.5,), scalar_at=(0,)).tolist() == [[-0.5, -1.5, -3.5]]
+    assert apply("div", x, scalars=(1.0,), scalar_at=(0,)).tolist() == [[1.0, 0.5, 0.25]]
+    assert apply("fma", x, scalars=(2.0, 1.0), scalar_at=(0, 1)).tolist() == [[3.0, 4.0, 6.0]]
+    assert apply("fma", x, x, scalars=(2.0,), scalar_at=(1,)).tolist() == [[3.0, 6.0, 12.0]]
+    condition = column(1, 0, 1)
+    assert apply("where", condition, x, scalars=(9.0,), scalar_at=(1,)).tolist() == [[9.0, 2.0, 9.0]]
+    assert apply("where", x, scalars=(1.0, 9.0), scalar_at=(0, 2)).tolist() == [[1.0, 2.0, 4.0]]
+
+
+def test_integers_beside_a_scalar_in_front_stay_integers():
+    exact = column(2**60 + 1, dtype=np.int64)
+    assert apply("sub", exact, scalars=(2.0,), scalar_at=(0,), out=DType.I64).tolist() == [[1 - 2**60]]
+
+
+words = st.integers(-(2**63), 2**63 - 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(sorted(INTEGER)), st.lists(st.tuples(words, words | st.integers(-2, 70)), min_size=1, max_size=6)
+)
+def test_integer_functions_are_pythons_modulo_2_64(op, pairs):
+    a, b = (np.array([side], np.int64) for side in zip(*pairs, strict=True))
+    expected = [(INTEGER[op](x, y) + 2**63) % 2**64 - 2**63 for x, y in pairs]
+    assert apply(op, a, b, out=DType.I64).tolist() == [expected]
+
+
+def test_bit_not_turns_every_bit_around():
+    assert apply("bit_not", column(0, 5, -1), out=DType.I32).tolist() == [[-1, -6, 0]]
+    assert apply("bit_not", column(0, 5, dtype=np.uint8), out=DType.U8).tolist() == [[255, 250]]
+
+
 def test_without_operands_the_scalars_fill_out():
     assert apply("copy", shape=(2, 2), scalars=(0.1,)).tolist() == [[np.float32(0.1)] * 2] * 2
     assert apply("copy", shape=(1, 2), scalars=(2.0**40 + 1,), out=DType.I64).tolist() == [[2**40 + 1] * 2]
@@ -226,6 +272,8 @@ def test_no_value_gives_a_warning(op):
     x = column(0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, dtype=np.float32)
     pairs = np.repeat(x, 10, axis=1), np.tile(x, (1, 10))
     arrays = [pairs[0], pairs[1], pairs[0]][: FUNCTIONS[op].arity]
+    if FUNCTIONS[op].int_only:
+        arrays = [cast(array, DType.I64) for array in arrays]
     for out in (DType.F32, DType.F16, DType.F8E4M3, DType.I8):
         apply(op, *arrays, out=out)
 
@@ -264,6 +312,7 @@ def test_an_immediate_is_an_operand():
 def test_unwritten_inputs_name_the_op():
     operands = [whole(Role.IN, TCM, 0, (1, 2), DType.F32), whole(Role.OUT, REG, 0, (1, 2), DType.F32)]
     text = "got a read of 1 x 2 f32 whose bytes from 0x0 on were never written, needs initialised bytes"
+    text += "; no op of the log writes it"
     with expect(StoreError, f"{WHERE}: tcm + 0x0 (address {TCM << 32:#x}): {text}"):
         execute(operands, attributes("neg"))
 
@@ -288,6 +337,17 @@ TWO = in_out([(2, 3)] * 2, (2, 3))
         ([*ONE, ONE[1]], attributes("abs"), "got operands IN, OUT, OUT, needs IN operands and one OUT"),
         (ONE, attributes("add"), "got add of 1 IN operands and 0 scalars, needs 2 arguments"),
         (ONE, attributes("abs", scalars=(1.0,)), "got abs of 1 IN operands and 1 scalars, needs 1 arguments"),
+        (
+            ONE,
+            attributes("sub", scalars=(1.0,), scalar_at=(2,)),
+            "got sub with scalar_at [2] of 1 scalars, needs a place among the arguments for each scalar, ascending",
+        ),
+        (
+            ONE,
+            attributes("fma", scalars=(1.0, 2.0), scalar_at=(1, 0)),
+            "got fma with scalar_at [1, 0] of 2 scalars, needs a place among the arguments for each scalar, ascending",
+        ),
+        (TWO, attributes("mod"), "got mod of 2 x 3 f32, 2 x 3 f32, needs integers"),
         (ONE, attributes("sum"), "got sum over no axis, needs axis 0 or 1"),
         (ONE, attributes("max", 2), "got max over axis 2, needs axis 0 or 1"),
         (TWO, attributes("add", 1), "got add over axis 1, needs no axis, as it is no reduction"),

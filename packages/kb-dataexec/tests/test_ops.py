@@ -81,15 +81,18 @@ def test_unwritten_sources_name_the_op():
     with expect(
         StoreError,
         f"{WHERE}: tcm + 0x40 (address {TCM << 32 | 64:#x}): got a read of 1 x 4 u8 whose bytes from 0x40 on were "
-        "never written, needs initialised bytes",
+        "never written, needs initialised bytes; no op of the log writes it",
     ):
         run(OpKind.MEMORY, operands)
 
 
 def test_destinations_outside_a_memory_name_the_op():
     operands = [move(Role.SRC, HBM, 0, 1, 4, 4, DType.U8), move(Role.DST, TCM, (1 << 20) - 2, 1, 4, 4, DType.U8)]
-    with expect(StoreError, f"{WHERE}: tcm: got bytes 0xffffe to 0x100002, needs a range within its 0x100000 bytes"):
+    with expect(StoreError, f"{WHERE}: tcm + 0xffffe (address {TCM << 32 | 0xFFFFE:#x}): {BEYOND}"):
         run(OpKind.MEMORY, operands, memory={(HBM, 0): np.zeros(4, np.uint8)})
+
+
+BEYOND = "got bytes 0xffffe to 0x100002, needs a range within its 0x100000 bytes"
 
 
 def gemm_operands(m, n, k, dtype=DType.F16, acc=False, turn_a=False, turn_b=False, out=None):

@@ -54,6 +54,23 @@ def test_a_borrowed_tensor_is_copied():
     assert store.read(HBM, 0, 1, 16, 16, DType.F32).tolist() == [[0, 0, 0, 0]]
 
 
+def test_a_view_that_others_can_write_through_is_copied_even_when_handed_over():
+    store, whole, raw = new_store(), np.zeros(8, np.uint8), bytearray(8)
+    store.write_tensor(HBM, 0, whole[2:6], copy=False)
+    store.write_tensor(HBM, 16, np.frombuffer(raw, np.uint8), copy=False)
+    whole[:] = 1
+    raw[:] = b"\x01" * 8
+    assert store.read(HBM, 0, 1, 4, 4, DType.U8).tolist() == [[0] * 4]
+    assert store.read(HBM, 16, 1, 8, 8, DType.U8).tolist() == [[0] * 8]
+
+
+def test_a_read_only_view_of_what_nobody_can_write_is_kept():
+    store, array = new_store(), np.zeros(8, np.float32)
+    array.setflags(write=False)
+    store.write_tensor(HBM, 0, array[4:], copy=False)
+    assert np.shares_memory(store.read(HBM, 0, 1, 16, 16, DType.F32), array)
+
+
 def test_a_write_into_a_handed_over_tensor_leaves_the_callers_array_alone():
     store, array = new_store(), np.zeros(4, np.uint8)
     store.write_tensor(HBM, 0, array, copy=False)
@@ -99,7 +116,10 @@ def test_a_rectangle_that_is_released_whole_costs_no_memory():
 
 
 def test_a_range_beyond_the_memory_is_an_error():
-    with expect("cube0.hbm0: got bytes 0xffffe to 0x100002, needs a range within its 0x100000 bytes"):
+    with expect(
+        "cube0.hbm0 + 0xffffe (address 0x400000ffffe): got bytes 0xffffe to 0x100002, needs a range within its "
+        "0x100000 bytes"
+    ):
         new_store().read(HBM, 0xFFFFE, 1, 4, 4, DType.U8)
 
 
@@ -285,19 +305,33 @@ def test_the_store_behaves_like_bytes_with_a_mask(history):
                 store.write(HBM, offset, array, stride)
             else:
                 store.write_tensor(HBM, offset, array, copy=action == "tensor")
+            if action != "handover":
+                array[...] = 0xEE  # the caller's business, not the store's
             for cell, value in zip(cells, values, strict=True):
                 model.data[cell], model.valid[cell] = value, True
     for memory, reference in [*frozen, (store, model)]:
-        for at in range(0, SIZE, 8):
-            check_read(memory, reference, at, 1, 8, 8)
-        check_read(memory, reference, 0, 8, 4, 9)
+        check_all(memory, reference)
 
 
-def check_read(store: MemoryStore, model: Model, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
+def check_all(memory: MemoryStore, reference: Model) -> None:
+    for at in range(0, SIZE, 8):
+        check_read(memory, reference, at, 1, 8, 8)
+    for rectangle in ((0, 8, 4, 9), (8, 5, 16, 0), (3, 3, 40, 24)):
+        check_read(memory, reference, *rectangle)
+    for dtype in (DType.U16, DType.F32, DType.BF16, DType.I64):
+        check_read(memory, reference, 16, 3, 16, 32, dtype)
+
+
+def check_read(
+    store: MemoryStore, model: Model, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType = DType.U8
+) -> None:
+    """Bytes read as *dtype* are the model's; where some are not valid, the error names the first in order of rows."""
     cells = model.cells(offset, rows, row_nbytes, stride)
     if all(model.valid[cell] for cell in cells):
-        got = store.read(HBM, offset, rows, row_nbytes, stride, DType.U8)
-        assert got.reshape(-1).tolist() == [model.data[cell] for cell in cells]
+        got = store.read(HBM, offset, rows, row_nbytes, stride, dtype)
+        assert got.shape == (rows, row_nbytes // dtype.nbytes)
+        assert got.tobytes() == bytes(model.data[cell] for cell in cells)
     else:
-        with pytest.raises(StoreError, match="needs initialised bytes"):
-            store.read(HBM, offset, rows, row_nbytes, stride, DType.U8)
+        with pytest.raises(StoreError, match="needs initialised bytes") as caught:
+            store.read(HBM, offset, rows, row_nbytes, stride, dtype)
+        assert caught.value.byte == (HBM, next(cell for cell in cells if not model.valid[cell]))

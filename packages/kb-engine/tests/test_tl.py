@@ -183,7 +183,8 @@ OUT_OF_TCM = (
             (
                 "got tl.composite('softmax'), needs 'gemm', 'copy', 'neg', 'abs', 'relu', 'exp', 'log', 'sqrt', "
                 "'rsqrt', 'sigmoid', 'tanh', 'gelu', 'silu', 'not', 'add', 'sub', 'mul', 'maximum', 'minimum', "
-                "'div', 'pow', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'and', 'or'"
+                "'div', 'pow', 'floordiv', 'mod', 'lshift', 'rshift', 'bit_and', 'bit_or', 'bit_xor', 'bit_not', "
+                "'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'and', 'or'"
             ),
         ),
         (composite_of_a_sum, "got an epilogue of a composite 'add', needs none: a gemm alone has one"),
@@ -192,7 +193,7 @@ OUT_OF_TCM = (
         (math_tile_of_three, "got tile=(8, 8, 8), needs two positive integers (m, n)"),
         (math_of_a_tensor, "got tl.exp of a TensorRef, needs a loaded tensor; tl.load it, or use tl.composite"),
         (math_of_text, "got tl.maximum of a str, needs a tensor or a number"),
-        (math_of_numbers, "got tl.maximum of a number in front of a tensor, needs a tensor first, numbers behind it"),
+        (math_of_numbers, "got tl.maximum of numbers alone, needs a tensor among them"),
         (reduction_of_no_axis, "got tl.sum over axis 2, needs an axis from 0 to 1"),
         (shapes_apart, "got add of 16 x 16, 8 x 16, needs shapes that broadcast"),
         (composite_with_an_epilogue, "got a str in an epilogue, needs a tuple of ops like (tl.bias(row), tl.relu())"),

@@ -1,4 +1,7 @@
 import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kb_messages.address import SPACE_BY_CODE, MemorySpace
 from kb_messages.dtypes import DTYPE_BY_CODE, DType
@@ -8,6 +11,7 @@ from kb_messages.oplog import (
     OPERAND_COLUMNS,
     OPS_COLUMNS,
     GemmAttributes,
+    MathAttributes,
     Operand,
     OpKind,
     OpRecord,
@@ -81,3 +85,25 @@ def test_attributes_that_are_false_are_left_out() -> None:
 
 def test_a_record_survives_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(RECORD), type=OpRecord) == RECORD
+
+
+def test_numbers_follow_the_operands_unless_they_have_places():
+    assert MathAttributes(op="fma", scalars=(2.0, 3.0)).arguments(["x"]) == ["x", 2.0, 3.0]
+    assert MathAttributes(op="sub", scalars=(1.0,), scalar_at=(0,)).arguments(["x"]) == [1.0, "x"]
+    assert MathAttributes(op="where", scalars=(1.0,), scalar_at=(1,)).arguments(["c", "x"]) == ["c", 1.0, "x"]
+    assert msgspec.json.encode(MathAttributes(op="add", scalars=(1.0,))) == b'{"op":"add","scalars":[1.0]}'
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6))
+def test_arguments_are_the_operands_and_numbers_in_their_places(is_scalar):
+    expected = [float(at) if scalar else f"operand {at}" for at, scalar in enumerate(is_scalar)]
+    scalars = tuple(each for each in expected if isinstance(each, float))
+    places = tuple(at for at, scalar in enumerate(is_scalar) if scalar)
+    operands = [each for each in expected if isinstance(each, str)]
+    assert MathAttributes(op="any", scalars=scalars, scalar_at=places).arguments(operands) == expected
+
+
+@pytest.mark.parametrize("places", [(2,), (-1,), (0, 1), (0, 0)])
+def test_places_that_are_no_arguments_are_refused(places):
+    with pytest.raises(ValueError, match=r"^scalar_at \[.*\] of 1 scalars$"):
+        MathAttributes(op="sub", scalars=(1.0,), scalar_at=places).arguments(["x"])

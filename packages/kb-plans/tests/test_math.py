@@ -26,6 +26,7 @@ def math_plan(
     axis: int | None = None,
     scalars: tuple[float, ...] = (),
     dtype: DType = F16,
+    scalar_at: tuple[int, ...] = (),
 ) -> PipelinePlan:
     inputs = [
         MathInput(matrix=Matrix.packed(rows, cols, dtype, number << 20), pinned=pinned)
@@ -33,7 +34,7 @@ def math_plan(
     ]
     m, n = (max(sizes) for sizes in zip(*shapes, strict=True)) if shapes else (1, 1)
     target = Matrix.packed(*(out or (m, n)), dtype, 9 << 20)
-    attributes = MathAttributes(op=op, axis=axis, scalars=scalars)
+    attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
     return generate_math_plan(attributes, inputs, target, tile, "pe0", out_pinned=pinned)
 
 
@@ -131,6 +132,13 @@ REFUSED = [
         ("math sum tile: got 2x2x1, needs all 4 elements of axis 0, which it reduces"),
     ),
     ("exp", [(4, 4)], {"dtype": DType.I8}, "math exp: got inputs of i8, needs floats"),
+    (
+        "add",
+        [(4, 4)],
+        {"scalars": (0.5,), "scalar_at": (2,)},
+        "math add: got scalar_at [2] of 1 scalars, needs a place among the arguments for each scalar, ascending",
+    ),
+    ("mod", [(4, 4), (4, 4)], {}, "math mod: got inputs of f16, f16, needs integers"),
     (
         "add",
         [(4, 4)],

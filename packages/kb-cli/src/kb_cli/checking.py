@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from kb_dataexec import blame
 from kb_dataexec.executor import Executor
 from kb_dataexec.oplog import OpLog
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.store import MemoryStore, StoreError
 from kb_dataexec.verify import compare
 from kb_engine.host import read_tensor
 from kb_engine.language.tensors import Tensor
+from kb_messages.address import OFFSET_BITS, OFFSET_MASK
 from kb_messages.errors import KbError
 
 Progress = Callable[[int, int], None]
@@ -29,7 +32,10 @@ class Expected(NamedTuple):
 
 
 class OutputCheck(Struct, frozen=True, kw_only=True):
-    """The outcome for one output; `text` says it in a sentence. `max_abs_err` is None when it could not be read."""
+    """The outcome for one output; `text` says it in a sentence, and of a wrong one who wrote its worst element.
+
+    `max_abs_err` is None when it could not be read.
+    """
 
     name: str
     ok: bool
@@ -61,12 +67,26 @@ def execute(log: OpLog, memory: MemoryStore, progress: Progress | None = None) -
         return error
 
 
-def judge(memory: MemoryStore | KbError, expected: dict[str, Expected]) -> Verdict:
-    """Compare every output in *memory* with what is expected."""
+def judge(log: OpLog, memory: MemoryStore | KbError, expected: dict[str, Expected]) -> Verdict:
+    """Compare every output in *memory*, which *log* leaves behind, with what is expected."""
     if isinstance(memory, KbError):
         return refused(str(memory))
-    outputs = [_check(name, memory, output) for name, output in expected.items()]
+    outputs = [_check(log, name, memory, output) for name, output in expected.items()]
     return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
+
+
+def execute_debugging(log: OpLog, memory: MemoryStore) -> MemoryStore | KbError:
+    """As `execute`, but every op is held against float64: the error is the first one that is wrong."""
+    from kb_dataexec.debug import debug
+
+    try:
+        found = debug(log, memory)
+    except KbError as error:
+        return error
+    if found.wrong is None:
+        return found.memory
+    wrong = found.wrong
+    return KbError(wrong.where, f"a wrong result ({wrong.comparison})", "that of float64, within the op's own rounding")
 
 
 def refused(why: str) -> Verdict:
@@ -74,20 +94,32 @@ def refused(why: str) -> Verdict:
     return Verdict(ok=False, outputs=[], refusal=why)
 
 
-def _check(name: str, memory: MemoryStore, output: Expected) -> OutputCheck:
+def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> OutputCheck:
     try:
         got = read_tensor(memory, output.tensor)
     except KbError as error:
         n_elements = int(np.prod(output.tensor.shape))
-        return OutputCheck(
-            name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=f"{name}: {error}"
-        )
+        text = f"{name}: {error}"
+        if isinstance(error, StoreError) and error.byte is not None:
+            text += f"; {blame.history(log, *error.byte, None)}"
+        return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
     found = compare(name, got, output.reference, output.allowed)
+    origin = "" if found.ok else f"; {blame.origin(log, *_byte_of(output.tensor, found.worst))}"
     return OutputCheck(
         name=name,
         ok=found.ok,
         n_elements=found.n_elements,
         n_wrong=found.n_wrong,
         max_abs_err=found.max_abs_err,
-        text=str(found),
+        text=f"{found}{origin}",
     )
+
+
+def _byte_of(tensor: Tensor, index: tuple[int, ...]) -> tuple[int, int]:
+    """(owner, offset) of the first byte of an element."""
+    row, col = (0, *index)[-2:]
+    i, j = bisect_right(tensor.row_bounds, row) - 1, bisect_right(tensor.col_bounds, col) - 1
+    block = tensor.block(i, j)
+    address = block.address + (row - tensor.row_bounds[i]) * block.stride
+    address += (col - tensor.col_bounds[j]) * tensor.dtype.nbytes
+    return address >> OFFSET_BITS, address & OFFSET_MASK

@@ -127,7 +127,7 @@ def _verify(
     memory = execute(log, initial, progress)
     executed = perf_counter()
     expected = expected_outputs(setup, *tensors)
-    verdict = judge(memory, expected)
+    verdict = judge(log, memory, expected)
     return expected, verdict, Wall(timing, executed - began, perf_counter() - executed)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from kb_cli.checking import OutputCheck, Verdict, execute, judge, refused
+from kb_cli.checking import OutputCheck, Verdict, execute, execute_debugging, judge, refused
 from kb_cli.output import emit_json, emit_lines
 from kb_cli.rundata import LOG, load_data, sha256_of
 from kb_cli.runfolder import RUN, RunFolderError, read_run
@@ -30,14 +30,18 @@ class Verification(Struct, frozen=True, kw_only=True):
 @click.command("verify")
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array for --shapes), nothing else.")
-def command(run_dir: Path, as_json: bool) -> None:
+@click.option("--debug", is_flag=True, help="Hold every op against float64, and stop at the first that is wrong.")
+def command(run_dir: Path, as_json: bool, debug: bool) -> None:
     """Execute the log of RUN_DIR again and compare with the expected outputs stored there.
 
     Exits with 0 when all agree, with 1 when they do not or the log or the data beside it was changed, and with 2
     when there is no data to verify, be it for one of several shapes.
+
+    With --debug, each op is recomputed in float64 from the values that it read, and has to agree within the rounding of
+    that one op: what it finds is an op that computes wrongly, not one that the kernel did not mean.
     """
     rows = read_run(run_dir).get("rows")
-    found = [_verification(run_dir)] if rows is None else _verify_rows([run_dir / row["folder"] for row in rows])
+    found = [_verification(run_dir, debug)] if rows is None else _verify_rows(run_dir, rows, debug)
     if as_json:
         emit_json(found[0] if rows is None else found)
     else:
@@ -46,8 +50,11 @@ def command(run_dir: Path, as_json: bool) -> None:
     click.get_current_context().exit(1 if False in outcomes else 2 if None in outcomes else 0)
 
 
-def verify_run(folder: Path) -> Verdict:
-    """Repeat pass 2 from *folder* alone. Raises RunFolderError when that folder holds no data to verify."""
+def verify_run(folder: Path, debug: bool = False) -> Verdict:
+    """Repeat pass 2 from *folder* alone, with *debug* op by op.
+
+    Raises RunFolderError when that folder holds no data to verify.
+    """
     run = read_run(folder)
     _check_verifiable(folder, run)
     changed = [name for name, sha256 in run["files"].items() if not _is_intact(folder / name, sha256)]
@@ -59,7 +66,8 @@ def verify_run(folder: Path) -> Verdict:
         return refused(str(error))
     if data.log.digest != run["log_digest"]:
         return refused(f"{folder / LOG}: got a log of digest {data.log.digest}, needs {run['log_digest']}")
-    return judge(execute(data.log, data.memory), data.expected)
+    memory = execute_debugging(data.log, data.memory) if debug else execute(data.log, data.memory)
+    return judge(data.log, memory, data.expected)
 
 
 def _check_verifiable(folder: Path, run: dict[str, Any]) -> None:
@@ -80,13 +88,14 @@ def _is_intact(file: Path, sha256: str) -> bool:
     return file.is_file() and sha256_of(file) == sha256
 
 
-def _verify_rows(folders: list[Path]) -> list[Verification]:
+def _verify_rows(run_dir: Path, rows: list[dict[str, Any]], debug: bool) -> list[Verification]:
     """Each row's verdict; a row without data is told as such, and is an error only when no row has any."""
     found: list[Verification] = []
     errors: list[RunFolderError] = []
+    folders = [run_dir / row["folder"] for row in rows]
     for folder in folders:
         try:
-            found.append(_verification(folder))
+            found.append(_verification(folder, debug))
         except RunFolderError as error:
             errors.append(error)
             found.append(_unverified(folder, error))
@@ -108,8 +117,8 @@ def _unverified(folder: Path, error: RunFolderError) -> Verification:
     )
 
 
-def _verification(folder: Path) -> Verification:
-    run, verdict = read_run(folder), verify_run(folder)
+def _verification(folder: Path, debug: bool) -> Verification:
+    run, verdict = read_run(folder), verify_run(folder, debug)
     return Verification(
         run_dir=str(folder),
         benchmark=run["benchmark"]["name"],

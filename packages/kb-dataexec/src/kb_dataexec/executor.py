@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from kb_dataexec import fused, tilewise
+from kb_dataexec import blame, fused, tilewise
+from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.oplog import OpLog
 from kb_dataexec.schedule import Schedule
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.store import MemoryStore, StoreError
 from kb_messages.address import MemorySpace
 
 Mode = Literal["fused", "tile"]
@@ -19,31 +20,53 @@ class Executor:
 
     Records take effect in the order (command_seq, tile_id, stage_index, op_id). An op reads all its operands, then
     un-initialises those with `release`, then writes. ``mode="tile"`` does one op at a time; ``mode="fused"`` gives
-    the same bytes up to the order of f32 additions, with far fewer matrix products.
+    the same bytes up to the order of f32 additions, with far fewer matrix products. *backend* (its name, or one from
+    `load_backend`) computes products and functions. Raises BackendError when it is not there.
     """
 
-    def __init__(self, log: OpLog, memory: MemoryStore, mode: Mode = "fused") -> None:
+    def __init__(self, log: OpLog, memory: MemoryStore, mode: Mode = "fused", backend: Backend | str = "numpy") -> None:
         if mode not in ("fused", "tile"):
             raise ValueError(f"mode: got {mode!r}, needs 'fused' or 'tile'")
         self._log = log
         self._memory = memory
         self._mode = mode
+        self._backend = load_backend(backend) if isinstance(backend, str) else backend
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> MemoryStore:
         """The memory after the log's last op. *progress* is called with (records done, records in all).
 
         Raises LogError for a log that cannot be executed and StoreError for reads of bytes that are not initialised
-        and for addresses that no memory has; both name the op, its component and its line.
+        and for addresses that no memory has; both name the op, its component and its line, and the former who wrote
+        and released the byte before.
         """
         schedule = Schedule(self._log)
-        store = self._memory.snapshot()
-        blob = self._log.immediates
-        store.add_region(0, len(blob), MemorySpace.IMMEDIATE)
-        if blob:
-            store.write(0, 0, blob)
+        store = prepared(self._log, self._memory)
         total = len(schedule.ops)
         report = None if progress is None else lambda done: progress(done, total)
         run = fused.run if self._mode == "fused" else tilewise.run
-        run(schedule, store, 0, total, report)
+        try:
+            with using(self._backend):
+                run(schedule, store, 0, total, report)
+        except StoreError as error:
+            raise explained(self._log, error) from error
         store.remove_region(0)
         return store
+
+
+def prepared(log: OpLog, memory: MemoryStore) -> MemoryStore:
+    """A snapshot of *memory* with the log's immediates as memory 0."""
+    store = memory.snapshot()
+    blob = log.immediates
+    store.add_region(0, len(blob), MemorySpace.IMMEDIATE)
+    if blob:
+        store.write(0, 0, blob)
+    return store
+
+
+def explained(log: OpLog, error: StoreError) -> StoreError:
+    """*error* with who wrote and released the byte that could not be read, as far as *log* knows."""
+    if error.byte is None:
+        return error
+    fuller = StoreError(error.where, error.got, error.needs, blame.history(log, *error.byte, error.op_id))
+    fuller.byte, fuller.op_id = error.byte, error.op_id
+    return fuller

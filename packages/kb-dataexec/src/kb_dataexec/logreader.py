@@ -1,8 +1,10 @@
-"""Reading op logs back from a folder, checked."""
+"""Reading op logs back from a folder, checked: whole, or chunk by chunk in bounded memory."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from kb_dataexec.dtypes import Array
 from kb_dataexec.logwriter import IMMEDIATES, MANIFEST, STRINGS, chunk_path
-from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE, OpLog, RunningDigest
 from kb_messages.errors import LogError
 from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
 
@@ -18,21 +20,79 @@ from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
 def read_log(folder: Path, prefix: bool = False) -> OpLog:
     """The log in *folder*, checked: schema, codes, string indices, counts and digest.
 
-    With *prefix*, a log that was never closed is read as far as it got, which leaves out counts and digest. Raises
-    LogError, naming the file, when something is missing or does not fit.
+    With *prefix*, a log that was never closed is read as far as it got, which leaves out counts and digest; its
+    `is_complete` is false then. Raises LogError, naming the file, when something is missing or does not fit.
     """
-    manifest = _read_manifest(folder, prefix)
-    chunks = _count_chunks(folder) if manifest is None else manifest["chunks"]
-    log = OpLog(
-        _read_table(folder, "ops", chunks, OPS_DTYPE),
-        _read_table(folder, "operands", chunks, OPERAND_DTYPE),
-        _read_strings(folder, torn=manifest is None),
-        _read_bytes(folder / IMMEDIATES),
+    source = LogFolder(folder, prefix)
+    chunks = list(source.chunks())
+    ops, operands = [np.empty(0, OPS_DTYPE)], [np.empty(0, OPERAND_DTYPE)]
+    ops += [chunk.ops for chunk in chunks]
+    operands += [chunk.operands for chunk in chunks]
+    return OpLog(
+        np.concatenate(ops), np.concatenate(operands), source.strings, source.immediates, is_complete=source.is_complete
     )
-    log.check(str(folder))
-    if manifest is not None:
-        _check_manifest(folder / MANIFEST, manifest, log)
-    return log
+
+
+class ManifestError(LogError):
+    """A log whose files are not what its manifest says: changed or damaged."""
+
+
+class LogFolder:
+    """A log in *folder*, of which one chunk at a time is in memory, beside its strings and immediates.
+
+    `is_complete` says whether it was closed; one that was not is refused unless *prefix* asks for what there is. All
+    that reads raises LogError, naming the file, when something is missing or does not fit.
+    """
+
+    def __init__(self, folder: Path, prefix: bool = False) -> None:
+        if prefix and not (folder / STRINGS).is_file():
+            raise LogError(str(folder), "a folder without an op log" if folder.is_dir() else "no such folder", "a log")
+        self.folder = folder
+        self.manifest = _read_manifest(folder, prefix)
+        self.is_complete = self.manifest is not None
+        self.n_chunks: int = _count_chunks(folder) if self.manifest is None else self.manifest["chunks"]
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """The table of strings; of a log that was cut off, those that were written whole."""
+        return _read_strings(self.folder, torn=not self.is_complete)
+
+    @cached_property
+    def immediates(self) -> bytes:
+        """The bytes of constants."""
+        return _read_bytes(self.folder / IMMEDIATES)
+
+    def chunks(self) -> Iterator[OpLog]:
+        """Every chunk, checked, with the whole log's strings and immediates.
+
+        After the last one, counts and digest are compared with the manifest's.
+        """
+        digest, n_ops, n_operands = RunningDigest(), 0, 0
+        for number in range(self.n_chunks):
+            ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE)
+            operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE)
+            chunk = OpLog(ops, operands, self.strings, self.immediates, is_complete=self.is_complete)
+            chunk.check(str(self.folder))
+            n_ops, n_operands = n_ops + len(ops), n_operands + len(operands)
+            digest.feed_rows(ops, operands)
+            yield chunk
+        if self.manifest is not None:
+            self._check_manifest(self.manifest, n_ops, n_operands, digest)
+
+    def _check_manifest(self, manifest: dict[str, Any], n_ops: int, n_operands: int, digest: RunningDigest) -> None:
+        counts = {
+            "ops": n_ops,
+            "operands": n_operands,
+            "strings": len(self.strings),
+            "immediate_nbytes": len(self.immediates),
+            "digest": digest.of(self.strings, self.immediates),
+        }
+        for field, found in counts.items():
+            if manifest[field] != found:
+                where = f"{self.folder / MANIFEST}: {field}"
+                raise ManifestError(
+                    where, f"{found} in the files", str(manifest[field]), "the log was changed or is damaged"
+                )
 
 
 def _read_manifest(folder: Path, prefix: bool) -> dict[str, Any] | None:
@@ -52,21 +112,6 @@ def _read_manifest(folder: Path, prefix: bool) -> dict[str, Any] | None:
     return dict(manifest)
 
 
-def _check_manifest(path: Path, manifest: dict[str, Any], log: OpLog) -> None:
-    counts = {
-        "ops": log.n_ops,
-        "operands": log.n_operands,
-        "strings": len(log.strings),
-        "immediate_nbytes": len(log.immediates),
-        "digest": log.digest,
-    }
-    for field, found in counts.items():
-        if manifest[field] != found:
-            raise LogError(
-                f"{path}: {field}", f"{found} in the files", str(manifest[field]), "the log was changed or is damaged"
-            )
-
-
 def _count_chunks(folder: Path) -> int:
     chunk = 0
     while chunk_path(folder, "ops", chunk).exists() and chunk_path(folder, "operands", chunk).exists():
@@ -74,20 +119,17 @@ def _count_chunks(folder: Path) -> int:
     return chunk
 
 
-def _read_table(folder: Path, name: str, chunks: int, dtype: np.dtype[Any]) -> Array:
-    tables = [np.empty(0, dtype)]
-    for chunk in range(chunks):
-        path = chunk_path(folder, name, chunk)
-        try:
-            table = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise LogError(str(path), "no such file", f"{chunks} chunks") from None
-        except (ValueError, OSError, EOFError) as error:
-            raise LogError(str(path), f"no array ({error})", "a .npy file") from error
-        if table.dtype != dtype:
-            raise LogError(str(path), f"columns {table.dtype.descr}", f"columns {dtype.descr}")
-        tables.append(table)
-    return np.concatenate(tables)
+def _read_table(folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any]) -> Array:
+    path = chunk_path(folder, name, chunk)
+    try:
+        table: Array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise LogError(str(path), "no such file", f"{chunks} chunks") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise LogError(str(path), f"no array ({error})", "a .npy file") from error
+    if table.dtype != dtype:
+        raise LogError(str(path), f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+    return table
 
 
 def _read_strings(folder: Path, torn: bool) -> list[str]:

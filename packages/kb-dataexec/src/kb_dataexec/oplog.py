@@ -50,6 +50,9 @@ class LogSummary(NamedTuple):
 _WORTH_A_THREAD: Final = 1 << 16
 """Bytes. Source: measured; hashing them takes about 40 us, as long as handing them over."""
 
+_MOST_WAITING: Final = 1 << 26
+"""Bytes that may wait to be hashed: a writer that is quicker than the thread must not fill the memory."""
+
 
 @cache
 def _thread() -> ThreadPoolExecutor:
@@ -69,13 +72,18 @@ class Digest:
     def __init__(self) -> None:
         self._parts = {part: hashlib.sha256() for part in self.PARTS}
         self._last: Future[None] | None = None
+        self._waiting_nbytes = 0
 
     def feed(self, part: str, data: bytes | memoryview) -> None:
         """Add bytes to *part*."""
         if self._last is None and len(data) < _WORTH_A_THREAD:
             self._parts[part].update(data)
-        else:
-            self._last = _thread().submit(self._parts[part].update, data)
+            return
+        self._waiting_nbytes += len(data)
+        if self._last is not None and self._waiting_nbytes > _MOST_WAITING:
+            self._last.result()
+            self._waiting_nbytes = len(data)
+        self._last = _thread().submit(self._parts[part].update, data)
 
     def hexdigest(self) -> str:
         """The digest of what was fed so far."""
@@ -84,6 +92,24 @@ class Digest:
             self._last = None
         lines = [f"{LOG_FORMAT} {LOG_FORMAT_VERSION}", *(self._parts[part].hexdigest() for part in self.PARTS)]
         return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+class RunningDigest:
+    """The digest of a log that is read chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._digest = Digest()
+
+    def feed_rows(self, ops: Array, operands: Array) -> None:
+        """Add a chunk's rows, which must not be changed."""
+        for part, table in (("ops", ops), ("operands", operands)):
+            self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
+
+    def of(self, strings: list[str], immediates: bytes) -> str:
+        """The digest (sha256, hex) of the rows so far with these strings and immediates: the end of its use."""
+        self._digest.feed("strings", b"".join(map(string_line, strings)))
+        self._digest.feed("immediates", immediates)
+        return self._digest.hexdigest()
 
 
 def string_line(text: str) -> bytes:
@@ -95,13 +121,19 @@ class OpLog:
     """A whole log. `ops` and `operands` are structured arrays with the columns of `kb_messages.oplog`, or their chunks.
 
     Rows stand in the order they were written; an op's operands keep their order among themselves. Nothing is checked
-    on construction: `check()` does.
+    on construction: `check()` does. `is_complete` is false for what a run left behind that was cut off.
     """
 
     def __init__(
-        self, ops: Array | list[Array], operands: Array | list[Array], strings: list[str], immediates: bytes = b""
+        self,
+        ops: Array | list[Array],
+        operands: Array | list[Array],
+        strings: list[str],
+        immediates: bytes = b"",
+        is_complete: bool = True,
     ) -> None:
         self._chunks = ops, operands
+        self.is_complete = is_complete
         self.strings = strings
         self.immediates = immediates
 
@@ -130,12 +162,9 @@ class OpLog:
     @property
     def digest(self) -> str:
         """sha256 (hex) over all the log says, computed now."""
-        digest = Digest()
-        digest.feed("ops", np.ascontiguousarray(self.ops).view(np.uint8).data)
-        digest.feed("operands", np.ascontiguousarray(self.operands).view(np.uint8).data)
-        digest.feed("strings", b"".join(map(string_line, self.strings)))
-        digest.feed("immediates", self.immediates)
-        return digest.hexdigest()
+        digest = RunningDigest()
+        digest.feed_rows(self.ops, self.operands)
+        return digest.of(self.strings, self.immediates)
 
     @property
     def summary(self) -> LogSummary:
@@ -170,7 +199,7 @@ class OpLog:
         for column, allowed in _CODES:
             _check_codes(where, "operands", self.operands, column, allowed)
         for name in _TEXTS:
-            _check_codes(where, "ops", self.ops, name, frozenset(range(len(self.strings))))
+            _check_texts(where, self.ops[name], name, len(self.strings))
 
 
 def operand(row: tuple[Any, ...]) -> Operand:
@@ -194,11 +223,18 @@ def _check_codes(where: str, table: str, rows: Array, column: str, allowed: froz
     if not len(values):
         return
     low, high = int(values.min()), int(values.max())
-    top = max(allowed, default=-1)
-    if min(allowed, default=0) <= low and high <= top and len(allowed) == top - min(allowed, default=0) + 1:
+    bottom, top = min(allowed), max(allowed)
+    if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
         return
     for bad in np.unique(values).tolist():
         if bad not in allowed:
             at = int(np.argmax(values == bad))
-            needs = f"{min(allowed, default=0)} to {top}" if allowed else "none, there being no strings"
-            raise LogError(f"{where}: {table} row {at}", f"{column} {bad}", needs)
+            raise LogError(f"{where}: {table} row {at}", f"{column} {bad}", f"{bottom} to {top}")
+
+
+def _check_texts(where: str, indices: Array, column: str, n_strings: int) -> None:
+    bad = (indices < 0) | (indices >= n_strings)
+    if bad.any():
+        at = int(np.argmax(bad))
+        needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
+        raise LogError(f"{where}: ops row {at}", f"{column} {int(indices[at])}", needs)

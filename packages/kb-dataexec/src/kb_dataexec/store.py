@@ -17,7 +17,14 @@ from kb_messages.errors import KbError
 
 
 class StoreError(KbError):
-    """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned."""
+    """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned.
+
+    `byte` is (owner, offset) of the first byte that could not be read or is misaligned, and `op_id` who asked, where
+    they are known.
+    """
+
+    byte: tuple[int, int] | None = None
+    op_id: int | None = None
 
 
 class _Region:
@@ -78,9 +85,10 @@ class MemoryStore:
         """Store a whole tensor (any shape, row-major) contiguously at *offset*.
 
         With ``copy=False`` a C-contiguous *array* is kept as it is, without copying: it is handed over and read-only
-        from then on (a write into its range copies it first).
+        from then on (a write into its range copies it first). What others could still change, a view of an array that
+        is not read-only, is copied all the same.
         """
-        shared = not copy and array.flags.c_contiguous
+        shared = not copy and array.flags.c_contiguous and not _changed_by_others(array)
         if shared:
             array.setflags(write=False)
         else:
@@ -177,16 +185,17 @@ class MemoryStore:
         stop = offset + (rows - 1) * stride + row_nbytes
         if offset < 0 or stop > region.nbytes:
             raise StoreError(
-                region.label, f"bytes {offset:#x} to {stop:#x}", f"a range within its {region.nbytes:#x} bytes"
+                region.where(offset) if offset >= 0 else region.label,
+                f"bytes {offset:#x} to {stop:#x}",
+                f"a range within its {region.nbytes:#x} bytes",
             )
         if dtype is not None:
             size = dtype.nbytes
             if offset % size or row_nbytes % size or (rows > 1 and stride % size):
-                raise StoreError(
-                    region.where(offset),
-                    f"rows of {row_nbytes} bytes, {stride} apart",
-                    f"offset, rows and stride in multiples of {dtype}'s {size} bytes",
-                )
+                needs = f"offset, rows and stride in multiples of {dtype}'s {size} bytes"
+                error = StoreError(region.where(offset), f"rows of {row_nbytes} bytes, {stride} apart", needs)
+                error.byte = owner, offset
+                raise error
         return region
 
     def _invalid(
@@ -197,6 +206,17 @@ class MemoryStore:
             at = next(bad for low, high in ends if (bad := region.extents.first_invalid(low, high)) < high)
         known = "were released" if region.extents.was_released(at) else "were never written"
         shape = f"{rows} x {row_nbytes // dtype.nbytes} {dtype}"
-        return StoreError(
-            region.where(offset), f"a read of {shape} whose bytes from {at:#x} on {known}", "initialised bytes"
-        )
+        got = f"a read of {shape} whose bytes from {at:#x} on {known}"
+        error = StoreError(region.where(offset), got, "initialised bytes")
+        error.byte = region.owner, at
+        return error
+
+
+def _changed_by_others(array: Array) -> bool:
+    """Whether the bytes of *array* belong to somebody who can write them when *array* itself is read-only."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return True
+        base = base.base
+    return base is not None and not isinstance(base, bytes)

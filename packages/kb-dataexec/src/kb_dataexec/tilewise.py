@@ -14,11 +14,12 @@ from kb_dataexec.schedule import Schedule
 from kb_dataexec.store import MemoryStore
 from kb_messages.oplog import OpKind
 
-_RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {
+RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {
     OpKind.MEMORY: memory.run,
     OpKind.GEMM: gemm.run,
     OpKind.MATH: math.run,
 }
+"""What executes an op, by its kind."""
 _BLOCK = 4096
 
 
@@ -35,6 +36,6 @@ def run(
         for block in range(start, stop, _BLOCK):
             end = min(stop, block + _BLOCK)
             for op in schedule.iterate(block, end):
-                _RUN[op.kind](op, store)
+                RUN[op.kind](op, store)
             if progress is not None:
                 progress(end)

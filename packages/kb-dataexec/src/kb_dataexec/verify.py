@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.dtypes import Array
-from kb_messages.dtypes import DType
+from kb_messages.dtypes import DType, Overflow
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 
@@ -18,15 +18,18 @@ _BLOCK_ELEMENTS: Final = 1 << 20
 # products grows like sqrt(k) u with high probability, u = 2^-24 being f32's unit roundoff.
 _ACCUMULATOR_ROUNDOFF: Final = 2.0**-24
 
-# Relative and absolute tolerance. Source: the project's decision on verification for f32, f16 and bf16;
-# fp8: twice the type's unit roundoff. Source: assumed.
-_DEFAULT: Final[dict[DType, float]] = {
-    DType.F32: 1e-5,
-    DType.F16: 1e-3,
-    DType.BF16: 1e-2,
-    DType.F8E4M3: 2.0**-3,
-    DType.F8E5M2: 2.0**-2,
+# (relative, absolute) tolerance. Source: the project's decision on verification for f32, f16 and bf16. fp8: twice its
+# unit roundoff, and the spacing of its numbers next to zero; an absolute 1/8 would pass anything there.
+_DEFAULT: Final[dict[DType, tuple[float, float]]] = {
+    DType.F32: (1e-5, 1e-5),
+    DType.F16: (1e-3, 1e-3),
+    DType.BF16: (1e-2, 1e-2),
+    DType.F8E4M3: (2.0**-3, 2.0**-9),
+    DType.F8E5M2: (2.0**-2, 2.0**-16),
 }
+
+# Source: OCP 8-bit floating point specification 1.0, table 1: E4M3 spends its largest exponent on numbers, too.
+_LARGEST_F8E4M3: Final = 448.0
 
 
 class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,17 +76,49 @@ def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: D
     return tolerance
 
 
-def default_tolerance(expected: Array, dtype: DType) -> Array:
-    """Where a kernel states no error scale: t + t |expected|, as f64, with t = 1e-5 (f32), 1e-3 (f16), 1e-2 (bf16),
-    1/8 (f8e4m3), 1/4 (f8e5m2). Integers must be exact: zeros.
+def default_tolerance(expected: Array, dtype: DType, length: int = 1) -> Array:
+    """Where a kernel states no error scale: t |expected| + s + length 2^-24 rms(expected), as f64.
+
+    t and s are 1e-5 (f32), 1e-3 (f16), 1e-2 (bf16); 1/8 and 2^-9 (f8e4m3), 1/4 and 2^-16 (f8e5m2). The last term, which
+    a *length* of 1 leaves out, is for results that are sums of so many terms in f32: with random signs they are
+    sqrt(length) times smaller than the sum of the terms' sizes, of which sqrt(length) 2^-24 may be lost. Integers must
+    be exact: zeros.
 
     It suits chains of math ops, which compute in f32 and round to *dtype* where they store, as long as no large values
     cancel: a kernel that subtracts nearly equal numbers states a scale of its own.
     """
     if not dtype.is_float:
         return np.zeros(expected.shape)
-    t = _DEFAULT[dtype]
-    return t + t * np.abs(expected.astype(np.float64))
+    relative, absolute = _DEFAULT[dtype]
+    reference = np.abs(expected.astype(np.float64))
+    tolerance: Array = absolute + relative * reference
+    finite = reference[np.isfinite(reference)]
+    if length > 1 and finite.size:
+        tolerance += length * _ACCUMULATOR_ROUNDOFF * math.sqrt(float(np.mean(finite * finite)))
+    return tolerance
+
+
+def largest_finite(dtype: DType) -> float:
+    """The largest number of a floating-point *dtype*."""
+    info = dtype.info
+    if dtype is DType.F8E4M3:
+        return _LARGEST_F8E4M3
+    assert info.min_exponent is not None, "a floating-point type"
+    return (2.0 - 2.0 * info.unit_roundoff) * 2.0 ** (1 - info.min_exponent)
+
+
+def as_stored(reference: Array, dtype: DType) -> Array:
+    """A float64 *reference* with the range of *dtype*, not its precision: what lies beyond is what a cast makes of it.
+
+    Types that overflow are infinite from where rounding to nearest is; fp8 saturates. Integers are left as they are.
+    """
+    if not dtype.is_float:
+        return reference
+    limit = largest_finite(dtype)
+    if dtype.info.overflow is Overflow.SATURATE:
+        return np.clip(reference, -limit, limit)
+    half_a_step = limit * dtype.info.unit_roundoff / (2.0 - 2.0 * dtype.info.unit_roundoff)
+    return np.where(np.abs(reference) >= limit + half_a_step, np.copysign(np.inf, reference), reference)
 
 
 def compare(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:

@@ -113,8 +113,8 @@ class MathInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="math"):
-    """A composite, or with one tile a simple command: `out = math.op(*inputs, *math.scalars)`, over DMA,
-    fetch/store and MATH. `tile=None` lets the scheduler choose; its depth is 1.
+    """A composite, or with one tile a simple command: `out = math.op(*math.arguments(inputs))`, over
+    DMA, fetch/store and MATH. `tile=None` lets the scheduler choose; its depth is 1.
     """
 
     math: MathAttributes

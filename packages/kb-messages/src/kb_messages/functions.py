@@ -6,10 +6,14 @@ from typing import Final, NamedTuple
 
 
 class MathFunction(NamedTuple):
-    """`arity` counts operands and scalars; a reduction has an axis; a test's result is bool."""
+    """`arity` counts operands and scalars; a reduction has an axis; a test's result is bool.
+
+    Functions are for floats and integers alike unless they are `float_only` or `int_only`.
+    """
 
     arity: int
     float_only: bool = False
+    int_only: bool = False
     reduces: bool = False
     is_test: bool = False
 
@@ -21,6 +25,8 @@ def _table() -> dict[str, MathFunction]:
         "not": MathFunction(1, is_test=True),
         "add sub mul maximum minimum": MathFunction(2),
         "div pow": MathFunction(2, float_only=True),
+        "floordiv mod lshift rshift bit_and bit_or bit_xor": MathFunction(2, int_only=True),
+        "bit_not": MathFunction(1, int_only=True),
         "eq ne lt le gt ge and or": MathFunction(2, is_test=True),
         "where fma": MathFunction(3),
         "sum max min": MathFunction(1, reduces=True),

@@ -7,13 +7,17 @@ ids, kernel lines, parameters) stands in a table of strings and is referred to b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from kb_messages.address import MemorySpace
 from kb_messages.dtypes import DType
+
+T = TypeVar("T")
 
 LOG_FORMAT: Final = "kernbench-oplog"
 LOG_FORMAT_VERSION: Final = 1
@@ -113,14 +117,29 @@ class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The `params` of a MATH record, as JSON.
 
-    `op` is applied to the IN operands and, after them, the `scalars`, in f32 for floats (i64 for integers), with
-    numpy's broadcasting of 2-D shapes; the result is cast to OUT's dtype. A reduction goes over `axis` (0 or 1) and
-    keeps it with length 1.
+    `op` is applied to the IN operands and the `scalars`, in f32 for floats (i64 for integers), with numpy's
+    broadcasting of 2-D shapes; the result is cast to OUT's dtype. `scalar_at` says which arguments the scalars are,
+    counted from 0 and ascending; without it they follow the operands. A reduction goes over `axis` (0 or 1) and keeps
+    it with length 1.
     """
 
     op: str
     axis: int | None = None
     scalars: tuple[float, ...] = ()
+    scalar_at: tuple[int, ...] = ()
+
+    def arguments(self, operands: Sequence[T]) -> list[T | float]:
+        """*operands* and scalars in the order of the function's arguments.
+
+        Raises ValueError where `scalar_at` is not one place for each scalar, ascending, among the arguments.
+        """
+        n_arguments = len(operands) + len(self.scalars)
+        places = self.scalar_at or tuple(range(len(operands), n_arguments))
+        fits = len(places) == len(self.scalars) and all(low < high for low, high in pairwise((-1, *places)))
+        if not fits or places[-1:] >= (n_arguments,):
+            raise ValueError(f"scalar_at {list(self.scalar_at)} of {len(self.scalars)} scalars")
+        left, scalars = iter(operands), dict(zip(places, self.scalars, strict=True))
+        return [scalars[at] if at in scalars else next(left) for at in range(n_arguments)]
 
 
 OPS_COLUMNS: Final[tuple[tuple[str, str], ...]] = (

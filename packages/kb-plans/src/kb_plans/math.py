@@ -22,11 +22,11 @@ def generate_math_plan(
     *,
     out_pinned: bool = False,
 ) -> PipelinePlan:
-    """Plan `out[M, N] = op(*inputs, *scalars)` in tiles of `tile.m` x `tile.n`, rows of tiles one after the other.
+    """Plan `out[M, N] = op(arguments)`, inputs and scalars in their places, in tiles of `tile.m` x `tile.n`.
 
-    Each tile: DMA_READ of every input (none for a pinned one, which lies in TCM already), one FETCH of them all, MATH,
-    STORE and, unless *out_pinned*, DMA_WRITE. A side of length 1 is broadcast. Tiles of a reduction hold all of the
-    axis they reduce. The tile's depth means nothing here and is 1.
+    Rows of tiles come one after the other. Each tile: DMA_READ of every input (none for a pinned one, which lies in TCM
+    already), one FETCH of them all, MATH, STORE and, unless *out_pinned*, DMA_WRITE. A side of length 1 is broadcast.
+    Tiles of a reduction hold all of the axis they reduce. The tile's depth means nothing here and is 1.
 
     Pure: equal arguments give equal plans. Raises PlanError when arguments, shapes, dtypes or the tile do not fit.
     """
@@ -86,11 +86,18 @@ def _check_arguments(where: str, math: MathAttributes, inputs: Sequence[MathInpu
     if not inputs or len(inputs) + len(math.scalars) != function.arity:
         came = f"{len(inputs)} inputs and {len(math.scalars)} scalars"
         raise PlanError(where, came, f"{function.arity} arguments, one of them an input at least")
+    try:
+        math.arguments(inputs)
+    except ValueError as error:
+        raise PlanError(where, str(error), "a place among the arguments for each scalar, ascending") from None
     if function.reduces != (math.axis in (0, 1)):
         raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.reduces else "none")
     integers = [str(each.matrix.dtype) for each in inputs if not each.matrix.dtype.is_float]
     if function.float_only and integers:
         raise PlanError(where, f"inputs of {', '.join(integers)}", "floats")
+    if function.int_only and len(integers) < len(inputs):
+        floats = ", ".join(str(each.matrix.dtype) for each in inputs if each.matrix.dtype.is_float)
+        raise PlanError(where, f"inputs of {floats}", "integers")
     fractions = [scalar for scalar in math.scalars if not float(scalar).is_integer()]
     if fractions and len(integers) == len(inputs):
         raise PlanError(where, f"the scalar {fractions[0]} for integers", "a whole number")

@@ -23,8 +23,11 @@ class FunctionClass(Enum):
 
 
 _BY_CLASS: Final = {
-    FunctionClass.ELEMENTWISE: ("copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma"),
-    FunctionClass.TRANSCENDENTAL: "exp log sqrt rsqrt sigmoid tanh gelu silu div pow",
+    FunctionClass.ELEMENTWISE: (
+        "copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma "
+        "lshift rshift bit_and bit_or bit_xor bit_not"
+    ),
+    FunctionClass.TRANSCENDENTAL: "exp log sqrt rsqrt sigmoid tanh gelu silu div pow floordiv mod",
     FunctionClass.REDUCTION: "sum max min",
 }
 FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}

@@ -83,4 +83,6 @@ class Op:
             raise self._located(error) from error
 
     def _located(self, error: StoreError) -> StoreError:
-        return StoreError(f"{self.where}: {error.where}", error.got, error.needs, error.fix)
+        located = StoreError(f"{self.where}: {error.where}", error.got, error.needs, error.fix)
+        located.byte, located.op_id = error.byte, self.op_id
+        return located

@@ -6,12 +6,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
-from kb_dataexec.dtypes import Array, cast
+from kb_dataexec.backends import current
+from kb_dataexec.dtypes import Array
 from kb_dataexec.ops.base import Op, OperandRow
 from kb_dataexec.store import MemoryStore
-from kb_messages.dtypes import DType
 from kb_messages.oplog import GemmAttributes, Role
 
 
@@ -65,19 +64,8 @@ def _check_shapes(op: Op, gemm: Gemm) -> None:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b for 2-D arrays of any supported type: by sgemm in f32 for floats, exact modulo 2^32 as i32 for integers."""
-    if a.dtype.kind not in "iub":
-        out: Array = np.matmul(cast(a, DType.F32), cast(b, DType.F32))
-    elif _exact_in_f64(a, b):
-        out = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(np.int32)
-    else:
-        out = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
-    return out
-
-
-def _exact_in_f64(a: Array, b: Array) -> bool:
-    """Whether every partial sum of a @ b stays below 2^53, so that dgemm makes no rounding error."""
-    return a.dtype.itemsize + b.dtype.itemsize <= 4 and a.shape[1] < 1 << 20
+    """a @ b for 2-D arrays of any supported type, by the backend in use: f32 for floats, i32 (modulo 2^32) for ints."""
+    return current().matmul(a, b)
 
 
 def run(op: Op, store: MemoryStore) -> None:

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
+from kb_dataexec.backends import current
 from kb_dataexec.dtypes import Array, cast, numpy_dtype
 from kb_dataexec.ops.base import Op, OperandRow
+from kb_dataexec.ops.functions import FUNCTIONS, Function
 from kb_dataexec.store import MemoryStore
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes, Role
 
 
-class Function(NamedTuple):
-    """A row of the table of ops. `apply` takes `arity` 2-D arrays of one type, and `axis` where it `reduces`.
-
-    Its first `as_is` arguments keep their own types, and say nothing about the type the others are computed in.
-    """
-
-    arity: int
-    apply: Callable[..., Array]
-    float_only: bool = False
-    reduces: bool = False
-    as_is: int = 0
-
-
 class Math(NamedTuple):
     """A MATH record's function and operands, found to fit together; computed in `working`, f32 or i64."""
 
+    attributes: MathAttributes
     function: Function
-    axis: int | None
-    scalars: tuple[float, ...]
     inputs: list[OperandRow]
     out: OperandRow
     working: DType
@@ -42,84 +30,23 @@ class Math(NamedTuple):
     def evaluate(self, values: Sequence[Array]) -> Array:
         """The result for the inputs' *values*: a new array of OUT's shape and type."""
         with np.errstate(all="ignore"):
-            as_is, working = self.function.as_is, self.working
-            arguments = [
-                np.ascontiguousarray(value if at < as_is else cast(value, working)) for at, value in enumerate(values)
-            ]
-            arguments += [np.full((1, 1), scalar, np.float64).astype(numpy_dtype(working)) for scalar in self.scalars]
-            axis = {"axis": self.axis} if self.function.reduces else {}
-            result = self.function.apply(*arguments, **axis)
+            result = current().apply(self.attributes.op, self.arguments(values), self.attributes.axis)
             if not values:
                 result = np.array(np.broadcast_to(result, self.out.shape))
             return cast(result, self.out.dtype)
 
+    def arguments(self, values: Sequence[Array]) -> list[Array]:
+        """The function's arguments in their order: *values* and scalars (1 x 1), in `working` unless taken as is."""
+        return [
+            self._scalar(argument) if isinstance(argument, float) else self._value(at, argument)
+            for at, argument in enumerate(self.attributes.arguments(values))
+        ]
 
-def _sigmoid(x: Array) -> Array:
-    out: Array = 1 / (1 + np.exp(-x))
-    return out
+    def _scalar(self, scalar: float) -> Array:
+        return np.full((1, 1), scalar, np.float64).astype(numpy_dtype(self.working))
 
-
-def _gelu(x: Array) -> Array:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
-
-    Source: Hendrycks and Gimpel, "Gaussian error linear units" (2016), section 2, the approximation by tanh.
-    """
-    scale = np.float32(0.7978845608028654)
-    out: Array = np.float32(0.5) * x * (1 + np.tanh(scale * (x + np.float32(0.044715) * (x * x * x))))
-    return out
-
-
-def _relu(x: Array) -> Array:
-    out: Array = np.maximum(x, x.dtype.type(0))
-    return out
-
-
-def _sum(x: Array, axis: int) -> Array:
-    """With the reduced axis contiguous, along which numpy adds pairwise; across rows it would add one by one."""
-    turned = np.ascontiguousarray(x.T if axis == 0 else x)
-    return np.expand_dims(turned.sum(axis=1), axis)
-
-
-def _where(condition: Array, a: Array, b: Array) -> Array:
-    return np.where(condition != 0, a, b)
-
-
-FUNCTIONS: Final[dict[str, Function]] = {
-    "copy": Function(1, np.array, as_is=1),
-    "neg": Function(1, np.negative),
-    "abs": Function(1, np.abs),
-    "exp": Function(1, np.exp, float_only=True),
-    "log": Function(1, np.log, float_only=True),
-    "sqrt": Function(1, np.sqrt, float_only=True),
-    "rsqrt": Function(1, lambda x: 1 / np.sqrt(x), float_only=True),
-    "sigmoid": Function(1, _sigmoid, float_only=True),
-    "tanh": Function(1, np.tanh, float_only=True),
-    "relu": Function(1, _relu),
-    "gelu": Function(1, _gelu, float_only=True),
-    "silu": Function(1, lambda x: x * _sigmoid(x), float_only=True),
-    "not": Function(1, np.logical_not),
-    "add": Function(2, np.add),
-    "sub": Function(2, np.subtract),
-    "mul": Function(2, np.multiply),
-    "div": Function(2, np.divide, float_only=True),
-    "maximum": Function(2, np.maximum),
-    "minimum": Function(2, np.minimum),
-    "pow": Function(2, np.power, float_only=True),
-    "eq": Function(2, np.equal),
-    "ne": Function(2, np.not_equal),
-    "lt": Function(2, np.less),
-    "le": Function(2, np.less_equal),
-    "gt": Function(2, np.greater),
-    "ge": Function(2, np.greater_equal),
-    "and": Function(2, np.logical_and),
-    "or": Function(2, np.logical_or),
-    "where": Function(3, _where, as_is=1),
-    "fma": Function(3, lambda a, b, c: a * b + c),
-    "sum": Function(1, _sum, reduces=True),
-    "max": Function(1, lambda x, axis: x.max(axis=axis, keepdims=True), reduces=True),
-    "min": Function(1, lambda x, axis: x.min(axis=axis, keepdims=True), reduces=True),
-}
-"""What MATH records can ask for, by `MathAttributes.op`. README.md says what each one means."""
+    def _value(self, at: int, value: Array) -> Array:
+        return np.ascontiguousarray(value if at < self.function.as_is else cast(value, self.working))
 
 
 @lru_cache(maxsize=256)
@@ -146,11 +73,11 @@ def decode(op: Op) -> Math:
         raise op.error(f"operands {found}", "IN operands and one OUT")
     _check_arguments(op, attributes, function, inputs)
     _check_shape(op, attributes, inputs, outs[0])
-    working = _working_type(function, inputs, outs[0])
+    working = _working_type(attributes, function, inputs, outs[0])
     if working is DType.I64 and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in attributes.scalars):
         found = ", ".join(map(str, attributes.scalars))
         raise op.error(f"scalars {found} in {attributes.op} of integers", "whole numbers of 64 bits")
-    return Math(function, attributes.axis, attributes.scalars, inputs, outs[0], working)
+    return Math(attributes, function, inputs, outs[0], working)
 
 
 def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inputs: list[OperandRow]) -> None:
@@ -158,12 +85,18 @@ def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inp
     if len(inputs) + len(attributes.scalars) != function.arity:
         found = f"{len(inputs)} IN operands and {len(attributes.scalars)} scalars"
         raise op.error(f"{name} of {found}", f"{function.arity} arguments")
+    try:
+        attributes.arguments(inputs)
+    except ValueError as error:
+        raise op.error(f"{name} with {error}", "a place among the arguments for each scalar, ascending") from None
     if function.reduces and axis not in (0, 1):
         raise op.error(f"{name} over {'no axis' if axis is None else f'axis {axis}'}", "axis 0 or 1")
     if not function.reduces and axis is not None:
         raise op.error(f"{name} over axis {axis}", "no axis, as it is no reduction")
     if function.float_only and not all(row.dtype.is_float for row in inputs):
         raise op.error(f"{name} of {_listed(inputs)}", "floats")
+    if function.int_only and any(row.dtype.is_float for row in inputs):
+        raise op.error(f"{name} of {_listed(inputs)}", "integers")
 
 
 def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], out: OperandRow) -> None:
@@ -180,9 +113,12 @@ def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], o
         raise op.error(came, f"an OUT of {shape[0]} x {shape[1]}")
 
 
-def _working_type(function: Function, inputs: list[OperandRow], out: OperandRow) -> DType:
+def _working_type(attributes: MathAttributes, function: Function, inputs: list[OperandRow], out: OperandRow) -> DType:
     """f32 where an input that says so is a float, else i64; where none says anything, OUT's type does."""
-    telling = inputs[function.as_is :] or [out]
+    if function.int_only:
+        return DType.I64
+    arguments = attributes.arguments(inputs)
+    telling = [row for row in arguments[function.as_is :] if isinstance(row, OperandRow)] or [out]
     return DType.F32 if function.float_only or any(row.dtype.is_float for row in telling) else DType.I64
 
 

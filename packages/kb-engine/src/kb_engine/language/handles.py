@@ -153,6 +153,51 @@ class Value:
     def __rtruediv__(self, other: Any) -> LoadedTensor:
         return self._compute("div", other, self)
 
+    def __floordiv__(self, other: Any) -> LoadedTensor:
+        return self._compute("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> LoadedTensor:
+        return self._compute("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> LoadedTensor:
+        return self._compute("mod", self, other)
+
+    def __rmod__(self, other: Any) -> LoadedTensor:
+        return self._compute("mod", other, self)
+
+    def __lshift__(self, other: Any) -> LoadedTensor:
+        return self._compute("lshift", self, other)
+
+    def __rlshift__(self, other: Any) -> LoadedTensor:
+        return self._compute("lshift", other, self)
+
+    def __rshift__(self, other: Any) -> LoadedTensor:
+        return self._compute("rshift", self, other)
+
+    def __rrshift__(self, other: Any) -> LoadedTensor:
+        return self._compute("rshift", other, self)
+
+    def __and__(self, other: Any) -> LoadedTensor:
+        return self._compute("bit_and", self, other)
+
+    def __rand__(self, other: Any) -> LoadedTensor:
+        return self._compute("bit_and", other, self)
+
+    def __or__(self, other: Any) -> LoadedTensor:
+        return self._compute("bit_or", self, other)
+
+    def __ror__(self, other: Any) -> LoadedTensor:
+        return self._compute("bit_or", other, self)
+
+    def __xor__(self, other: Any) -> LoadedTensor:
+        return self._compute("bit_xor", self, other)
+
+    def __rxor__(self, other: Any) -> LoadedTensor:
+        return self._compute("bit_xor", other, self)
+
+    def __invert__(self) -> LoadedTensor:
+        return self._compute("not" if self.dtype is DType.BOOL else "bit_not", self)
+
     def __neg__(self) -> LoadedTensor:
         return self._compute("neg", self)
 

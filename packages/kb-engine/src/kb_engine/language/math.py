@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,6 @@ from kb_messages.oplog import MathAttributes
 from kb_messages.stages import TileShape
 
 Argument: TypeAlias = "TensorRef | Value | float"
-
-_MIRRORED: Final = {
-    **{op: op for op in ("add", "mul", "maximum", "minimum", "eq", "ne", "and", "or")},
-    "lt": "gt",
-    "gt": "lt",
-    "le": "ge",
-    "ge": "le",
-}
-"""The function that gives the same with its two arguments exchanged: a record lists its numbers behind its operands."""
 
 
 class MathOps(Issuer):
@@ -74,8 +65,6 @@ class MathOps(Issuer):
 
     def where(self, condition: Value, x: Argument, y: Argument) -> LoadedTensor:
         """Elements of *x* where *condition* holds, else those of *y*."""
-        if isinstance(x, (int, float)):
-            return self._then("not", [condition], lambda otherwise: self._call("where", [otherwise, y, x]))
         return self._call("where", [condition, x, y])
 
     def fma(self, x: Value, y: Argument, z: Argument) -> LoadedTensor:
@@ -104,23 +93,7 @@ class MathOps(Issuer):
         """What Python's operators on values come down to."""
         if y is None:
             return self._call(op, [x])
-        if isinstance(x, (int, float)):
-            number = x
-            if op == "sub":
-                return self._then("neg", [y], lambda negative: self._call("add", [negative, number]))
-            if op == "div":
-                return self._then("pow", [y, -1.0], lambda inverse: self._call("mul", [inverse, number]))
         return self._call(op, [x, y])
-
-    def _then(
-        self, op: str, arguments: Sequence[Argument], use: Callable[[LoadedTensor], LoadedTensor]
-    ) -> LoadedTensor:
-        """What *use* makes of a result that the kernel never sees; its TCM is given back."""
-        between = self._call(op, arguments)
-        result = use(between)
-        between.freed = True
-        self._tcm.release(between._matrix.address)
-        return result
 
     def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
         """*x* rounded to *dtype*."""
@@ -130,14 +103,15 @@ class MathOps(Issuer):
         self, op: str, arguments: Sequence[Argument], axis: int | None = None, dtype: DType | None = None
     ) -> LoadedTensor:
         line = self._line()
-        op, values, scalars = _sorted(op, arguments, f"tl.{op}", line)
+        values, scalars, scalar_at = _sorted(op, arguments, f"tl.{op}", line)
         sources = [self._loaded(value, op, line) for value in values]
         shape = _result_shape(op, [value.shape for value in values], axis, line)
         dtype = dtype or _result_dtype(op, [matrix.dtype for matrix in sources], line)
         rows = shape[0] if len(shape) == 2 else 1
         target = self._allocate(rows, shape[-1], dtype, line)
         # A vector is one row, so that its only axis is a row's.
-        attributes = MathAttributes(op=op, axis=axis if axis is None or len(shape) == 2 else 1, scalars=scalars)
+        axis = axis if axis is None or len(shape) == 2 else 1
+        attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
         known = [value._value for value in values if isinstance(value, Value)]
         concrete = None
         arrays = [array for array in known if array is not None]
@@ -164,7 +138,7 @@ class MathOps(Issuer):
         if function is None or function.reduces or function.arity > 2:
             known = [name for name, each in MATH_FUNCTIONS.items() if not each.reduces and each.arity < 3]
             raise KernelError(line, f"tl.composite({op!r})", f"'gemm', {', '.join(map(repr, known))}")
-        op, values, scalars = _sorted(op, arguments, f"tl.composite({op!r})", line)
+        values, scalars, scalar_at = _sorted(op, arguments, f"tl.composite({op!r})", line)
         matrices = [self._operand(value, name, line) for value, name in zip(values, "ab", strict=False)]
         if out is None:
             rows, cols = _broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
@@ -172,7 +146,7 @@ class MathOps(Issuer):
         else:
             target = self._memory_of(self._ref(out, "composite", line), line)
         command = MathCommand(
-            math=MathAttributes(op=op, scalars=scalars),
+            math=MathAttributes(op=op, scalars=scalars, scalar_at=scalar_at),
             inputs=tuple(
                 MathInput(matrix=matrix, pinned=isinstance(value, Value))
                 for matrix, value in zip(matrices, values, strict=True)
@@ -193,21 +167,20 @@ class MathOps(Issuer):
 
 def _sorted(
     op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
-) -> tuple[str, list[TensorRef | Value], tuple[float, ...]]:
-    """The function and its arguments, operands first and numbers behind them."""
-    numbers = [isinstance(argument, (int, float)) for argument in arguments]
-    if numbers == [True, False] and op in _MIRRORED:
-        op, arguments, numbers = _MIRRORED[op], arguments[::-1], numbers[::-1]
-    values = [each for each in arguments if isinstance(each, (TensorRef, Value))]
+) -> tuple[list[TensorRef | Value], tuple[float, ...], tuple[int, ...]]:
+    """The operands, the numbers, and which arguments the numbers are where they do not all follow the operands."""
     for argument in arguments:
         refuse(argument, f"{call} of", line)
         if not isinstance(argument, (TensorRef, Value, int, float)):
             raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
-    if numbers != sorted(numbers) or not values:
-        raise KernelError(line, f"{call} of a number in front of a tensor", "a tensor first, numbers behind it")
+    values = [each for each in arguments if isinstance(each, (TensorRef, Value))]
+    if not values or (op == "where" and len(values) == 1 and values[0] is arguments[0]):
+        raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
     if len(arguments) != MATH_FUNCTIONS[op].arity:
         raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
-    return op, values, tuple(float(each) for each in arguments if isinstance(each, (int, float)))
+    at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
+    scalars = tuple(float(each) for each in arguments if isinstance(each, (int, float)))
+    return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
@@ -245,11 +218,16 @@ def _evaluate(
 ) -> npt.NDArray[Any]:
     """The value of a function of known integers, as the executor will compute it."""
     from kb_dataexec.dtypes import cast
-    from kb_dataexec.ops.math import FUNCTIONS
+    from kb_dataexec.ops.functions import FUNCTIONS
 
-    arguments = [np.atleast_2d(array).astype(np.int64) for array in arrays]
-    arguments += [np.full((1, 1), int(scalar), np.int64) for scalar in math.scalars]
+    arguments = [
+        np.full((1, 1), int(argument), np.int64)
+        if isinstance(argument, float)
+        else np.atleast_2d(argument).astype(np.int64)
+        for argument in math.arguments(arrays)
+    ]
     axis = {} if math.axis is None else {"axis": math.axis}
-    value = cast(FUNCTIONS[math.op].apply(*arguments, **axis), dtype).reshape(shape)
+    with np.errstate(all="ignore"):
+        value = cast(FUNCTIONS[math.op].apply(*arguments, **axis), dtype).reshape(shape)
     value.flags.writeable = False
     return value

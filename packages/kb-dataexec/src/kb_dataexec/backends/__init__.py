@@ -1,0 +1,52 @@
+"""Who computes products and math functions: numpy, or what an extra brings. Moves and casts stay with the memory.
+
+The backend in use is a context variable, so that nothing between the executor and the ops has to hand it on. A new
+thread starts with numpy: one that computes for an executor runs in a copy of its context (`contextvars.copy_context`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from kb_dataexec.backends.base import Backend, BackendError
+from kb_dataexec.backends.numpy_backend import NumpyBackend
+
+__all__ = ["BACKENDS", "Backend", "BackendError", "current", "load_backend", "using"]
+
+BACKENDS: Final = ("numpy", "torch")
+
+_current: ContextVar[Backend] = ContextVar("kb_dataexec.backend", default=NumpyBackend())  # noqa: B039, it has no state
+
+
+def current() -> Backend:
+    """The backend in use here."""
+    return _current.get()
+
+
+@contextmanager
+def using(backend: Backend) -> Iterator[None]:
+    """Compute with *backend* until the block ends."""
+    token = _current.set(backend)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def load_backend(name: str, device: str = "cpu") -> Backend:
+    """The backend *name* (of BACKENDS), computing on *device*: `cpu`, or for torch any that torch knows.
+
+    Raises BackendError for an unknown name, one that is not installed, and a device it does not have.
+    """
+    if name == "torch":
+        from kb_dataexec.backends.torch_backend import TorchBackend
+
+        return TorchBackend(device)
+    if name != "numpy":
+        raise BackendError("backend", repr(name), f"one of {', '.join(BACKENDS)}")
+    if device != "cpu":
+        raise BackendError("backend numpy", f"device {device!r}", "'cpu'", "use the backend torch for other devices")
+    return NumpyBackend()

@@ -1,0 +1,181 @@
+"""PyTorch as a backend, on the CPU or a GPU. Arrays go to the device and back with every product and function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from kb_dataexec.backends.base import BackendError
+from kb_dataexec.dtypes import Array, cast
+from kb_messages.dtypes import DType
+
+_LIMB: Final = 16
+"""Bits of the digits that integers are multiplied by."""
+_EXACT_DEPTH: Final = 1 << 20
+"""Products of two 16-bit digits that f64 adds without rounding: 2^32 2^20 < 2^53."""
+
+
+class TorchBackend:
+    """Computes with torch on *device* (`cpu`, `cuda`, `cuda:1`, ...).
+
+    Floats are multiplied in full f32: tf32 is off while a product runs. Raises BackendError when torch is not
+    installed or has no such device.
+    """
+
+    name = "torch"
+
+    def __init__(self, device: str = "cpu") -> None:
+        try:
+            self._torch: Any = import_module("torch")
+        except ImportError:
+            fix = "pip install 'kb-dataexec[torch]'"
+            raise BackendError("backend torch", "no module torch", "the extra torch", fix) from None
+        try:
+            self._device = self._torch.device(device)
+            self._torch.zeros(1, device=self._device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).partition("\n")[0]
+            raise BackendError("backend torch", f"device {device!r} ({reason})", "a device of this torch") from None
+        self._functions = _functions(self._torch)
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """As Backend's: integers by products of 16-bit digits in f64, which are exact."""
+        if a.dtype.kind in "iub":
+            return self._integer_matmul(a, b)
+        with self._full_precision():
+            product = self._to_device(cast(a, DType.F32)) @ self._to_device(cast(b, DType.F32))
+            return self._to_host(product)
+
+    def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
+        """As Backend's."""
+        if op == "copy":
+            return np.array(arguments[0])
+        if op == "where":
+            arguments = [arguments[0] != 0, *arguments[1:]]
+        tensors = [self._to_device(argument) for argument in arguments]
+        return self._to_host(self._functions[op](*tensors, **({} if axis is None else {"axis": axis})))
+
+    def _to_device(self, array: Array) -> Any:
+        # Torch warns of arrays that are read-only, as the memory's views are.
+        owned = array if array.flags.writeable and array.flags.c_contiguous else np.array(array, order="C")
+        return self._torch.from_numpy(owned).to(self._device)
+
+    def _to_host(self, tensor: Any) -> Array:
+        found: Array = tensor.cpu().numpy()
+        return found
+
+    def _integer_matmul(self, a: Array, b: Array) -> Array:
+        """a @ b modulo 2^32, of the low digits of both: (a0 + a1 2^16)(b0 + b1 2^16), without a1 b1 2^32."""
+        out = np.zeros((*a.shape[:-1], b.shape[-1]), np.uint32)
+        for start in range(0, a.shape[-1], _EXACT_DEPTH):
+            part = slice(start, start + _EXACT_DEPTH)
+            (a0, a1), (b0, b1) = self._digits(a[..., part]), self._digits(b[..., part, :])
+            out += self._low(a0 @ b0)
+            out += (self._low(a0 @ b1) + self._low(a1 @ b0)) << np.uint32(_LIMB)
+        return out.view(np.int32)
+
+    def _digits(self, array: Array) -> tuple[Any, Any]:
+        bits = array.astype(np.int64)
+        low, high = bits & (1 << _LIMB) - 1, bits >> _LIMB & (1 << _LIMB) - 1
+        return self._to_device(low.astype(np.float64)), self._to_device(high.astype(np.float64))
+
+    def _low(self, product: Any) -> Array:
+        low: Array = self._to_host(product).astype(np.int64).astype(np.uint32)
+        return low
+
+    @contextmanager
+    def _full_precision(self) -> Iterator[None]:
+        """While it is open, f32 means f32."""
+        backends = self._torch.backends
+        switches = [backends.cuda.matmul, backends.mkldnn.matmul]
+        before = [switch.fp32_precision for switch in switches]
+        try:
+            for switch in switches:
+                switch.fp32_precision = "ieee"
+            yield
+        finally:
+            for switch, value in zip(switches, before, strict=True):
+                switch.fp32_precision = value
+
+
+def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
+    """Every function of `kb_messages.functions` but `copy`, as `ops.functions` has them for numpy."""
+
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + torch.exp(-x))
+
+    def gelu(x: Any) -> Any:
+        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+    return {
+        "neg": torch.neg,
+        "abs": torch.abs,
+        "exp": torch.exp,
+        "log": torch.log,
+        "sqrt": torch.sqrt,
+        "rsqrt": lambda x: 1 / torch.sqrt(x),
+        "sigmoid": sigmoid,
+        "tanh": torch.tanh,
+        "relu": lambda x: torch.clamp(x, min=0),
+        "gelu": gelu,
+        "silu": lambda x: x * sigmoid(x),
+        "not": torch.logical_not,
+        "add": torch.add,
+        "sub": torch.sub,
+        "mul": torch.mul,
+        "div": torch.div,
+        "maximum": torch.maximum,
+        "minimum": torch.minimum,
+        "pow": torch.pow,
+        "eq": torch.eq,
+        "ne": torch.ne,
+        "lt": torch.lt,
+        "le": torch.le,
+        "gt": torch.gt,
+        "ge": torch.ge,
+        "and": torch.logical_and,
+        "or": torch.logical_or,
+        "where": torch.where,
+        "fma": lambda a, b, c: torch.add(torch.mul(a, b), c),
+        "sum": lambda x, axis: torch.sum(x, dim=axis, keepdim=True),
+        "max": lambda x, axis: torch.amax(x, dim=axis, keepdim=True),
+        "min": lambda x, axis: torch.amin(x, dim=axis, keepdim=True),
+        **_integer_functions(torch),
+    }
+
+
+def _integer_functions(torch: Any) -> dict[str, Callable[..., Any]]:
+    """Where processors differ, as numpy: x // 0 and x % 0 are 0, and a shift by 64 or more empties the word."""
+
+    def divide(operation: Callable[..., Any], by_minus_one: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(a: Any, b: Any) -> Any:
+            a, b = torch.broadcast_tensors(a, b)
+            safe = torch.where((b == 0) | (b == -1), 1, b)
+            found = torch.where(b == -1, by_minus_one(a), operation(a, safe))
+            return torch.where(b == 0, 0, found)
+
+        return apply
+
+    def shift(operation: Callable[..., Any], emptied: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(a: Any, b: Any) -> Any:
+            a, b = torch.broadcast_tensors(a, b)
+            inside = (b >= 0) & (b < 64)
+            return torch.where(inside, operation(a, torch.where(inside, b, 0)), emptied(a))
+
+        return apply
+
+    return {
+        "floordiv": divide(torch.floor_divide, torch.neg),
+        "mod": divide(torch.remainder, torch.zeros_like),
+        "lshift": shift(torch.bitwise_left_shift, torch.zeros_like),
+        "rshift": shift(torch.bitwise_right_shift, lambda a: torch.where(a < 0, -1, 0)),
+        "bit_and": torch.bitwise_and,
+        "bit_or": torch.bitwise_or,
+        "bit_xor": torch.bitwise_xor,
+        "bit_not": torch.bitwise_not,
+    }

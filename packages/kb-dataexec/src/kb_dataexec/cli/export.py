@@ -1,0 +1,19 @@
+"""`export`: a log as Parquet."""
+
+from __future__ import annotations
+
+import argparse
+
+from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.logfile import LogFolder
+from kb_dataexec.parquet import export_parquet
+
+
+def export(options: argparse.Namespace) -> int:
+    """Exit code 0 when all was written."""
+    found = export_parquet(LogFolder(options.log, prefix=True), options.out, Progress())
+    if options.json:
+        emit_json(found)
+    else:
+        emit([f"{found.out}: {found.records} records, {found.operands} operands in {found.parts} parts"])
+    return 0

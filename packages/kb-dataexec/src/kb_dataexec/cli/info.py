@@ -1,0 +1,141 @@
+"""`info`: what is in a log, counted chunk by chunk."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+
+import numpy as np
+from msgspec import Struct
+
+from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.dtypes import Array
+from kb_dataexec.logfile import LogFolder
+from kb_dataexec.logreader import ManifestError
+from kb_messages.address import SPACE_BY_CODE
+from kb_messages.oplog import OpKind, Role
+
+_WRITES = tuple(role for role in Role if role.is_write)
+
+
+class Memory(Struct, kw_only=True):
+    """A memory that operands name: the bytes from `low` to `high`, and what was moved in all."""
+
+    owner: int
+    name: str
+    low: int
+    high: int
+    read_nbytes: int = 0
+    written_nbytes: int = 0
+
+
+class Info(Struct, kw_only=True):
+    """A log, as `--json` prints it. `digest_ok` is None for a log that was cut off; `problem` says what is wrong."""
+
+    log: str
+    complete: bool
+    digest: str | None
+    digest_ok: bool | None = None
+    problem: str | None = None
+    chunks: int
+    records: int = 0
+    operands: int = 0
+    start_ps: int | None = None
+    end_ps: int | None = None
+    kinds: dict[str, int]
+    ops: dict[str, int]
+    components: dict[str, int]
+    memories: list[Memory]
+
+
+def info(options: argparse.Namespace) -> int:
+    """Exit code 0, or 2 when the files are not what the manifest says."""
+    found = _collect(LogFolder(options.log, prefix=True))
+    if options.json:
+        emit_json(found)
+    else:
+        emit(_lines(found))
+    return 2 if found.digest_ok is False else 0
+
+
+def _collect(source: LogFolder) -> Info:
+    digest = None if source.manifest is None else str(source.manifest["digest"])
+    found = Info(
+        log=str(source.folder), complete=source.is_complete, digest=digest, chunks=source.n_chunks,
+        kinds={}, ops={}, components={}, memories=[],
+    )  # fmt: skip
+    counts = {"kind": Counter[int](), "name": Counter[int](), "component": Counter[int]()}
+    memories: dict[int, Memory] = {}
+    progress = Progress()
+    try:
+        for number, chunk in enumerate(source.chunks(), start=1):
+            found.records, found.operands = found.records + chunk.n_ops, found.operands + chunk.n_operands
+            for column, counter in counts.items():
+                counter.update(_counted(chunk.ops[column]))
+            _add_times(found, chunk.ops)
+            _add_memories(memories, chunk.operands)
+            progress(number, source.n_chunks)
+        found.digest_ok = True if source.is_complete else None
+    except ManifestError as error:
+        found.digest_ok, found.problem = False, str(error)
+    found.kinds = {OpKind(kind).name.lower(): n for kind, n in sorted(counts["kind"].items())}
+    found.ops, found.components = (_named(counts[column], source.strings) for column in ("name", "component"))
+    found.memories = [memory for _, memory in sorted(memories.items())]
+    return found
+
+
+def _counted(column: Array) -> dict[int, int]:
+    values, counts = np.unique(column, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _named(counter: Counter[int], strings: list[str]) -> dict[str, int]:
+    """The most frequent first; by name where equally so."""
+    named = {strings[index]: n for index, n in counter.items()}
+    return dict(sorted(named.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _add_times(found: Info, ops: Array) -> None:
+    if not len(ops):
+        return
+    start, end = int(ops["t_ready_ps"].min()), int(ops["t_out_ps"].max())
+    found.start_ps = start if found.start_ps is None else min(start, found.start_ps)
+    found.end_ps = end if found.end_ps is None else max(end, found.end_ps)
+
+
+def _add_memories(memories: dict[int, Memory], operands: Array) -> None:
+    stops = operands["offset"] + (operands["rows"] - 1) * operands["stride"] + operands["row_nbytes"]
+    nbytes, writes = operands["rows"] * operands["row_nbytes"], np.isin(operands["role"], _WRITES)
+    for owner in np.unique(operands["owner"]).tolist():
+        mine = operands["owner"] == owner
+        low, high = int(operands["offset"][mine].min()), int(stops[mine].max())
+        memory = memories.setdefault(owner, Memory(owner=owner, name=memory_name(owner), low=low, high=high))
+        memory.low, memory.high = min(memory.low, low), max(memory.high, high)
+        memory.written_nbytes += int(nbytes[mine & writes].sum())
+        memory.read_nbytes += int(nbytes[mine & ~writes].sum())
+
+
+def memory_name(owner: int) -> str:
+    """What the number of a memory says: `sip0.die1.tcm3`; 0 is the log's immediates."""
+    space = SPACE_BY_CODE.get(owner >> 10 & 15)
+    if owner == 0 or space is None:
+        return "immediates" if owner == 0 else f"owner {owner:#x}"
+    return f"sip{owner >> 22}.die{owner >> 14 & 255}.{space}{owner & 1023}"
+
+
+def _lines(found: Info) -> list[str]:
+    state = "complete" if found.complete else "cut off: it was never closed"
+    lines = [f"{found.log}: {state}, {found.records} records, {found.operands} operands, {found.chunks} chunks"]
+    if found.complete:
+        lines.append(f"digest   {found.digest} ({'ok' if found.digest_ok else 'WRONG'})")
+    if found.problem is not None:
+        lines.append(f"         {found.problem}")
+    if found.start_ps is not None:
+        lines.append(f"time     {found.start_ps} ps to {found.end_ps} ps")
+    for title, counts in (("kind", found.kinds), ("op", found.ops), ("component", found.components)):
+        lines += [title, *(f"  {n:>10}  {name}" for name, n in counts.items())]
+    lines.append("memory")
+    for each in found.memories:
+        span = f"{each.low:#x} to {each.high:#x}"
+        lines.append(f"  {each.name}: {span}, {each.read_nbytes} bytes read, {each.written_nbytes} written")
+    return lines

@@ -1,0 +1,96 @@
+"""The command line: arguments in, an exit code out; what users can act on is one sentence, never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kb_dataexec.backends import BACKENDS
+from kb_messages.errors import KbError
+
+INTERRUPTED = 130
+_CODES = "Exit codes: 0 ok or the same, 1 wrong or different, 2 bad input, 130 interrupted."
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line *args* (default: the process's); the exit code."""
+    options = _parser().parse_args(args)
+    try:
+        code = _run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read us has seen enough; what is left must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except KbError as error:
+        return _refuse(str(error), error.exit_code)
+    except OSError as error:
+        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+    except MemoryError as error:
+        return _refuse(f"out of memory ({error})" if str(error) else "out of memory", 2)
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "run":
+        from kb_dataexec.cli.run import run
+
+        return run(options)
+    if options.command == "info":
+        from kb_dataexec.cli.info import info
+
+        return info(options)
+    if options.command == "diff":
+        from kb_dataexec.cli.diff import diff
+
+        return diff(options)
+    from kb_dataexec.cli.export import export
+
+    return export(options)
+
+
+def _refuse(text: str, exit_code: int) -> int:
+    sys.stderr.write(f"error: {text}\n")
+    return exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m kb_dataexec", description="Execute and look at op logs of a simulator.", epilog=_CODES
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="execute a log; write its outputs or compare them", epilog=_CODES))
+    info = commands.add_parser("info", help="count what is in a log, and check its digest", epilog=_CODES)
+    info.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
+    diff = commands.add_parser("diff", help="the first record in which two logs differ, and how many", epilog=_CODES)
+    diff.add_argument("a", type=Path, metavar="A", help="the folder of a log, of one that was cut off too")
+    diff.add_argument("b", type=Path, metavar="B", help="another")
+    diff.add_argument("--ignore-times", action="store_true", help="compare what is computed, not when")
+    export = commands.add_parser("export", help="write a log as Parquet files, for SQL", epilog=_CODES)
+    export.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
+    export.add_argument("out", type=Path, metavar="OUT", help="a new or empty folder")
+    for command in (info, diff, export):
+        command.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    return parser
+
+
+def _add_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument("log", type=Path, metavar="LOG", help="the folder of a log")
+    run.add_argument("--memory", type=Path, required=True, metavar="FOLDER", help="the initial memory, as it is saved")
+    place = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"
+    run.add_argument("--output", action="append", default=[], metavar=place, help="a matrix to look at after the run")
+    run.add_argument("--reference", action="append", default=[], metavar="NAME=FILE.npy", help="what it should be")
+    run.add_argument("--allowed", action="append", default=[], metavar="NAME=FILE.npy", help="how far it may be off")
+    run.add_argument("--length", type=int, default=1, metavar="K", help="terms of a sum, where no --allowed is given")
+    run.add_argument("--out", type=Path, metavar="FOLDER", help="write every output to FOLDER/NAME.npy")
+    run.add_argument("--save", type=Path, metavar="FOLDER", help="save the memory after the run")
+    run.add_argument("--prefix", action="store_true", help="execute a log that was cut off as far as it goes")
+    run.add_argument("--mode", choices=("fused", "tile"), default="fused", help="tile: one record at a time")
+    run.add_argument("--debug", action="store_true", help="hold every op against float64; stop at the first wrong one")
+    run.add_argument("--backend", choices=BACKENDS, default="numpy", help="what computes products and functions")
+    run.add_argument("--device", default="cpu", metavar="DEVICE", help="where it computes: cpu, cuda, cuda:1")
+    run.add_argument("--json", action="store_true", help="print one JSON object, nothing else")

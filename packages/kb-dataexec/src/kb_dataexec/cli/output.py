@@ -1,0 +1,39 @@
+"""What goes to the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import msgspec
+
+from kb_messages.errors import KbError
+
+
+class UsageError(KbError):
+    """An argument of the command line that cannot be used."""
+
+
+def emit(lines: Iterable[str]) -> None:
+    """Write *lines* to stdout."""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def emit_json(value: object) -> None:
+    """Write *value*, indented. Infinities and NaN, which JSON lacks, are null."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+class Progress:
+    """How much is done, on stderr when that is a terminal. Called with (done, in all)."""
+
+    def __init__(self) -> None:
+        self._shown = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show it, when there is a percent more."""
+        percent = 100 * done // max(total, 1)
+        if percent != self._shown and sys.stderr.isatty():
+            self._shown = percent
+            sys.stderr.write(f"\r{percent} % of {total} records" + ("\n" if done == total else ""))
+            sys.stderr.flush()

@@ -1,0 +1,131 @@
+"""`run`: execute a log, then write its outputs or compare them with references."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct
+
+from kb_dataexec import blame
+from kb_dataexec.backends import load_backend
+from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.cli.outputs import Output, parse_outputs
+from kb_dataexec.debug import debug
+from kb_dataexec.dtypes import Array
+from kb_dataexec.executor import Executor
+from kb_dataexec.logfile import OpLog, read_log
+from kb_dataexec.store import MemoryStore, StoreError
+from kb_dataexec.verify import compare
+from kb_messages.errors import KbError
+
+_AS_THEY_ARE = "fiub"
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """One output, as `--json` prints it. `ok` is None where there is no reference."""
+
+    name: str
+    ok: bool | None
+    n_elements: int
+    n_wrong: int | None
+    max_abs_err: float | None
+    text: str
+    origin: str | None = None
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The whole run. `refusal` says why the log could not be executed, `wrong_op` what debug mode found."""
+
+    log: str
+    complete: bool
+    records: int
+    ok: bool
+    refusal: str | None
+    wrong_op: str | None
+    outputs: list[Result]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Exit code 0 when all that was compared agrees, 1 when not, or when the log cannot be executed."""
+    outputs = parse_outputs(options.output, options.reference, options.allowed, options.length)
+    log = read_log(options.log, options.prefix)
+    report = _execute(options, log, outputs)
+    if options.json:
+        emit_json(report)
+    else:
+        emit(_lines(report))
+    return 0 if report.ok else 1
+
+
+def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> Report:
+    initial = MemoryStore.load(options.memory)
+    backend, progress = load_backend(options.backend, options.device), Progress()
+    wrong = refusal = None
+    results: list[Result] = []
+    try:
+        if options.debug:
+            found = debug(log, initial, backend, progress)
+            memory, wrong = found.memory, found.wrong
+        else:
+            memory = Executor(log, initial, options.mode, backend).run(progress)
+    except KbError as error:
+        refusal = str(error)
+    else:
+        if wrong is None:
+            results = [_result(log, memory, output, options.out) for output in outputs]
+        if options.save is not None:
+            memory.save(options.save)
+    return Report(
+        log=str(options.log),
+        complete=log.is_complete,
+        records=log.n_ops,
+        ok=refusal is None and wrong is None and all(result.ok is not False for result in results),
+        refusal=refusal,
+        wrong_op=None if wrong is None else str(wrong),
+        outputs=results,
+    )
+
+
+def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -> Result:
+    n_elements = output.rows * output.cols
+    try:
+        got = output.read(memory)
+    except StoreError as error:
+        fix = "" if error.byte is None else f"; {blame.history(log, *error.byte, None)}"
+        text = f"{output.name}: {error}{fix}"
+        return Result(name=output.name, ok=False, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        np.save(out / f"{output.name}.npy", got if got.dtype.kind in _AS_THEY_ARE else got.astype(np.float32))
+    if output.reference is None or output.allowed is None:
+        text = f"{output.name}: {_range(got)}"
+        return Result(name=output.name, ok=None, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
+    found = compare(output.name, got, output.reference, output.allowed)
+    origin = None if found.ok else str(blame.origin(log, *output.byte(*found.worst)))
+    return Result(
+        name=output.name,
+        ok=found.ok,
+        n_elements=n_elements,
+        n_wrong=found.n_wrong,
+        max_abs_err=found.max_abs_err if math.isfinite(found.max_abs_err) else None,
+        text=str(found),
+        origin=origin,
+    )
+
+
+def _range(got: Array) -> str:
+    values = got.astype(np.float64)
+    return f"{got.shape[0]} x {got.shape[1]} elements from {values.min():.6g} to {values.max():.6g}, not compared"
+
+
+def _lines(report: Report) -> list[str]:
+    verdict = "ok" if report.ok else "FAILED"
+    cut = "" if report.complete else " of a log that was cut off"
+    lines = [f"{report.log}: {verdict}, {report.records} records{cut}"]
+    lines += [f"  {text}" for text in (report.refusal, report.wrong_op) if text is not None]
+    for result in report.outputs:
+        lines += [f"  {result.text}", *([f"    that element: {result.origin}"] if result.origin else [])]
+    return lines

@@ -1,0 +1,90 @@
+"""kb-dataexec[parquet]: `nox -s extras` installs it."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from kb_dataexec.cli.main import main
+from kb_dataexec.logfile import FolderLogWriter, LogFolder
+from kb_dataexec.parquet import ParquetError, export_parquet
+
+ROOT = Path(__file__).parents[1] / "packages/kb-dataexec"
+sys.path.insert(0, str(ROOT / "tests"))
+from dataexec_gemm_log import GemmProblem  # noqa: E402
+
+LOG = GemmProblem(20, 20, 20, (8, 8, 8)).log()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    writer = FolderLogWriter(tmp_path / "log")
+    for text in LOG.strings:
+        writer.intern(text)
+    for low in range(0, LOG.n_ops, 50):
+        ops = LOG.ops[low : low + 50]
+        writer.append(ops, LOG.operands[np.isin(LOG.operands["op_id"], ops["op_id"])])
+    writer.close()
+    return tmp_path
+
+
+def rows(query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_every_record_and_operand_is_exported_as_it_is(folder: Path) -> None:
+    found = export_parquet(LogFolder(folder / "log"), folder / "out")
+    assert (found.records, found.operands, found.parts) == (LOG.n_ops, LOG.n_operands, -(-LOG.n_ops // 50))
+    exported = rows(f"SELECT op_id, kind, name, component, line, params, t_end_ps FROM '{folder}/out/ops-*.parquet'")
+    assert exported == [
+        (each.op_id, each.kind.name.lower(), each.name, each.component, each.line, each.params, each.t_end_ps)
+        for each in LOG.records()
+    ]
+    columns = 'op_id, role, space, dtype, release, owner, "offset", "rows", row_nbytes, stride'
+    operands = rows(f"SELECT {columns} FROM '{folder}/out/operands-*.parquet'")
+    assert operands == [
+        (record.op_id, o.role.name, str(o.space), str(o.dtype), o.release, o.owner, o.offset, o.rows, o.row_nbytes,
+         o.stride)
+        for record in LOG.records() for o in record.operands
+    ]  # fmt: skip
+
+
+def test_exporting_twice_gives_the_same_bytes(folder: Path) -> None:
+    for name in ("a", "b"):
+        export_parquet(LogFolder(folder / "log"), folder / name)
+    a, b = ({file.name: file.read_bytes() for file in (folder / name).iterdir()} for name in ("a", "b"))
+    assert a == b
+
+
+def test_the_queries_of_the_readme_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(folder / "log"), str(folder / "OUT")]) == 0
+    assert capsys.readouterr().out == (
+        f"{folder}/OUT: {LOG.n_ops} records, {LOG.n_operands} operands in {-(-LOG.n_ops // 50)} parts\n"
+    )
+    text = re.search(r"```sql\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert text is not None
+    busy, moved, waited = (
+        rows(query.replace("OUT/", f"{folder}/OUT/")) for query in text[1].split(";") if query.strip()
+    )
+    assert busy == [("pe0", LOG.n_ops, LOG.n_ops, 0)]  # each record takes a picosecond
+    # A and B are read three times, for three tiles of the other side: 3 x 2 x 20 x 20 f16; C is written once
+    assert [row for row in moved if row[1] == "hbm"] == [
+        ("kernel.py:3", "hbm", "SRC", 4800), ("kernel.py:3", "hbm", "DST", 800),
+    ]  # fmt: skip
+    assert len(waited) == 10
+
+
+def test_a_folder_in_use_is_refused(folder: Path) -> None:
+    text = f"{folder}: got a folder with files in it, needs a new or empty folder"
+    with pytest.raises(ParquetError, match=f"^{re.escape(text)}$"):
+        export_parquet(LogFolder(folder / "log"), folder)
+
+
+def test_a_log_that_was_cut_off_is_exported_as_far_as_it_goes(folder: Path) -> None:
+    (folder / "log" / "manifest.json").unlink()
+    assert export_parquet(LogFolder(folder / "log", prefix=True), folder / "out").records == LOG.n_ops
