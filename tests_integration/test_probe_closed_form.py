@@ -1,7 +1,7 @@
 """Probes on four_sip against arithmetic by hand: every hop's picoseconds, as topologies/four_sip.yaml has them.
 
 A hop is 7 ps a millimetre of wire, then the overhead of the node behind it. The wires: 2 mm PE to XBAR or NOC and from
-die to die, 3 mm XBAR to HBM, NOC to UCIe and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC and from it
+die to die, 3 mm XBAR to HBM, NOC to UCIe and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC, 5 mm from it
 to the XBAR, 500 mm from SIP to SIP, 200 mm on the board.
 """
 
@@ -19,7 +19,7 @@ HBM_LATENCY = 45000
 INTO_HBM = 7 * 3
 TO_NEXT_CUBE = (7 * 3 + UCIE) + (7 * 2 + UCIE)
 FROM_NORTH_TO_SOUTH = (7 * 3 + NOC) + 2 * (7 * 4 + NOC) + TO_NEXT_CUBE
-FROM_NORTH_TO_SLICE_7 = (7 * 3 + NOC) + (7 * 4 + NOC) + (7 * 4 + XBAR) + INTO_HBM
+FROM_NORTH_TO_SLICE_7 = (7 * 3 + NOC) + (7 * 4 + NOC) + (7 * 5 + XBAR) + INTO_HBM
 TO_IO_NOC = (7 * 2 + NOC) + (7 * 3 + UCIE) + (7 * 2 + IO_NOC)
 DOWN_THE_EAST = (7 * 2 + UCIE) + 3 * FROM_NORTH_TO_SOUTH + FROM_NORTH_TO_SLICE_7
 TO_NEXT_SIP = (7 * 3 + SERDES) + (7 * 500 + SERDES) + (7 * 3 + IO_NOC)
@@ -27,7 +27,7 @@ TO_NEXT_SIP = (7 * 3 + SERDES) + (7 * 500 + SERDES) + (7 * 3 + IO_NOC)
 AWAY = {
     "sip0.cube0.hbm0": (7 * 2 + XBAR) + INTO_HBM,
     "sip0.cube0.hbm5": (7 * 2 + XBAR) + (7 * 2.5 + 0.5 + BRIDGE) + (7 * 2.5 + 0.5 + XBAR) + INTO_HBM,
-    "sip0.cube1.hbm0": ((7 * 2 + NOC) + (7 * 4 + NOC) + TO_NEXT_CUBE + (7 * 3 + NOC) + (7 * 4 + XBAR) + INTO_HBM),
+    "sip0.cube1.hbm0": ((7 * 2 + NOC) + (7 * 4 + NOC) + TO_NEXT_CUBE + (7 * 3 + NOC) + (7 * 5 + XBAR) + INTO_HBM),
     "sip0.cube15.hbm7": TO_IO_NOC + DOWN_THE_EAST,
     "sip1.cube15.hbm7": TO_IO_NOC + TO_NEXT_SIP + DOWN_THE_EAST,
 }
@@ -74,7 +74,7 @@ def test_two_flows_share_the_link_they_meet_on():
 def test_four_flows_share_it_too():
     nbytes, dst = 1 << 20, "sip0.cube1.hbm0"
     found = probe("sip0.cube0.pe0", dst, "--nbytes", nbytes, "--flows", 4, "--op", "write")
-    # PE 2 and PE 3 take the XBAR to the NOC, one hop more, so they come later. Until then PE 0 and PE 1 have half of
+    # PE 2 and PE 3 are a router of the NOC farther away, so they come later. Until then PE 0 and PE 1 have half of
     # the slice's link each, then all have a quarter, and when these two are through the others have half again.
     later_ps = 7 * 4 + NOC
     ahead = later_ps * 51.2 / 1000
