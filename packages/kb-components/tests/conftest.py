@@ -61,6 +61,40 @@ cube:
     - {from: "pe[*].pe_dma", to: "xbar[0]", bw_gbs: 100, length_mm: 0}
     - {from: "xbar[0]", to: "hbm[0]", bw_gbs: 100, length_mm: 0}
 """
+NOC = (
+    (
+        "    xbar: {",
+        (
+            "    noc: {kind: noc, impl: builtin.transit, overhead_ns: 3}\n"
+            "    sram: {kind: sram, impl: builtin.sram, memory: {space: sram, size: 64 KiB},\n"
+            "      bw_gbs: 80, latency_ns: 10}\n"
+            "    xbar: {"
+        ),
+    ),
+    ("bw_gbs: 200, latency_ns: 1}", "bw_gbs: 200, latency_ns: 1, dma_bw_gbs: 100, dma_latency_ns: 4}"),
+    (
+        '    - {from: "xbar[0]", to: "hbm[0]"',
+        (
+            '    - {from: "pe[*].pe_dma", to: noc, bw_gbs: 50, length_mm: 0}\n'
+            "    - {from: sram, to: noc, bw_gbs: 40, length_mm: 0}\n"
+            '    - {from: "pe[*].pe_tcm", to: noc, bw_gbs: 125, length_mm: 0}\n'
+            '    - {from: "xbar[0]", to: "hbm[0]"'
+        ),
+    ),
+)
+"""SRAM of 12.5 ps a byte and 10 ns, and TCMs whose DMA port is 10 ps a byte and 4 ns, behind a NOC of 3 ns. Its links
+are 20 ps a byte to a DMA, 25 to the SRAM and 8 to a TCM."""
+MMU = (
+    (
+        "      pe_tcm: {",
+        (
+            "      pe_mmu: {kind: pe_mmu, impl: builtin.pe_mmu, page_kib: 4, tlb_entries: 2, hit_ns: 1, levels: 2, "
+            "level_ns: 10}\n      pe_tcm: {"
+        ),
+    ),
+    ("      - pe_fetch_store -> pe_tcm\n", "      - pe_fetch_store -> pe_tcm\n      - pe_dma -> pe_mmu\n"),
+)
+"""An MMU with a TLB of two pages of 4 KiB: 1 ns a lookup, 20 ns more where it walks."""
 TWO_PES = ("pe_layout: {count: 1}", "pe_layout: {count: 2}")
 TWO_HALVES = (
     ("impl: builtin.hbm_fixed, count: 1", "impl: builtin.hbm_fixed, count: 2"),
@@ -148,6 +182,28 @@ def chip() -> Callable[..., Topology]:
 def two_pes() -> Changes:
     """Changes that give the round chip two PEs at its one slice."""
     return (TWO_PES,)
+
+
+@pytest.fixture(scope="session")
+def noc() -> Changes:
+    """Changes that give the round chip a NOC with an SRAM and the TCMs behind it."""
+    return NOC
+
+
+@pytest.fixture(scope="session")
+def mmu() -> Changes:
+    """Changes that give the PEs of the round chip an MMU."""
+    return MMU
+
+
+@pytest.fixture
+def chip_host(chip: Callable[..., Topology]) -> Callable[..., Host]:
+    """A host of the round chip with *changes*, whose log goes to *writer*."""
+
+    def build(*changes: tuple[str, str], writer: MemoryLogWriter | None = None) -> Host:
+        return Host(Engine(chip(*changes), writer), Path(__file__).parent)
+
+    return build
 
 
 @pytest.fixture(scope="session")

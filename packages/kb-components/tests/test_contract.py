@@ -29,6 +29,8 @@ ATTRIBUTES = {
     "builtin.pe_math": {"lanes": 16, "clock_ghz": 0.7, "queue_depth": 3},
     "builtin.pe_scheduler": {"input_kib": 64, "output_kib": 64},
     "builtin.pe_tcm": {"bw_gbs": 512, "latency_ns": 2},
+    "builtin.pe_mmu": {"tlb_entries": 16, "levels": 4, "level_ns": 12.5},
+    "builtin.sram": {"bw_gbs": 256, "latency_ns": 12, "ports": "separate"},
     "builtin.transit": {"overhead_ns": 1.5},
     "builtin.xbar": {"overhead_ns": 2},
 }
@@ -67,8 +69,8 @@ def test_a_block_holds_to_the_contract(check):
 
 def test_every_block_is_checked_and_by_many_checks():
     assert BLOCKS.keys() == ATTRIBUTES.keys()
-    assert len(BLOCKS) >= 10
-    assert len(CHECKS) >= 90
+    assert len(BLOCKS) >= 12
+    assert len(CHECKS) >= 110
 
 
 def test_the_smallest_register_file_passes_too():

@@ -22,8 +22,10 @@ def test_all_blocks_are_registered():
         "builtin.pe_fetch_store",
         "builtin.pe_gemm",
         "builtin.pe_math",
+        "builtin.pe_mmu",
         "builtin.pe_scheduler",
         "builtin.pe_tcm",
+        "builtin.sram",
         "builtin.transit",
         "builtin.xbar",
     ]

@@ -28,7 +28,7 @@ def test_a_row_lists_the_blocks_attributes_and_defaults(name):
 
 
 def written(default):
-    if default is NODEFAULT:
+    if default is NODEFAULT or default is None:
         return ""
     return default if isinstance(default, str) else f"{default:g}"
 

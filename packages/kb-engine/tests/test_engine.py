@@ -57,7 +57,7 @@ def test_tile_buffers_larger_than_the_tcm_are_refused(toy_engine):
 
 def test_an_allocator_never_has_the_schedulers_bytes(toy_engine):
     pe = toy_engine().pes["sip0.cube0.pe0"]
-    allocator = pe.new_allocator()
+    allocator = pe.tcm
     assert allocator.free_nbytes == (256 - 128) * 1024
     assert allocator.allocate(128 * 1024) == (pe.tcm_owner << 32) + 128 * 1024
 

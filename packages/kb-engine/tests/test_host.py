@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from kb_dataexec.executor import Executor
 from kb_engine.allocator import OutOfMemoryError
-from kb_engine.host import DeferredRead, block_bounds, read_tensor
+from kb_engine.host import DeferredRead, read_tensor
+from kb_engine.sharding import block_bounds
 from kb_messages.errors import KernelError
 
 SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 3"),)
@@ -142,7 +143,7 @@ def test_a_full_slice_says_how_much_is_left(toy_host):
         host.empty("b", (100, 1024), "i8")
     assert str(caught.value) == (
         "tensor b in sip0.cube0.hbm0: got a request for 102400 bytes, needs at most 24576 in one piece "
-        "(24576 of 1048576 are free); use smaller tensors or a larger memory"
+        "(24576 of 1048576 are free, a holds 1024000); use smaller tensors or a larger memory"
     )
 
 

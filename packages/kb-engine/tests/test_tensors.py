@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.host import block_bounds
 from kb_engine.language.tensors import Tensor
+from kb_engine.sharding import block_bounds
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
 

@@ -152,8 +152,8 @@ def tcm_that_is_full(tl, a, c):
 
 
 OUT_OF_TCM = (
-    "sip0.cube0.pe0.pe_tcm: got a request for 512 bytes, needs at most 0 in one piece (0 of 131072 are free); "
-    "tl.free what is no longer needed"
+    "sip0.cube0.pe0.pe_tcm: got a request for 512 bytes, needs at most 0 in one piece (0 of 131072 are free, "
+    f"test_tl.py:{tcm_that_is_full.__code__.co_firstlineno + 1} holds 131072); tl.free what is no longer needed"
 )
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.address import OFFSET_BITS, SPACE_BY_CODE, MemorySpace, PhysAddr, owner_of
+from kb_messages.address import OFFSET_BITS, SPACE_BY_CODE, MemorySpace, PhysAddr, is_virtual, owner_of
 from kb_messages.errors import AddressError
 
 
@@ -55,3 +55,17 @@ def test_a_number_that_is_no_address_is_refused(address: int) -> None:
     message = f"address: got {address:#x}, needs 62 bits whose kind field names a memory space"
     with pytest.raises(AddressError, match=f"^{re.escape(message)}$"):
         PhysAddr.decode(address)
+
+
+@given(st.integers(-(1 << 43), 1 << 62))
+def test_no_virtual_address_is_a_physical_one(address: int) -> None:
+    if is_virtual(address):
+        with pytest.raises(AddressError):
+            PhysAddr.decode(address)
+    else:
+        assert not 0 <= address < 1 << 42
+
+
+def test_the_lowest_physical_address_is_above_all_virtual_ones() -> None:
+    lowest = PhysAddr(space=MemorySpace.HBM).encode()
+    assert (lowest, is_virtual(lowest), is_virtual(lowest - 1)) == (1 << 42, False, True)

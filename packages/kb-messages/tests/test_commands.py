@@ -12,6 +12,7 @@ from kb_messages.commands import (
     Matrix,
     StoreCommand,
     SubmittedCommand,
+    matrices_of,
 )
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes
@@ -65,3 +66,17 @@ def test_a_matrix_with_an_unknown_field_is_refused() -> None:
 def test_an_epilogue_op_without_a_scope_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"^Object missing required field `scope`$"):
         msgspec.json.decode(b'{"op":"relu"}', type=EpilogueOp)
+
+
+def test_every_operand_of_a_command_is_found_wherever_it_stands() -> None:
+    a, b, out, bias = (Matrix.packed(1, 8, DType.F16, address) for address in range(4))
+    op = EpilogueOp(op="bias", scope=EpilogueScope.OUTPUT_TILE, operand=bias)
+    relu = EpilogueOp(op="relu", scope=EpilogueScope.OUTPUT_TILE)
+    assert list(matrices_of(GemmCommand(a=a, b=b, out=out, epilogue=(op, relu)))) == [a, b, out, bias]
+    inputs = (MathInput(matrix=a), MathInput(matrix=b))
+    assert list(matrices_of(MathCommand(math=MathAttributes(op="add"), inputs=inputs, out=out))) == [a, b, out]
+    assert list(matrices_of(LoadCommand(src=a, dst=b))) == [a, b]
+
+
+def test_the_span_of_a_matrix_has_the_gaps_between_rows() -> None:
+    assert (WIDE.span_nbytes, PACKED.span_nbytes) == (2 * 64 + 10, 30)

@@ -64,11 +64,14 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
 
 
 def _busy_ps(engine: Engine) -> Iterator[tuple[str, str, int]]:
-    """(kind, node, picoseconds in service) of every block that serves. A kind's DMA channels count apart."""
+    """(kind, node, picoseconds in service) of every block that serves. A kind's DMA channels count apart.
+
+    A TCM's use is that of its DMA port, and is left out where nothing came that way.
+    """
     nodes = engine.topology.graph.nodes
     for component in engine.components.values():
         kind = nodes[component.node_id].kind.value
-        if isinstance(component, MemoryComponent):
+        if isinstance(component, MemoryComponent) and (component.busy_ps or kind != NodeKind.PE_TCM.value):
             yield kind, component.node_id, component.busy_ps
         busy: dict[str, int] = {}
         for stage_type, server in component.servers.items():
@@ -98,7 +101,7 @@ def _uses(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use]:
 
 
 def _traffic(engine: Engine, plans: PlanTally) -> dict[str, Traffic]:
-    """Behind the fabric by the memories' own counters; TCM and registers by the plans."""
+    """Behind the fabric by the memories' own counters; registers, and the PE's end of its DMA, by the plans."""
     found: dict[str, list[int]] = {}
     for component in engine.components.values():
         memory = engine.topology.graph.nodes[component.node_id].memory
@@ -109,7 +112,10 @@ def _traffic(engine: Engine, plans: PlanTally) -> dict[str, Traffic]:
     traffic = {space: Traffic(read=read, write=write) for space, (read, write) in found.items()}
     moved = plans.nbytes
     fetched, stored = moved[StageType.FETCH], moved[StageType.STORE]
-    traffic["tcm"] = Traffic(read=fetched + moved[StageType.DMA_WRITE], write=moved[StageType.DMA_READ] + stored)
+    read, written = found.get("tcm", (0, 0))
+    traffic["tcm"] = Traffic(
+        read=read + fetched + moved[StageType.DMA_WRITE], write=written + moved[StageType.DMA_READ] + stored
+    )
     traffic["reg"] = Traffic(read=stored, write=fetched)
     return traffic
 

@@ -20,6 +20,7 @@ from kb_engine.links import Hop, Leg, LinkState, Path
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
 from kb_engine.shared_link import SharedLink, Stream
 from kb_engine.transfer import Transfer
+from kb_messages.errors import TopologyError
 from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
 from kb_topology import AddressMap, Graph, Link, Route, Router
@@ -59,7 +60,7 @@ class Fabric:
         return self._router.route(src, dst)
 
     def path(self, src: str, owner: int) -> Path:
-        """The way from node *src* to memory *owner*. Raises TopologyError when no link leads there."""
+        """The way from node *src* to memory *owner*. Raises TopologyError when no link leads there, or none back."""
         path = self._paths.get((src, owner))
         if path is None:
             path = self._paths[src, owner] = self._find_path(src, self._node_of_owner[owner])
@@ -186,7 +187,12 @@ class Fabric:
     def _find_path(self, src: str, dst: str) -> Path:
         memory = self._components[dst]
         if not isinstance(memory, MemoryComponent):
-            raise TypeError(f"{dst} is not behind the fabric")
+            raise TopologyError(
+                f"{src} -> {dst}", f"a {type(memory).__name__}, which takes no requests", "a MemoryComponent"
+            )
+        nodes = self._graph.nodes
+        if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
+            return Path(src, dst, memory, Leg([]), Leg([]), self._shared)
         return Path(src, dst, memory, self.leg(src, dst), self.leg(dst, src), self._shared)
 
     def _compile(self, links: tuple[Link, ...]) -> Leg:

@@ -1,26 +1,29 @@
-"""The host's side: allocate tensors in HBM, write them, launch kernels, read results."""
+"""The host's side: allocate tensors in the chip's memories, write them, launch kernels, read results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from kb_dataexec.dtypes import numpy_dtype
 from kb_dataexec.store import MemoryStore
-from kb_engine.allocator import Allocator, OutOfMemoryError
 from kb_engine.device_memory import read_matrix
 from kb_engine.engine import Engine, LaunchResult
 from kb_engine.kernel_runner import Kernel
-from kb_engine.language.tensors import Tensor
+from kb_engine.language.tensors import Tensor, TensorRef
+from kb_engine.mapping import VirtualMemory
 from kb_engine.pending import Producer
+from kb_engine.sharding import Sharding
+from kb_engine.tensor_memory import TensorMemory
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
+from kb_messages.host import MmuMessage
 
 
 class DeferredRead:
@@ -45,11 +48,8 @@ class Host:
         self.engine = engine
         self.launches: list[LaunchResult] = []
         self._root = root or Path.cwd()
-        self._hbm = [
-            (region, Allocator(region.node_id, region.base, region.nbytes))
-            for region in engine.topology.address_map.regions
-            if region.space is MemorySpace.HBM
-        ]
+        self._tensors = TensorMemory(engine)
+        self._virtual = VirtualMemory(engine)
 
     @property
     def num_pes(self) -> int:
@@ -59,7 +59,16 @@ class Host:
     @property
     def num_slices(self) -> int:
         """HBM slices of the chip."""
-        return len(self._hbm)
+        return self._tensors.memories.count(MemorySpace.HBM)
+
+    def hbm_slice_of(self, pe: int) -> int:
+        """The number of the HBM slice that PE number *pe* has in its cube.
+
+        Where a cube has fewer slices than PEs, these are spread evenly. Raises KernelError for a PE that is not there,
+        and OutOfMemoryError when its cube has no HBM.
+        """
+        self._tensors.check_pes("hbm_slice_of", [pe])
+        return self._tensors.memories.near(MemorySpace.HBM, pe)
 
     def empty(
         self,
@@ -68,34 +77,19 @@ class Host:
         dtype: DType | str,
         blocks: tuple[int, int] = (1, 1),
         slices: Sequence[int] | None = None,
+        *,
+        memory: str = "hbm",
+        shard: Sharding | str | None = None,
     ) -> Tensor:
-        """A tensor of one or two dimensions whose bytes are not written yet.
+        """A tensor of one or two dimensions whose bytes are not written yet, in `hbm`, `sram` or `tcm`.
 
         It is cut into `blocks` (down the rows, along the columns) as even as can be. Each block, row by row of the
-        cut, lies packed in the HBM slice that *slices* names; left out, the blocks are spread evenly. Raises
-        KernelError for a shape, a cut or slices that make no sense, and OutOfMemoryError when a slice is full.
+        cut, lies packed in the HBM slice, SRAM or PE's TCM that *slices* names; left out, the blocks are spread evenly.
+        Or *shard* says how it is cut, or copied, over the PEs: each shard lies in the memory that its PE has in its
+        cube (`hbm_slice_of`). Raises KernelError for a shape, a cut or slices that make no sense, more shards than rows
+        or columns among them, and OutOfMemoryError when a memory is full.
         """
-        dtype = DType(dtype)
-        if len(shape) not in (1, 2) or any(size < 1 for size in shape):
-            raise KernelError(f"tensor {name}", f"shape {shape}", "one or two positive sizes")
-        rows, cols = (1, shape[0]) if len(shape) == 1 else shape
-        down, along = blocks
-        if not (1 <= down <= rows and 1 <= along <= cols):
-            raise KernelError(
-                f"tensor {name}", f"{down} x {along} blocks of {rows} x {cols}", "1 up to one per row, column"
-            )
-        row_bounds, col_bounds = block_bounds(rows, down), block_bounds(cols, along)
-        homes = iter(self._homes(name, down * along, slices))
-        addresses = tuple(
-            tuple(
-                self._allocate(name, next(homes), (bottom - top) * (right - left) * dtype.nbytes)
-                for left, right in pairwise(col_bounds)
-            )
-            for top, bottom in pairwise(row_bounds)
-        )
-        return Tensor(
-            name=name, shape=shape, dtype=dtype, row_bounds=row_bounds, col_bounds=col_bounds, addresses=addresses
-        )
+        return self._tensors.empty(name, shape, dtype, blocks, slices, memory, shard)
 
     def tensor(
         self,
@@ -104,22 +98,57 @@ class Host:
         dtype: DType | str,
         blocks: tuple[int, int] = (1, 1),
         slices: Sequence[int] | None = None,
+        *,
+        memory: str = "hbm",
+        shard: Sharding | str | None = None,
     ) -> Tensor:
         """A tensor that holds *data*, whose numpy type must be that of *dtype*; the host copies it once."""
-        tensor = self.empty(name, data.shape, dtype, blocks, slices)
+        tensor = self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard)
         self.write(tensor, data)
         return tensor
 
+    def free(self, tensor: Tensor) -> None:
+        """Give a tensor's memory back. Raises KernelError when it is freed already, or still mapped."""
+        self._tensors.check_live("free", tensor)
+        if self._virtual.is_mapped(replace(tensor, virtual=())):
+            raise KernelError(f"free of {tensor.name}", "a tensor at virtual addresses", "an unmapped one", "unmap it")
+        self._tensors.free(tensor)
+
+    def map(self, tensor: Tensor, virtual: int | None = None, pes: Sequence[int] | None = None) -> Tensor:
+        """*tensor* as kernels on *pes* (default: all) see it from now on, at virtual addresses from *virtual* on.
+
+        Each of its blocks takes whole pages, one after the other; left out, *virtual* is the next address never used.
+        The host may go on to use either. Raises AddressError for bytes that a page table refuses, since they are mapped
+        already or in no whole pages, and KernelError for a PE without MMU.
+        """
+        self._tensors.check_live("map", tensor)
+        if tensor.virtual:
+            raise KernelError(f"map of {tensor.name}", "a tensor at virtual addresses", "one at physical ones")
+        ids = list(self.engine.pes)
+        return self._virtual.map(tensor, virtual, [ids[number] for number in self._tensors.check_pes("map", pes)])
+
+    def unmap(self, tensor: Tensor) -> None:
+        """Undo `map`, which returned *tensor*. Raises KernelError when it is not mapped."""
+        self._virtual.unmap(tensor)
+
+    def send(self, message: MmuMessage) -> None:
+        """Have PEs' MMUs do as *message* says, between launches and at no cost: all of them or, if one refuses, none.
+
+        Raises AddressError for bytes that a page table refuses, and KernelError for a PE without MMU.
+        """
+        self._virtual.send(message)
+
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
-        """Overwrite *tensor*. Raises KernelError when *data* has another shape or element type."""
+        """Overwrite *tensor*, every copy of it. Raises KernelError when *data* has another shape or element type."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",
                 f"{data.dtype} of shape {data.shape}",
                 f"{tensor.dtype} of shape {tensor.shape}",
             )
+        self._tensors.check_live("write", tensor)
         whole = data.reshape(tensor.rows, tensor.cols)
-        for (rows, cols), matrix in tensor.blocks():
+        for (rows, cols), matrix in tensor.every_block():
             block = np.array(whole[rows, cols], order="C", copy=True)
             owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
             self.engine.memory.store.write_tensor(owner, offset, block, copy=False)
@@ -133,67 +162,59 @@ class Host:
         Tensors, and lists and tuples of them, arrive as references; everything else as it is.
         """
         ids = list(self.engine.pes)
-        wanted = range(len(ids)) if pes is None else pes
-        for number in wanted:
-            if not 0 <= number < len(ids):
-                raise KernelError("launch", f"PE {number}", f"0 to {len(ids) - 1}")
-        if len(set(wanted)) != len(wanted):
-            raise KernelError("launch", f"PEs {list(wanted)}", "each at most once")
-        passed = [_as_reference(argument) for argument in arguments]
+        wanted = self._tensors.check_pes("launch", pes)
+        passed = [self._as_reference(argument) for argument in arguments]
         result = self.engine.launch(kernel, passed, [ids[number] for number in wanted], self._root)
         self.launches.append(result)
         return result
 
     def read(self, tensor: Tensor) -> npt.NDArray[Any] | DeferredRead:
-        """The tensor's data, or a DeferredRead when a compute op makes some of it."""
-        for _, matrix in tensor.blocks():
+        """The tensor's data, or a DeferredRead when a compute op makes some of it.
+
+        Raises KernelError when copies of it differ.
+        """
+        self._tensors.check_live("read", tensor)
+        for _, matrix in tensor.every_block():
             producer = self.engine.memory.pending.producer(matrix)
             if producer is not None:
                 return DeferredRead(tensor, producer)
         return read_tensor(self.engine.memory.store, tensor)
 
-    def _homes(self, name: str, count: int, slices: Sequence[int] | None) -> Sequence[int]:
-        available = len(self._hbm)
-        if not available:
-            raise OutOfMemoryError(f"tensor {name}", "a topology without HBM", "at least one HBM slice")
-        if slices is None:
-            return [number * available // count for number in range(count)]
-        if len(slices) != count or not all(0 <= number < available for number in slices):
-            raise KernelError(
-                f"tensor {name}",
-                f"slices {list(slices)}",
-                f"a number from 0 to {available - 1} for each of {count} blocks",
-            )
-        return slices
-
-    def _allocate(self, name: str, slice_number: int, nbytes: int) -> int:
-        region, allocator = self._hbm[slice_number]
-        try:
-            address = allocator.allocate(nbytes)
-        except OutOfMemoryError as error:
-            raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
-        self.engine.memory.store.reserve(region.owner, address & OFFSET_MASK, nbytes)
-        return address
-
-
-def _as_reference(argument: Any) -> Any:
-    if isinstance(argument, (list, tuple)):
-        return type(argument)(map(_as_reference, argument))
-    return argument.ref if isinstance(argument, Tensor) else argument
-
-
-def block_bounds(size: int, count: int) -> tuple[int, ...]:
-    """Where each of *count* blocks begins, and *size* at the end; sizes differ by at most one."""
-    return tuple(number * size // count for number in range(count + 1))
+    def _as_reference(self, argument: Any) -> Any:
+        if isinstance(argument, (list, tuple)):
+            return type(argument)(map(self._as_reference, argument))
+        if isinstance(argument, (Tensor, TensorRef)):
+            self._tensors.check_live("launch", argument if isinstance(argument, Tensor) else argument.tensor)
+        return argument.ref if isinstance(argument, Tensor) else argument
 
 
 def read_tensor(memory: MemoryStore, tensor: Tensor) -> npt.NDArray[Any]:
-    """A whole tensor, blocks put together. Raises StoreError where bytes were never written."""
-    blocks = tensor.blocks()
+    """A whole tensor, blocks put together.
+
+    Raises StoreError where bytes were never written, and KernelError when the copies of a sharded tensor differ.
+    """
+    first = _read_copy(memory, tensor, 0)
+    for copy in range(1, tensor.n_copies):
+        other = _read_copy(memory, tensor, copy)
+        differing = (first.view(np.uint8) != other.view(np.uint8)).reshape(first.size, -1).any(axis=1)
+        if differing.any():
+            at = tuple(map(int, np.unravel_index(int(differing.argmax()), first.shape)))
+            raise KernelError(
+                f"read of {tensor.name}",
+                f"{first[at]} at {list(at)} of its first copy and {other[at]} of copy {copy}",
+                "copies that agree",
+                "have every owner write the same to its copy",
+            )
+    return first.reshape(tensor.shape)
+
+
+def _read_copy(memory: MemoryStore, tensor: Tensor, copy: int) -> npt.NDArray[Any]:
+    """One copy, `rows x cols`."""
+    blocks = tensor.blocks(copy)
     if len(blocks) == 1:
-        return read_matrix(memory, blocks[0][1]).reshape(tensor.shape)
+        return read_matrix(memory, blocks[0][1])
     parts = [(where, read_matrix(memory, matrix)) for where, matrix in blocks]
     whole = np.empty((tensor.rows, tensor.cols), dtype=parts[0][1].dtype)
     for where, part in parts:
         whole[where] = part
-    return whole.reshape(tensor.shape)
+    return whole

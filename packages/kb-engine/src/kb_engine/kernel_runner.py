@@ -12,6 +12,7 @@ from typing import Any
 
 from greenlet import greenlet
 
+from kb_engine.allocator import Lease
 from kb_engine.language.handles import Completion
 from kb_engine.language.lines import kernel_line
 from kb_engine.language.tl import Language
@@ -19,7 +20,7 @@ from kb_engine.pe import ProcessingElement
 from kb_engine.pipeline import PipelineContext
 from kb_engine.session import Session
 from kb_engine.user_code import explain
-from kb_messages.commands import Command, SubmittedCommand
+from kb_messages.commands import Command, SubmittedCommand, matrices_of
 from kb_messages.errors import KbError, KernelError
 
 Kernel = Callable[..., None]
@@ -47,8 +48,8 @@ class KernelRunner:
         self._done = done
         self._outstanding = 0
         self._returned = False
-        self._tcm = pe.new_allocator()
-        language = Language(program, session.memory, self._tcm, self._submit, self._wait, self._line)
+        self._tcm = Lease(pe.tcm)
+        language = Language(program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate)
         self._greenlet = greenlet(lambda _: self._body(kernel, language, arguments))
 
     def start(self, _: object = None) -> None:
@@ -66,12 +67,14 @@ class KernelRunner:
         self.waiting_at = ""
         self._greenlet.switch(None)
         if self.error is not None:
+            self._tcm.end()
             raise self.error
         self._finish_if_idle()
 
     def _finish_if_idle(self) -> None:
         if self._returned and not self._outstanding:
             self.end_ps = self._session.clock._now
+            self._tcm.end()
             self._done(self)
 
     def _line(self) -> str:
@@ -99,6 +102,8 @@ class KernelRunner:
                 self._finish_if_idle()
 
         context = session.open_command(submitted, plan, done)
+        if self.pe.mmu is not None:
+            context.mapped = tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
         if wait_until_done:
             completion.waiter = self._resume
         issue_ps = self.pe.cpu.issue_ps(command)

@@ -91,7 +91,7 @@ class Leg:
 
 
 class Path:
-    """A way to a memory and back.
+    """A way to a memory and back. To the TCM of its own PE it has no links.
 
     It is `exclusive` when nothing else can be on it, nor at the memory while `shared` is false: then the links never
     make a transfer wait.

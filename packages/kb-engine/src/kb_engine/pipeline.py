@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from kb_engine.buffers import Slots
-from kb_messages.commands import SubmittedCommand
+from kb_messages.commands import Matrix, SubmittedCommand
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan
@@ -34,10 +34,10 @@ class PipelineContext:
     """One command's state while its tiles are in the pipeline.
 
     `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
-    last to need.
+    last to need. `mapped` are the operands that the kernel called by virtual addresses.
     """
 
-    __slots__ = ("after", "done", "first_op", "placement", "plan", "remaining", "submitted")
+    __slots__ = ("after", "done", "first_op", "mapped", "placement", "plan", "remaining", "submitted")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class PipelineContext:
         self.done = done
         self.remaining = plan.n_tiles
         self.placement = Placement()
+        self.mapped: tuple[Matrix, ...] = ()
         self.after: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 
     def complete_tile(self, token: TileToken, component: str) -> None:

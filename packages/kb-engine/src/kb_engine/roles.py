@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kb_engine.component import ComponentBase, SpecT
+from kb_engine.page_table import PageTable
 from kb_engine.pipeline import PipelineContext
 from kb_messages.commands import Command, SubmittedCommand
+from kb_messages.host import MmuMap, MmuMessage
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import Rectangle
 
@@ -53,6 +55,45 @@ class CommandScheduler(ComponentBase[SpecT]):
 
 class Initiator(ComponentBase[SpecT]):
     """A block that starts transfers, one read and one write at a time at most; the fabric counts on that."""
+
+
+class AddressTranslator(ComponentBase[SpecT]):
+    """PE_MMU: the page table of its PE, and what it costs to look pages up. A wire leads to it from the PE's DMA."""
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.pages = PageTable(self.node_id, self.page_nbytes)
+
+    @property
+    @abstractmethod
+    def page_nbytes(self) -> int:
+        """Bytes of a page. Pure."""
+
+    @abstractmethod
+    def lookup_ps(self, memory: Rectangle) -> int:
+        """Picoseconds to translate *memory*, at a virtual address: its pages in order, each once.
+
+        Called in the order of the transfers; what was looked up may be remembered.
+        """
+
+    @abstractmethod
+    def forget(self, virtual: int, nbytes: int) -> None:
+        """Remember nothing of these pages: they were unmapped."""
+
+    def check(self, message: MmuMessage) -> None:
+        """Raise AddressError when *message* asks for what the page table refuses."""
+        if isinstance(message, MmuMap):
+            self.pages.check_map(message.virtual, message.physical, message.nbytes)
+        else:
+            self.pages.check_unmap(message.virtual, message.nbytes)
+
+    def apply(self, message: MmuMessage) -> None:
+        """Do as *message* says, from now on. Raises AddressError as `check`."""
+        if isinstance(message, MmuMap):
+            self.pages.map(message.virtual, message.physical, message.nbytes)
+        else:
+            self.pages.unmap(message.virtual, message.nbytes)
+            self.forget(message.virtual, message.nbytes)
 
 
 class ForwardingComponent(ComponentBase[SpecT]):

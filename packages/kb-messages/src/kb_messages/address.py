@@ -5,6 +5,9 @@
 
 `die` is the cube (or chiplet) within the SIP, `kind` the memory space, `unit` which memory of that kind on the die
 (an HBM slice, a PE's TCM). The upper 30 bits without the offset are the memory's *owner* number.
+
+No memory space has kind 0, so the numbers below 2^42 are no physical addresses: they are the virtual ones, which a PE's
+MMU translates.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from kb_messages.errors import AddressError
 OFFSET_BITS: Final = 32
 _FIELDS: Final = (("sip", 8), ("die", 8), ("kind", 4), ("unit", 10), ("offset", OFFSET_BITS))
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+VIRTUAL_BITS: Final = 42
+VIRTUAL_END: Final = 1 << VIRTUAL_BITS
+"""One past the last virtual address: the unit and offset fields of an address whose other fields are 0."""
 
 
 class MemorySpace(StrEnum):
@@ -75,3 +81,8 @@ class PhysAddr(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def owner_of(sip: int, die: int, space: MemorySpace, unit: int) -> int:
     """The owner number of one memory: its address without the offset bits."""
     return PhysAddr(sip=sip, die=die, space=space, unit=unit).encode() >> OFFSET_BITS
+
+
+def is_virtual(address: int) -> bool:
+    """Whether *address* is a virtual one, which no physical address can be."""
+    return 0 <= address < VIRTUAL_END

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct
@@ -12,13 +13,17 @@ from kb_messages.stages import TileShape
 
 
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A 2-D operand at a physical address: `rows x cols` of `dtype`, rows `stride` bytes apart."""
+    """A 2-D operand at a physical address: `rows x cols` of `dtype`, rows `stride` bytes apart.
+
+    `virtual` is the address that the kernel called it by, if that was a virtual one.
+    """
 
     address: int
     rows: int
     cols: int
     stride: int
     dtype: DType
+    virtual: int | None = None
 
     @property
     def row_nbytes(self) -> int:
@@ -29,6 +34,11 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def nbytes(self) -> int:
         """Bytes of the elements, gaps between rows left out."""
         return self.rows * self.row_nbytes
+
+    @property
+    def span_nbytes(self) -> int:
+        """Bytes from the first to the last, gaps between rows included."""
+        return (self.rows - 1) * self.stride + self.row_nbytes
 
     @classmethod
     def packed(cls, rows: int, cols: int, dtype: DType, address: int = 0) -> Matrix:
@@ -108,6 +118,17 @@ class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 Command = LoadCommand | StoreCommand | GemmCommand | MathCommand
+
+
+def matrices_of(command: Struct) -> Iterator[Matrix]:
+    """Every operand of a command, in the order of its fields; those inside inputs and epilogue ops too."""
+    for name in command.__struct_fields__:
+        value = getattr(command, name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Matrix):
+                yield each
+            elif isinstance(each, Struct):
+                yield from matrices_of(each)
 
 
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

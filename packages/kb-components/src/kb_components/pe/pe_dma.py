@@ -10,10 +10,13 @@ from msgspec import Meta, Struct
 from kb_engine.component import Context
 from kb_engine.links import Path
 from kb_engine.pipeline import TileToken
-from kb_engine.roles import Initiator
+from kb_engine.roles import AddressTranslator, Initiator
 from kb_engine.units import ps_from_ns
 from kb_messages.address import OFFSET_BITS
-from kb_messages.stages import Rectangle, StageType
+from kb_messages.commands import Matrix
+from kb_messages.errors import PlanError, TopologyError
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import Rectangle, StageType, memory_side
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +27,10 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PeDma(Initiator[PeDmaSpec]):
-    """A channel serves one transfer at a time, from set-up to the last byte (read) or the acknowledgement (write)."""
+    """A channel serves one transfer at a time, from set-up to the last byte (read) or the acknowledgement (write).
+
+    Where a wire leads to a PE_MMU, a transfer at virtual addresses waits for its pages' lookups after the set-up.
+    """
 
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
@@ -32,9 +38,22 @@ class PeDma(Initiator[PeDmaSpec]):
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._setup_ps = ps_from_ns(spec.setup_ns)
-
+        self._mmu: AddressTranslator[Any] | None = None
         self._paths: dict[int, Path] = {}
         self._read, self._write = context.fabric.read, context.fabric.write
+
+    def connect(self) -> None:
+        """Find the MMU, if there is one."""
+        found = [block for block in self.context.downstream if isinstance(block, AddressTranslator)]
+        self._mmu = found[0] if found else None
+
+    def check_plan(self, plan: PipelinePlan) -> None:
+        """Raise PlanError for a memory that no links lead to, or none back from."""
+        for stage in plan.stages:
+            if stage.component == self.node_id:
+                owner = memory_side(stage).base >> OFFSET_BITS
+                if owner not in self._paths:
+                    self._check_reaches(owner)
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Send the request over the fabric; which way it takes is a matter of routing."""
@@ -43,9 +62,28 @@ class PeDma(Initiator[PeDmaSpec]):
         memory: Rectangle = params.memory
         path = self._paths.get(memory.base >> OFFSET_BITS) or self._find_path(memory.base >> OFFSET_BITS)
         move = self._read if stage.stage_type is StageType.DMA_READ else self._write
-        move(path, memory, self.clock._now + self._setup_ps, finish, token)
+        start_ps = self.clock._now + self._setup_ps
+        if self._mmu is not None:
+            for matrix in token.context.mapped:
+                if matrix.address <= memory.base < matrix.address + matrix.span_nbytes:
+                    start_ps += self._mmu.lookup_ps(_at_virtual(memory, matrix))
+                    break
+        move(path, memory, start_ps, finish, token)
 
     def _find_path(self, owner: int) -> Path:
         path: Path = self.context.fabric.path(self.node_id, owner)
         self._paths[owner] = path
         return path
+
+    def _check_reaches(self, owner: int) -> None:
+        try:
+            self._find_path(owner)
+        except TopologyError as error:
+            fix = f"add such a link to `cube.links`; {error.fix}" if error.fix else ""
+            raise PlanError(error.where, error.got, error.needs, fix) from None
+
+
+def _at_virtual(memory: Rectangle, matrix: Matrix) -> Rectangle:
+    """The part *memory* of *matrix* where the kernel called it to be."""
+    assert matrix.virtual is not None
+    return Rectangle(memory.base - matrix.address + matrix.virtual, memory.rows, memory.row_nbytes, memory.stride)

@@ -1,4 +1,8 @@
-"""PE_TCM: the PE's scratchpad. FETCH and STORE take turns at its one port; DMA has its own way in."""
+"""PE_TCM: the PE's scratchpad. FETCH and STORE take turns at one port; what reads or writes it as a memory has another.
+
+The other end of a PE's own loads and stores costs nothing here: DMA moves those bytes by a way of its own. The DMA
+port is for transfers whose memory *is* this TCM: those of other PEs, over the fabric, and those of its own PE.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,28 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.component import ComponentBase, Context
+from kb_engine.component import Context
 from kb_engine.ports import ExclusivePort
+from kb_engine.roles import SingleChannelMemory
 from kb_engine.units import Rate, ps_from_ns
 from kb_messages.oplog import WaitReason
 
 
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bandwidth (GB/s) and access latency (ns) of the port that FETCH and STORE share."""
+    """Bandwidth (GB/s) and access latency (ns) of the port that FETCH and STORE share.
+
+    `dma_bw_gbs` and `dma_latency_ns` are those of the port for DMA; left out, the two ports are alike.
+    Source: assumed, unless the topology says.
+    """
 
     bw_gbs: Annotated[float, Meta(gt=0)]
     latency_ns: Annotated[float, Meta(ge=0)] = 0.0
+    dma_bw_gbs: Annotated[float, Meta(gt=0)] | None = None
+    dma_latency_ns: Annotated[float, Meta(ge=0)] | None = None
 
 
-class PeTcm(ComponentBase[PeTcmSpec]):
-    """One port, served whole transfers at a time, first come, first served."""
+class PeTcm(SingleChannelMemory[PeTcmSpec]):
+    """Two ports, each served whole transfers at a time, first come, first served; they do not disturb each other."""
 
     spec_type = PeTcmSpec
 
@@ -28,8 +39,18 @@ class PeTcm(ComponentBase[PeTcmSpec]):
         super().__init__(spec, context)
         self._rate = Rate.from_gbs(spec.bw_gbs)
         self._latency_ps = ps_from_ns(spec.latency_ns)
+        self._dma_rate = self._rate if spec.dma_bw_gbs is None else Rate.from_gbs(spec.dma_bw_gbs)
+        self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
 
     def access_ps(self, nbytes: int) -> int:
-        """Picoseconds *nbytes* hold the port: latency, then bytes over bandwidth. Pure."""
+        """Picoseconds *nbytes* hold the port of FETCH and STORE: latency, then bytes over bandwidth. Pure."""
         return self._latency_ps + self._rate.ps(nbytes)
+
+    def latency_ps(self, nbytes: int, write: bool) -> int:
+        """Of the DMA port, the same for reads and writes of any size."""
+        return self._dma_latency_ps
+
+    def occupancy_ps(self, nbytes: int, write: bool) -> int:
+        """Bytes over the bandwidth of the DMA port."""
+        return self._dma_rate.ps(nbytes)

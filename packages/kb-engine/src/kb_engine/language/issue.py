@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.allocator import Allocator, OutOfMemoryError
+from kb_engine.allocator import Lease, OutOfMemoryError
 from kb_engine.device_memory import DeviceMemory
 from kb_engine.language.handles import Completion, Value
 from kb_engine.language.tensors import TensorRef
+from kb_messages.address import VIRTUAL_END
 from kb_messages.commands import Command, Matrix
 from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages.errors import AddressError, KernelError
 
 Submit = Callable[[Command, str, Completion, bool], None]
 """Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""
 
 
 class Issuer:
-    """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock."""
+    """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock.
+
+    `translate` is the PE's, for matrices at virtual addresses.
+    """
 
     def __init__(
         self,
         program: tuple[int, int],
         memory: DeviceMemory,
-        tcm: Allocator,
+        tcm: Lease,
         submit: Submit,
         wait: Callable[[Completion], None],
         line: Callable[[], str],
+        translate: Callable[[Matrix], Matrix],
     ) -> None:
         self._program_id, self._num_programs = program
         self._memory = memory
@@ -34,10 +39,21 @@ class Issuer:
         self._submit = submit
         self._wait = wait
         self._line = line
+        self._translate = translate
+
+    def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
+        """Where *ref* lies in physical memory. Raises KernelError where its virtual address is none of this PE's."""
+        matrix = ref.matrix()
+        if matrix.address >= VIRTUAL_END:
+            return matrix
+        try:
+            return self._translate(matrix)
+        except AddressError as error:
+            raise KernelError(f"{line}: {ref} in {error.where}", error.got, error.needs, error.fix) from None
 
     def _operand(self, value: object, name: str, line: str) -> Matrix:
         if isinstance(value, TensorRef):
-            return value.matrix()
+            return self._memory_of(value, line)
         matrix = in_tcm(value, line)
         if matrix is None:
             raise KernelError(line, f"{name} = {describe(value)}", "a slice of a tensor argument or a loaded tensor")
@@ -45,7 +61,7 @@ class Issuer:
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
         try:
-            address = self._tcm.allocate(rows * cols * dtype.nbytes)
+            address = self._tcm.allocate(rows * cols * dtype.nbytes, line)
         except OutOfMemoryError as error:
             raise KernelError(
                 f"{line}: {error.where}", error.got, error.needs, "tl.free what is no longer needed"

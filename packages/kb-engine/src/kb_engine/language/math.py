@@ -183,7 +183,7 @@ class MathOps(Issuer):
             rows, cols = _broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
             target = self._allocate(rows, cols, _result_dtype(op, [each.dtype for each in matrices], line), line)
         else:
-            target = self._ref(out, "composite", line).matrix()
+            target = self._memory_of(self._ref(out, "composite", line), line)
         command = MathCommand(
             math=MathAttributes(op=op, scalars=scalars),
             inputs=tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from operator import index
 from typing import SupportsIndex, TypeAlias
 
@@ -12,14 +13,17 @@ from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
 
+Grid: TypeAlias = "tuple[tuple[int, ...], ...]"
 Key: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
 
 
-class Tensor(Struct, frozen=True, kw_only=True):
+class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor of one or two dimensions in device memory, cut into a grid of blocks.
 
     `row_bounds` and `col_bounds` are the first row and column of each block, ending with the tensor's size; block
-    (i, j) lies packed at `addresses[i][j]`. A 1-D tensor is one row.
+    (i, j) lies packed at `addresses[i][j]`. A 1-D tensor is one row. A sharded tensor may have more copies, whose
+    addresses are `copies`; shard n of it is block (i, j) of a copy, `shards[n] = (copy, i, j)`. Where kernels call it
+    by other addresses than physical ones, `virtual` has them for every copy.
     """
 
     name: str
@@ -27,7 +31,10 @@ class Tensor(Struct, frozen=True, kw_only=True):
     dtype: DType
     row_bounds: tuple[int, ...]
     col_bounds: tuple[int, ...]
-    addresses: tuple[tuple[int, ...], ...]
+    addresses: Grid
+    copies: tuple[Grid, ...] = ()
+    shards: tuple[tuple[int, int, int], ...] = ()
+    virtual: tuple[Grid, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -39,19 +46,30 @@ class Tensor(Struct, frozen=True, kw_only=True):
         """Columns."""
         return self.col_bounds[-1]
 
-    def block(self, i: int, j: int) -> Matrix:
-        """Block (i, j), packed in memory."""
+    @property
+    def n_copies(self) -> int:
+        """How often the whole tensor is there."""
+        return 1 + len(self.copies)
+
+    def block(self, i: int, j: int, copy: int = 0) -> Matrix:
+        """Block (i, j) of a copy, packed in memory."""
         rows = self.row_bounds[i + 1] - self.row_bounds[i]
         cols = self.col_bounds[j + 1] - self.col_bounds[j]
-        return Matrix.packed(rows, cols, self.dtype, self.addresses[i][j])
+        grid = self.copies[copy - 1] if copy else self.addresses
+        return Matrix.packed(rows, cols, self.dtype, grid[i][j])
 
-    def blocks(self) -> list[tuple[tuple[slice, slice], Matrix]]:
-        """Every block, with the rows and columns of the tensor it holds."""
+    def blocks(self, copy: int = 0) -> list[tuple[tuple[slice, slice], Matrix]]:
+        """Every block of a copy, with the rows and columns of the tensor it holds."""
         return [
-            ((slice(*self.row_bounds[i : i + 2]), slice(*self.col_bounds[j : j + 2])), self.block(i, j))
+            ((slice(*self.row_bounds[i : i + 2]), slice(*self.col_bounds[j : j + 2])), self.block(i, j, copy))
             for i in range(len(self.row_bounds) - 1)
             for j in range(len(self.col_bounds) - 1)
         ]
+
+    def every_block(self) -> Iterator[tuple[tuple[slice, slice], Matrix]]:
+        """The blocks of all copies, one copy after the other."""
+        for copy in range(self.n_copies):
+            yield from self.blocks(copy)
 
     @property
     def ref(self) -> TensorRef:
@@ -60,14 +78,18 @@ class Tensor(Struct, frozen=True, kw_only=True):
 
 
 class TensorRef:
-    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`; ends are clipped."""
+    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`; ends are clipped.
 
-    __slots__ = ("_cols", "_rows", "tensor")
+    Of a tensor with copies it is in one of them, the first unless it comes from `shard`.
+    """
 
-    def __init__(self, tensor: Tensor, rows: tuple[int, int], cols: tuple[int, int]) -> None:
+    __slots__ = ("_cols", "_copy", "_rows", "tensor")
+
+    def __init__(self, tensor: Tensor, rows: tuple[int, int], cols: tuple[int, int], copy: int = 0) -> None:
         self.tensor = tensor
         self._rows = rows
         self._cols = cols
+        self._copy = copy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,15 +102,48 @@ class TensorRef:
         """Element type."""
         return self.tensor.dtype
 
+    @property
+    def row_slice(self) -> slice:
+        """Which rows of the whole tensor these are."""
+        return slice(*self._rows)
+
+    @property
+    def col_slice(self) -> slice:
+        """Which columns of the whole tensor these are."""
+        return slice(*self._cols)
+
+    @property
+    def num_shards(self) -> int:
+        """How many owners the tensor has a shard for, 0 if it is not sharded."""
+        return len(self.tensor.shards)
+
+    def shard(self, number: int) -> TensorRef:
+        """The part, or the copy, of the sharded tensor that owner *number* has; slices of it count from its corner.
+
+        Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of one.
+        """
+        tensor = self.tensor
+        if (self._rows, self._cols) != ((0, tensor.rows), (0, tensor.cols)):
+            raise KernelError(str(self), "shard of a slice", "shard of the whole tensor", "slice the shard")
+        if not tensor.shards:
+            fix = "allocate it with shard='row', 'column' or 'replica'"
+            raise KernelError(str(self), "shard of a tensor that has none", "a sharded tensor", fix)
+        if not 0 <= number < len(tensor.shards):
+            raise KernelError(str(self), f"shard {number}", f"0 to {len(tensor.shards) - 1}")
+        copy, i, j = tensor.shards[number]
+        rows = tensor.row_bounds[i], tensor.row_bounds[i + 1]
+        return TensorRef(tensor, rows, (tensor.col_bounds[j], tensor.col_bounds[j + 1]), copy)
+
     def __getitem__(self, key: Key) -> TensorRef:
         keys = key if isinstance(key, tuple) else (key,)
         one_dimensional = len(self.tensor.shape) == 1
         if len(keys) > len(self.tensor.shape):
             raise KernelError(str(self), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
         if one_dimensional:
-            return TensorRef(self.tensor, self._rows, self._cut(self._cols, keys[0]))
+            return TensorRef(self.tensor, self._rows, self._cut(self._cols, keys[0]), self._copy)
         rows = self._cut(self._rows, keys[0])
-        return TensorRef(self.tensor, rows, self._cut(self._cols, keys[1]) if len(keys) > 1 else self._cols)
+        cols = self._cut(self._cols, keys[1]) if len(keys) > 1 else self._cols
+        return TensorRef(self.tensor, rows, cols, self._copy)
 
     def _cut(self, span: tuple[int, int], key: slice | SupportsIndex) -> tuple[int, int]:
         start, end = span
@@ -106,11 +161,15 @@ class TensorRef:
         return start + first, start + last
 
     def matrix(self) -> Matrix:
-        """The rectangle of memory. Raises KernelError when it lies in more than one block of the tensor."""
+        """The rectangle of memory, at its virtual address if the tensor has such.
+
+        Raises KernelError when it lies in more than one block of the tensor.
+        """
         tensor = self.tensor
         i = bisect_right(tensor.row_bounds, self._rows[0]) - 1
         j = bisect_right(tensor.col_bounds, self._cols[0]) - 1
-        block = tensor.block(i, j)
+        block = tensor.block(i, j, self._copy)
+        address = tensor.virtual[self._copy][i][j] if tensor.virtual else block.address
         if self._rows[1] > tensor.row_bounds[i + 1] or self._cols[1] > tensor.col_bounds[j + 1]:
             raise KernelError(
                 str(self),
@@ -120,7 +179,7 @@ class TensorRef:
             )
         row, col = self._rows[0] - tensor.row_bounds[i], self._cols[0] - tensor.col_bounds[j]
         return Matrix(
-            address=block.address + row * block.stride + col * tensor.dtype.nbytes,
+            address=address + row * block.stride + col * tensor.dtype.nbytes,
             rows=self._rows[1] - self._rows[0],
             cols=self._cols[1] - self._cols[0],
             stride=block.stride,

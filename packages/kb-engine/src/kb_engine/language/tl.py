@@ -36,7 +36,7 @@ class Language(EpilogueOps, MathOps):
         Raises KernelError when TCM is full or the bytes were never written.
         """
         line = self._line()
-        src = self._ref(pointer, "load", line).matrix()
+        src = self._memory_of(self._ref(pointer, "load", line), line)
         dst = self._allocate(src.rows, src.cols, src.dtype, line)
         producer = self._memory.pending.producer(src)
         value = None if producer is not None else self._memory.read_copy(src).reshape(pointer.shape)
@@ -50,7 +50,7 @@ class Language(EpilogueOps, MathOps):
         The new bytes are visible to loads from the call on. Raises KernelError when shapes or dtypes differ.
         """
         line = self._line()
-        dst = self._ref(pointer, "store", line).matrix()
+        dst = self._memory_of(self._ref(pointer, "store", line), line)
         src = in_tcm(value, line)
         if src is None:
             raise KernelError(
@@ -100,7 +100,7 @@ class Language(EpilogueOps, MathOps):
         if out is None:
             target = self._allocate(left.rows, right.cols, _result_dtype(left.dtype, ops), line)
         else:
-            target = self._ref(out, "composite", line).matrix()
+            target = self._memory_of(self._ref(out, "composite", line), line)
         command = GemmCommand(
             a=left,
             b=right,

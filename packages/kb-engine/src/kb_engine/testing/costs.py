@@ -114,17 +114,17 @@ def check_zero_bytes_occupy_nothing(subject: Subject) -> None:
 
 
 def check_serves_in_order(subject: Subject) -> None:
-    """Nothing is served before it is there, and what is asked for again is not served before it was the first time."""
+    """Nothing is served before it is there, and no read before the read before it, no write before the write."""
     block: Any = subject.build(Clock())
-    before = 0
+    before = {False: 0, True: 0}
     for number, nbytes in enumerate((512, 64, 4096, 1, 512)):
         arrival, write = 1000 * number, bool(number % 2)
         memory = Rectangle(0, 1, nbytes, nbytes)
         first, last = subject.call("reserve", block.reserve, arrival, memory, arrival, write)
-        if not (type(first) is type(last) is int and arrival <= first <= last and before <= last):
+        if not (type(first) is type(last) is int and arrival <= first <= last and before[write] <= last):
             got = f"{first} and {last} for a request that arrives at {arrival}"
             subject.fail("reserve", got, "ints in order, not before the arrival nor before the request before")
-        before = last
+        before[write] = last
 
 
 def _call(cost: Cost, args: tuple[Any, ...]) -> str:

@@ -1,0 +1,55 @@
+"""SRAM: a cube's shared memory behind the NOC, with one port for reads and writes, or one for each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from kb_engine.component import Context
+from kb_engine.roles import SingleChannelMemory
+from kb_engine.units import Rate, ps_from_ns
+from kb_messages.stages import Rectangle
+
+
+class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bandwidth of a port (GB/s) and access latency (ns).
+
+    `ports`: reads and writes take turns at one (`shared`), or have one each (`separate`).
+    """
+
+    bw_gbs: Annotated[float, Meta(gt=0)]
+    latency_ns: Annotated[float, Meta(ge=0)]
+    ports: Literal["shared", "separate"] = "shared"
+
+
+class Sram(SingleChannelMemory[SramSpec]):
+    """First come, first served at each port; the latency of one request overlaps the bytes of the one before.
+
+    Source: assumed (banks, and conflicts between them, are not modelled).
+    """
+
+    spec_type = SramSpec
+
+    def __init__(self, spec: SramSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._rate = Rate.from_gbs(spec.bw_gbs)
+        self._latency_ps = ps_from_ns(spec.latency_ns)
+        self._write_free_ps = 0
+
+    def latency_ps(self, nbytes: int, write: bool) -> int:
+        """The same for reads and writes of any size."""
+        return self._latency_ps
+
+    def occupancy_ps(self, nbytes: int, write: bool) -> int:
+        """Bytes over the bandwidth of a port."""
+        return self._rate.ps(nbytes)
+
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """As every memory of one channel; with separate ports, the port of reads or that of writes."""
+        if not write or self.spec.ports == "shared":
+            return super().reserve(t_ps, memory, last_byte_ps, write)
+        read_free_ps, self.free_ps = self.free_ps, self._write_free_ps
+        served = super().reserve(t_ps, memory, last_byte_ps, write)
+        self._write_free_ps, self.free_ps = self.free_ps, read_free_ps
+        return served

@@ -1,0 +1,78 @@
+"""PE_MMU: translates the PE's virtual addresses, a page at a time, with a TLB of the pages used last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from kb_engine.component import Context
+from kb_engine.roles import AddressTranslator
+from kb_engine.units import KIB, ps_from_ns
+from kb_messages.stages import Rectangle
+
+
+class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pages of `page_kib`; a TLB that holds `tlb_entries` of them, looked up in `hit_ns`.
+
+    A page that is not in the TLB costs a walk more: `levels` accesses to page tables, one after the other, of
+    `level_ns` each. Source: assumed, unless the topology says.
+    """
+
+    page_kib: Annotated[int, Meta(ge=1)] = 4
+    tlb_entries: Annotated[int, Meta(ge=1)]
+    hit_ns: Annotated[float, Meta(ge=0)] = 0.0
+    levels: Annotated[int, Meta(ge=1)]
+    level_ns: Annotated[float, Meta(ge=0)]
+
+
+class PeMmu(AddressTranslator[PeMmuSpec]):
+    """One TLB for reads and writes; of its pages the one not used for longest makes room.
+
+    `hits` and `misses` count lookups. Reads' and writes' lookups do not wait for each other, and a walk takes no
+    bandwidth from anybody. Source: assumed.
+    """
+
+    spec_type = PeMmuSpec
+
+    def __init__(self, spec: PeMmuSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._hit_ps = ps_from_ns(spec.hit_ns)
+        self._walk_ps = spec.levels * ps_from_ns(spec.level_ns)
+        self._tlb: OrderedDict[int, None] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def page_nbytes(self) -> int:
+        """From `page_kib`."""
+        return self.spec.page_kib * KIB
+
+    def lookup_ps(self, memory: Rectangle) -> int:
+        """`hit_ns` for each page, in order of their addresses, and a walk for each that the TLB has not."""
+        total_ps = following = 0
+        for row in range(memory.rows):
+            start = memory.base + row * memory.stride
+            end = (start + memory.row_nbytes - 1) // self.page_nbytes + 1
+            for page in range(max(start // self.page_nbytes, following), end):
+                total_ps += self._look_up(page)
+            following = end
+        return total_ps
+
+    def forget(self, virtual: int, nbytes: int) -> None:
+        """Take the range's pages out of the TLB."""
+        first, end = virtual // self.page_nbytes, (virtual + nbytes) // self.page_nbytes
+        for page in [each for each in self._tlb if first <= each < end]:
+            del self._tlb[page]
+
+    def _look_up(self, page: int) -> int:
+        if page in self._tlb:
+            self._tlb.move_to_end(page)
+            self.hits += 1
+            return self._hit_ps
+        self.misses += 1
+        self._tlb[page] = None
+        if len(self._tlb) > self.spec.tlb_entries:
+            self._tlb.popitem(last=False)
+        return self._hit_ps + self._walk_ps
