@@ -8,7 +8,7 @@ from kb_engine.allocator import Allocator, OutOfMemoryError
 from kb_engine.pe import ProcessingElement
 from kb_messages.address import OFFSET_BITS, MemorySpace
 from kb_messages.errors import KernelError
-from kb_topology import Topology
+from kb_topology import Node, Topology
 
 _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
 
@@ -30,7 +30,7 @@ class Memories:
             if region.space in (MemorySpace.HBM, MemorySpace.SRAM):
                 allocator = Allocator(region.node_id, region.base, region.nbytes, page_nbytes)
                 node = nodes[region.node_id]
-                self._in_cube.setdefault((region.space, node.sip, node.cube), []).append(self.count(region.space))
+                self._in_cube.setdefault((region.space, *_place(node)), []).append(self.count(region.space))
                 self._allocators[region.space].append(allocator)
                 self._by_owner[region.owner] = allocator
         self._allocators[MemorySpace.TCM] = [pe.tcm for pe in pes]
@@ -39,8 +39,7 @@ class Memories:
         self._rank: list[int] = []
         self._pes_in_cube: dict[tuple[int, int], int] = {}
         for pe in pes:
-            node = topology.graph.pe_nodes(pe.pe_id)[0]
-            place = node.sip, node.cube
+            place = _place(topology.graph.pe_nodes(pe.pe_id)[0])
             self.places.append(place)
             self._rank.append(self._pes_in_cube.get(place, 0))
             self._pes_in_cube[place] = self._rank[-1] + 1
@@ -74,6 +73,13 @@ class Memories:
     def release(self, address: int) -> None:
         """Give back what was allocated at *address*."""
         self._by_owner[address >> OFFSET_BITS].release(address)
+
+
+def _place(node: Node) -> tuple[int, int]:
+    """SIP and cube of a node in a cube."""
+    assert node.sip is not None
+    assert node.cube is not None
+    return node.sip, node.cube
 
 
 def space_named(tensor: str, memory: str) -> MemorySpace:

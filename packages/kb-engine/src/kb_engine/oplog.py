@@ -93,8 +93,8 @@ class OpLogger:
             done += 1
         del self._contexts[:done], self._first_ops[:done]
 
-    def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, t_ps: int) -> None:
-        """Record bytes that the host wrote between two launches."""
+    def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
+        """Record bytes that the host wrote between two launches, from its first to its second *times_ps*."""
         self.flush()
         writer = self._writer
         ops = np.zeros(1, dtype=_OPS_DTYPE)
@@ -102,8 +102,8 @@ class OpLogger:
         for column, text in texts.items():
             ops[column] = writer.intern(text)
         ops["op_id"], ops["command_seq"], ops["kind"] = op_id, command_seq, OpKind.MEMORY
-        for column in _TIMES:
-            ops[column] = t_ps
+        ops["t_ready_ps"] = ops["t_start_ps"] = times_ps[0]
+        ops["t_end_ps"] = ops["t_out_ps"] = times_ps[1]
         operands = np.zeros(2, dtype=_OPERAND_DTYPE)
         operands["op_id"], operands["dtype"] = op_id, matrix.dtype.info.code
         operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes
