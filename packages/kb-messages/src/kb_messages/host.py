@@ -1,4 +1,4 @@
-"""What the host tells the chip, and what it answers: kernel launches, and which virtual pages are which physical ones."""
+"""What the host tells the chip, and what that answers: kernel launches, and which virtual pages are which physical."""
 
 from __future__ import annotations
 
