@@ -5,6 +5,7 @@ Every run is checked for what holds of all records: waits add up, and each stage
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +22,8 @@ from kb_messages.oplog import OpRecord
 from kb_messages.plan import PipelinePlan
 from kb_messages.trace import TraceEvent
 from kb_topology import Topology, loads_topology
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests import what they share from modules beside them
 
 # Picoseconds a byte: link 10, HBM 20, TCM 5. The array does a 16 x 16 x 16 tile in 16 + 30 cycles of 1000.
 ROUND = """\
