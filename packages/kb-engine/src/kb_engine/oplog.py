@@ -25,6 +25,8 @@ Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
 _FIELDS: Final = 5
 _CHUNK_RECORDS: Final = 1 << 14
+_CHUNK_RECORDS_A_PE: Final = 1 << 8
+"""Filling a chunk costs by command that is in it, so chips with many PEs get longer ones."""
 _OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
 _OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 _OPERAND_BYTES: Final = np.dtype((np.void, _OPERAND_DTYPE.itemsize))
@@ -42,6 +44,7 @@ class OpLogger:
         self._writer = writer
         self._tcm_owner = tcm_owner
         self._reg_owner = reg_owner
+        self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(tcm_owner))
         self._pending: list[int] = []
         self._waits: list[tuple[int, int, int]] = []
         self._contexts: list[PipelineContext] = []
@@ -59,7 +62,7 @@ class OpLogger:
 
     def flush_if_full(self) -> None:
         """Write the pending records when they fill a chunk."""
-        if len(self._pending) >= _CHUNK_RECORDS * _FIELDS:
+        if len(self._pending) >= self._chunk_records * _FIELDS:
             self.flush()
 
     def flush(self) -> None:
