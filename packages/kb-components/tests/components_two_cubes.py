@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kb_components.host.io_cpu import IoCpu
+
 HOST = (
     (
         "wire_ps_per_mm: 0\n",
@@ -50,7 +52,11 @@ io:
 TWO_SIPS = (
     ("cubes_per_sip: 2\n", "sips: 2\ncubes_per_sip: 2\n"),
     (
-        '    host: {kind: host, impl: builtin.host, overhead_ns: 100, dma_channels: 2}\n  links:\n    - {from: host, to: "',
+        (
+            "    host: {kind: host, impl: builtin.host, overhead_ns: 100, dma_channels: 2}\n"
+            "  links:\n"
+            '    - {from: host, to: "'
+        ),
         (
             "    host: {kind: host, impl: builtin.host, overhead_ns: 100, dma_channels: 2}\n"
             "    switch: {kind: switch, impl: builtin.transit, overhead_ns: 40}\n"
@@ -65,3 +71,10 @@ TWO_SIPS = (
 
 def nothing(tl: Any, *arguments: Any) -> None:
     """A kernel that returns at once."""
+
+
+class SlowIoCpu(IoCpu):
+    """Someone else's: a microsecond a message."""
+
+    def overhead_ps(self) -> int:
+        return 1_000_000

@@ -1,7 +1,7 @@
 """The host's reads, writes and page maps on the two-cube chip, by hand, in picoseconds.
 
-A call costs 100000. To the slice of cube 0 it is 20000 (pcie_ep) + 3000 (io_noc) + 5000 (ucie) + 2000 (noc) + 1000 (xbar)
-= 31000, as far back, and 5000 more to that of cube 1. PCIe takes 20 a byte, as does the slice, which adds 30000.
+A call costs 100000. To the slice of cube 0 it is 20000 (pcie_ep) + 3000 (io_noc) + 5000 (ucie) + 2000 (noc) + 1000
+(xbar) = 31000, as far back, and 5000 more to that of cube 1. PCIe takes 20 a byte, as does the slice, which adds 30000.
 """
 
 import numpy as np

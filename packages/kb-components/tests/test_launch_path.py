@@ -1,15 +1,18 @@
 """Launches from the host to the PEs and back, by hand. Times are in picoseconds; messages of 0 bytes pay latency alone.
 
 From the host: 100000 (call) + 20000 (pcie_ep) + 3000 (io_noc) = 123000 at io_cpu, read by 133000. From there
-3000 (io_noc) + 5000 (ucie 0) + 2000 (noc) = 10000 to the m_cpu of cube 0, which reads until 150000, and 2000 (noc) more to
-its PEs: 152000. The m_cpu of cube 1 is 5000 (its ucie) further away: 157000 at its PEs. That is when all start.
+3000 (io_noc) + 5000 (ucie 0) + 2000 (noc) = 10000 to the m_cpu of cube 0, which reads until 150000, and 2000 (noc) more
+to its PEs: 152000. The m_cpu of cube 1 is 5000 (its ucie) further away: 157000 at its PEs. That is when all start.
 """
+
+from importlib.metadata import EntryPoint, entry_points
 
 import pytest
 from components_two_cubes import HOST, TWO_SIPS, nothing
 
 from kb_engine.engine import Engine
 from kb_engine.host import Host
+from kb_engine.registry import GROUP, Registry
 from kb_messages.errors import KernelError, TopologyError
 from kb_messages.host import CubeTarget
 from kb_messages.trace import FabricTransfer, KernelEnd, KernelStart, LaunchResponse, LaunchSent
@@ -182,8 +185,8 @@ def test_a_part_of_the_way_is_refused_at_its_place(chip):
     with pytest.raises(TopologyError) as caught:
         Engine(chip(*HOST, *without))
     assert str(caught.value) == (
-        "chip.yaml:6:5: $.system.nodes.host: got a topology with host and without m_cpu, needs host, io_cpu and m_cpu, or "
-        "none of them; without them launches, host reads and host writes take no time"
+        "chip.yaml:6:5: $.system.nodes.host: got a topology with host and without m_cpu, needs host, io_cpu and m_cpu, "
+        "or none of them; without them launches, host reads and host writes take no time"
     )
 
 
@@ -191,7 +194,8 @@ def test_a_way_with_no_link_is_refused_at_its_place(chip):
     with pytest.raises(TopologyError) as caught:
         Engine(chip(*HOST, ('    - {from: "pe[*].pe_cpu", to: noc', '    - {from: "pe[0].pe_cpu", to: noc')))
     assert str(caught.value).startswith(
-        "chip.yaml:31:7: $.cube.pe_template.nodes.pe_cpu: got no path from sip0.cube0.m_cpu to sip0.cube0.pe1.pe_cpu, needs "
+        "chip.yaml:31:7: $.cube.pe_template.nodes.pe_cpu: got no path from sip0.cube0.m_cpu to sip0.cube0.pe1.pe_cpu, "
+        "needs "
     )
 
 
@@ -206,3 +210,12 @@ def test_another_kind_of_block_for_the_host_is_refused(chip):
 def test_without_a_host_a_launch_takes_no_time(chip_host):
     result = chip_host().launch(nothing)
     assert (result.call_ps, result.start_ps, result.end_ps, result.response_ps) == (0, 0, 0, 0)
+
+
+def test_another_io_cpu_is_a_matter_of_its_impl(chip):
+    theirs = EntryPoint("acme.io_cpu", "components_two_cubes:SlowIoCpu", GROUP)
+    registry = Registry([*entry_points(group=GROUP), theirs])
+    topology = chip(*HOST, ("impl: builtin.io_cpu", "impl: acme.io_cpu"))
+    result = Host(Engine(topology, registry=registry)).launch(nothing)
+    assert result.pe_start_ps == dict.fromkeys(PES, START - 10000 + 1_000_000)
+    assert result.response_ps == result.start_ps + BACK

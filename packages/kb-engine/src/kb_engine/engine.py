@@ -25,7 +25,7 @@ from kb_engine.pe_commands import PeCommands
 from kb_engine.ports import StageServer
 from kb_engine.registry import Registry
 from kb_engine.session import Session
-from kb_engine.targets import targets_of
+from kb_engine.targets import check_there, targets_of
 from kb_messages.commands import Matrix
 from kb_messages.errors import KernelError
 from kb_messages.host import CubeTarget, KernelLaunch, MmuMessage
@@ -92,6 +92,8 @@ class Engine:
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
+        if self.host is None and targets is not None:
+            check_there(self.topology.graph, targets)
         if self.initial_memory is None:
             self.initial_memory = self.memory.store.snapshot()
         launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], kernel, arguments, root)

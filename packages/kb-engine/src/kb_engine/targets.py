@@ -54,20 +54,35 @@ def targets_of(graph: Graph, pe_ids: Iterable[str]) -> tuple[CubeTarget, ...]:
 
 def pes_of(graph: Graph, targets: Iterable[CubeTarget]) -> list[str]:
     """The PEs that *targets* name and that are there, in order. Raises KernelError for a PE that is named twice."""
+    found: dict[str, None] = {}
+    for pe_id, there in _named(graph, targets):
+        if pe_id in found:
+            raise KernelError("launch", f"{pe_id} twice", "each PE at most once")
+        if there:
+            found[pe_id] = None
+    return list(found)
+
+
+def check_there(graph: Graph, targets: Iterable[CubeTarget]) -> None:
+    """Raise KernelError for a PE among *targets* that is not there."""
+    for pe_id, there in _named(graph, targets):
+        if not there:
+            ids = graph.pe_ids
+            raise KernelError("launch", f"a target {pe_id}", f"PEs from {ids[0]} to {ids[-1]}")
+
+
+def _named(graph: Graph, targets: Iterable[CubeTarget]) -> Iterator[tuple[str, bool]]:
+    """The id of every PE that *targets* name, and whether it is there. A cube that is not counts as one."""
     cubes: dict[Cube, dict[int, str]] = {}
     for pe_id in graph.pe_ids:
         cube, pe = _place(graph, pe_id)
         cubes.setdefault(cube, {})[pe] = pe_id
-    found: dict[str, None] = {}
     for target in targets:
-        pes = cubes.get((target.sip, target.cube), {})
-        for pe in pes if target.pes == "all" else target.pes:
-            pe_id = pes.get(pe, f"sip{target.sip}.cube{target.cube}.pe{pe}")
-            if pe_id in found:
-                raise KernelError("launch", f"{pe_id} twice", "each PE at most once")
-            found[pe_id] = None
-    known = set(graph.pe_ids)
-    return [pe_id for pe_id in found if pe_id in known]
+        name, pes = f"sip{target.sip}.cube{target.cube}", cubes.get((target.sip, target.cube), {})
+        if not pes:
+            yield name, False
+        for pe in pes if target.pes == "all" else target.pes if pes else ():
+            yield pes.get(pe, f"{name}.pe{pe}"), pe in pes
 
 
 def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarget]:
