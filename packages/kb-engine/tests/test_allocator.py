@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.allocator import Allocator, OutOfMemoryError
+from kb_engine.allocator import Allocator, Lease, OutOfMemoryError
 from kb_messages.errors import KbError
 
 
@@ -93,3 +93,28 @@ def test_allocations_never_overlap_and_everything_comes_back(steps):
     for start in live:
         allocator.release(start)
     assert allocator.allocate(2048) == 640
+
+
+def test_a_full_memory_names_the_three_largest_holders():
+    allocator = Allocator("hbm0", 0, 1024)
+    for holder, nbytes in (("a", 64), ("b", 128), ("c", 192), ("", 256), ("a", 128), ("d", 64)):
+        allocator.allocate(nbytes, holder)
+    with pytest.raises(OutOfMemoryError) as caught:
+        allocator.allocate(200)
+    assert str(caught.value) == (
+        "hbm0: got a request for 200 bytes, needs at most 192 in one piece (192 of 1024 are free, a holds 192, "
+        "c holds 192, b holds 128); use smaller tensors or a larger memory"
+    )
+
+
+def test_a_lease_gives_back_what_it_holds_and_nothing_else():
+    allocator = Allocator("tcm", 0, 256)
+    kept = allocator.allocate(64)
+    lease = Lease(allocator)
+    starts = [lease.allocate(64, "kernel.py:3") for _ in range(3)]
+    lease.release(starts[1])
+    lease.end()
+    assert allocator.free_nbytes == 192
+    lease.end()
+    allocator.release(kept)
+    assert allocator.allocate(256) == 0

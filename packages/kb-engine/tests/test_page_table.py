@@ -53,52 +53,39 @@ SECOND = f"0x400 to 0x500 -> {BASE + 9 * PAGE:#x}"
 FIRST = f"0x100 to 0x300 -> {BASE + 5 * PAGE:#x}"
 
 
+UP_TO_2_42 = "needs at least one, from 0 up to 2^42"
+MAPPED = f"of which some are mapped already ({FIRST}), needs each byte mapped once; unmap it first"
+APART = (
+    "virtual address 0x280, whose 2 rows are in pages apart from each other, needs pages that follow each other in "
+    "physical memory as they do in virtual memory; map them so, or access them one by one; mapped are"
+)
+FAULT = f"virtual address 0x300, which is not mapped, needs an address in {FIRST}, {SECOND}; map it for this PE with"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.map(8, BASE, PAGE), "pe0.pe_mmu: got virtual 0x8, needs a multiple of the page's 0x100 bytes"),
-        (
-            lambda t: t.map(PAGE, BASE + 64, PAGE),
-            f"pe0.pe_mmu: got physical {BASE + 64:#x}, needs a multiple of the page's 0x100 bytes",
-        ),
-        (lambda t: t.map(0, BASE, 100), "pe0.pe_mmu: got nbytes 0x64, needs a multiple of the page's 0x100 bytes"),
-        (
-            lambda t: t.map(0, BASE, 0),
-            "pe0.pe_mmu: got virtual bytes 0x0 to 0x0, needs at least one, from 0 up to 2^42",
-        ),
+        (lambda t: t.map(8, BASE, PAGE), "got virtual 0x8, needs a multiple of the page's 0x100 bytes"),
+        (lambda t: t.map(0, BASE + 64, PAGE), "got physical 0x40000000040, needs a multiple of the page's 0x100 bytes"),
+        (lambda t: t.map(0, BASE, 100), "got nbytes 0x64, needs a multiple of the page's 0x100 bytes"),
+        (lambda t: t.map(0, BASE, 0), f"got virtual bytes 0x0 to 0x0, {UP_TO_2_42}"),
         (
             lambda t: t.map(BASE - PAGE, BASE, 2 * PAGE),
-            "pe0.pe_mmu: got virtual bytes 0x3ffffffff00 to 0x40000000100, needs at least one, from 0 up to 2^42",
+            f"got virtual bytes 0x3ffffffff00 to 0x40000000100, {UP_TO_2_42}",
         ),
-        (
-            lambda t: t.map(2 * PAGE, BASE, PAGE),
-            (
-                f"pe0.pe_mmu: map: got virtual bytes 0x200 to 0x300, of which some are mapped already ({FIRST}), needs each "
-                "byte mapped once; unmap it first"
-            ),
-        ),
+        (lambda t: t.map(2 * PAGE, BASE, PAGE), f"map: got virtual bytes 0x200 to 0x300, {MAPPED}"),
         (
             lambda t: t.map(0x1000, BASE + 4 * PAGE, 2 * PAGE),
-            (
-                f"pe0.pe_mmu: map: got physical bytes {BASE + 4 * PAGE:#x} to {BASE + 6 * PAGE:#x}, of which some are mapped "
-                f"already ({FIRST}), needs each byte mapped once; unmap it first"
-            ),
+            f"map: got physical bytes 0x40000000400 to 0x40000000600, {MAPPED}",
         ),
         (
             lambda t: t.unmap(2 * PAGE, 2 * PAGE),
-            f"pe0.pe_mmu: unmap: got 0x300, which is not mapped, needs a mapped range: {FIRST}, {SECOND}",
+            f"unmap: got 0x300, which is not mapped, needs a mapped range: {FIRST}, {SECOND}",
         ),
-        (
-            lambda t: t.translate(row(2 * PAGE, PAGE + 1)),
-            f"pe0.pe_mmu: got virtual address 0x300, which is not mapped, needs an address in {FIRST}, {SECOND}; map it for this PE with host.map",
-        ),
+        (lambda t: t.translate(row(2 * PAGE, PAGE + 1)), f"got {FAULT} host.map"),
         (
             lambda t: t.translate(Matrix(address=0x280, rows=2, cols=8, stride=0x200, dtype=DType.I8)),
-            (
-                "pe0.pe_mmu: got virtual address 0x280, whose 2 rows are in pages apart from each other, needs pages that "
-                "follow each other in physical memory as they do in virtual memory; map them so, or access them one by one; "
-                f"mapped are {FIRST}, {SECOND}"
-            ),
+            f"got {APART} {FIRST}, {SECOND}",
         ),
     ],
 )
@@ -107,7 +94,7 @@ def test_what_makes_no_sense_is_refused(call, message):
     before = made.describe()
     with pytest.raises(AddressError) as caught:
         call(made)
-    assert str(caught.value) == message
+    assert str(caught.value) == f"pe0.pe_mmu: {message}"
     assert made.describe() == before
 
 

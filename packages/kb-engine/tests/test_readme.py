@@ -4,12 +4,14 @@ import importlib
 import re
 from pathlib import Path
 
+import numpy as np
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_example_runs(capsys):
     namespace = {"__name__": "readme"}
-    example, test = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    _, example, test = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     exec(compile(example, "README.md", "exec"), namespace)
     assert capsys.readouterr().out == "24000\n"
     exec(compile(test, "README.md", "exec"), namespace)
@@ -17,6 +19,21 @@ def test_the_example_runs(capsys):
     assert len(mark.args[1]) >= 10
     for check in mark.args[1]:
         namespace["test_dot_unit"](check)
+
+
+def test_the_tensors_it_shows_lie_where_it_says(toy_host):
+    changes = (
+        ("pe_layout: {count: 1}", "pe_layout: {count: 4}"),
+        ("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 4"),
+    )
+    namespace = {"host": toy_host(*changes), "data": np.ones((64, 64), np.float16)}
+    exec(
+        compile(re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)[0], "README.md", "exec"),
+        namespace,
+    )
+    units = {name: [matrix.address >> 32 & 1023 for _, matrix in namespace[name].every_block()] for name in "abcd"}
+    assert units == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3], "c": [0, 1, 2, 3], "d": [0, 3]}
+    assert namespace["b"].n_copies == 4
 
 
 def test_the_modules_it_lists_exist():
