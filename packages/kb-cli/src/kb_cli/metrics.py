@@ -69,8 +69,9 @@ class Usage:
         before = self._counts()
         yield
         for key, now in self._counts().items():
-            total = self._in_launches.get(key, (0,) * len(now))
-            self._in_launches[key] = tuple(t + n - b for t, n, b in zip(total, now, before[key], strict=True))
+            none = (0,) * len(now)
+            totals = zip(self._in_launches.get(key, none), now, before.get(key, none), strict=True)
+            self._in_launches[key] = tuple(total + after - first for total, after, first in totals)
 
     @property
     def busy_ps(self) -> Iterator[tuple[str, str, int]]:
