@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine, LaunchResult
+from kb_engine.engine import Engine
 from kb_engine.host import Host
+from kb_engine.launch import LaunchResult
 from kb_messages.oplog import OpRecord
 from kb_messages.plan import PipelinePlan
 from kb_messages.trace import TraceEvent
