@@ -98,5 +98,13 @@ def test_kb_run_says_what_the_launch_took(tmp_path, monkeypatch):
     )
 
 
+def test_kb_run_says_which_pes_were_late(tmp_path, monkeypatch):
+    text = bundled.find("topologies", "one_sip").read_text()
+    old = "impl: builtin.io_cpu, overhead_ns: 10"
+    (tmp_path / "chip.yaml").write_text(text.replace(old, f"{old}, launch_nbytes: 4096"))
+    said = run(tmp_path, monkeypatch, "--topology", "chip.yaml")
+    assert "\nlate          128 of 128 PEs were reached after their target and began up to 4.096 us late\n" in said
+
+
 def test_without_a_host_there_is_no_time_of_it(tmp_path, monkeypatch):
     assert json.loads(run(tmp_path, monkeypatch, "--json"))["host"] is None
