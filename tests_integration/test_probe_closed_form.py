@@ -1,8 +1,8 @@
 """Probes on four_sip against arithmetic by hand: every hop's picoseconds, as topologies/four_sip.yaml has them.
 
 A hop is 7 ps a millimetre of wire, then the overhead of the node behind it. The wires: 2 mm PE to XBAR or NOC and from
-die to die, 3 mm XBAR to HBM, NOC to UCIe and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC, 5 mm from it
-to the XBAR, 500 mm from SIP to SIP, 200 mm on the board.
+die to die, 3 mm XBAR to HBM, NOC to UCIe and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC, 5 mm from
+it to the XBAR, 500 mm from SIP to SIP, 200 mm on the board.
 """
 
 import json
