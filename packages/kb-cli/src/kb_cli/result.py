@@ -13,6 +13,7 @@ from kb_cli.metrics import Traffic
 from kb_cli.params import shown_params
 from kb_cli.report import bounded_by
 from kb_cli.rundata import Kept
+from kb_cli.sanitizing import Sanitized
 from kb_cli.simulate import Outcome
 from kb_cli.tally import QUEUE_FULL, SERVICE
 
@@ -38,7 +39,8 @@ class Launch(Struct, frozen=True, kw_only=True):
 class Result(Struct, frozen=True, kw_only=True):
     """One run. What was not done is None: `verified` without verification, `log_digest` without a log.
 
-    `shape` is the row of a shapes file, where the run is one. `waits_ps` adds up over all tile stages.
+    `shape` is the row of a shapes file, where the run is one, and `sanitizer` is there when it was asked for.
+    `waits_ps` adds up over all tile stages.
     """
 
     benchmark: str
@@ -66,14 +68,15 @@ class Result(Struct, frozen=True, kw_only=True):
     launches: list[Launch]
     outputs: list[OutputCheck]
     refusal: str | None
+    sanitizer: Sanitized | UnsetType = UNSET
     keep: Kept
     wall_s: dict[str, float] | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
 
     def without_place(self) -> dict[str, Any]:
-        """What is the same on every machine and in every folder."""
+        """What is the same on every machine and in every folder, whatever else was asked for."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("wall_s", "run_dir"):
+        for name in ("wall_s", "run_dir", "sanitizer"):
             found.pop(name, None)
         return found
 
@@ -114,6 +117,7 @@ def make_result(setup: Setup, outcome: Outcome, kept: Kept, run_dir: str, shape:
         ],
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
+        sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
         keep=kept,
         wall_s=outcome.wall._asdict(),
         run_dir=run_dir,

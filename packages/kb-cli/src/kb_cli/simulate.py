@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kb_cli.answers import Arrays, Setup, expected_outputs, flops_of, inputs_of, launch
 from kb_cli.checking import Expected, Progress, Verdict, execute, judge
 from kb_cli.metrics import Metrics, measure
+from kb_cli.sanitizing import Sanitized, sanitize_run
 from kb_cli.tally import PlanTally, TallyingWriter, new_writer
 from kb_cli.tracefile import Trace
 from kb_dataexec.oplog import LogSummary
@@ -22,6 +23,7 @@ from kb_dataexec.store import MemoryStore
 from kb_engine.engine import Engine, LaunchResult
 from kb_engine.host import Host
 from kb_engine.language.tensors import Tensor
+from kb_engine.leaks import LeakWatch
 
 
 class Wall(NamedTuple):
@@ -36,7 +38,8 @@ class Wall(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged."""
+    """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged, and
+    `sanitized` when nobody asked."""
 
     metrics: Metrics
     launches: list[LaunchResult]
@@ -48,6 +51,7 @@ class Outcome(NamedTuple):
     expected: dict[str, Expected]
     verdict: Verdict | None
     wall: Wall
+    sanitized: Sanitized | None = None
 
 
 class TimedHost(Host):
@@ -75,8 +79,9 @@ def simulate(
     inputs = inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
     plans, writer = PlanTally(), new_writer(log_folder) if setup.log else None
+    watch = LeakWatch() if setup.sanitize else None
     with _closed_on_error(writer):
-        engine = Engine(setup.topology, writer, trace, on_plan=plans)
+        engine = Engine(setup.topology, writer, trace, on_plan=plans, leaks=watch)
         host = TimedHost(engine, root=setup.loaded.root)
         outputs = launch(setup, host, inputs)
     began = perf_counter()
@@ -89,6 +94,11 @@ def simulate(
         if setup.checks and writer is not None
         else ({}, None, Wall(timing))
     )
+    sanitized = (
+        sanitize_run(writer.written(), initial, host.launches, watch)
+        if watch is not None and writer is not None
+        else None
+    )
     return Outcome(
         metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None)),
         launches=host.launches,
@@ -100,6 +110,7 @@ def simulate(
         expected=expected,
         verdict=verdict,
         wall=wall,
+        sanitized=sanitized,
     )
 
 
