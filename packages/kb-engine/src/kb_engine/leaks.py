@@ -18,8 +18,8 @@ _Site = tuple[tuple[CodeType, int], ...]
 class Leak(Struct, frozen=True, kw_only=True):
     """A kernel line that allocated TCM again and again and held on to it when its program ended.
 
-    `count` allocations of `nbytes` bytes in all, in the program that held most; of others like it, `programs` counts
-    all, and `pes` are the PEs that they ran on.
+    `count` allocations of `nbytes` bytes in all, in the program that held most; `programs` counts those that held
+    some, and `pes` are the PEs that they ran on, in the order in which they ended.
     """
 
     line: str
@@ -29,11 +29,11 @@ class Leak(Struct, frozen=True, kw_only=True):
     pes: tuple[str, ...]
 
     def __str__(self) -> str:
-        where = self.pes[0] if len(self.pes) == 1 else f"each of {len(self.pes)} PEs ({self.pes[0]} to {self.pes[-1]})"
-        times = f", at most, in {self.programs} programs" if self.programs > 1 else ""
+        where = self.pes[0] if len(self.pes) == 1 else f"{self.pes[0]} to {self.pes[-1]}"
+        up_to, ends = ("up to ", f"each of {self.programs} programs ends") if self.programs > 1 else ("", "it ends")
         return (
-            f"leak of TCM: {self.line} allocates in a loop, and {self.count} of its allocations ({self.nbytes} bytes) "
-            f"are held at the program's end on {where}{times}; tl.free each when it is no longer needed"
+            f"leak of TCM: {self.line} allocates in a loop, and its program holds {up_to}{self.count} of these "
+            f"({self.nbytes} bytes) until {ends}, on {where}; tl.free each when it is no longer needed"
         )
 
 
