@@ -48,7 +48,7 @@ def test_a_missing_wait_names_both_lines_and_ends_with_1(invoke: Invoke, early: 
     (text,) = [text for text in done.stdout.split("\n") if text.startswith("missing wait: ")]
     assert text.startswith(f"missing wait: small.py:{LINE + 1} (dma_write, sip0.cube0.pe0.pe_dma) reads from ")
     assert f" on what small.py:{LINE} (store, sip0.cube0.pe0.pe_fetch_store) writes until " in text
-    assert f"at sip0.cube0.pe0.pe_tcm + 0x" in text
+    assert "at sip0.cube0.pe0.pe_tcm + 0x" in text
     assert text.endswith(f"; let small.py:{LINE + 1} wait for small.py:{LINE}")
     assert done.stdout.rstrip().rsplit("\n", 1)[1].startswith("Bound by ")
 
