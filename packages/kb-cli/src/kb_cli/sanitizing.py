@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_dataexec.oplog import OpLog
 from kb_dataexec.sanitize import Finding, sanitize
 from kb_dataexec.store import MemoryStore
-from kb_engine.engine import LaunchResult
 from kb_engine.leaks import Leak, LeakWatch
 
 _PS_PER_NS = 1000
@@ -28,10 +27,13 @@ class Sanitized(Struct, frozen=True, kw_only=True):
         return [*map(str, self.findings), *map(str, self.leaks or ())]
 
 
-def sanitize_run(log: OpLog, memory: MemoryStore, launches: Iterable[LaunchResult], watch: LeakWatch) -> Sanitized:
+Windows = Sequence[tuple[int, int]]
+"""Start and end of each launch, in picoseconds."""
+
+
+def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: LeakWatch) -> Sanitized:
     """Look at a run that has just ended; *memory* knows the names of the chip's memories."""
-    windows = [(launch.start_ps, launch.end_ps) for launch in launches]
-    return Sanitized(findings=sanitize(log, windows, _names(memory)), leaks=watch.leaks)
+    return Sanitized(findings=sanitize(log, launches, _names(memory)), leaks=watch.leaks)
 
 
 def sanitize_stored(log: OpLog, memory: MemoryStore, run: dict[str, Any]) -> Sanitized:

@@ -95,7 +95,7 @@ def simulate(
         else ({}, None, Wall(timing))
     )
     sanitized = (
-        sanitize_run(writer.written(), initial, host.launches, watch)
+        sanitize_run(writer.written(), initial, [(each.start_ps, each.end_ps) for each in host.launches], watch)
         if watch is not None and writer is not None
         else None
     )
