@@ -1,4 +1,4 @@
-"""Random kernels: both modes of pass 2 leave the bytes that numpy computes statement by statement.
+"""Random kernels: both modes of pass 2 leave the bytes that numpy computes statement by statement, and times agree.
 
 All values are whole numbers small enough for f32 to add and multiply without rounding, so that the order of additions
 does not matter and equal means equal.
@@ -18,6 +18,7 @@ from kb_dataexec import fused
 from kb_dataexec.executor import Executor
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_dataexec.oplog import OpLog
+from kb_dataexec.sanitize import sanitize
 from kb_engine.engine import Engine
 from kb_engine.host import Host, read_tensor
 from kb_messages.dtypes import DType
@@ -176,6 +177,7 @@ def test_both_modes_leave_the_bytes_that_numpy_computes(program: list[Any], seed
     log, memory = host.engine.close_log(), host.engine.initial_memory
     assert isinstance(log, OpLog)
     assert memory is not None
+    assert sanitize(log) == []  # these kernels wait for all that they read
     same_arithmetic = not {"gemm", "dot"} & {step[0] for step in program}
     left: list[bytes] = []
     for mode, worth_fusing in (("tile", 64), ("fused", 2)):

@@ -12,6 +12,7 @@ from softmax_log import PER_ROW, Softmax, softmax
 
 from kb_dataexec.dependencies import dependencies
 from kb_dataexec.executor import Executor
+from kb_dataexec.sanitize import sanitize
 from kb_dataexec.store import MemoryStore
 from kb_messages.dtypes import DType
 
@@ -40,6 +41,9 @@ def records(turns: int, rounds: int) -> list[tuple[str, float, str, str]]:
     check(made, Executor(made.log, made.memory).run())
     fused = [seconds(Executor(made.log, made.memory).run) for _ in range(rounds)]
     found = [seconds(lambda: dependencies(made.log)) for _ in range(rounds)]
+    if sanitize(made.log):
+        raise SystemExit("the softmax has hazards")
+    clean = [seconds(lambda: sanitize(made.log)) for _ in range(rounds)]
     small = softmax(4 * PES, COLS, PES)
     tile = [seconds(Executor(small.log, small.memory, "tile").run) for _ in range(rounds)]
     where = f"{n_ops} records of a softmax on {PES} PEs, rows of {COLS}"
@@ -52,6 +56,7 @@ def records(turns: int, rounds: int) -> list[tuple[str, float, str, str]]:
             f"{4 * PER_ROW * PES}",
         ),
         ("dependencies", n_ops / statistics.median(found) / 1e3, "k records/s", where),
+        ("sanitizer", n_ops / statistics.median(clean) / 1e3, "k records/s", where),
     ]
 
 

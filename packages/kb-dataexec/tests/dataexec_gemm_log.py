@@ -35,10 +35,21 @@ class LogBuilder:
     ops: list[tuple[int, ...]] = field(default_factory=list)
     operands: list[tuple[int, ...]] = field(default_factory=list)
 
-    def add(self, place, kind: OpKind, name: str, operands, params: str = "", component: str = "pe0") -> int:
+    def add(
+        self,
+        place,
+        kind: OpKind,
+        name: str,
+        operands,
+        params: str = "",
+        component: str = "pe0",
+        line: str = "kernel.py:3",
+        span_ps: tuple[int, int] | None = None,
+    ) -> int:
         op_id = len(self.ops)
-        texts = (self.writer.intern(text) for text in (name, component, "kernel.py:3", params))
-        times = (op_id, op_id, op_id + 1, op_id + 1, 0, 0, 0, 0, 0, 0)
+        texts = (self.writer.intern(text) for text in (name, component, line, params))
+        start, end = span_ps or (op_id, op_id + 1)
+        times = (start, start, end, end, 0, 0, 0, 0, 0, 0)
         self.ops.append((op_id, *place, kind, *texts, *times))
         self.operands += [
             (op_id, role, space, code, release, owner, offset, rows, row_nbytes, stride)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_dataexec.atoms import atoms
-from kb_dataexec.dependencies import Kind, Rectangle, backward_slice, dependencies, overlap
+from kb_dataexec.dependencies import Kind, Rectangle, backward_slice, common_byte, dependencies, overlap
 from kb_messages.dtypes import DType
 from kb_messages.errors import LogError
 from kb_messages.oplog import OpKind, Role
@@ -25,6 +25,12 @@ def addresses(rectangle):
 @given(rectangles, rectangles)
 def test_overlap_is_exact(a, b):
     assert overlap(a, b) == overlap(b, a) == bool(addresses(a) & addresses(b))
+
+
+@settings(max_examples=400, deadline=None)
+@given(rectangles, rectangles)
+def test_the_common_byte_is_the_lowest_of_both(a, b):
+    assert common_byte(a, b) == common_byte(b, a) == min(addresses(a) & addresses(b), default=None)
 
 
 def test_memories_do_not_overlap():

@@ -20,7 +20,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Setup(NamedTuple):
-    """What is run, on what, and how much of it: with `log` ops are recorded, with `verify` they are computed."""
+    """What is run, on what, and how much of it: with `log` ops are recorded, with `verify` they are computed.
+
+    With `sanitize`, which needs the log, the run is searched for missing waits, races and leaks; it changes nothing.
+    """
 
     loaded: LoadedBenchmark
     params: Any
@@ -28,6 +31,7 @@ class Setup(NamedTuple):
     seed: int
     verify: bool
     log: bool
+    sanitize: bool = False
 
     @property
     def checks(self) -> bool:

@@ -13,6 +13,7 @@ from kb_cli.metrics import Traffic
 from kb_cli.params import shown_params
 from kb_cli.report import bounded_by
 from kb_cli.rundata import Kept
+from kb_cli.sanitizing import Sanitized
 from kb_cli.simulate import HostTimes, Outcome
 from kb_cli.tally import QUEUE_FULL, SERVICE
 from kb_engine.launch import LaunchResult
@@ -57,9 +58,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """One run. What was not done is None: `verified` without verification, `log_digest` without a log.
 
     `latency` is from the first kernel's start to the last one's end, over all launches; `host` is what comes on top,
-    and None on a topology without a host.
-
-    `shape` is the row of a shapes file, where the run is one. `waits_ps` adds up over all tile stages.
+    and None on a topology without a host. `shape` is the row of a shapes file, where the run is one, and `sanitizer` is
+    there when it was asked for. `waits_ps` adds up over all tile stages.
     """
 
     benchmark: str
@@ -88,14 +88,15 @@ class Result(Struct, frozen=True, kw_only=True):
     host: HostTime | None
     outputs: list[OutputCheck]
     refusal: str | None
+    sanitizer: Sanitized | UnsetType = UNSET
     keep: Kept
     wall_s: dict[str, float] | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
 
     def without_place(self) -> dict[str, Any]:
-        """What is the same on every machine and in every folder."""
+        """What is the same on every machine and in every folder, whatever else was asked for."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("wall_s", "run_dir"):
+        for name in ("wall_s", "run_dir", "sanitizer"):
             found.pop(name, None)
         return found
 
@@ -134,6 +135,7 @@ def make_result(setup: Setup, outcome: Outcome, kept: Kept, run_dir: str, shape:
         host=_host_time(outcome.host),
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
+        sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
         keep=kept,
         wall_s=outcome.wall._asdict(),
         run_dir=run_dir,

@@ -20,6 +20,7 @@ from kb_cli.record import identity, record_run, rows_json
 from kb_cli.result import Result
 from kb_cli.rundata import SHAPES_LIMIT, Policy
 from kb_cli.runfolder import RUN, NewRunFolder, folder_name, write_json
+from kb_cli.sanitizing import found_something
 from kb_cli.shapes import Row, read_shapes
 from kb_cli.tracefile import trace_to
 from kb_messages.errors import BenchmarkError, KbError
@@ -57,6 +58,7 @@ from kb_topology import load_topology
     metavar="FILE",
     help="Write every event of the simulation to FILE, one JSON object a line.",
 )
+@click.option("--sanitize", is_flag=True, help="Look for missing waits, races between PEs, and leaks of TCM.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
     bench: str,
@@ -69,25 +71,29 @@ def command(
     no_verify: bool,
     no_log: bool,
     trace_path: Path | None,
+    sanitize: bool,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
     if shapes is not None and trace_path is not None:
         raise BenchmarkError("--trace", "the many runs of --shapes", "one run", "leave out one of the two options")
+    if sanitize and no_log:
+        raise BenchmarkError("--sanitize", "no log (--no-log)", "one", "leave out one of the two options")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a benchmark prints is not our JSON
         loaded = load_benchmark(bench)
         texts = parse_assignments(assignments)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
         params = build_params(loaded.bench.Params, texts) if rows is None else None
         chip = load_topology(bundled.find("topologies", topology))
-        setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log)
+        setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log, sanitize=sanitize)
         results = (
             _run_once(setup, out, Policy(policy), trace_path)
             if rows is None
             else _run_rows(setup, rows, out, Policy(policy))
         )
     _print(results, as_json, rows is not None)
-    click.get_current_context().exit(1 if any(result.verified is False for result in results) else 0)
+    failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
+    click.get_current_context().exit(1 if failed else 0)
 
 
 def _run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> list[Result]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kb_cli.answers import Arrays, Setup, expected_outputs, flops_of, inputs_of, launch
 from kb_cli.checking import Expected, Progress, Verdict, execute, judge
 from kb_cli.metrics import Metrics, Usage, measure
+from kb_cli.sanitizing import Sanitized, sanitize_run
 from kb_cli.tally import PlanTally, TallyingWriter, new_writer
 from kb_cli.tracefile import Trace
 from kb_dataexec.oplog import LogSummary
@@ -23,6 +24,7 @@ from kb_engine.engine import Engine
 from kb_engine.host import Host
 from kb_engine.language.tensors import Tensor
 from kb_engine.launch import LaunchResult
+from kb_engine.leaks import LeakWatch
 
 
 class Wall(NamedTuple):
@@ -37,7 +39,8 @@ class Wall(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged."""
+    """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged, and
+    `sanitized` when nobody asked."""
 
     metrics: Metrics
     launches: list[LaunchResult]
@@ -50,6 +53,7 @@ class Outcome(NamedTuple):
     expected: dict[str, Expected]
     verdict: Verdict | None
     wall: Wall
+    sanitized: Sanitized | None = None
 
 
 class HostTimes(NamedTuple):
@@ -107,8 +111,9 @@ def simulate(
     inputs = inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
     plans, writer = PlanTally(), new_writer(log_folder) if setup.log else None
+    watch = LeakWatch() if setup.sanitize else None
     with _closed_on_error(writer):
-        engine = Engine(setup.topology, writer, trace, on_plan=plans)
+        engine = Engine(setup.topology, writer, trace, on_plan=plans, leaks=watch)
         host = TimedHost(engine, root=setup.loaded.root)
         outputs = launch(setup, host, inputs)
     began = perf_counter()
@@ -120,6 +125,11 @@ def simulate(
         _verify(setup, writer, initial, (inputs, outputs), timing, progress)
         if setup.checks and writer is not None
         else ({}, None, Wall(timing))
+    )
+    sanitized = (
+        sanitize_run(writer.written(), initial, [(each.start_ps, each.end_ps) for each in host.launches], watch)
+        if watch is not None and writer is not None
+        else None
     )
     return Outcome(
         metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), host.usage),
@@ -133,6 +143,7 @@ def simulate(
         expected=expected,
         verdict=verdict,
         wall=wall,
+        sanitized=sanitized,
     )
 
 

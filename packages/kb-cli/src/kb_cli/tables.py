@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kb_cli.report import duration, percent, quantity
 from kb_cli.result import PS_PER_NS, HostTime, Result
+from kb_cli.sanitizing import Sanitized
 from kb_cli.shapes import SIZES
 from kb_cli.tally import QUEUE_FULL, SERVICE
 
@@ -29,6 +30,7 @@ def run_tables(result: Result) -> list[Any]:
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
     if result.stages_ps:
         parts.append(_times(result.stages_ps))
+    parts += _sanitizer_texts(result)
     return [part for table in parts for part in (table, "")] + [result.bounded_by]
 
 
@@ -51,6 +53,7 @@ def shapes_tables(results: Sequence[Result]) -> list[Any]:
     text = f"{len(results)} shapes on {first.topology}: {duration(total_ps)} in all, {achieved} achieved"
     lines = [table, "", f"{text}, {_verified_count(results)}"]
     lines += [f"FAILED {_where(result)}: {sentence}" for result in failed for sentence in _sentences(result)]
+    lines += [f"{_where(result)}: {text}" for result in results for text in _sanitizer_texts(result)]
     missing = [result for result in results if not result.keep.data]
     if missing:
         lines.append(f"data kept for {len(results) - len(missing)} of {len(results)} shapes: {missing[0].keep.why}")
@@ -83,6 +86,8 @@ def _summary(result: Result) -> Table:
         table.add_row("late", f"{pes} were reached after their target and began up to {duration(worst)} late")
     table.add_row("achieved", _achieved(result))
     table.add_row("verified", _verification(result))
+    if isinstance(result.sanitizer, Sanitized):
+        table.add_row("sanitizer", f"FAILED, {len(found)} found" if (found := result.sanitizer.texts) else "clean")
     if isinstance(result.wall_s, dict):
         table.add_row("simulated in", _speed(result, result.wall_s))
     kept = "" if result.keep.data else f" (no data kept: {result.keep.why})"
@@ -118,6 +123,10 @@ def _sentences(result: Result) -> list[str]:
     return (
         [result.refusal] if result.refusal else [check.text for check in result.outputs if check.ok == result.verified]
     )
+
+
+def _sanitizer_texts(result: Result) -> list[str]:
+    return result.sanitizer.texts if isinstance(result.sanitizer, Sanitized) else []
 
 
 def _speed(result: Result, wall_s: dict[str, float]) -> str:

@@ -35,21 +35,27 @@ class Rectangle(NamedTuple):
 
 def overlap(a: Rectangle, b: Rectangle) -> bool:
     """Whether two rectangles share a byte: exact, also where strides differ or rows interleave."""
+    return common_byte(a, b) is not None
+
+
+def common_byte(a: Rectangle, b: Rectangle) -> int | None:
+    """The lowest offset that both rectangles have, None where they share no byte."""
     if a.owner != b.owner or a.stop <= b.offset or b.stop <= a.offset:
-        return False
+        return None
     if a.rows > b.rows:
         a, b = b, a
-    return any(_run_meets(a.offset + row * a.stride, a.row_nbytes, b) for row in range(a.rows))
+    found = (_common_with_run(a.offset + row * a.stride, a.row_nbytes, b) for row in range(a.rows))
+    return next((offset for offset in found if offset is not None), None)
 
 
-def _run_meets(start: int, nbytes: int, rectangle: Rectangle) -> bool:
-    """Whether [start, start + nbytes) meets a row r: start < offset + r * stride + row_nbytes and the other way."""
+def _common_with_run(start: int, nbytes: int, rectangle: Rectangle) -> int | None:
+    """The lowest offset in [start, start + nbytes) that a row r has, whose end, offset + r * stride + row_nbytes, is
+    beyond start."""
     past = start - rectangle.offset - rectangle.row_nbytes
-    if rectangle.rows == 1 or rectangle.stride == 0:
-        return past < 0 and rectangle.offset < start + nbytes
-    first = max(0, past // rectangle.stride + 1)
-    last = min(rectangle.rows - 1, (start + nbytes - 1 - rectangle.offset) // rectangle.stride)
-    return first <= last
+    row = max(0, past // rectangle.stride + 1) if rectangle.rows > 1 and rectangle.stride else 0
+    begin = rectangle.offset + row * rectangle.stride
+    meets = row < rectangle.rows and begin < start + nbytes and start < begin + rectangle.row_nbytes
+    return max(begin, start) if meets else None
 
 
 class Kind(IntFlag):
@@ -81,7 +87,11 @@ def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Depend
     writes it. That leaves out what follows from other dependencies. The effort grows like n log n in the records.
     Raises LogError as `Schedule` does, and for explicit dependencies on unknown, equal or later ops.
     """
-    schedule = Schedule(log)
+    return dependencies_in(Schedule(log), explicit)
+
+
+def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
+    """`dependencies` of a log that is scheduled already."""
     n_ops = len(schedule.ops)
     found = [*_by_bytes(schedule), _explicit(schedule.ops["op_id"], explicit)]
     pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])

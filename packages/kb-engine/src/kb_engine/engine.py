@@ -19,6 +19,7 @@ from kb_engine.directory import Directory
 from kb_engine.fabric import Fabric
 from kb_engine.kernel_runner import Kernel, KernelRunner
 from kb_engine.launch import Launch, LaunchResult
+from kb_engine.leaks import LeakWatch
 from kb_engine.oplog import OpLogger
 from kb_engine.pe import ProcessingElement
 from kb_engine.pe_commands import PeCommands
@@ -43,7 +44,8 @@ class Engine:
     """A simulated chip. With a *writer* every stage service is logged; without one nothing is, and nothing is paid.
 
     *trace* is called with every trace event, in the order of `trace_order`, *on_plan* with the plan of every command
-    that is issued. A launch in which no stage ends for *no_progress_events* events counts as stuck.
+    that is issued. *leaks* looks at the TCM that kernels leave behind. A launch in which no stage ends for
+    *no_progress_events* events counts as stuck.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
@@ -56,6 +58,7 @@ class Engine:
         on_plan: Callable[[PipelinePlan], None] | None = None,
         registry: Registry | None = None,
         no_progress_events: int = NO_PROGRESS_EVENTS,
+        leaks: LeakWatch | None = None,
     ) -> None:
         self.topology = topology
         self.clock = Clock()
@@ -76,6 +79,7 @@ class Engine:
         self._oplog = self._attach_log(writer) if writer is not None else None
         self.session = Session(self.clock, self.memory, self._oplog)
         self.session.on_plan = on_plan
+        self.session.leaks = leaks
         self.session.tracer = self._tracer
         self._runners: list[KernelRunner] = []
         self._guard = ProgressGuard(self.servers, no_progress_events, self._stands_still)

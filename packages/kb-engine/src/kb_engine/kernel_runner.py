@@ -54,7 +54,7 @@ class KernelRunner:
         self._root = root
         self._done = done
         self._returned = False
-        self._tcm = Lease(pe.tcm)
+        self._tcm = Lease(pe.tcm) if session.leaks is None else session.leaks.lease(pe)
         language = Language(program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate)
         self._greenlet = greenlet(lambda _: self._body(kernel, language, arguments))
 

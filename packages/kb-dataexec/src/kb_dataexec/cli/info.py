@@ -12,7 +12,7 @@ from kb_dataexec.cli.output import Progress, emit, emit_json
 from kb_dataexec.dtypes import Array
 from kb_dataexec.logfile import LogFolder
 from kb_dataexec.logreader import ManifestError
-from kb_messages.address import SPACE_BY_CODE
+from kb_dataexec.memoryname import memory_name
 from kb_messages.oplog import OpKind, Role
 
 _WRITES = tuple(role for role in Role if role.is_write)
@@ -113,14 +113,6 @@ def _add_memories(memories: dict[int, Memory], operands: Array) -> None:
         memory.low, memory.high = min(memory.low, low), max(memory.high, high)
         memory.written_nbytes += int(nbytes[mine & writes].sum())
         memory.read_nbytes += int(nbytes[mine & ~writes].sum())
-
-
-def memory_name(owner: int) -> str:
-    """What the number of a memory says: `sip0.die1.tcm3`; 0 is the log's immediates."""
-    space = SPACE_BY_CODE.get(owner >> 10 & 15)
-    if owner == 0 or space is None:
-        return "immediates" if owner == 0 else f"owner {owner:#x}"
-    return f"sip{owner >> 22}.die{owner >> 14 & 255}.{space}{owner & 1023}"
 
 
 def _lines(found: Info) -> list[str]:

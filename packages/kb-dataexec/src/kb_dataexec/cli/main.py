@@ -12,7 +12,7 @@ from kb_dataexec.backends import BACKENDS
 from kb_messages.errors import KbError
 
 INTERRUPTED = 130
-_CODES = "Exit codes: 0 ok or the same, 1 wrong or different, 2 bad input, 130 interrupted."
+_CODES = "Exit codes: 0 ok or the same, 1 wrong, different or hazardous, 2 bad input, 130 interrupted."
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -48,6 +48,10 @@ def _run(options: argparse.Namespace) -> int:
         from kb_dataexec.cli.diff import diff
 
         return diff(options)
+    if options.command == "sanitize":
+        from kb_dataexec.cli.sanitize import sanitize_log
+
+        return sanitize_log(options)
     from kb_dataexec.cli.export import export
 
     return export(options)
@@ -70,10 +74,14 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("a", type=Path, metavar="A", help="the folder of a log, of one that was cut off too")
     diff.add_argument("b", type=Path, metavar="B", help="another")
     diff.add_argument("--ignore-times", action="store_true", help="compare what is computed, not when")
+    sanitize = commands.add_parser("sanitize", help="missing waits, and races between PEs, by time", epilog=_CODES)
+    sanitize.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
+    window = "a launch from START to END ps, as often as needed; PEs are in order between two, in none within one"
+    sanitize.add_argument("--launch", action="append", default=[], metavar="START:END", help=window)
     export = commands.add_parser("export", help="write a log as Parquet files, for SQL", epilog=_CODES)
     export.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
     export.add_argument("out", type=Path, metavar="OUT", help="a new or empty folder")
-    for command in (info, diff, export):
+    for command in (info, diff, sanitize, export):
         command.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     return parser
 

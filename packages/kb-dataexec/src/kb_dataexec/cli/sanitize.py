@@ -1,0 +1,40 @@
+"""`sanitize`: what hardware could get wrong in what a log records."""
+
+from __future__ import annotations
+
+import argparse
+
+from msgspec import Struct
+
+from kb_dataexec.cli.output import UsageError, emit, emit_json
+from kb_dataexec.logfile import read_log
+from kb_dataexec.sanitize import Finding, sanitize
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """A log, as `--json` prints it."""
+
+    log: str
+    complete: bool
+    records: int
+    findings: list[Finding]
+
+
+def sanitize_log(options: argparse.Namespace) -> int:
+    """Exit code 0 when nothing was found, else 1."""
+    launches = [_window(text) for text in options.launch]
+    log = read_log(options.log, prefix=True)
+    findings = sanitize(log, launches)
+    if options.json:
+        emit_json(Report(log=str(options.log), complete=log.is_complete, records=log.n_ops, findings=findings))
+    else:
+        cut = "" if log.is_complete else " of a log that was cut off"
+        emit([f"{options.log}: {len(findings)} found in {log.n_ops} records{cut}", *(f"  {each}" for each in findings)])
+    return 1 if findings else 0
+
+
+def _window(text: str) -> tuple[int, int]:
+    start, _, end = text.partition(":")
+    if not (start.isdecimal() and end.isdecimal() and int(start) <= int(end)):
+        raise UsageError("--launch", text, "START:END in picoseconds", "write it like 0:1250000")
+    return int(start), int(end)
