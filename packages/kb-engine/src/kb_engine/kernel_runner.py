@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 from greenlet import greenlet
 
 from kb_engine.allocator import Lease
@@ -20,7 +21,7 @@ from kb_engine.pe import ProcessingElement
 from kb_engine.pipeline import PipelineContext
 from kb_engine.session import Session
 from kb_engine.user_code import explain
-from kb_messages.commands import Command, SubmittedCommand, matrices_of
+from kb_messages.commands import Command, Matrix, SubmittedCommand, matrices_of
 from kb_messages.errors import KbError, KernelError
 
 Kernel = Callable[..., None]
@@ -55,7 +56,9 @@ class KernelRunner:
         self._done = done
         self._returned = False
         self._tcm = Lease(pe.tcm)
-        language = Language(program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate)
+        language = Language(
+            program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate, self._materialize
+        )
         self._greenlet = greenlet(lambda _: self._body(kernel, language, arguments))
 
     def start(self, _: object = None) -> None:
@@ -86,6 +89,9 @@ class KernelRunner:
 
     def _line(self) -> str:
         return kernel_line(self._root)
+
+    def _materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
+        return self._session.materialize(matrix, line, self.pe.pe_id)
 
     def _submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         session = self._session

@@ -23,7 +23,7 @@ class Producer(Struct, frozen=True):
             f"{self.op} of {self.line}",
             f"{touched_by} of its pending result",
             "a value that exists while the kernel runs",
-            "results of compute ops are known only after the run; load data the kernel has to look at from memory",
+            "results of compute ops are known only after the run, or where the kernel asks for them: tl.materialize(x)",
         )
 
 

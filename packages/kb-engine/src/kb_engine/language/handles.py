@@ -78,6 +78,10 @@ class Value:
             self._refuse(touched_by)
         return self._value
 
+    def settle(self, value: npt.NDArray[Any]) -> None:
+        """The value is known from now on: *value*, of as many elements."""
+        self._value = value.reshape(self.shape)
+
     def _refuse(self, touched_by: str) -> NoReturn:
         assert self._producer is not None
         raise self._producer.error(touched_by)
@@ -227,7 +231,7 @@ class LoadedTensor(Value):
 
 
 class CompositeHandle(Value):
-    """What `tl.composite` returns: wait for it with `tl.wait`. Its value is always pending while the kernel runs.
+    """What `tl.composite` returns: wait for it with `tl.wait`. Its value is pending unless `tl.materialize` is asked.
 
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
@@ -15,6 +15,8 @@ from kb_engine.language.transposed import SWAP, Transposed, refuse
 from kb_messages.commands import LoadCommand, StoreCommand
 from kb_messages.errors import KernelError
 from kb_messages.stages import TileShape
+
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 class Language(EpilogueOps, GemmOps):
@@ -105,11 +107,32 @@ class Language(EpilogueOps, GemmOps):
         return self._gemm_composite(a, b, out, epilogue, tile, b_stream, line)
 
     def wait(self, handle: Value) -> None:
-        """Wait, in simulated time, until the handle's command is done. Its value stays pending."""
+        """Wait, in simulated time, until the handle's command is done. A pending value stays so."""
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
             raise KernelError(self._line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned")
         self._wait(completion)
+
+    def materialize(self, handle: ValueT) -> ValueT:
+        """Have a pending value computed now, so that the kernel may look at it; the handle itself, concrete.
+
+        It waits for the handle as `tl.wait` does, and takes no simulated time besides. The value is what the handle's
+        bytes hold after all commands issued so far, in the order of their issue. Raises KernelError when one of those
+        that it depends on is not done, for a handle that was freed, and in a run without an op log.
+        """
+        line = self._line()
+        if not isinstance(handle, Value):
+            raise KernelError(
+                line, f"tl.materialize of {describe(handle)}", "what tl.load, math or a composite returned"
+            )
+        in_tcm(handle, line)
+        self._wait(handle.completion)
+        if handle.is_pending:
+            value = self._materialize(handle._matrix, line)
+            if handle.matrix is None:
+                self._memory.write(handle._matrix, value)
+            handle.settle(value)
+        return handle
 
     def free(self, handle: Value) -> None:
         """Give a handle's TCM back before the kernel ends.
