@@ -1,4 +1,5 @@
-"""Random kernels: both modes of pass 2 leave the bytes that numpy computes statement by statement.
+"""Random kernels: both modes of pass 2 leave the bytes that numpy computes statement by statement, and
+`tl.materialize` shows them while the kernel runs.
 
 All values are whole numbers small enough for f32 to add and multiply without rounding, so that the order of additions
 does not matter and equal means equal.
@@ -51,7 +52,10 @@ reduction = st.tuples(st.just("reduction"), st.sampled_from(sorted(REDUCTIONS)),
 dot = st.tuples(st.just("dot"), number, number)
 gemm = st.tuples(st.just("gemm"), corners, corners, corners, st.sampled_from([(4, 4, 4), (6, 5, 8), (8, 8, 12)]))
 free = st.tuples(st.just("free"), number)
-steps = st.lists(st.one_of(load, load, store, store, unary, binary, binary, reduction, dot, gemm, free), max_size=14)
+look = st.tuples(st.just("look"), number)
+steps = st.lists(
+    st.one_of(load, load, store, store, unary, binary, binary, reduction, dot, gemm, free, look), max_size=14
+)
 programs = st.tuples(load, load, steps).map(lambda parts: [*parts[:2], *parts[2]])
 
 
@@ -67,6 +71,7 @@ class Machine:
     def __init__(self, x: Any, y: Any) -> None:
         self.x, self.y = x, y
         self.values: list[Any] = []
+        self.seen: list[Array] = []
 
     def run(self, program: list[Any]) -> None:
         for name, *arguments in program:
@@ -115,6 +120,9 @@ class Kernel(Machine):
         out = self.y[part(c, (m, n))]
         self.tl.wait(self.tl.composite("gemm", self.x[part(a, (m, k))], self.x[part(b, (k, n))], out=out, tile=TILE))
 
+    def look(self, number: int) -> None:
+        self.seen.append(np.array(self.tl.materialize(self.pick(number))))
+
     def free(self, number: int) -> None:
         self.tl.free(self.values.pop(number % len(self.values)))
 
@@ -153,12 +161,17 @@ class Numpy(Machine):
         m, n, k = size
         self.y[part(c, (m, n))] = self.x[part(a, (m, k))] @ self.x[part(b, (k, n))]
 
+    def look(self, number: int) -> None:
+        self.seen.append(self.pick(number).copy())
+
     def free(self, number: int) -> None:
         self.values.pop(number % len(self.values))
 
 
-def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any]) -> None:
-    Kernel(tl, x, ys[tl.program_id()]).run(program)
+def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any], looks: dict[int, list[Array]]) -> None:
+    machine = Kernel(tl, x, ys[tl.program_id()])
+    machine.run(program)
+    looks[tl.program_id()] = machine.seen
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
@@ -172,7 +185,11 @@ def test_both_modes_leave_the_bytes_that_numpy_computes(program: list[Any], seed
     host = Host(Engine(TOPOLOGY, MemoryLogWriter()), Path(__file__).parent)
     shared = host.tensor("x", x.astype(np.float32), DType.F32)
     outputs = [host.tensor(f"y{number}", y.astype(np.float32), DType.F32) for number in range(PROGRAMS)]
-    host.launch(kernel, shared, outputs, program, pes=range(PROGRAMS))
+    looks: dict[int, list[Array]] = {}
+    host.launch(kernel, shared, outputs, program, looks, pes=range(PROGRAMS))
+    for seen in looks.values():
+        for got, expected in zip(seen, direct.seen, strict=True):
+            np.testing.assert_array_equal(got, expected)
     log, memory = host.engine.close_log(), host.engine.initial_memory
     assert isinstance(log, OpLog)
     assert memory is not None
