@@ -15,13 +15,16 @@ from kb_messages.dtypes import DType
 
 
 class Maths(Protocol):
-    """Issues the commands that operators on values stand for."""
+    """Issues the commands that operators on values stand for, and waits for those that bring what is looked at."""
 
     def arithmetic(self, op: str, x: Any, y: Any = None) -> LoadedTensor:
         """The result of a function of one or two arguments."""
 
     def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
         """*x* in another type."""
+
+    def wait(self, handle: Value) -> None:
+        """Wait, in simulated time, until the handle's command is done."""
 
 
 class Completion:
@@ -76,6 +79,8 @@ class Value:
     def _concrete(self, touched_by: str) -> npt.NDArray[Any]:
         if self._value is None:
             self._refuse(touched_by)
+        if self._maths is not None and not self.completion.done:
+            self._maths.wait(self)
         return self._value
 
     def settle(self, value: npt.NDArray[Any]) -> None:

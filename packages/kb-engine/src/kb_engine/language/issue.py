@@ -26,6 +26,7 @@ class Issuer:
     """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock.
 
     `translate` is the PE's, for matrices at virtual addresses; `materialize` computes what a matrix holds, for a line.
+    With `issues_ahead` calls return before their commands are done.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Issuer:
         translate: Callable[[Matrix], Matrix],
         materialize: Callable[[Matrix, str], npt.NDArray[Any]],
     ) -> None:
+        self.issues_ahead = False
         self._program_id, self._num_programs = program
         self._memory = memory
         self._tcm = tcm
@@ -47,6 +49,13 @@ class Issuer:
         self._line = line
         self._translate = translate
         self._materialize = materialize
+
+    def wait(self, handle: Value) -> None:
+        """Wait, in simulated time, until the handle's command is done. A pending value stays so."""
+        completion = getattr(handle, "completion", None)
+        if not isinstance(completion, Completion):
+            raise KernelError(self._line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned")
+        self._wait(completion)
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
         """Where *ref* lies in physical memory. Raises KernelError where its virtual address is none of this PE's."""
