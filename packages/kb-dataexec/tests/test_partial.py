@@ -87,13 +87,13 @@ def test_every_value_is_that_of_the_whole_log_so_far(given_steps):
 
 def test_only_what_a_value_depends_on_is_executed():
     recording, execution = Recording(), PartialExecution(memory(), {TCM: BUFFER})
-    for seq, (source, target) in enumerate([(0, 8), (16, 24), (8, 32)]):
+    for seq, (source, target) in enumerate([(0, 24), (0, 8), (8, 32)]):
         recording.command(seq, source, target, 4)
     execution.add(*recording.new())
     value = execution.value(wanted(32, 4), DType.I32, recording.strings)
     np.testing.assert_array_equal(value, [[2, 3, 4, 5]])
     assert execution.n_executed == 2 * 5
-    assert set(execution._ops["command_seq"].tolist()) == {1}
+    assert set(execution._ops["command_seq"].tolist()) == {0}
 
 
 def test_who_reads_bytes_that_are_overwritten_is_executed_first():
@@ -123,9 +123,10 @@ def test_a_value_that_needs_an_unfinished_command_is_refused():
     recording.command(2, 16, 24, 4)
     execution.add(*recording.new())
     unfinished = [Unfinished(1, [wanted(8, 4)], [wanted(16, 2)])]
-    with pytest.raises(UnfinishedError) as caught:
-        execution.value(wanted(24, 4), DType.I32, recording.strings, unfinished)
-    assert caught.value.command_seqs == [1]
+    for _ in range(8):  # more often than anything is passed over
+        with pytest.raises(UnfinishedError) as caught:
+            execution.value(wanted(24, 4), DType.I32, recording.strings, unfinished)
+        assert caught.value.command_seqs == [1]
     value = execution.value(wanted(8, 4), DType.I32, recording.strings, unfinished)
     np.testing.assert_array_equal(value, [[1, 2, 3, 4]])
 
