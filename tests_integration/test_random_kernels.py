@@ -1,4 +1,5 @@
-"""Random kernels: both modes of pass 2 leave the bytes that numpy computes statement by statement, and times agree.
+"""Random kernels: both modes of pass 2 leave the bytes that numpy computes statement by statement, times agree with the
+order of commands, and `tl.materialize` shows values while the kernel runs.
 
 All values are whole numbers small enough for f32 to add and multiply without rounding, so that the order of additions
 does not matter and equal means equal.
@@ -22,9 +23,15 @@ from kb_dataexec.sanitize import sanitize
 from kb_engine.engine import Engine
 from kb_engine.host import Host, read_tensor
 from kb_messages.dtypes import DType
-from kb_topology import load_topology
+from kb_topology import loads_topology
 
-TOPOLOGY = load_topology(Path(__file__).parents[1] / "topologies/one_cube.yaml")
+ONE_CUBE = (Path(__file__).parents[1] / "topologies/one_cube.yaml").read_text(encoding="utf-8")
+ISSUE = "builtin.pe_cpu, "
+assert ISSUE in ONE_CUBE
+TOPOLOGIES = {
+    issue: loads_topology(ONE_CUBE.replace(ISSUE, f"{ISSUE}issue: {issue}, "), "one_cube.yaml")
+    for issue in ("blocking", "scoreboard")
+}
 Array = npt.NDArray[Any]
 SIDE, TILE = 12, (4, 4, 4)
 PROGRAMS = 2
@@ -52,7 +59,10 @@ reduction = st.tuples(st.just("reduction"), st.sampled_from(sorted(REDUCTIONS)),
 dot = st.tuples(st.just("dot"), number, number)
 gemm = st.tuples(st.just("gemm"), corners, corners, corners, st.sampled_from([(4, 4, 4), (6, 5, 8), (8, 8, 12)]))
 free = st.tuples(st.just("free"), number)
-steps = st.lists(st.one_of(load, load, store, store, unary, binary, binary, reduction, dot, gemm, free), max_size=14)
+look = st.tuples(st.just("look"), number)
+steps = st.lists(
+    st.one_of(load, load, store, store, unary, binary, binary, reduction, dot, gemm, free, look), max_size=14
+)
 programs = st.tuples(load, load, steps).map(lambda parts: [*parts[:2], *parts[2]])
 
 
@@ -68,6 +78,7 @@ class Machine:
     def __init__(self, x: Any, y: Any) -> None:
         self.x, self.y = x, y
         self.values: list[Any] = []
+        self.seen: list[Array] = []
 
     def run(self, program: list[Any]) -> None:
         for name, *arguments in program:
@@ -116,6 +127,9 @@ class Kernel(Machine):
         out = self.y[part(c, (m, n))]
         self.tl.wait(self.tl.composite("gemm", self.x[part(a, (m, k))], self.x[part(b, (k, n))], out=out, tile=TILE))
 
+    def look(self, number: int) -> None:
+        self.seen.append(np.array(self.tl.materialize(self.pick(number))))
+
     def free(self, number: int) -> None:
         self.tl.free(self.values.pop(number % len(self.values)))
 
@@ -154,26 +168,36 @@ class Numpy(Machine):
         m, n, k = size
         self.y[part(c, (m, n))] = self.x[part(a, (m, k))] @ self.x[part(b, (k, n))]
 
+    def look(self, number: int) -> None:
+        self.seen.append(self.pick(number).copy())
+
     def free(self, number: int) -> None:
         self.values.pop(number % len(self.values))
 
 
-def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any]) -> None:
-    Kernel(tl, x, ys[tl.program_id()]).run(program)
+def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any], looks: dict[int, list[Array]]) -> None:
+    machine = Kernel(tl, x, ys[tl.program_id()])
+    machine.run(program)
+    looks[tl.program_id()] = machine.seen
 
 
+@pytest.mark.parametrize("issue", TOPOLOGIES)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(programs, st.integers(0, 9))
-def test_both_modes_leave_the_bytes_that_numpy_computes(program: list[Any], seed: int) -> None:
+def test_both_modes_leave_the_bytes_that_numpy_computes(issue: str, program: list[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(-4, 5, (SIDE, SIDE)).astype(np.float64) for _ in range(2))
     direct = Numpy(x.copy(), y.copy())
     direct.run(program)
 
-    host = Host(Engine(TOPOLOGY, MemoryLogWriter()), Path(__file__).parent)
+    host = Host(Engine(TOPOLOGIES[issue], MemoryLogWriter()), Path(__file__).parent)
     shared = host.tensor("x", x.astype(np.float32), DType.F32)
     outputs = [host.tensor(f"y{number}", y.astype(np.float32), DType.F32) for number in range(PROGRAMS)]
-    host.launch(kernel, shared, outputs, program, pes=range(PROGRAMS))
+    looks: dict[int, list[Array]] = {}
+    host.launch(kernel, shared, outputs, program, looks, pes=range(PROGRAMS))
+    for seen in looks.values():
+        for got, expected in zip(seen, direct.seen, strict=True):
+            np.testing.assert_array_equal(got, expected)
     log, memory = host.engine.close_log(), host.engine.initial_memory
     assert isinstance(log, OpLog)
     assert memory is not None

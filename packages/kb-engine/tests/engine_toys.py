@@ -52,6 +52,12 @@ class Cpu(CommandIssuer[CpuSpec]):
         return self.spec.issue_ps
 
 
+class AheadCpu(Cpu):
+    """Its calls return at issue."""
+
+    issues_ahead = True
+
+
 class Scheduler(CommandScheduler[NoSpec]):
     """Takes a command at no cost and feeds its tiles, each with buffers of its own: nothing is ever reused."""
 
@@ -258,6 +264,7 @@ class Xbar(ForwardingComponent[XbarSpec]):
 
 BLOCKS = {
     "cpu": "Cpu",
+    "ahead_cpu": "AheadCpu",
     "scheduler": "Scheduler",
     "dma": "Dma",
     "twice_dma": "TwiceDma",

@@ -235,3 +235,13 @@ def test_a_block_that_completes_a_tile_twice_is_named_with_tile_and_command(toy_
         "exactly one; the block must call finish once for each token it serves"
     )
     assert caught.value.exit_code == 3
+
+
+def test_a_command_that_waits_for_its_operands_names_the_command_that_makes_them(toy_host):
+    def loads_what_never_comes(tl, a, b, c):
+        tl.composite("gemm", a, b, out=c, tile=(16, 16, 16))
+        tl.load(c)
+
+    text = stuck(toy_host(STUCK, ("impl: toy.cpu,", "impl: toy.ahead_cpu,")), loads_what_never_comes)
+    first, second = (line(loads_what_never_comes, offset) for offset in (1, 2))
+    assert f"{PE}: the kernel waits at {second} since 3 ns for command 0 (gemm of {first})\n" in text

@@ -30,8 +30,8 @@ def refused(host, kernel, *arguments):
 def pending_touch(touch_line, producer_line, touch):
     return (
         f"{touch_line}: composite gemm of {producer_line}: got {touch} of its pending result, needs a value that "
-        "exists while the kernel runs; results of compute ops are known only after the run; "
-        "load data the kernel has to look at from memory"
+        "exists while the kernel runs; results of compute ops are known only after the run, "
+        "or where the kernel asks for them: tl.materialize(x)"
     )
 
 

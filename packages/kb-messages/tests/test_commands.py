@@ -13,6 +13,7 @@ from kb_messages.commands import (
     StoreCommand,
     SubmittedCommand,
     matrices_of,
+    target_of,
 )
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes
@@ -80,3 +81,17 @@ def test_every_operand_of_a_command_is_found_wherever_it_stands() -> None:
 
 def test_the_span_of_a_matrix_has_the_gaps_between_rows() -> None:
     assert (WIDE.span_nbytes, PACKED.span_nbytes) == (2 * 64 + 10, 30)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        LoadCommand(src=PACKED, dst=WIDE),
+        StoreCommand(src=PACKED, dst=WIDE),
+        GemmCommand(a=PACKED, b=PACKED, out=WIDE),
+        MathCommand(math=MathAttributes(op="exp"), inputs=(MathInput(matrix=PACKED),), out=WIDE),
+    ],
+)
+def test_the_target_of_a_command_is_one_of_its_matrices(command: Command) -> None:
+    assert target_of(command) is WIDE
+    assert [matrix is WIDE for matrix in matrices_of(command)].count(True) == 1

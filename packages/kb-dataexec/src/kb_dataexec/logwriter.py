@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -71,6 +72,19 @@ class LogWriter(ABC):
         """Digest and counts of what was written so far."""
         return LogSummary(self._digest.hexdigest(), self._n_ops, self._n_operands)
 
+    @property
+    def strings(self) -> list[str]:
+        """The table of strings so far."""
+        return list(self._indices)
+
+    @abstractmethod
+    def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """The ops and operands of every chunk written so far, from number *first* on."""
+
+    @abstractmethod
+    def written_immediates(self, start: int) -> bytes:
+        """The blob of immediates so far, from byte *start* on."""
+
     @abstractmethod
     def close(self) -> OpLog | LogSummary:
         """End the log. The result has `digest`, `n_ops` and `n_operands`."""
@@ -104,6 +118,14 @@ class MemoryLogWriter(LogWriter):
 
     def abort(self) -> None:
         """Nothing to do: the memory goes with the writer."""
+
+    def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """As LogWriter's."""
+        return zip(self._ops[1 + first :], self._operands[1 + first :], strict=True)
+
+    def written_immediates(self, start: int) -> bytes:
+        """As LogWriter's."""
+        return bytes(self._blob[start:])
 
     def _keep_string(self, text: str, line: bytes) -> None:
         pass
@@ -155,6 +177,18 @@ class FolderLogWriter(LogWriter):
         """Close the files; without a manifest the folder holds a prefix."""
         self._strings.close()
         self._immediates.close()
+
+    def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """As LogWriter's; read back from the folder."""
+        for chunk in range(first, self._chunks):
+            yield np.load(chunk_path(self._folder, "ops", chunk)), np.load(chunk_path(self._folder, "operands", chunk))
+
+    def written_immediates(self, start: int) -> bytes:
+        """As LogWriter's; read back from the folder."""
+        self._immediates.flush()
+        with (self._folder / IMMEDIATES).open("rb") as file:
+            file.seek(start)
+            return file.read()
 
     def _keep_string(self, text: str, line: bytes) -> None:
         self._strings.write(line)

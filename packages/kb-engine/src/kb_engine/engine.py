@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from kb_engine.fabric import Fabric
 from kb_engine.kernel_runner import Kernel, KernelRunner
 from kb_engine.launch import Launch, LaunchResult
 from kb_engine.leaks import LeakWatch
+from kb_engine.materialize import Materializer
 from kb_engine.oplog import OpLogger
 from kb_engine.pe import ProcessingElement
 from kb_engine.pe_commands import PeCommands
+from kb_engine.pipeline import PipelineContext
 from kb_engine.ports import StageServer
 from kb_engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.registry import Registry
@@ -82,6 +84,10 @@ class Engine:
         self.session.leaks = leaks
         self.session.tracer = self._tracer
         self._runners: list[KernelRunner] = []
+        if writer is not None and self._oplog is not None:
+            self.session.materialize = Materializer(
+                writer, self._oplog, list(self.pes.values()), lambda: self.initial_memory, self._in_flight
+            )
         self._guard = ProgressGuard(self.servers, no_progress_events, self._stands_still)
         self.clock.housekeeping = self._housekeeping
         self._launched = 0
@@ -248,6 +254,9 @@ class Engine:
     def _flush_trace(self) -> None:
         if self._tracer is not None:
             self._tracer.flush()
+
+    def _in_flight(self) -> Iterator[PipelineContext]:
+        return (context for runner in self._runners for context, _ in runner.in_flight.values())
 
     def _housekeeping(self) -> None:
         if self._oplog is not None:

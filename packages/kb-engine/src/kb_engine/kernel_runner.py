@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 from greenlet import greenlet
 
 from kb_engine.allocator import Lease
@@ -18,9 +19,10 @@ from kb_engine.language.lines import kernel_line
 from kb_engine.language.tl import Language
 from kb_engine.pe import ProcessingElement
 from kb_engine.pipeline import PipelineContext
+from kb_engine.scoreboard import Scoreboard
 from kb_engine.session import Session
 from kb_engine.user_code import explain
-from kb_messages.commands import Command, SubmittedCommand, matrices_of
+from kb_messages.commands import Command, Matrix, SubmittedCommand, matrices_of
 from kb_messages.errors import KbError, KernelError
 
 Kernel = Callable[..., None]
@@ -30,7 +32,8 @@ class KernelRunner:
     """One program of a launch. `done(runner)` is called when the kernel has returned and all its commands are done.
 
     `in_flight` holds its commands that are not done, by command_seq. While the kernel waits, `waiting_at` is its line;
-    it waits for `waiting_for`, or to submit a command.
+    it waits for `waiting_for`, or for room to submit a command. On a PE whose CPU issues ahead a `tl` call returns when
+    the command is in the submission queue, which it enters when the commands it has to follow are done.
     """
 
     def __init__(
@@ -55,7 +58,11 @@ class KernelRunner:
         self._done = done
         self._returned = False
         self._tcm = Lease(pe.tcm) if session.leaks is None else session.leaks.lease(pe)
-        language = Language(program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate)
+        self._scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
+        language = Language(
+            program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate, self._materialize
+        )
+        language.issues_ahead = pe.cpu.issues_ahead
         self._greenlet = greenlet(lambda _: self._body(kernel, language, arguments))
 
     def start(self, _: object = None) -> None:
@@ -87,6 +94,9 @@ class KernelRunner:
     def _line(self) -> str:
         return kernel_line(self._root)
 
+    def _materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
+        return self._session.materialize(matrix, line, self.pe.pe_id)
+
     def _submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         session = self._session
         submitted = SubmittedCommand(
@@ -100,23 +110,36 @@ class KernelRunner:
         if self.pe.mmu is not None:
             context.mapped = tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
         self.in_flight[submitted.command_seq] = context, completion
+        if self._scoreboard is not None:
+            wait_until_done = False
         if wait_until_done:
             completion.waiter = self._resume
             self.waiting_for = completion
         now = session.clock._now
         arrival = context.t_submitted_ps = now + self.pe.cpu.issue_ps(command)
-        session.clock.call_at(arrival, lambda _: self._enqueue(context, not wait_until_done, arrival), None)
+        session.clock.call_at(arrival, lambda _: self._check_operands(context, not wait_until_done, arrival), None)
         self._pause(line)
 
-    def _enqueue(self, context: PipelineContext, resume: bool, arrival_ps: int) -> None:
+    def _check_operands(self, context: PipelineContext, resume: bool, arrival_ps: int) -> None:
+        """With a scoreboard, hold the command back until those are done that it has to follow."""
+        submitted, scoreboard = context.submitted, self._scoreboard
+        if scoreboard is not None:
+            self.waiting_for = earlier = scoreboard.conflict(submitted)
+            if earlier is not None:
+                earlier.waiter = lambda _: self._check_operands(context, resume, arrival_ps)
+                return
+            scoreboard.issue(submitted, self.in_flight[submitted.command_seq][1])
+        self._enqueue(context, resume, arrival_ps, self._session.clock._now)
+
+    def _enqueue(self, context: PipelineContext, resume: bool, arrival_ps: int, issued_ps: int) -> None:
         scheduler = self.pe.scheduler
         if not scheduler.has_room:
-            scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps))
+            scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps, issued_ps))
             return
         session = self._session
         context.t_submitted_ps = now = session.clock._now
         if session.tracer is not None:
-            session.tracer.command_submitted(context, now - arrival_ps)
+            session.tracer.command_submitted(context, issued_ps - arrival_ps, now - issued_ps)
         scheduler.submit(context)
         if resume:
             self._resume()
@@ -127,6 +150,8 @@ class KernelRunner:
         while (record := self.pe.scheduler.completions.take()) is not None:
             context, completion = self.in_flight.pop(record.command_seq)
             completion.done = True
+            if self._scoreboard is not None:
+                self._scoreboard.retire(context.submitted)
             if session.tracer is not None:
                 session.tracer.command_completed(record, context.submitted.line)
             if completion.waiter is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK
 from kb_messages.commands import Matrix
 from kb_messages.errors import KernelError
+
+PayloadT = TypeVar("PayloadT")
 
 
 class Producer(Struct, frozen=True):
@@ -23,7 +26,7 @@ class Producer(Struct, frozen=True):
             f"{self.op} of {self.line}",
             f"{touched_by} of its pending result",
             "a value that exists while the kernel runs",
-            "results of compute ops are known only after the run; load data the kernel has to look at from memory",
+            "results of compute ops are known only after the run, or where the kernel asks for them: tl.materialize(x)",
         )
 
 
@@ -31,14 +34,16 @@ class PendingBytes:
     """Rectangles whose producer's data is not there yet. The last issue wins."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[int, _Pending] = {}
+        self._by_owner: dict[int, Rectangles[Producer]] = {}
         self._issues = 0
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
         """From now on the bytes of *matrix* are pending."""
         self.clear(matrix)
         self._issues += 1
-        self._by_owner.setdefault(matrix.address >> OFFSET_BITS, _Pending()).add(matrix, self._issues, producer)
+        self._by_owner.setdefault(matrix.address >> OFFSET_BITS, Rectangles[Producer]()).add(
+            matrix, self._issues, producer
+        )
 
     def clear(self, matrix: Matrix) -> None:
         """The bytes of *matrix* hold concrete data again.
@@ -64,13 +69,13 @@ class PendingBytes:
         return max(((i, p) for other, i, p in found if overlaps(matrix, other)), default=(0, None), key=_issue)[1]
 
 
-class _Pending:
-    """The pending rectangles of one memory by where they begin, each with the number of its issue and its producer."""
+class Rectangles(Generic[PayloadT]):
+    """Rectangles of one memory by where they begin, each with the number of its issue and what is known of it."""
 
     __slots__ = ("_longest", "_starts", "entries")
 
     def __init__(self) -> None:
-        self.entries: list[tuple[Matrix, int, Producer]] = []
+        self.entries: list[tuple[Matrix, int, PayloadT]] = []
         self._starts: list[int] = []
         self._longest = 0
 
@@ -80,14 +85,16 @@ class _Pending:
         first = bisect_right(self._starts, start - self._longest)
         return [at for at in range(first, bisect_left(self._starts, end)) if _span(self.entries[at][0])[1] > start]
 
-    def add(self, matrix: Matrix, issue: int, producer: Producer) -> None:
+    def add(self, matrix: Matrix, issue: int, payload: PayloadT) -> None:
+        """Take *matrix* in."""
         start, end = _span(matrix)
         at = bisect_right(self._starts, start)
         self._starts.insert(at, start)
-        self.entries.insert(at, (matrix, issue, producer))
+        self.entries.insert(at, (matrix, issue, payload))
         self._longest = max(self._longest, end - start)
 
     def remove(self, at: int) -> None:
+        """Forget number *at* of `entries`."""
         del self._starts[at], self.entries[at]
 
 

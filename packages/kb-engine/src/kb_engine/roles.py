@@ -21,6 +21,12 @@ from kb_messages.trace import DispatchWait
 class CommandIssuer(ComponentBase[SpecT]):
     """PE_CPU: runs the kernel; its commands reach the scheduler's submission queue and nothing else."""
 
+    @property
+    def issues_ahead(self) -> bool:
+        """Whether a call returns when its command is issued, and a later one waits for its operands; else it returns
+        when the command is done, unless it is a composite. Pure."""
+        return False
+
     @abstractmethod
     def issue_ps(self, command: Command) -> int:
         """Picoseconds between a command's call in the kernel and its arrival at the submission queue. Pure."""

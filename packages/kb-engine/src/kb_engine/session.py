@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kb_engine.clock import Clock
 from kb_engine.device_memory import DeviceMemory
 from kb_engine.leaks import LeakWatch
+from kb_engine.materialize import Materialize, without_log
 from kb_engine.oplog import OpLogger
 from kb_engine.pipeline import PipelineContext
 from kb_engine.tracing import Tracer
@@ -24,6 +25,7 @@ class Session:
         self.tracer: Tracer | None = None
         self.on_plan: Callable[[PipelinePlan], None] | None = None
         self.leaks: LeakWatch | None = None
+        self.materialize: Materialize = without_log
         self.n_ops = 0
         self._commands = 0
 

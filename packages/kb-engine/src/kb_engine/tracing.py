@@ -45,8 +45,8 @@ class Tracer:
         if not self._clock.heap:
             self.flush()
 
-    def command_submitted(self, context: PipelineContext, waited_ps: int) -> None:
-        """A command entered its PE's submission queue, which had been full for *waited_ps*."""
+    def command_submitted(self, context: PipelineContext, operand_ps: int, queue_ps: int) -> None:
+        """A command entered its PE's submission queue: it waited for its operands, then for room in the queue."""
         submitted, plan, now = context.submitted, context.plan, self._clock._now
         event = CommandSubmitted(
             t_ps=now,
@@ -58,7 +58,7 @@ class Tracer:
             n_tiles=plan.n_tiles,
             first_op_id=context.first_op,
             n_ops=plan.n_stages,
-            waits_ps=_named([(DispatchWait.QUEUE_FULL, waited_ps)]),
+            waits_ps=_named([(WaitReason.OPERAND.name.lower(), operand_ps), (DispatchWait.QUEUE_FULL, queue_ps)]),
         )
         self._order.add(event, now)
 

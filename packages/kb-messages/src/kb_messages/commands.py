@@ -138,6 +138,11 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
                 yield from matrices_of(each)
 
 
+def target_of(command: Command) -> Matrix:
+    """What a command writes: the very Matrix that `matrices_of` gives; all others it reads."""
+    return command.dst if isinstance(command, LoadCommand | StoreCommand) else command.out
+
+
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A command on its way: its global order, the PE that issued it and the kernel line that asked for it."""
 

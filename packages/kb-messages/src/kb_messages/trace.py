@@ -26,7 +26,8 @@ class DispatchWait(StrEnum):
 class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_submitted"):
     """A command entered the submission queue of `component`, a PE's scheduler, at `t_ps`.
 
-    `waits_ps` is how long the queue was full before. The ops of its `n_tiles` tiles are `n_ops` from `first_op_id` on.
+    `waits_ps` is how long it waited for its operands (`operand`), then for room in the queue (`queue_full`). The ops of
+    its `n_tiles` tiles are `n_ops` from `first_op_id` on.
     """
 
     t_ps: int

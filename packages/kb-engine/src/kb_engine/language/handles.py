@@ -15,13 +15,16 @@ from kb_messages.dtypes import DType
 
 
 class Maths(Protocol):
-    """Issues the commands that operators on values stand for."""
+    """Issues the commands that operators on values stand for, and waits for those that bring what is looked at."""
 
     def arithmetic(self, op: str, x: Any, y: Any = None) -> LoadedTensor:
         """The result of a function of one or two arguments."""
 
     def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
         """*x* in another type."""
+
+    def wait(self, handle: Value) -> None:
+        """Wait, in simulated time, until the handle's command is done."""
 
 
 class Completion:
@@ -76,7 +79,13 @@ class Value:
     def _concrete(self, touched_by: str) -> npt.NDArray[Any]:
         if self._value is None:
             self._refuse(touched_by)
+        if self._maths is not None and not self.completion.done:
+            self._maths.wait(self)
         return self._value
+
+    def settle(self, value: npt.NDArray[Any]) -> None:
+        """The value is known from now on: *value*, of as many elements."""
+        self._value = value.reshape(self.shape)
 
     def _refuse(self, touched_by: str) -> NoReturn:
         assert self._producer is not None
@@ -227,7 +236,7 @@ class LoadedTensor(Value):
 
 
 class CompositeHandle(Value):
-    """What `tl.composite` returns: wait for it with `tl.wait`. Its value is always pending while the kernel runs.
+    """What `tl.composite` returns: wait for it with `tl.wait`. Its value is pending unless `tl.materialize` is asked.
 
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
     """

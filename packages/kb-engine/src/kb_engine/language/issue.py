@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
 
 from kb_engine.allocator import Lease, OutOfMemoryError
 from kb_engine.device_memory import DeviceMemory
@@ -22,7 +25,8 @@ Submit = Callable[[Command, str, Completion, bool], None]
 class Issuer:
     """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock.
 
-    `translate` is the PE's, for matrices at virtual addresses.
+    `translate` is the PE's, for matrices at virtual addresses; `materialize` computes what a matrix holds, for a line.
+    With `issues_ahead` calls return before their commands are done.
     """
 
     def __init__(
@@ -34,7 +38,9 @@ class Issuer:
         wait: Callable[[Completion], None],
         line: Callable[[], str],
         translate: Callable[[Matrix], Matrix],
+        materialize: Callable[[Matrix, str], npt.NDArray[Any]],
     ) -> None:
+        self.issues_ahead = False
         self._program_id, self._num_programs = program
         self._memory = memory
         self._tcm = tcm
@@ -42,6 +48,14 @@ class Issuer:
         self._wait = wait
         self._line = line
         self._translate = translate
+        self._materialize = materialize
+
+    def wait(self, handle: Value) -> None:
+        """Wait, in simulated time, until the handle's command is done. A pending value stays so."""
+        completion = getattr(handle, "completion", None)
+        if not isinstance(completion, Completion):
+            raise KernelError(self._line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned")
+        self._wait(completion)
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
         """Where *ref* lies in physical memory. Raises KernelError where its virtual address is none of this PE's."""

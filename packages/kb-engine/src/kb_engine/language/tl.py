@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
@@ -15,6 +15,8 @@ from kb_engine.language.transposed import SWAP, Transposed, refuse
 from kb_messages.commands import LoadCommand, StoreCommand
 from kb_messages.errors import KernelError
 from kb_messages.stages import TileShape
+
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 class Language(EpilogueOps, GemmOps):
@@ -31,7 +33,7 @@ class Language(EpilogueOps, GemmOps):
         return self._num_programs
 
     def load(self, pointer: TensorRef) -> LoadedTensor:
-        """Copy a rectangle of memory into TCM and wait for it.
+        """Copy a rectangle of memory into TCM and wait for it; where PE_CPU has a scoreboard, until it is issued.
 
         The value is that of the moment of the call, concrete unless a compute op has yet to produce some of its bytes.
         Raises KernelError when TCM is full or the bytes were never written.
@@ -66,12 +68,12 @@ class Language(EpilogueOps, GemmOps):
                 f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {dst.rows} x {dst.cols} {dst.dtype}",
                 "equal shapes and dtypes",
             )
-        if value.is_pending:
+        if value._value is None:
             producer = value._producer
             assert producer is not None
             self._memory.pending.mark(dst, producer)
         else:
-            self._memory.write(dst, value.data)
+            self._memory.write(dst, value._value)
         self._submit(StoreCommand(src=src, dst=dst), line, Completion(), True)
 
     def composite(
@@ -104,17 +106,32 @@ class Language(EpilogueOps, GemmOps):
             raise KernelError(line, f"b = {describe(b)}", "a slice of a tensor argument or a loaded tensor")
         return self._gemm_composite(a, b, out, epilogue, tile, b_stream, line)
 
-    def wait(self, handle: Value) -> None:
-        """Wait, in simulated time, until the handle's command is done. Its value stays pending."""
-        completion = getattr(handle, "completion", None)
-        if not isinstance(completion, Completion):
-            raise KernelError(self._line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned")
-        self._wait(completion)
+    def materialize(self, handle: ValueT) -> ValueT:
+        """Have a pending value computed now, so that the kernel may look at it; the handle itself, concrete.
+
+        It waits for the handle as `tl.wait` does, and takes no simulated time besides. The value is what the handle's
+        bytes hold after all commands issued so far, in the order of their issue. Raises KernelError when one of those
+        that it depends on is not done, for a handle that was freed, and in a run without an op log.
+        """
+        line = self._line()
+        if not isinstance(handle, Value):
+            raise KernelError(
+                line, f"tl.materialize of {describe(handle)}", "what tl.load, math or a composite returned"
+            )
+        in_tcm(handle, line)
+        self._wait(handle.completion)
+        if handle.is_pending:
+            value = self._materialize(handle._matrix, line)
+            if handle.matrix is None:
+                self._memory.write(handle._matrix, value)
+            handle.settle(value)
+        return handle
 
     def free(self, handle: Value) -> None:
         """Give a handle's TCM back before the kernel ends.
 
         Raises KernelError when it has none, is freed already, or is still on its way or read by a composite that is.
+        Where PE_CPU has a scoreboard, the last two are no errors: what takes the bytes next waits.
         """
         line = self._line()
         value: object = handle
@@ -123,9 +140,9 @@ class Language(EpilogueOps, GemmOps):
         matrix = in_tcm(value, line)
         if matrix is None:
             raise KernelError(line, f"tl.free of {describe(handle)}", "a handle that holds TCM")
-        if not handle.completion.done:
+        if not self.issues_ahead and not handle.completion.done:
             raise KernelError(line, "tl.free of a result on its way", "a finished one", "call tl.wait first")
-        if not all(reader.done for reader in handle.readers):
+        if not self.issues_ahead and not all(reader.done for reader in handle.readers):
             raise KernelError(
                 line, "tl.free of an operand of a composite on its way", "a finished one", "call tl.wait first"
             )
