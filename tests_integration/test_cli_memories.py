@@ -114,7 +114,7 @@ def test_no_link_to_another_pes_tcm_is_told_at_the_kernels_line(folder: Path) ->
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
         f"error: sharded.py:{line}: sip0.cube0.pe0.pe_dma -> sip0.cube0.pe1.pe_tcm: got no path, needs links through "
-        "bridge, io_noc, noc, pcie_ep, serdes, switch, ucie, xbar; add such a link to `cube.links`; sip0.cube0.pe0.pe_dma "
-        "reaches: "
+        "bridge, io_noc, noc, pcie_ep, serdes, switch, ucie, xbar; add such a link to `cube.links`; "
+        "sip0.cube0.pe0.pe_dma reaches: "
     )
     assert "Traceback" not in done.stderr
