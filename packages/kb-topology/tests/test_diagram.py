@@ -73,6 +73,21 @@ def test_a_picture_is_xml_and_the_same_every_time(path, view):
     assert picture == draw(topology, view)
 
 
+def test_every_label_has_an_outline_behind_it(small):
+    texts = [
+        (each.get("class"), each.text) for each in ElementTree.fromstring(draw(small(), "cube")).iter() if each.text
+    ]
+    halos = [number for number, (css, _) in enumerate(texts) if css == "halo"]
+    assert halos
+    assert all(texts[number + 1] == ("label", texts[number][1]) for number in halos)
+
+
+def test_a_cubes_sram_is_told_beside_its_hbm():
+    topology = load_topology(next(path for path in SHIPPED if path.stem == "one_sip"))
+    assert chart(topology, "cube").subtitle == "8 PEs, 16 GiB HBM, 16 MiB SRAM"
+    assert chart(topology, "sip").rows[1][0].lines == ("8 PEs", "16 GiB HBM", "16 MiB SRAM")
+
+
 def test_names_are_escaped(small):
     picture = draw(small("name: small", "name: '<a> & \"b\"'"), "cube")
     assert ElementTree.fromstring(picture)[0].text == '<a> & "b": cube'
