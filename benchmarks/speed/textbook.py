@@ -91,8 +91,8 @@ class TextbookPe:
         last_byte = env.now + costs.spread
         with self.hbm.request() as turn:
             yield turn
-            yield env.timeout(max(costs.service, last_byte - env.now))
-        yield env.timeout(costs.tail)
+            yield env.timeout(costs.service)
+        yield env.timeout(max(0, last_byte - env.now) + costs.tail)
 
     def fetch(self) -> Process:
         while True:

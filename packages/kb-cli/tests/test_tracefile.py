@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from click.testing import Result
 
-from kb_messages.trace import CommandComplete, TraceEvent
+from kb_messages.trace import CommandComplete, KernelEnd, TraceEvent
 
 Write = Callable[..., Path]
 Invoke = Callable[..., Result]
@@ -35,7 +35,7 @@ def test_every_event_is_a_line_and_the_last_is_the_end(invoke: Invoke, tmp_path:
     assert counts["EngineStart"] == counts["EngineComplete"] == counts["TileReady"] == 18 * 4 + 6 * 2
     assert counts["SubCommandDispatched"] == 18
     assert counts["FabricTransfer"] == 18 * 2 + 6
-    assert isinstance(trace[-1], CommandComplete)
+    assert isinstance(trace[-1], KernelEnd)
     assert trace[-1].t_ps == result["latency_ps"]
 
 

@@ -9,6 +9,9 @@ from kb_messages.trace import (
     EngineComplete,
     EngineStart,
     FabricTransfer,
+    KernelEnd,
+    KernelStart,
+    LaunchEvent,
     SubCommandDispatched,
     TileReady,
 )
@@ -20,6 +23,8 @@ def check_trace(events, shared_slot=True):
     """All the laws. With *shared_slot* GEMM and MATH of a PE take turns."""
     times = [event.t_end_ps if isinstance(event, FabricTransfer) else event.t_ps for event in events]
     assert times == sorted(times)
+    check_kernels(events)
+    events = [event for event in events if not isinstance(event, LaunchEvent)]
     commands, tiles = defaultdict(list), defaultdict(list)
     for event in events:
         if isinstance(event, (CommandSubmitted, CommandComplete)):
@@ -32,6 +37,19 @@ def check_trace(events, shared_slot=True):
     for (seq, _), life in tiles.items():
         check_tile(commands[seq][0], life)
     check_channels(events, shared_slot)
+
+
+def check_kernels(events):
+    """Each starts and ends once a launch, and all its commands are submitted, and complete, in between."""
+    running = {}
+    for event in events:
+        if isinstance(event, KernelStart):
+            assert running.setdefault(event.pe, event.launch) == event.launch
+        elif isinstance(event, KernelEnd):
+            assert running.pop(event.pe) == event.launch
+        elif isinstance(event, (CommandSubmitted, CommandComplete)):
+            assert event.pe in running
+    assert not running
 
 
 def check_command(events):

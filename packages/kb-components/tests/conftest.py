@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine, LaunchResult
+from kb_engine.engine import Engine
 from kb_engine.host import Host
+from kb_engine.launch import LaunchResult
 from kb_messages.oplog import OpRecord
 from kb_messages.plan import PipelinePlan
 from kb_messages.trace import TraceEvent
 from kb_topology import Topology, loads_topology
 
-sys.path.insert(0, str(Path(__file__).parent))  # where the laws of traces are
+sys.path.insert(0, str(Path(__file__).parent))  # tests import what they share from modules beside them
 
 from components_trace_laws import check_against_records, check_trace
 

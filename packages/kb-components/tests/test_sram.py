@@ -76,7 +76,7 @@ def test_no_link_to_the_sram_is_an_error_at_the_kernels_line(chip_host, noc):
     assert str(caught.value) == (
         f"test_sram.py:{kernel.__code__.co_firstlineno + 1}: sip0.cube0.pe0.pe_dma -> sip0.cube0.sram: got no path, "
         "needs links through bridge, io_noc, noc, pcie_ep, serdes, switch, ucie, xbar; add such a link to "
-        "`cube.links`; "
-        "sip0.cube0.pe0.pe_dma reaches: sip0.cube0.hbm0, sip0.cube0.noc, sip0.cube0.xbar0, sip0.cube0.pe0.pe_tcm"
+        "`cube.links`; sip0.cube0.pe0.pe_dma reaches: sip0.cube0.hbm0, sip0.cube0.noc, sip0.cube0.xbar0, "
+        "sip0.cube0.pe0.pe_tcm"
     )
     assert host.engine.session.n_ops == 0

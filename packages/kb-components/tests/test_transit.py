@@ -47,7 +47,7 @@ def test_two_reads_over_the_bridge_share_it(simulate, two_halves):
         tl.load(a[16:32])
 
     run = simulate(kernel, HALVES, pes=(0, 1), changes=two_halves)
-    # PE 1's bytes leave the slice 10240 later and are at the bridge's link at 55240, when PE 0 has sent 10240 / 40, or
+    # PE 1's bytes leave the slice 10240 later and are at the bridge's link at 55240, when PE 0 has sent 10240 / 40 =
     # 256 bytes. Half the link each: PE 0's other 256 take 256 x 80, until 75720. PE 1's second 256 then take 256 x 40,
     # until 85960. The bridge and the crossbar take 3000 and 1000 more.
     assert run.launch.pe_end_ps == {PE0: 75720 + 4000, PE1: 85960 + 4000}

@@ -124,3 +124,13 @@ def test_housekeeping_runs_now_and_then_and_at_the_end():
         clock.call_at(1, lambda _: None, None)
     clock.drain()
     assert calls == [5, 0]
+
+
+def test_stop_ends_the_drain_and_leaves_what_is_scheduled():
+    clock, seen = Clock(), []
+    clock.call_at(5, lambda _: clock.stop(), None)
+    clock.call_at(9, seen.append, "later")
+    clock.drain()
+    assert (clock.now, seen) == (5, [])
+    clock.drain()
+    assert (clock.now, seen) == (9, ["later"])

@@ -168,6 +168,7 @@ def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, i
     chunks = []
     monkeypatch.setattr("kb_engine.clock.HOUSEKEEPING_INTERVAL", interval)
     monkeypatch.setattr("kb_engine.oplog._CHUNK_RECORDS", 5)
+    monkeypatch.setattr("kb_engine.oplog._CHUNK_RECORDS_A_PE", 5)
     monkeypatch.setattr(MemoryLogWriter, "append", counted(MemoryLogWriter.append, chunks))
     _, _, in_pieces = run(toy_host, kernel, changes=WAITING)
     assert len(chunks) > 5

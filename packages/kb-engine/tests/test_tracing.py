@@ -12,6 +12,8 @@ from kb_messages.trace import (
     EngineComplete,
     EngineStart,
     FabricTransfer,
+    KernelEnd,
+    KernelStart,
     SubCommandDispatched,
     TileReady,
 )
@@ -37,6 +39,7 @@ def test_a_load_from_its_submission_to_its_completion(toy_host):
     command = {"command_seq": 0, "pe": PE, "component": f"{PE}.pe_scheduler", "line": line, "n_tiles": 1}
     tile = {"op_id": 0, "command_seq": 0, "tile_id": 0, "component": DMA, "stage": "dma_read"}
     assert events == [
+        KernelStart(t_ps=0, launch=0, pe=PE),
         CommandSubmitted(t_ps=at, name="transfer", first_op_id=0, n_ops=1, waits_ps={}, **command),
         SubCommandDispatched(t_ps=at, waits_ps={}, **tile),
         TileReady(t_ps=at, stage_index=0, waits_ps={}, **tile),
@@ -44,6 +47,7 @@ def test_a_load_from_its_submission_to_its_completion(toy_host):
         FabricTransfer(t_start_ps=at, t_end_ps=end, src=DMA, dst=HBM, nbytes=512),
         EngineComplete(t_ps=end, stage_index=0, completes_tile=True, **tile),
         CommandComplete(t_ps=end, **command),
+        KernelEnd(t_ps=end, launch=0, pe=PE),
     ]
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
 from msgspec import Struct
 
 from kb_cli.tally import PlanTally
-from kb_engine.engine import Engine, LaunchResult
+from kb_engine.engine import Engine
+from kb_engine.launch import LaunchResult
 from kb_engine.roles import MemoryComponent
+from kb_messages.address import MemorySpace
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.stages import StageType
 from kb_topology import NodeKind, exact
 
 LINK = "link"
+_SPACES = {f"bytes of {space.value}": space.value for space in MemorySpace}
 _CHANNELS = {StageType.DMA_READ: "_read", StageType.DMA_WRITE: "_write"}
 
 
@@ -37,7 +41,9 @@ class Traffic(Struct, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """`uses` by kind of block, memory and link; `traffic`, `bandwidth_gbs` by memory space; `span_ps` of all launches.
+    """`uses` by kind of block, memory and link; `traffic`, `bandwidth_gbs` by memory space.
+
+    All of it is for `span_ps`, the time from the first kernel's start to the last one's end, of all launches together.
 
     `reg` counts what passes between TCM and registers, so its bandwidth is that of the TCM ports.
     """
@@ -50,13 +56,58 @@ class Metrics(Struct, frozen=True, kw_only=True):
     peak_flops: float | None
 
 
-def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, dtype: object) -> Metrics:
-    """The metrics of *engine* after *launches*; peak_flops is that for operands of *dtype*, if it is a DType."""
+class Usage:
+    """What blocks and links did in launches: what they do for the host's own reads and writes is not the kernels'."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._in_launches: dict[tuple[str, str], tuple[int, ...]] = {}
+
+    @contextmanager
+    def launch(self) -> Iterator[None]:
+        """Count what happens inside."""
+        before = self._counts()
+        yield
+        for key, now in self._counts().items():
+            none = (0,) * len(now)
+            totals = zip(self._in_launches.get(key, none), now, before.get(key, none), strict=True)
+            self._in_launches[key] = tuple(total + after - first for total, after, first in totals)
+
+    @property
+    def busy_ps(self) -> Iterator[tuple[str, str, int]]:
+        """(kind, node, picoseconds in service) of every block that serves. A kind's DMA channels count apart."""
+        return ((kind, node, counts[0]) for (kind, node), counts in self._in_launches.items() if kind not in _SPACES)
+
+    @property
+    def traffic(self) -> dict[str, Traffic]:
+        """Bytes by memory space, of the memories behind the fabric."""
+        found: dict[str, list[int]] = {}
+        for (kind, _), counts in self._in_launches.items():
+            if kind in _SPACES:
+                total = found.setdefault(_SPACES[kind], [0, 0])
+                total[0] += counts[0]
+                total[1] += counts[1]
+        return {space: Traffic(read=read, write=write) for space, (read, write) in found.items()}
+
+    def _counts(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        counts: dict[tuple[str, str], tuple[int, ...]] = {
+            (kind, node): (busy_ps,) for kind, node, busy_ps in _busy_ps(self._engine)
+        }
+        for component in self._engine.components.values():
+            memory = self._engine.topology.graph.nodes[component.node_id].memory
+            if isinstance(component, MemoryComponent) and memory is not None:
+                key = f"bytes of {memory.space.value}", component.node_id
+                counts[key] = component.read_nbytes, component.written_nbytes
+        return counts
+
+
+def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
+    """The metrics of *launches*; peak_flops is that for operands of *dtype*, if it is a DType."""
     span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
     return Metrics(
         span_ps=span_ps,
-        uses=_uses(_busy_ps(engine), span_ps),
-        traffic=_traffic(engine, plans),
+        uses=_uses(usage.busy_ps, span_ps),
+        traffic=_traffic(usage, plans),
         bandwidth_gbs=_bandwidths(engine),
         tile_stages=sum(server.served for server in engine.servers),
         peak_flops=_peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
@@ -100,22 +151,15 @@ def _uses(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use]:
     return uses
 
 
-def _traffic(engine: Engine, plans: PlanTally) -> dict[str, Traffic]:
-    """Behind the fabric by the memories' own counters; registers, and the PE's end of its DMA, by the plans."""
-    found: dict[str, list[int]] = {}
-    for component in engine.components.values():
-        memory = engine.topology.graph.nodes[component.node_id].memory
-        if isinstance(component, MemoryComponent) and memory is not None:
-            total = found.setdefault(memory.space.value, [0, 0])
-            total[0] += component.read_nbytes
-            total[1] += component.written_nbytes
-    traffic = {space: Traffic(read=read, write=write) for space, (read, write) in found.items()}
+def _traffic(usage: Usage, plans: PlanTally) -> dict[str, Traffic]:
+    """Behind the fabric by the memories' own counters; TCM and registers by the plans."""
+    traffic = usage.traffic
     moved = plans.nbytes
     fetched, stored, streamed = moved[StageType.FETCH], moved[StageType.STORE], plans.streamed_nbytes
-    read, written = found.get("tcm", (0, 0))
+    tcm = traffic.get("tcm", Traffic(read=0, write=0))
     traffic["tcm"] = Traffic(
-        read=read + fetched + moved[StageType.DMA_WRITE],
-        write=written + moved[StageType.DMA_READ] - streamed + stored,
+        read=tcm.read + fetched + moved[StageType.DMA_WRITE],
+        write=tcm.write + moved[StageType.DMA_READ] - streamed + stored,
     )
     traffic["reg"] = Traffic(read=stored, write=fetched + streamed)
     return traffic

@@ -13,8 +13,9 @@ from kb_cli.metrics import Traffic
 from kb_cli.params import shown_params
 from kb_cli.report import bounded_by
 from kb_cli.rundata import Kept
-from kb_cli.simulate import Outcome
+from kb_cli.simulate import HostTimes, Outcome
 from kb_cli.tally import QUEUE_FULL, SERVICE
+from kb_engine.launch import LaunchResult
 
 PS_PER_NS = 1000
 
@@ -28,15 +29,35 @@ class Busiest(Struct, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """One launch on `pes` PEs."""
+    """One launch on `pes` PEs: when the first kernel began and the last ended, the host's call and its answer around.
+
+    `late_pes` PEs began after the target that all were given, the last of them by `late_ns`.
+    """
 
     start_ns: float
     end_ns: float
     pes: int
+    call_ns: float
+    response_ns: float
+    late_pes: int
+    late_ns: float
+
+
+class HostTime(Struct, frozen=True, kw_only=True):
+    """What the host waited for: writes and reads of tensors, MMUs, and launches, before and after their kernels."""
+
+    write_ns: float
+    read_ns: float
+    map_ns: float
+    launch_ns: float
+    response_ns: float
 
 
 class Result(Struct, frozen=True, kw_only=True):
     """One run. What was not done is None: `verified` without verification, `log_digest` without a log.
+
+    `latency` is from the first kernel's start to the last one's end, over all launches; `host` is what comes on top,
+    and None on a topology without a host.
 
     `shape` is the row of a shapes file, where the run is one. `waits_ps` adds up over all tile stages.
     """
@@ -64,6 +85,7 @@ class Result(Struct, frozen=True, kw_only=True):
     waits_ps: dict[str, int] | None
     stages_ps: dict[str, dict[str, int]] | None
     launches: list[Launch]
+    host: HostTime | None
     outputs: list[OutputCheck]
     refusal: str | None
     keep: Kept
@@ -108,15 +130,37 @@ def make_result(setup: Setup, outcome: Outcome, kept: Kept, run_dir: str, shape:
         log_digest=outcome.log.digest if outcome.log is not None else None,
         waits_ps=waits,
         stages_ps=outcome.stage_times,
-        launches=[
-            Launch(start_ns=each.start_ps / PS_PER_NS, end_ns=each.end_ps / PS_PER_NS, pes=len(each.pe_end_ps))
-            for each in outcome.launches
-        ],
+        launches=[_launch(each) for each in outcome.launches],
+        host=_host_time(outcome.host),
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
         keep=kept,
         wall_s=outcome.wall._asdict(),
         run_dir=run_dir,
+    )
+
+
+def _launch(each: LaunchResult) -> Launch:
+    return Launch(
+        start_ns=each.start_ps / PS_PER_NS,
+        end_ns=each.end_ps / PS_PER_NS,
+        pes=len(each.pe_end_ps),
+        call_ns=each.call_ps / PS_PER_NS,
+        response_ns=each.response_ps / PS_PER_NS,
+        late_pes=len(each.late_ps),
+        late_ns=max(each.late_ps.values(), default=0) / PS_PER_NS,
+    )
+
+
+def _host_time(times: HostTimes | None) -> HostTime | None:
+    if times is None:
+        return None
+    return HostTime(
+        write_ns=times.write_ps / PS_PER_NS,
+        read_ns=times.read_ps / PS_PER_NS,
+        map_ns=times.map_ps / PS_PER_NS,
+        launch_ns=times.launch_ps / PS_PER_NS,
+        response_ns=times.response_ps / PS_PER_NS,
     )
 
 

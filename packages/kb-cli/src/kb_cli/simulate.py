@@ -14,14 +14,15 @@ import numpy.typing as npt
 
 from kb_cli.answers import Arrays, Setup, expected_outputs, flops_of, inputs_of, launch
 from kb_cli.checking import Expected, Progress, Verdict, execute, judge
-from kb_cli.metrics import Metrics, measure
+from kb_cli.metrics import Metrics, Usage, measure
 from kb_cli.tally import PlanTally, TallyingWriter, new_writer
 from kb_cli.tracefile import Trace
 from kb_dataexec.oplog import LogSummary
 from kb_dataexec.store import MemoryStore
-from kb_engine.engine import Engine, LaunchResult
+from kb_engine.engine import Engine
 from kb_engine.host import Host
 from kb_engine.language.tensors import Tensor
+from kb_engine.launch import LaunchResult
 
 
 class Wall(NamedTuple):
@@ -40,6 +41,7 @@ class Outcome(NamedTuple):
 
     metrics: Metrics
     launches: list[LaunchResult]
+    host: HostTimes | None
     flops: int
     inputs_sha256: dict[str, str]
     log: LogSummary | None
@@ -50,18 +52,48 @@ class Outcome(NamedTuple):
     wall: Wall
 
 
-class TimedHost(Host):
-    """A host that knows how long its launches took on this machine."""
+class HostTimes(NamedTuple):
+    """Picoseconds of the host's calls: for tensors written and read, for MMUs, and for launches around their kernels.
 
-    wall_s = 0.0
+    `launch_ps` is from the call to the first kernel's start, `response_ps` from the last one's end to the answer.
+    """
+
+    write_ps: int
+    read_ps: int
+    map_ps: int
+    launch_ps: int
+    response_ps: int
+
+
+class TimedHost(Host):
+    """A host that knows how long its launches took on this machine, and what they used."""
+
+    def __init__(self, engine: Engine, root: Path) -> None:
+        super().__init__(engine, root)
+        self.wall_s = 0.0
+        self.usage = Usage(engine)
 
     def launch(self, *args: Any, **options: Any) -> LaunchResult:
         """As Host's."""
-        began = perf_counter()
-        try:
-            return super().launch(*args, **options)
-        finally:
-            self.wall_s += perf_counter() - began
+        with self.usage.launch():
+            began = perf_counter()
+            try:
+                return super().launch(*args, **options)
+            finally:
+                self.wall_s += perf_counter() - began
+
+    @property
+    def times(self) -> HostTimes | None:
+        """What its calls took; None where the topology has no host."""
+        if self.engine.host is None:
+            return None
+        return HostTimes(
+            write_ps=self.write_ps,
+            read_ps=self.read_ps,
+            map_ps=self.map_ps,
+            launch_ps=sum(each.start_ps - each.call_ps for each in self.launches),
+            response_ps=sum(each.response_ps - each.end_ps for each in self.launches),
+        )
 
 
 def simulate(
@@ -90,8 +122,9 @@ def simulate(
         else ({}, None, Wall(timing))
     )
     return Outcome(
-        metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None)),
+        metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), host.usage),
         launches=host.launches,
+        host=host.times,
         flops=flops_of(setup),
         inputs_sha256=digests,
         log=writer.summary if writer is not None else None,

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from kb_cli.report import duration, percent, quantity
-from kb_cli.result import Result
+from kb_cli.result import PS_PER_NS, HostTime, Result
 from kb_cli.shapes import SIZES
 from kb_cli.tally import QUEUE_FULL, SERVICE
 
@@ -74,6 +74,13 @@ def _title(result: Result) -> str:
 def _summary(result: Result) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row("latency", duration(result.latency_ps))
+    if result.host is not None:
+        table.add_row("host", _host(result.host))
+    late = [each for each in result.launches if each.late_pes]
+    if late:
+        worst = max(each.late_ns for each in late) * PS_PER_NS
+        pes = f"{sum(each.late_pes for each in late)} of {sum(each.pes for each in result.launches)} PEs"
+        table.add_row("late", f"{pes} were reached after their target and began up to {duration(worst)} late")
     table.add_row("achieved", _achieved(result))
     table.add_row("verified", _verification(result))
     if isinstance(result.wall_s, dict):
@@ -81,6 +88,16 @@ def _summary(result: Result) -> Table:
     kept = "" if result.keep.data else f" (no data kept: {result.keep.why})"
     table.add_row("run folder", f"{result.run_dir}{kept}")
     return table
+
+
+def _host(host: HostTime) -> str:
+    """The time outside of kernels."""
+    before, after = duration(host.launch_ns * PS_PER_NS), duration(host.response_ns * PS_PER_NS)
+    parts = [f"launch {before} before the first kernel, {after} after the last"]
+    for name, ns in (("writes", host.write_ns), ("reads", host.read_ns), ("page maps", host.map_ns)):
+        if ns:
+            parts.append(f"{name} {duration(ns * PS_PER_NS)}")
+    return "; ".join(parts)
 
 
 def _achieved(result: Result) -> str:

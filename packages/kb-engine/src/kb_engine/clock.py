@@ -7,6 +7,7 @@ Entries at equal times run in the order in which they were scheduled (SimPy's ur
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -21,6 +22,10 @@ HOUSEKEEPING_INTERVAL = 1 << 14
 
 _CALLBACK_LENGTH = 5
 """A callback's entry is (time, priority, ticket, function, argument); SimPy's end with one event instead."""
+
+
+class _Stopped(Exception):
+    """Ends `drain`."""
 
 
 class Clock(simpy.Environment):
@@ -61,8 +66,16 @@ class Clock(simpy.Environment):
         else:
             super().step()
 
+    def stop(self) -> None:
+        """End `drain` now, out of a callback that it runs; what is scheduled stays so."""
+        raise _Stopped
+
     def drain(self) -> None:
-        """Run until nothing is scheduled, with `housekeeping` now and then."""
+        """Run until nothing is scheduled or `stop` is called, with `housekeeping` now and then."""
+        with suppress(_Stopped):
+            self._drain()
+
+    def _drain(self) -> None:
         heap = self.heap
         step = super().step
         while heap:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from kb_engine.clock import Clock
+from kb_engine.directory import Directory
 from kb_engine.pipeline import TileToken
 from kb_engine.ports import Gate, StageServer, WiringError
 from kb_messages.plan import PipelinePlan
@@ -23,15 +24,21 @@ BlockT = TypeVar("BlockT")
 
 
 class Context:
-    """What a block sees of the world: its node id, the clock, and its neighbours by role. No store, no log."""
+    """What a block sees of the world: its node id, the clock, and its neighbours by role. No store, no log.
 
-    __slots__ = ("_neighbours", "clock", "fabric", "memory_nbytes", "node_id")
+    `directory` says who takes messages for a SIP, a cube or a PE.
+    """
 
-    def __init__(self, node_id: str, clock: Clock, fabric: Any, memory_nbytes: int) -> None:
+    __slots__ = ("_neighbours", "clock", "directory", "fabric", "memory_nbytes", "node_id")
+
+    def __init__(
+        self, node_id: str, clock: Clock, fabric: Any, memory_nbytes: int, directory: Directory | None = None
+    ) -> None:
         self.node_id = node_id
         self.clock = clock
         self.fabric = fabric
         self.memory_nbytes = memory_nbytes
+        self.directory = directory or Directory()
         self._neighbours: dict[str, list[ComponentBase[Any]]] = {}
 
     def add_neighbour(self, role: str, block: ComponentBase[Any]) -> None:

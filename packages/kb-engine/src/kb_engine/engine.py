@@ -6,39 +6,37 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from kb_dataexec.logfile import LogSummary, LogWriter, OpLog
 from kb_dataexec.store import MemoryStore
 from kb_engine.clock import Clock
+from kb_engine.command_path import Call, CommandPath, find_host
 from kb_engine.component import ComponentBase, Context
 from kb_engine.deadlock import stuck_error
 from kb_engine.device_memory import DeviceMemory
+from kb_engine.directory import Directory
 from kb_engine.fabric import Fabric
 from kb_engine.kernel_runner import Kernel, KernelRunner
+from kb_engine.launch import Launch, LaunchResult
 from kb_engine.oplog import OpLogger
 from kb_engine.pe import ProcessingElement
+from kb_engine.pe_commands import PeCommands
 from kb_engine.ports import StageServer
 from kb_engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.registry import Registry
 from kb_engine.session import Session
+from kb_engine.targets import check_there, targets_of
 from kb_engine.tracing import TracedServer, Tracer
 from kb_engine.units import ns_text
 from kb_engine.waits import WaitGraph
 from kb_messages.commands import Matrix
 from kb_messages.errors import KernelError, SimulationStuckError
+from kb_messages.host import CubeTarget, KernelLaunch, MmuMessage
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import StageType
-from kb_messages.trace import TraceEvent
+from kb_messages.trace import LaunchResponse, LaunchSent, TraceEvent
 from kb_topology import Graph, Node, NodeKind, Topology
-
-
-class LaunchResult(Struct, frozen=True, kw_only=True):
-    """One finished launch: when it began and ended, and when each PE (by id) finished, in picoseconds."""
-
-    start_ps: int
-    end_ps: int
-    pe_end_ps: dict[str, int]
 
 
 class Engine:
@@ -64,6 +62,7 @@ class Engine:
         self._tracer = Tracer(self.clock, trace) if trace is not None else None
         graph, regions = topology.graph, topology.address_map.regions
         self.fabric = Fabric(self.clock, graph, topology.address_map)
+        self.directory = Directory()
         self.components = self._build(graph, registry or Registry())
         self.fabric.attach(self.components)
         self.memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
@@ -81,43 +80,67 @@ class Engine:
         self._runners: list[KernelRunner] = []
         self._guard = ProgressGuard(self.servers, no_progress_events, self._stands_still)
         self.clock.housekeeping = self._housekeeping
+        self._launched = 0
+        self._launches: dict[int, Launch] = {}
+        self.host = self._attach_host(topology)
 
     @property
     def servers(self) -> list[StageServer]:
         """Every stage queue and its service, in the topology's order."""
         return [server for component in self.components.values() for server in component.servers.values()]
 
-    def launch(self, kernel: Kernel, arguments: Sequence[Any], pe_ids: Sequence[str], root: Path) -> LaunchResult:
-        """Run *kernel* on each of *pe_ids* at once, until all are done. Kernel lines are relative to *root*.
+    def launch(
+        self,
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        pe_ids: Sequence[str],
+        root: Path,
+        targets: Sequence[CubeTarget] | None = None,
+    ) -> LaunchResult:
+        """Run *kernel* on each of *pe_ids*, until all are done. Kernel lines are relative to *root*.
 
-        Raises KernelError when a kernel misuses `tl`, what a kernel itself raises, and SimulationStuckError when
-        nothing is left to happen, or only what leads nowhere, while a kernel still waits.
+        Where the topology has a host, the launch takes its way over the fabric to *targets*, which are the cubes of
+        *pe_ids* if they are left out; else all begin at once. Raises KernelError when a kernel misuses `tl` or a target
+        is not there, what a kernel itself raises, and SimulationStuckError when nothing is left to happen, or only what
+        leads nowhere, while a kernel still waits.
         """
-        if not pe_ids:
+        if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
+        if self.host is None and targets is not None:
+            check_there(self.topology.graph, targets)
         if self.initial_memory is None:
             self.initial_memory = self.memory.store.snapshot()
-        start = self.clock._now
-        finished: list[KernelRunner] = []
-        self._runners = runners = [
-            KernelRunner(self.session, self.pes[pe_id], kernel, arguments, (number, len(pe_ids)), root, finished.append)
-            for number, pe_id in enumerate(pe_ids)
-        ]
+        launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], kernel, arguments, root)
+        self._launched += 1
+        self._runners = list(launch.runners.values())
         self._guard.start()
-        for runner in runners:
-            self.clock.call_at(start, runner.start, None)
+        if self.host is not None:
+            return self._launch_over_fabric(self.host, launch, targets or targets_of(self.topology.graph, pe_ids))
+        start = self.clock._now
+        for pe_id in pe_ids:
+            launch.reach(pe_id, start, lambda: None)
         try:
             self.clock.drain()
         finally:
-            if self._tracer is not None:
-                self._tracer.flush()
-        if len(finished) < len(runners):
-            raise self._stuck(f"nothing left to happen after {ns_text(self.clock._now)}")
-        return LaunchResult(
-            start_ps=start,
-            end_ps=max(runner.end_ps for runner in runners),
-            pe_end_ps={runner.pe.pe_id: runner.end_ps for runner in runners},
-        )
+            self._flush_trace()
+        self._check_finished(launch)
+        result = launch.result(start, start)
+        return replace(result, response_ps=result.end_ps)
+
+    def send(self, messages: Sequence[MmuMessage]) -> Call | None:
+        """Have the MMUs of the PEs that they name obey *messages*, in one call of the host; at no cost without one.
+
+        The PEs are there and have an MMU. Raises AddressError when one of them refuses, as KernelError over the fabric.
+        """
+        messages = [message for message in messages if message.pes]
+        if self.host is None:
+            for each in messages:
+                for pe_id in each.pes:
+                    mmu = self.pes[pe_id].mmu
+                    assert mmu is not None
+                    mmu.apply(each)
+            return None
+        return self._answered(self.host, self.host.call(messages)) if messages else None
 
     def close_log(self) -> OpLog | LogSummary | None:
         """Write what is pending and close the log; None without one."""
@@ -126,12 +149,40 @@ class Engine:
         self._oplog.flush()
         return self._writer.close()
 
-    def log_host_write(self, matrix: Matrix, data: bytes) -> None:
-        """Record a host write that comes after the first launch."""
+    def log_host_write(self, matrix: Matrix, data: bytes, times_ps: tuple[int, int]) -> None:
+        """Record a host write that comes after the first launch, and when it began and ended."""
         if self._oplog is not None:
-            self._oplog.host_write(
-                matrix, data, self.session.next_command_seq(), self.session.take_op_ids(1), self.clock._now
-            )
+            self._oplog.host_write(matrix, data, self.session.next_command_seq(), self.session.take_op_ids(1), times_ps)
+
+    def _launch_over_fabric(self, host: CommandPath, launch: Launch, targets: Sequence[CubeTarget]) -> LaunchResult:
+        number, tracer = launch.number, self._tracer
+        self._launches[number] = launch
+
+        def sent(t_ps: int) -> None:
+            if tracer is not None:
+                tracer.launch_event(LaunchSent(t_ps=t_ps, launch=number, n_pes=len(launch.runners)))
+
+        call = host.call([KernelLaunch(launch=number, targets=tuple(targets))], sent)
+        del self._launches[number]
+        if any(runner.waiting_at for runner in launch.runners.values()):
+            self._check_finished(launch)
+        host.check_answered()
+        if tracer is not None:
+            tracer.launch_event(LaunchResponse(t_ps=call.response_ps, launch=number, ok=call.refusal is None))
+            tracer.flush()
+        self._answered(host, call)
+        self._check_finished(launch)
+        return launch.result(call.call_ps, call.response_ps)
+
+    def _answered(self, host: CommandPath, call: Call) -> Call:
+        host.check_answered()
+        if call.refusal is not None:
+            raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
+        return call
+
+    def _check_finished(self, launch: Launch) -> None:
+        if launch.unfinished:
+            raise self._stuck(f"nothing left to happen after {ns_text(self.clock._now)}")
 
     def _build(self, graph: Graph, registry: Registry) -> dict[str, ComponentBase[Any]]:
         kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
@@ -142,8 +193,19 @@ class Engine:
                 kinds[key] = registry.spec(node, self.topology.source)
             component_type, spec = kinds[key]
             nbytes = node.memory.nbytes if node.memory is not None else 0
-            components[node.id] = component_type(spec, Context(node.id, self.clock, self.fabric, nbytes))
+            components[node.id] = component_type(
+                spec, Context(node.id, self.clock, self.fabric, nbytes, self.directory)
+            )
         return components
+
+    def _attach_host(self, topology: Topology) -> CommandPath | None:
+        port = find_host(topology, self.components, self.fabric)
+        if port is None:
+            return None
+        self.directory.fill(topology.graph, self.components)
+        for pe in self.pes.values():
+            PeCommands(pe, self._launches)
+        return CommandPath(self.clock, self.fabric, port, self.directory, self._flush_trace)
 
     def _wire(self, graph: Graph) -> None:
         for wire in graph.wires:
@@ -178,6 +240,10 @@ class Engine:
             (region.owner, region.nbytes),
             address_map.region_of_node(registers.id).owner,
         )
+
+    def _flush_trace(self) -> None:
+        if self._tracer is not None:
+            self._tracer.flush()
 
     def _housekeeping(self) -> None:
         if self._oplog is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from simpy.events import NORMAL
 
 from kb_engine.clock import Clock
+from kb_engine.command_roles import HostPort
 from kb_engine.component import ComponentBase
 from kb_engine.links import Hop, Leg, LinkState, Path
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
@@ -46,7 +47,7 @@ class Fabric:
     def attach(self, components: dict[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block stands at each node."""
         self._components = components
-        self._shared = sum(1 for component in components.values() if isinstance(component, Initiator)) != 1
+        self._shared = sum(1 for block in components.values() if isinstance(block, (Initiator, HostPort))) != 1
 
     @property
     def links(self) -> list[LinkState]:

@@ -1,10 +1,13 @@
-"""The host's side: allocate tensors in the chip's memories, write them, launch kernels, read results."""
+"""The host's side: allocate tensors in the chip's memories, write them, launch kernels, read results.
+
+Where the topology has a host, its calls take time on the fabric, one after the other; else they take none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +16,20 @@ from msgspec.structs import replace
 from kb_dataexec.dtypes import numpy_dtype
 from kb_dataexec.store import MemoryStore
 from kb_engine.device_memory import read_matrix
-from kb_engine.engine import Engine, LaunchResult
+from kb_engine.engine import Engine
 from kb_engine.kernel_runner import Kernel
 from kb_engine.language.tensors import Tensor, TensorRef
+from kb_engine.launch import LaunchResult
 from kb_engine.mapping import VirtualMemory
 from kb_engine.pending import Producer
 from kb_engine.sharding import Sharding
+from kb_engine.targets import owning_cubes, pes_of
 from kb_engine.tensor_memory import TensorMemory
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace
+from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
-from kb_messages.host import MmuMessage
+from kb_messages.host import CubeTarget, MmuMessage
 
 
 class DeferredRead:
@@ -42,7 +48,10 @@ class DeferredRead:
 
 
 class Host:
-    """The host's API. `launch` returns when the kernel is done; there is one memory for all launches."""
+    """The host's API. `launch` returns when the kernel is done; there is one memory for all launches.
+
+    `write_ps` and `read_ps` are how long the host has waited for its writes and reads of tensors, `map_ps` for MMUs.
+    """
 
     def __init__(self, engine: Engine, root: Path | None = None) -> None:
         self.engine = engine
@@ -50,6 +59,13 @@ class Host:
         self._root = root or Path.cwd()
         self._tensors = TensorMemory(engine)
         self._virtual = VirtualMemory(engine)
+        self.write_ps = 0
+        self.read_ps = 0
+
+    @property
+    def map_ps(self) -> int:
+        """Picoseconds that `map`, `unmap` and `send` have taken in all."""
+        return self._virtual.elapsed_ps
 
     @property
     def num_pes(self) -> int:
@@ -132,7 +148,7 @@ class Host:
         self._virtual.unmap(tensor)
 
     def send(self, message: MmuMessage) -> None:
-        """Have PEs' MMUs do as *message* says, between launches and at no cost: all of them or, if one refuses, none.
+        """Have PEs' MMUs do as *message* says, between launches: all of them or, if one refuses, none.
 
         Raises AddressError for bytes that a page table refuses, and KernelError for a PE without MMU.
         """
@@ -148,25 +164,55 @@ class Host:
             )
         self._tensors.check_live("write", tensor)
         whole = data.reshape(tensor.rows, tensor.cols)
+        written: list[tuple[Matrix, npt.NDArray[Any]]] = []
         for (rows, cols), matrix in tensor.every_block():
             block = np.array(whole[rows, cols], order="C", copy=True)
             owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
             self.engine.memory.store.write_tensor(owner, offset, block, copy=False)
             self.engine.memory.pending.clear(matrix)
-            if self.engine.initial_memory is not None:
-                self.engine.log_host_write(matrix, block.tobytes())
+            written.append((matrix, block))
+        began = self.engine.clock._now
+        times = self._move(tensor, write=True)
+        self.write_ps += self.engine.clock._now - began
+        if self.engine.initial_memory is not None:
+            for (matrix, block), each in zip(written, times, strict=True):
+                self.engine.log_host_write(matrix, block.tobytes(), each)
 
-    def launch(self, kernel: Kernel, *arguments: Any, pes: Sequence[int] | None = None) -> LaunchResult:
-        """Run *kernel* on every PE (or those numbered in *pes*), each as one program.
+    def launch(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        pes: Sequence[int] | Literal["all"] | None = None,
+        targets: Sequence[CubeTarget] | None = None,
+    ) -> LaunchResult:
+        """Run *kernel* on the PEs numbered in *pes*, on `all`, or on those of *targets*, each as one program.
 
-        Tensors, and lists and tuples of them, arrive as references; everything else as it is.
+        Left out, on all PEs of the cubes whose memories hold a part of a tensor argument, and without such on all PEs.
+        Tensors, and lists and tuples of them, arrive as references; everything else as it is. Raises KernelError for
+        targets that are not there, and what Engine.launch raises.
         """
-        ids = list(self.engine.pes)
-        wanted = self._tensors.check_pes("launch", pes)
+        if pes is not None and targets is not None:
+            raise KernelError("launch", "pes and targets", "one of the two")
         passed = [self._as_reference(argument) for argument in arguments]
-        result = self.engine.launch(kernel, passed, [ids[number] for number in wanted], self._root)
+        ids = self._launch_ids(passed, pes, targets)
+        result = self.engine.launch(kernel, passed, ids, self._root, targets)
         self.launches.append(result)
         return result
+
+    def _launch_ids(
+        self,
+        arguments: Sequence[Any],
+        pes: Sequence[int] | Literal["all"] | None,
+        targets: Sequence[CubeTarget] | None,
+    ) -> list[str]:
+        graph = self.engine.topology.graph
+        if targets is not None:
+            return pes_of(graph, targets)
+        ids = list(self.engine.pes)
+        if pes is None:
+            cubes = owning_cubes(self.engine.topology, arguments)
+            return pes_of(graph, cubes) if cubes else ids
+        return ids if pes == "all" else [ids[number] for number in self._tensors.check_pes("launch", pes)]
 
     def read(self, tensor: Tensor) -> npt.NDArray[Any] | DeferredRead:
         """The tensor's data, or a DeferredRead when a compute op makes some of it.
@@ -174,11 +220,21 @@ class Host:
         Raises KernelError when copies of it differ.
         """
         self._tensors.check_live("read", tensor)
+        began = self.engine.clock._now
+        self._move(tensor, write=False)
+        self.read_ps += self.engine.clock._now - began
         for _, matrix in tensor.every_block():
             producer = self.engine.memory.pending.producer(matrix)
             if producer is not None:
                 return DeferredRead(tensor, producer)
         return read_tensor(self.engine.memory.store, tensor)
+
+    def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
+        """Write or read every block of *tensor*, in time; when each began and ended."""
+        matrices, now = [matrix for _, matrix in tensor.every_block()], self.engine.clock._now
+        if self.engine.host is None:
+            return [(now, now)] * len(matrices)
+        return self.engine.host.move(matrices, write)
 
     def _as_reference(self, argument: Any) -> Any:
         if isinstance(argument, (list, tuple)):

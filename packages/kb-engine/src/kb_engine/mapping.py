@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kb_engine.engine import Engine
 from kb_engine.language.tensors import Tensor
+from kb_engine.page_table import PageTable
 from kb_engine.roles import AddressTranslator
 from kb_messages.errors import AddressError, KernelError
 from kb_messages.host import MmuMap, MmuMessage, MmuUnmap
@@ -15,12 +16,16 @@ from kb_topology import did_you_mean
 
 
 class VirtualMemory:
-    """Maps and unmaps tensors. Virtual addresses are given out from page 1 on, and none is given out twice."""
+    """Maps and unmaps tensors. Virtual addresses are given out from page 1 on, and none is given out twice.
+
+    `elapsed_ps` is how long the host has waited for it in all.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._mapped: dict[int, tuple[Tensor, list[MmuMap]]] = {}
         self._next = 0
+        self.elapsed_ps = 0
 
     def send(self, message: MmuMessage) -> None:
         """Have the MMUs of the PEs that *message* names do as it says, all of them or, when one refuses, none.
@@ -28,13 +33,7 @@ class VirtualMemory:
         Raises AddressError when one of them refuses, or the physical bytes are in no memory, KernelError for a PE that
         is not there or has no MMU.
         """
-        if isinstance(message, MmuMap):
-            self._check_is_memory(message)
-        translators = [self._translator(pe_id) for pe_id in message.pes]
-        for translator in translators:
-            translator.check(message)
-        for translator in translators:
-            translator.apply(message)
+        self._send_all([message])
 
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
         """*tensor* at virtual addresses, each block in pages of its own, one after the other from *virtual* on."""
@@ -62,24 +61,26 @@ class VirtualMemory:
         physical, messages = self._mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
             raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "what host.map returned")
-        for message in messages:
-            self.send(MmuUnmap(virtual=message.virtual, nbytes=message.nbytes, pes=message.pes))
+        self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
         del self._mapped[first]
 
     def is_mapped(self, tensor: Tensor) -> bool:
         """Whether the physical *tensor* has virtual addresses somewhere."""
         return any(physical == tensor for physical, _ in self._mapped.values())
 
-    def _send_all(self, messages: Sequence[MmuMap]) -> None:
-        sent: list[MmuMap] = []
-        try:
-            for message in messages:
-                self.send(message)
-                sent.append(message)
-        except AddressError:
-            for message in sent:
-                self.send(MmuUnmap(virtual=message.virtual, nbytes=message.nbytes, pes=message.pes))
-            raise
+    def _send_all(self, messages: Sequence[MmuMessage]) -> None:
+        """Try *messages* on copies of the page tables; when none is refused, send them all in one call."""
+        tried: dict[str, PageTable] = {}
+        for message in messages:
+            if isinstance(message, MmuMap):
+                self._check_is_memory(message)
+            for pe_id in message.pes:
+                if pe_id not in tried:
+                    tried[pe_id] = self._translator(pe_id).pages.copy()
+            for pe_id in message.pes:
+                tried[pe_id].obey(message)
+        call = self._engine.send(messages)
+        self.elapsed_ps += call.response_ps - call.call_ps if call is not None else 0
 
     def _translator(self, pe_id: str) -> AddressTranslator[object]:  # type: ignore[type-var]  # of any Spec
         pe = self._engine.pes.get(pe_id)

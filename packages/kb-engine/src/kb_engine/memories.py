@@ -29,8 +29,8 @@ class Memories:
         for region in topology.address_map.regions:
             if region.space in (MemorySpace.HBM, MemorySpace.SRAM):
                 allocator = Allocator(region.node_id, region.base, region.nbytes, page_nbytes)
-                place = _cube_of(nodes[region.node_id])
-                self._in_cube.setdefault((region.space, *place), []).append(self.count(region.space))
+                node = nodes[region.node_id]
+                self._in_cube.setdefault((region.space, *_place(node)), []).append(self.count(region.space))
                 self._allocators[region.space].append(allocator)
                 self._by_owner[region.owner] = allocator
         self._allocators[MemorySpace.TCM] = [pe.tcm for pe in pes]
@@ -39,7 +39,7 @@ class Memories:
         self._rank: list[int] = []
         self._pes_in_cube: dict[tuple[int, int], int] = {}
         for pe in pes:
-            place = _cube_of(topology.graph.pe_nodes(pe.pe_id)[0])
+            place = _place(topology.graph.pe_nodes(pe.pe_id)[0])
             self.places.append(place)
             self._rank.append(self._pes_in_cube.get(place, 0))
             self._pes_in_cube[place] = self._rank[-1] + 1
@@ -75,15 +75,15 @@ class Memories:
         self._by_owner[address >> OFFSET_BITS].release(address)
 
 
+def _place(node: Node) -> tuple[int, int]:
+    """SIP and cube of a node in a cube."""
+    assert node.sip is not None
+    assert node.cube is not None
+    return node.sip, node.cube
+
+
 def space_named(tensor: str, memory: str) -> MemorySpace:
     """The space that *memory* of *tensor* names. Raises KernelError when no tensor can lie in such."""
     if memory not in _SPACES:
         raise KernelError(f"tensor {tensor}", f"memory={memory!r}", " or ".join(repr(each.value) for each in _SPACES))
     return MemorySpace(memory)
-
-
-def _cube_of(node: Node) -> tuple[int, int]:
-    """The SIP and cube of a PE's node, or of a memory's: both stand in cubes alone."""
-    assert node.sip is not None
-    assert node.cube is not None
-    return node.sip, node.cube

@@ -22,6 +22,8 @@ from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role, WaitRe
 
 _FIELDS: Final = 5
 _CHUNK_RECORDS: Final = 1 << 14
+_CHUNK_RECORDS_A_PE: Final = 1 << 8
+"""Filling a chunk costs by command that is in it, so chips with many PEs get longer ones."""
 _OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
 _OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 _OPERAND_BYTES: Final = np.dtype((np.void, _OPERAND_DTYPE.itemsize))
@@ -38,6 +40,7 @@ class OpLogger:
         self._writer = writer
         self._tcm_owner = tcm_owner
         self._reg_owner = reg_owner
+        self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(tcm_owner))
         self._pending: list[int] = []
         self._waits: list[tuple[int, int, int]] = []
         self._contexts: list[PipelineContext] = []
@@ -55,7 +58,7 @@ class OpLogger:
 
     def flush_if_full(self) -> None:
         """Write the pending records when they fill a chunk."""
-        if len(self._pending) >= _CHUNK_RECORDS * _FIELDS:
+        if len(self._pending) >= self._chunk_records * _FIELDS:
             self.flush()
 
     def flush(self) -> None:
@@ -113,8 +116,8 @@ class OpLogger:
             done += 1
         del self._contexts[:done], self._first_ops[:done]
 
-    def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, t_ps: int) -> None:
-        """Record bytes that the host wrote between two launches."""
+    def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
+        """Record bytes that the host wrote between two launches, from its first to its second *times_ps*."""
         self.flush()
         writer = self._writer
         ops = np.zeros(1, dtype=_OPS_DTYPE)
@@ -122,8 +125,8 @@ class OpLogger:
         for column, text in texts.items():
             ops[column] = writer.intern(text)
         ops["op_id"], ops["command_seq"], ops["kind"] = op_id, command_seq, OpKind.MEMORY
-        for column in _TIMES:
-            ops[column] = t_ps
+        ops["t_ready_ps"] = ops["t_start_ps"] = times_ps[0]
+        ops["t_end_ps"] = ops["t_out_ps"] = times_ps[1]
         operands = np.zeros(2, dtype=_OPERAND_DTYPE)
         operands["op_id"], operands["dtype"] = op_id, matrix.dtype.info.code
         operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kb_messages.address import VIRTUAL_BITS, is_virtual
 from kb_messages.commands import Matrix
 from kb_messages.errors import AddressError
+from kb_messages.host import MmuMap, MmuMessage
 
 _SHOWN = 8
 
@@ -42,6 +43,19 @@ class PageTable:
         self._label = label
         self._page_nbytes = page_nbytes
         self._mappings: list[Mapping] = []
+
+    def copy(self) -> PageTable:
+        """A table of the same mappings, to try messages on."""
+        other = PageTable(self._label, self._page_nbytes)
+        other._mappings = list(self._mappings)
+        return other
+
+    def obey(self, message: MmuMessage) -> None:
+        """Do as *message* says. Raises AddressError as `check_map` or `check_unmap`, and then does nothing."""
+        if isinstance(message, MmuMap):
+            self.map(message.virtual, message.physical, message.nbytes)
+        else:
+            self.unmap(message.virtual, message.nbytes)
 
     def check_map(self, virtual: int, physical: int, nbytes: int) -> None:
         """Raise AddressError when this cannot be mapped: it is no whole pages, or some of it is mapped already."""

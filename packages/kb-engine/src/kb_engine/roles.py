@@ -12,7 +12,7 @@ from kb_engine.feeding import Feeding
 from kb_engine.page_table import PageTable
 from kb_engine.pipeline import PipelineContext, TileToken
 from kb_messages.commands import Command, CompletionRecord, SubmittedCommand
-from kb_messages.host import MmuMap, MmuMessage
+from kb_messages.host import MmuMessage, MmuUnmap, Request
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import Rectangle
 from kb_messages.trace import DispatchWait
@@ -24,6 +24,12 @@ class CommandIssuer(ComponentBase[SpecT]):
     @abstractmethod
     def issue_ps(self, command: Command) -> int:
         """Picoseconds between a command's call in the kernel and its arrival at the submission queue. Pure."""
+
+    on_request: Callable[[Request], None]
+
+    def receive(self, request: Request) -> None:
+        """What M_CPU sent is here now: a launch, whose kernel starts at its target, or a message for the PE's MMU."""
+        self.on_request(request)
 
 
 class CommandScheduler(ComponentBase[SpecT]):
@@ -107,19 +113,10 @@ class AddressTranslator(ComponentBase[SpecT]):
     def forget(self, virtual: int, nbytes: int) -> None:
         """Remember nothing of these pages: they were unmapped."""
 
-    def check(self, message: MmuMessage) -> None:
-        """Raise AddressError when *message* asks for what the page table refuses."""
-        if isinstance(message, MmuMap):
-            self.pages.check_map(message.virtual, message.physical, message.nbytes)
-        else:
-            self.pages.check_unmap(message.virtual, message.nbytes)
-
     def apply(self, message: MmuMessage) -> None:
-        """Do as *message* says, from now on. Raises AddressError as `check`."""
-        if isinstance(message, MmuMap):
-            self.pages.map(message.virtual, message.physical, message.nbytes)
-        else:
-            self.pages.unmap(message.virtual, message.nbytes)
+        """Do as *message* says, from now on. Raises AddressError for what the page table refuses."""
+        self.pages.obey(message)
+        if isinstance(message, MmuUnmap):
             self.forget(message.virtual, message.nbytes)
 
 

@@ -13,6 +13,10 @@ from kb_messages.trace import (
     EngineComplete,
     EngineStart,
     FabricTransfer,
+    KernelEnd,
+    KernelStart,
+    LaunchResponse,
+    LaunchSent,
     StageEvent,
     SubCommandDispatched,
     TileReady,
@@ -20,7 +24,8 @@ from kb_messages.trace import (
 )
 
 _KIND: Final = {TileReady: 0, EngineStart: 1, EngineComplete: 2}
-_TRANSFERS, _ENDS, _THE_REST = range(3)
+_LAUNCH_KIND: Final = {LaunchSent: 0, KernelStart: 1, KernelEnd: 0, LaunchResponse: 1}
+_TRANSFERS, _ENDS, _BEGINNINGS, _THE_REST, _RETURNS = range(5)
 
 Key = tuple[Any, ...]
 
@@ -29,12 +34,16 @@ def order_key(event: TraceEvent, ends_earlier_service: bool = False) -> Key:
     """Where *event* stands in the trace; two events with equal keys are equal.
 
     At one time come first the transfers that end; then the ends of services that had begun before
-    (*ends_earlier_service*), so that nothing starts on a channel that is not free; then all else. The last two by
-    command, tile, stage index and ready, start, end; a command's submission comes before its tiles, and its
-    completion after.
+    (*ends_earlier_service*), so that nothing starts on a channel that is not free; then launches and kernels that
+    begin; then all else; then kernels and launches that end. Services and all else by command, tile, stage index and
+    ready, start, end; a command's submission comes before its tiles, and its completion after. Launches by number,
+    then by PE.
     """
     if isinstance(event, FabricTransfer):
         return event.t_end_ps, _TRANSFERS, event.src, event.dst, event.t_start_ps, event.nbytes
+    if isinstance(event, (LaunchSent, KernelStart, KernelEnd, LaunchResponse)):
+        phase = _BEGINNINGS if isinstance(event, (LaunchSent, KernelStart)) else _RETURNS
+        return event.t_ps, phase, event.launch, _LAUNCH_KIND[type(event)], getattr(event, "pe", "")
     if isinstance(event, CommandSubmitted):
         return event.t_ps, _THE_REST, event.command_seq, 0
     if isinstance(event, CommandComplete):

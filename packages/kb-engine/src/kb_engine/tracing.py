@@ -24,6 +24,7 @@ from kb_messages.trace import (
     EngineComplete,
     EngineStart,
     FabricTransfer,
+    LaunchEvent,
     SubCommandDispatched,
     TileReady,
     TraceEvent,
@@ -71,6 +72,10 @@ class Tracer:
             line=line,
             n_tiles=record.n_tiles,
         )
+        self._order.add(event, self._clock._now)
+
+    def launch_event(self, event: LaunchEvent) -> None:
+        """Something of a launch happened now."""
         self._order.add(event, self._clock._now)
 
     def fabric_transfer(self, event: FabricTransfer) -> None:

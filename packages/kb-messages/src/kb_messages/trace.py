@@ -125,5 +125,39 @@ class FabricTransfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nbytes: int
 
 
+class LaunchSent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="launch_sent"):
+    """The launch number `launch`, of a kernel on `n_pes` PEs, left the host at `t_ps`."""
+
+    t_ps: int
+    launch: int
+    n_pes: int
+
+
+class KernelStart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel_start"):
+    """`pe` began to run the kernel of a launch, `late_ps` after the launch's target."""
+
+    t_ps: int
+    launch: int
+    pe: str
+    late_ps: int = 0
+
+
+class KernelEnd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel_end"):
+    """The kernel returned on `pe`, and all its commands are done."""
+
+    t_ps: int
+    launch: int
+    pe: str
+
+
+class LaunchResponse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="launch_response"):
+    """The answer to a launch reached the host; `ok` is False when it says that a target refused."""
+
+    t_ps: int
+    launch: int
+    ok: bool
+
+
+LaunchEvent = LaunchSent | KernelStart | KernelEnd | LaunchResponse
 StageEvent = TileReady | EngineStart | EngineComplete
-TraceEvent = CommandSubmitted | SubCommandDispatched | StageEvent | CommandComplete | FabricTransfer
+TraceEvent = CommandSubmitted | SubCommandDispatched | StageEvent | CommandComplete | FabricTransfer | LaunchEvent

@@ -1,0 +1,149 @@
+"""One GEMM over more and more PEs: what the chip gains by them, and what a tile stage costs the simulator.
+
+Every PE reads its rows of A and columns of B from its own HBM slice and writes its block of C there, as
+`benchmarks/gemm.py` does with `operands=local`. Operands hold nothing: pass 1 alone is run. Seconds are those of the
+processor, so that other programs on the machine count less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from kb_dataexec.logfile import MemoryLogWriter
+from kb_engine.engine import Engine
+from kb_engine.host import Host
+from kb_engine.language import Language, Tensor, TensorRef
+from kb_messages.dtypes import DType
+from kb_messages.stages import TileShape
+from kb_topology import load_topology
+
+TOPOLOGIES = Path(__file__).parents[2] / "topologies"
+CHIPS = {1: "one_pe", 8: "one_cube", 128: "one_sip", 512: "four_sip"}
+GRIDS = {1: (1, 1), 8: (2, 4), 128: (8, 16), 512: (32, 16)}
+"""Down M and along N."""
+FULL, QUICK = (4096, 14336, 4096), (2048, 4096, 512)
+TILE = TileShape(128, 128, 128)
+
+
+class Row(NamedTuple):
+    """One number of PEs. Seconds are the medians of the rounds."""
+
+    pes: int
+    latency_us: float
+    efficiency: float
+    stages: int
+    events_a_stage: float
+    launch_s: float
+    cpu_s: float
+    ns_a_stage: float
+
+
+class Measured(NamedTuple):
+    """One run: simulated picoseconds, tile stages, entries of the clock's heap, seconds."""
+
+    latency_ps: int
+    stages: int
+    events: int
+    launch_s: float
+    cpu_s: float
+
+
+def kernel(
+    tl: Language, a: list[TensorRef], b: list[TensorRef], c: TensorRef, grid_m: int, grid_n: int, tile: TileShape | None
+) -> None:
+    """Program (i, j) computes block (i, j) of C from its own copies of A's rows and B's columns."""
+    i, j = divmod(tl.program_id(), grid_n)
+    m, n = c.shape
+    rows, cols = slice(i * m // grid_m, (i + 1) * m // grid_m), slice(j * n // grid_n, (j + 1) * n // grid_n)
+    if tile is not None:
+        tl.wait(tl.composite("gemm", a[j][rows, :], b[i][:, cols], out=c[rows, cols], tile=tile))
+
+
+def run(pes: int, shape: tuple[int, int, int], log: bool) -> Measured:
+    """One launch of the kernel, after one of kernels that do nothing."""
+    engine = Engine(load_topology(TOPOLOGIES / f"{CHIPS[pes]}.yaml"), MemoryLogWriter() if log else None)
+    host = Host(engine, Path(__file__).parent)
+    (m, n, k), (grid_m, grid_n) = shape, GRIDS[pes]
+    home = [[host.hbm_slice_of(i * grid_n + j) for j in range(grid_n)] for i in range(grid_m)]
+
+    def tensor(name: str, rows: int, cols: int, blocks: tuple[int, int], slices: list[int]) -> Tensor:
+        return host.empty(name, (rows, cols), DType.F16, blocks=blocks, slices=slices)
+
+    a = [tensor("a", m, k, (grid_m, 1), [row[j] for row in home]) for j in range(grid_n)]
+    b = [tensor("b", k, n, (1, grid_n), home[i]) for i in range(grid_m)]
+    c = tensor("c", m, n, (grid_m, grid_n), [slice_number for row in home for slice_number in row])
+    host.launch(kernel, a, b, c, grid_m, grid_n, None, pes="all")
+    began = time.process_time()
+    host.launch(kernel, a, b, c, grid_m, grid_n, None, pes="all")
+    launch_s = time.process_time() - began
+    gc.collect()
+    before = _events(engine)
+    began = time.process_time()
+    result = host.launch(kernel, a, b, c, grid_m, grid_n, TILE, pes="all")
+    engine.close_log()
+    cpu_s = time.process_time() - began
+    stages = sum(server.served for server in engine.servers)
+    return Measured(result.end_ps - result.start_ps, stages, _events(engine) - before, launch_s, cpu_s)
+
+
+def measure(shape: tuple[int, int, int], rounds: int, log: bool) -> list[Row]:
+    """A row for each number of PEs, round after round over all of them."""
+    runs: dict[int, list[Measured]] = {pes: [] for pes in CHIPS}
+    for _ in range(rounds):
+        for pes, found in runs.items():
+            found.append(run(pes, shape, log))
+            gc.collect()
+    one_ps = runs[1][0].latency_ps
+    return [_row(pes, found, one_ps) for pes, found in runs.items()]
+
+
+def _row(pes: int, found: list[Measured], one_ps: int) -> Row:
+    first, cpu_s = found[0], statistics.median(each.cpu_s for each in found)
+    return Row(
+        pes=pes,
+        latency_us=first.latency_ps / 1e6,
+        efficiency=one_ps / (pes * first.latency_ps),
+        stages=first.stages,
+        events_a_stage=first.events / first.stages,
+        launch_s=statistics.median(each.launch_s for each in found),
+        cpu_s=cpu_s,
+        ns_a_stage=cpu_s / first.stages * 1e9,
+    )
+
+
+def _events(engine: Engine) -> int:
+    """How many entries the clock has had so far: its tickets count them, and this takes one."""
+    return next(engine.clock.tickets)
+
+
+def main() -> None:
+    """Print the table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smaller GEMM, one round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--log", action="store_true", help="with the op log")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    shape = QUICK if options.quick else FULL
+    rows = measure(shape, 1 if options.quick else options.rounds, options.log)
+    if options.json:
+        print(json.dumps({"shape": shape, "log": options.log, "rows": [row._asdict() for row in rows]}, indent=2))
+        return
+    print(f"{' x '.join(map(str, shape))}, f16, tiles of 128 x 128 x 128, op log {'on' if options.log else 'off'}")
+    print(f"{'PEs':>5} {'latency':>13} {'efficiency':>11} {'stages':>9} {'events/stage':>13} {'ns/stage':>9} "
+          f"{'over 8 PEs':>11} {'pass 1':>8} {'empty launch':>13}")  # fmt: skip
+    eight = next(row.ns_a_stage for row in rows if row.pes == 8)
+    for row in rows:
+        print(f"{row.pes:>5} {row.latency_us:>10.1f} us {row.efficiency:>10.1%} {row.stages:>9} "
+              f"{row.events_a_stage:>13.2f} {row.ns_a_stage:>9.0f} {row.ns_a_stage / eight:>11.2f} "
+              f"{row.cpu_s:>6.2f} s {row.launch_s * 1e3:>10.1f} ms")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
