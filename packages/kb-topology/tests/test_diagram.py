@@ -65,6 +65,18 @@ def test_no_line_passes_behind_a_box(path, view):
 
 
 @pytest.mark.parametrize(("path", "view"), SCENES)
+def test_upright_lines_side_by_side_can_be_told_apart(path, view):
+    pieces = {
+        (x0, min(y0, y1), max(y0, y1), line.line)
+        for line in layout(chart(load_topology(path), view)).paths
+        for (x0, y0), (x1, y1) in pairwise(line.points)
+        if x0 == x1
+    }
+    near = [(a, b) for a, b in combinations(sorted(pieces), 2) if abs(a[0] - b[0]) < 5 and (a[0], a[3]) != (b[0], b[3])]
+    assert not [(a, b) for a, b in near if min(a[2], b[2]) - max(a[1], b[1]) > 1]
+
+
+@pytest.mark.parametrize(("path", "view"), SCENES)
 def test_a_picture_is_xml_and_the_same_every_time(path, view):
     topology = load_topology(path)
     picture = draw(topology, view)
