@@ -19,6 +19,7 @@ from kb_messages.stages import (
     TransferParams,
     When,
     rectangle,
+    rectangles_along_k,
 )
 
 
@@ -70,19 +71,29 @@ def test_a_tile_outside_the_plan_is_an_index_error(index: int) -> None:
 
 
 def test_length_and_indexing_of_a_huge_plan_compute_one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[tuple[int, int, int]] = []
+    computed: list[tuple[tuple[int, int, int], int]] = []
 
-    def counted(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
-        computed.append(place)
-        return rectangle(operand, place)
+    def counted(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> list[Rectangle]:
+        computed.append((first, end))
+        return rectangles_along_k(operand, first, end)
 
-    monkeypatch.setattr(plan_module, "rectangle", counted)
+    monkeypatch.setattr(plan_module, "rectangles_along_k", counted)
     plan = copy_plan(1000, 1000, 1000)
     assert len(plan.tiles) == plan.n_tiles == 10**9
     assert computed == []
     last = plan.tiles[-1]
-    assert computed == [(999, 999, 999)] * 2
+    assert computed == [((999, 999, 999), 1000)] * 2
     assert (last.tile_id, last.m, last.n, last.k, len(last.stages)) == (10**9 - 1, 999, 999, 999, 2)
+
+
+@pytest.mark.parametrize(("row", "col"), [(0, 2), (2, 1), (2, None), (None, 2), (0, 1), (2, 2)])
+def test_rectangles_along_k_are_those_of_the_tiles(row: int | None, col: int | None) -> None:
+    rows, cols = Axis(dimension=row, total=19, tile=4), Axis(dimension=col, total=18, tile=4)
+    each = operand(Role.SRC, Place.MEMORY, rows, cols, 64)
+    for first in range(5):
+        for end in range(first + 1, 6):
+            expected = [rectangle(each, (3, 2, k)) for k in range(first, end)]
+            assert rectangles_along_k(each, (3, 2, first), end) == expected
 
 
 def test_iterating_and_indexing_one_sequence_in_turn_changes_no_tile() -> None:

@@ -94,8 +94,10 @@ class StageServer:
     """One queue of one block, and the service behind it: takes tokens in order, one at a time."""
 
     __slots__ = (
+        "_cost_ps",
         "_costs",
         "_number",
+        "_params",
         "begin",
         "blocked",
         "busy_ps",
@@ -129,6 +131,8 @@ class StageServer:
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
         self._costs: dict[int, tuple[StageParams, int]] = {}
+        self._params: StageParams | None = None
+        self._cost_ps = 0
         self.finish = self._finish
         self.begin = self._begin_pure if component.has_pure_cost else component.begin
         self.record: Record | None = None
@@ -196,11 +200,10 @@ class StageServer:
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Schedule the end of a service whose cost depends on its parameters alone, and is asked for once."""
         params = token.stages[token.index].params
-        known = self._costs.get(id(params))
-        if known is None:
-            known = self._ask_cost(params)
+        if params is not self._params:
+            self._params, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
         clock = self.clock
-        heappush(clock.heap, (clock._now + known[1], NORMAL, next(clock.tickets), finish, token))
+        heappush(clock.heap, (clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
 
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:

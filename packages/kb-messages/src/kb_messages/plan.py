@@ -22,7 +22,7 @@ from kb_messages.stages import (
     TilePlan,
     When,
     memory_side,
-    rectangle,
+    rectangles_along_k,
     stage_params,
 )
 
@@ -158,14 +158,10 @@ class TileSequence(Sequence[TilePlan]):
         lane = self._known.get(key)
         if lane is None:
             template = self._plan.stages[number]
-            memory, to_registers = memory_side(template), template.to_registers
+            stage_type, component, to_registers = template.stage_type, template.component, template.to_registers
             lane = [
-                Stage(
-                    template.stage_type,
-                    template.component,
-                    DmaParams(memory=rectangle(memory, (*first[:2], k)), to_registers=to_registers),
-                )
-                for k in range(first[2], end)
+                Stage(stage_type, component, DmaParams(memory=memory, to_registers=to_registers))
+                for memory in rectangles_along_k(memory_side(template), first, end)
             ]
             if len(self._known) * len(lane) >= _MAX_KNOWN_STAGES:
                 self._known.clear()

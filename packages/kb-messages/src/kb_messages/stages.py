@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -104,6 +105,9 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dtype: DType
     release: bool = False
     when: When = When.EVERY_TILE
+
+
+_K: Final = 2
 
 
 class Rectangle(Struct, frozen=True, gc=False):
@@ -219,6 +223,18 @@ def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangl
     if operand.place is Place.MEMORY:
         base += row * rows.tile * operand.stride + col * cols.tile * nbytes
     return Rectangle(base, rows.extent(row), cols.extent(col) * nbytes, operand.stride)
+
+
+def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> list[Rectangle]:
+    """As `rectangle` of a MEMORY operand for the tiles from *first* to k = *end*: they are alike but for the last."""
+    start, last = rectangle(operand, first), rectangle(operand, (*first[:2], end - 1))
+    rows, cols = operand.rows, operand.cols
+    step = rows.tile * operand.stride if rows.dimension == _K else 0
+    if cols.dimension == _K:
+        step += cols.tile * operand.dtype.nbytes
+    stop = start.base + (end - 1 - first[2]) * step
+    bases = range(start.base, stop, step) if step else [start.base] * (end - 1 - first[2])
+    return [*(Rectangle(base, start.rows, start.row_nbytes, start.stride) for base in bases), last]
 
 
 def memory_side(template: StageTemplate) -> OperandTemplate:
