@@ -65,7 +65,7 @@ def edited(folder: Path, old: str, new: str, bad: str) -> str:
     return f"chip.yaml:{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"
 
 
-NAMES = "hbm, xbar, bridge, noc, " + ", ".join(
+NAMES = "hbm, sram, xbar, bridge, noc, " + ", ".join(
     f"pe[...].{name}" for name in ("pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store", "pe_gemm", "pe_math", "pe_tcm")
 )
 

@@ -52,14 +52,6 @@ class Sharded(Benchmark[Params]):
 '''
 EDITS = (
     (
-        "    noc: {",
-        (
-            "    sram: {kind: sram, impl: builtin.sram, memory: {space: sram, size: 4 MiB},\n"
-            "      bw_gbs: 256, latency_ns: 12}\n"
-            "    noc: {"
-        ),
-    ),
-    (
         "      # Assumed: a 512-byte port",
         (
             "      pe_mmu: {kind: pe_mmu, impl: builtin.pe_mmu, tlb_entries: 16, levels: 4, level_ns: 20}\n"
@@ -67,13 +59,12 @@ EDITS = (
         ),
     ),
     ("      - pe_dma -> pe_fetch_store\n", "      - pe_dma -> pe_fetch_store\n      - pe_dma -> pe_mmu\n"),
-    ("  links:\n", '  links:\n    - {from: "sram", to: noc, bw_gbs: 256, length_mm: 4}\n'),
 )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with sharded.py, and chip.yaml: the bundled cube with SRAM behind the NOC, and MMUs."""
+    """A folder with sharded.py, and chip.yaml: the bundled cube with MMUs."""
     text = bundled.find("topologies", "one_cube").read_text()
     for old, new in EDITS:
         assert text.count(old) == 1
@@ -114,6 +105,10 @@ def test_virtual_addresses_cost_time_and_change_nothing_else(folder: Path) -> No
 def test_no_link_to_another_pes_tcm_is_told_at_the_kernels_line(folder: Path) -> None:
     bench = BENCH.replace("b.shard(mine)", "b.shard((mine + 1) % 8)")
     (folder / "sharded.py").write_text(bench)
+    chip = (folder / "chip.yaml").read_text()
+    link = '    - {from: "pe[*].pe_tcm", to: noc, bw_gbs: 64, length_mm: 4}\n'
+    assert chip.count(link) == 1
+    (folder / "chip.yaml").write_text(chip.replace(link, ""))
     line = next(number for number, text in enumerate(bench.splitlines(), start=1) if "tl.composite" in text)
     done = kb(folder, "run", "sharded.py", "--topology", "chip.yaml", "--json", "-p", "memory=tcm")
     assert (done.returncode, done.stdout) == (2, "")

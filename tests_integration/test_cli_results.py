@@ -46,7 +46,7 @@ def test_json_has_what_tools_read(tmp_path: Path) -> None:
     kinds = {"pe_dma_read", "pe_dma_write", "pe_fetch_store", "pe_gemm", "hbm"}
     assert kinds <= result["utilization"].keys() == result["busiest"].keys()
     assert all(0 < result["utilization"][kind] <= result["busiest"][kind]["utilization"] <= 1 for kind in kinds)
-    assert result["bytes"].keys() == {"hbm", "tcm", "reg"}
+    assert result["bytes"].keys() == {"hbm", "sram", "tcm", "reg"}
     assert result["bytes"]["hbm"]["write"] == 2 * 256 * 256 == result["bytes"]["reg"]["read"]
     assert result["ops"] == result["tile_stages"] > 0
     assert result["wall_s"].keys() == {"timing", "data", "verify"}

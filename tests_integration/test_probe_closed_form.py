@@ -1,8 +1,8 @@
 """Probes on four_sip against arithmetic by hand: every hop's picoseconds, as topologies/four_sip.yaml has them.
 
 A hop is 7 ps a millimetre of wire, then the overhead of the node behind it. The wires: 2 mm PE to XBAR or NOC and from
-die to die, 3 mm XBAR to HBM, NOC to UCIe and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC, 5 mm from
-it to the XBAR, 500 mm from SIP to SIP, 200 mm on the board.
+die to die, 3 mm XBAR to HBM, NOC to SRAM and UCIe, and io_noc to its ports, 2.5 mm to the bridge, 4 mm inside the NOC,
+5 mm from it to the XBAR, 500 mm from SIP to SIP, 200 mm on the board.
 """
 
 import json
@@ -37,8 +37,8 @@ GBS = {"sip0.cube0.hbm0": 102.4, "sip0.cube0.hbm5": 102.4}
 """The slice's own bandwidth where the XBAR leads to it; elsewhere the 64 GB/s between NOC and DMA are less."""
 
 
-def probe(*args):
-    result = CliRunner().invoke(kb, ["probe", *map(str, args), "--topology", "four_sip", "--json"])
+def probe(*args, topology="four_sip"):
+    result = CliRunner().invoke(kb, ["probe", *map(str, args), "--topology", topology, "--json"])
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -54,6 +54,26 @@ def test_a_read_takes_what_its_hops_and_its_slowest_link_take(dst, nbytes):
     bytes_ps = math.ceil(nbytes * 1000 / GBS.get(dst, 64))
     assert found["latency_ps"] == AWAY[dst] + HBM_LATENCY + BACK[dst] + bytes_ps
     assert sum(round(hop["latency_ns"] * 1000) for hop in found["hops"]) == found["latency_ps"]
+
+
+TO_NOC_0 = 7 * 2 + NOC
+ACROSS_THE_NOC = 2 * (7 * 4 + NOC)
+BEHIND_THE_NOC = {
+    # SRAM is 3 mm from every router, and a TCM as far from its own as the DMA beside it.
+    "sram": (TO_NOC_0 + 7 * 3, 12000),
+    "pe1": (TO_NOC_0 + 7 * 2, 2000),
+    "pe7": (TO_NOC_0 + ACROSS_THE_NOC + 7 * 2, 2000),
+    "sip0.cube1.sram": (TO_NOC_0 + (7 * 4 + NOC) + TO_NEXT_CUBE + (7 * 3 + NOC) + 7 * 3, 12000),
+}
+
+
+@pytest.mark.parametrize("topology", ["one_sip", "four_sip"])
+@pytest.mark.parametrize("dst", BEHIND_THE_NOC)
+@pytest.mark.parametrize("op", ["read", "write"])
+def test_sram_and_tcm_are_behind_the_noc(topology, dst, op):
+    found = probe("pe0", dst, "--nbytes", 4096, "--op", op, topology=topology)
+    away, memory = BEHIND_THE_NOC[dst]
+    assert found["latency_ps"] == 2 * away + memory + 4096 * 1000 // 64  # NOC and DMA: 64 GB/s
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 1 << 20])

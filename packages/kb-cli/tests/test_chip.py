@@ -50,8 +50,8 @@ def test_show_as_json_has_counts_links_and_the_memory_map(invoke: Invoke, here: 
         "length_mm": 2.0,
         "latency_ps": 14,
     }
-    # HBM, TCM and registers of 64 cubes, 8 in a row each
-    assert len(found["memory_map"]) == 3 * 64
+    # HBM, TCM and registers of 64 cubes, 8 in a row each; and SRAM
+    assert len(found["memory_map"]) == 4 * 64
     assert found["memory_map"][0] == {
         "space": "hbm",
         "count": 8,

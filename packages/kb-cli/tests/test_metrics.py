@@ -46,6 +46,7 @@ def test_bytes_are_those_of_the_tiles(run) -> None:
     result = M * N * 2
     assert metrics.traffic == {
         "hbm": Traffic(read=operands, write=result),
+        "sram": Traffic(read=0, write=0),
         "tcm": Traffic(read=operands + result, write=operands + result),
         "reg": Traffic(read=result, write=operands),
     }
@@ -57,6 +58,7 @@ def test_what_streams_is_written_to_registers_alone() -> None:
     result = M * N * 2
     assert metrics.traffic == {
         "hbm": Traffic(read=2 * half, write=result),
+        "sram": Traffic(read=0, write=0),
         "tcm": Traffic(read=half + result, write=half + result),
         "reg": Traffic(read=result, write=2 * half),
     }
@@ -77,14 +79,15 @@ def test_utilization_is_busy_time_over_the_launch(run) -> None:
     assert use.mean == pytest.approx(use.busiest / 8, rel=1e-12)
     port = busy["sip0.cube0.pe0.pe_fetch_store", "FETCH"] + busy["sip0.cube0.pe0.pe_fetch_store", "STORE"]
     assert metrics.uses["pe_fetch_store"].busiest == port / span
-    assert set(metrics.uses) == {"hbm", "pe_dma_read", "pe_dma_write", "pe_fetch_store", "pe_gemm", "pe_math", "link"}
+    engines = {"pe_dma_read", "pe_dma_write", "pe_fetch_store", "pe_gemm", "pe_math"}
+    assert set(metrics.uses) == {"hbm", "sram", "link"} | engines
     assert all(0 <= each.mean <= each.busiest <= 1 for each in metrics.uses.values())
 
 
 def test_peaks_and_bandwidths_follow_from_the_topology(run) -> None:
     engine, _, metrics, _ = run
     assert metrics.peak_flops == 8 * 2 * 64 * 64 * 1e9
-    assert metrics.bandwidth_gbs == {"hbm": 819.2, "reg": 8 * 512.0}
+    assert metrics.bandwidth_gbs == {"hbm": 819.2, "sram": 256.0, "reg": 8 * 512.0}
     assert measure(engine, [], PlanTally(), DType.I64, Usage(engine)).peak_flops is None
     assert measure(engine, [], PlanTally(), None, Usage(engine)).peak_flops is None
 

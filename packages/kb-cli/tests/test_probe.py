@@ -43,7 +43,8 @@ def test_the_table_ends_with_latency_bandwidth_and_bottleneck(invoke):
 def test_all_pairs_make_a_table_a_picture_and_json(invoke, tmp_path):
     picture = tmp_path / "maps" / "all.svg"
     result = json.loads(invoke("probe", "--all", "--heatmap", str(picture), "--json").stdout)
-    assert (len(result["sources"]), len(result["memories"])) == (8, 8)
+    assert (len(result["sources"]), len(result["memories"])) == (8, 9)
+    assert result["memories"][-1] == "sip0.cube0.sram"
     assert result["latency_ns"][0][0] == (OWN_HALF_PS + 40000) / 1000
     assert result["latency_ns"][0][4] > result["latency_ns"][0][0]
     assert result["heatmap"] == str(picture)
@@ -52,6 +53,36 @@ def test_all_pairs_make_a_table_a_picture_and_json(invoke, tmp_path):
     text = invoke("probe", "--all", "--heatmap", str(picture)).stdout
     assert f"heat map      {picture}" in text
     assert "pe7" in text
+
+
+# 28 ps of wire to the router and as many behind it, 2 ns in it; a DMA has 64 GB/s of the NOC, and 128 of its own TCM.
+OVER_THE_NOC_PS = 2 * (28 + 2000 + 28) + 64000
+
+
+@pytest.mark.parametrize(
+    ("dst", "latency_ps", "bottleneck"),
+    [
+        ("sram", OVER_THE_NOC_PS + 12000, "sip0.cube0.noc -> sip0.cube0.pe0.pe_dma"),
+        ("pe1", OVER_THE_NOC_PS + 2000, "sip0.cube0.pe1.pe_tcm -> sip0.cube0.noc"),
+        ("pe0", 2000 + 32000, "sip0.cube0.pe0.pe_tcm"),
+    ],
+)
+@pytest.mark.parametrize("op", ["read", "write"])
+def test_sram_and_tcms_are_memories_like_hbm(invoke, dst, latency_ps, bottleneck, op):
+    result = json.loads(invoke("probe", "pe0", dst, "--op", op, "--json").stdout)
+    assert result["latency_ps"] == latency_ps
+    assert sum(round(hop["latency_ns"] * 1000) for hop in result["hops"]) == latency_ps
+    assert all(hop["latency_ns"] >= 0 for hop in result["hops"])
+    if op == "read":
+        assert result["bottleneck"] == bottleneck
+
+
+def test_all_pairs_include_the_memories_that_are_asked_for(invoke, tmp_path):
+    asked = ("--all", "--heatmap", str(tmp_path / "x.svg"), "--memories")
+    result = json.loads(invoke("probe", *asked, "tcm,sram", "--json").stdout)
+    assert result["memories"] == ["sip0.cube0.sram", *[f"sip0.cube0.pe{number}.pe_tcm" for number in range(8)]]
+    assert result["latency_ns"][1] == [80.112, 70.112, 34.0, *[70.112] * 6]
+    assert invoke("probe", *asked, "tcm").stdout.splitlines()[2].split() == ["ns", *[f"pe{pe}" for pe in range(8)]]
 
 
 def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
@@ -67,10 +98,25 @@ def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
         (["pe0", "hbm0", "--nbytes", "4 kiB"], "error: --nbytes: got '4 kiB', needs a size such as 64, 4 KiB or 1 MiB"),
         (["pe0", "hbm0", "--flows", "0"], "error: --flows: got 0, needs 1 or more"),
         (["pe0", "hbm0", "--flows", "9"], "error: --flows: got 9, needs at most 8, one for each DMA"),
-        (["pe0", "--all"], "error: --all: got SRC beside it, needs no more than --nbytes; it probes every pair, alone"),
+        (
+            ["pe0", "--all"],
+            "error: --all: got SRC beside it, needs no more than --nbytes and --memories; it probes every pair, alone",
+        ),
         (
             ["pe0", "hbm0", "--heatmap", "x.svg"],
             "error: --heatmap: got 'x.svg', needs --all beside it; one transfer has no map",
+        ),
+        (
+            ["pe0", "hbm0", "--memories", "hbm"],
+            "error: --memories: got 'hbm', needs --all beside it; name the memory as DST",
+        ),
+        (
+            ["--all", "--memories", "hbm,l2"],
+            "error: --memories: got 'hbm,l2', needs some of hbm, sram and tcm; as in --memories hbm,tcm",
+        ),
+        (
+            ["--all", "--memories", "sram", "--topology", "one_pe"],
+            "error: one_pe: got no DMA or no memory, needs both; give the topology PEs and SRAM",
         ),
         (
             ["pe0", "hbm8"],
@@ -78,7 +124,7 @@ def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
         ),
         (
             ["--all", "--nbytes", "3GiB"],
-            "error: --nbytes: got 3221225472, needs at most the 2147483648 of the smallest memory",
+            "error: --nbytes: got 3221225472, needs at most the 16777216 of the smallest memory",
         ),
     ],
 )

@@ -165,7 +165,7 @@ def test_what_is_mapped_for_one_pe_is_not_for_another(chip_host, mmu, two_pes):
         host.launch(kernel, a)
     assert str(caught.value) == (
         f"test_pe_mmu.py:{kernel.__code__.co_firstlineno + 2}: a[0:64, 0:64] in sip0.cube0.pe1.pe_mmu: got virtual "
-        "address 0x1000, which is not mapped, needs an address in nothing; map it for this PE with host.map"
+        "address 0x1000, which is not mapped, needs a mapped address, and none is; map it for this PE with host.map"
     )
 
 

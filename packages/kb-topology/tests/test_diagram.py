@@ -65,12 +65,39 @@ def test_no_line_passes_behind_a_box(path, view):
 
 
 @pytest.mark.parametrize(("path", "view"), SCENES)
+def test_upright_lines_side_by_side_can_be_told_apart(path, view):
+    pieces = {
+        (x0, min(y0, y1), max(y0, y1), line.line)
+        for line in layout(chart(load_topology(path), view)).paths
+        for (x0, y0), (x1, y1) in pairwise(line.points)
+        if x0 == x1
+    }
+    near = [(a, b) for a, b in combinations(sorted(pieces), 2) if abs(a[0] - b[0]) < 5 and (a[0], a[3]) != (b[0], b[3])]
+    assert not [(a, b) for a, b in near if min(a[2], b[2]) - max(a[1], b[1]) > 1]
+
+
+@pytest.mark.parametrize(("path", "view"), SCENES)
 def test_a_picture_is_xml_and_the_same_every_time(path, view):
     topology = load_topology(path)
     picture = draw(topology, view)
     root = ElementTree.fromstring(picture)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert picture == draw(topology, view)
+
+
+def test_every_label_has_an_outline_behind_it(small):
+    texts = [
+        (each.get("class"), each.text) for each in ElementTree.fromstring(draw(small(), "cube")).iter() if each.text
+    ]
+    halos = [number for number, (css, _) in enumerate(texts) if css == "halo"]
+    assert halos
+    assert all(texts[number + 1] == ("label", texts[number][1]) for number in halos)
+
+
+def test_a_cubes_sram_is_told_beside_its_hbm():
+    topology = load_topology(next(path for path in SHIPPED if path.stem == "one_sip"))
+    assert chart(topology, "cube").subtitle == "8 PEs, 16 GiB HBM, 16 MiB SRAM"
+    assert chart(topology, "sip").rows[1][0].lines == ("8 PEs", "16 GiB HBM", "16 MiB SRAM")
 
 
 def test_names_are_escaped(small):

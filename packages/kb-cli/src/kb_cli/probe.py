@@ -11,6 +11,7 @@ from kb_cli import bundled
 from kb_cli.output import emit_json, emit_tables
 from kb_cli.report import duration, quantity
 from kb_engine.probe import Operation, Probe, ProbeError, probe
+from kb_messages.address import MemorySpace
 from kb_topology import load_topology, parse_nbytes
 
 _OPERATIONS = [each.value for each in Operation]
@@ -57,7 +58,10 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
     "further flows come from the DMAs behind SRC.",
 )  # fmt: skip
 @click.option("--op", type=click.Choice(_OPERATIONS), help="Left out, a DMA reads a memory; else it is a message.")
-@click.option("--all", "everything", is_flag=True, help="Every PE's reads of every HBM slice and SRAM, each alone.")
+@click.option("--all", "everything", is_flag=True, help="Every PE's reads of every memory, each alone.")
+@click.option(
+    "--memories", help="With --all, of hbm, sram and tcm those to read: 'tcm' or 'hbm,tcm' [default: hbm,sram]"
+)
 @click.option("--heatmap", metavar="FILE.svg", help="With --all, where the picture goes; by default below kb-runs.")
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
@@ -68,6 +72,7 @@ def command(
     flows: int,
     op: str | None,
     everything: bool,
+    memories: str | None,
     heatmap: str | None,
     topology: str,
     as_json: bool,
@@ -85,10 +90,12 @@ def command(
         from kb_cli.probe_all import run_all
 
         _refuse_with_all(src, flows, op)
-        run_all(chip, size, heatmap, as_json)
+        run_all(chip, size, _spaces(memories), heatmap, as_json)
         return
     if src is None or dst is None:
         raise ProbeError("kb probe", "no DST" if src else "no SRC", "SRC and DST, or --all", "as in kb probe pe0 hbm0")
+    if memories is not None:
+        raise ProbeError("--memories", repr(memories), "--all beside it", "name the memory as DST")
     if heatmap is not None:
         raise ProbeError("--heatmap", repr(heatmap), "--all beside it", "one transfer has no map")
     if flows < 1:
@@ -100,10 +107,21 @@ def command(
         emit_tables(*_tables(chip.name, measured))
 
 
+def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
+    """The spaces that --memories names, in the order of the memory map."""
+    names = ["hbm", "sram"] if memories is None else memories.split(",")
+    known = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
+    if not set(names) <= {space.value for space in known}:
+        raise ProbeError("--memories", repr(memories), "some of hbm, sram and tcm", "as in --memories hbm,tcm")
+    return tuple(space for space in known if space.value in names)
+
+
 def _refuse_with_all(src: str | None, flows: int, op: str | None) -> None:
     for name, given in (("SRC", src is not None), ("--flows", flows != 1), ("--op", op is not None)):
         if given:
-            raise ProbeError("--all", f"{name} beside it", "no more than --nbytes", "it probes every pair, alone")
+            raise ProbeError(
+                "--all", f"{name} beside it", "no more than --nbytes and --memories", "it probes every pair, alone"
+            )
 
 
 def _result(topology: str, measured: Probe) -> ProbeResult:

@@ -14,6 +14,7 @@ from kb_cli.heatmap import Panel, Tick, heat_map
 from kb_cli.output import emit_json, emit_tables, progress_bar
 from kb_engine.probe import ProbeError
 from kb_engine.probe_matrix import NO_PATH, Matrix, probe_all
+from kb_messages.address import MemorySpace
 from kb_topology import Topology
 
 _WHOLE = 16
@@ -32,15 +33,16 @@ class AllResult(Struct, frozen=True, kw_only=True):
     heatmap: str
 
 
-def run_all(chip: Topology, nbytes: int, heatmap: str | None, as_json: bool) -> None:
+def run_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], heatmap: str | None, as_json: bool) -> None:
     """Measure, draw and print. Raises ProbeError where there is nothing to measure."""
     with progress_bar("probing") as progress:
         try:
-            matrix = probe_all(chip, nbytes, progress=progress)
+            matrix = probe_all(chip, nbytes, spaces, progress)
         except ValueError as error:
             raise ProbeError("--nbytes", str(nbytes), str(error).partition("needs ")[2]) from None
     if not matrix.sources or not matrix.memories:
-        raise ProbeError(chip.name, "no DMA or no memory", "both", "give the topology PEs and HBM or SRAM")
+        named = " or ".join(space.value.upper() for space in spaces)
+        raise ProbeError(chip.name, "no DMA or no memory", "both", f"give the topology PEs and {named}")
     path = Path(heatmap) if heatmap else Path("kb-runs") / f"probe-{chip.name}-{nbytes}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(draw(chip, matrix), encoding="utf-8")
@@ -73,7 +75,7 @@ def _ticks(names: tuple[str, ...]) -> list[Tick]:
 
 
 def _short(name: str) -> str:
-    return name.removesuffix(".pe_dma").removeprefix("sip0.cube0.")
+    return name.removesuffix(".pe_dma").removesuffix(".pe_tcm").removeprefix("sip0.cube0.")
 
 
 def _result(chip: Topology, matrix: Matrix, path: Path) -> AllResult:

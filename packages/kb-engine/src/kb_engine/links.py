@@ -70,6 +70,11 @@ class Leg:
         self._flows: dict[int, Flow] = {}
 
     @property
+    def links(self) -> tuple[Link, ...]:
+        """The links, in order."""
+        return tuple(hop.state.link for hop in self.hops)
+
+    @property
     def merges(self) -> bool:
         """Whether another flow can meet ours on it."""
         return any(hop.shared is not None for hop in self.hops)

@@ -130,7 +130,7 @@ class PageTable:
                 raise AddressError(
                     self._label,
                     f"virtual address {at:#x}, which is not mapped",
-                    f"an address in {self.describe()}",
+                    f"an address in {self.describe()}" if self._mappings else "a mapped address, and none is",
                     "map it for this PE with host.map",
                 )
             shifts.add(found.shift)

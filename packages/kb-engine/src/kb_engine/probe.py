@@ -215,8 +215,7 @@ class _Alone(Struct, frozen=True, kw_only=True):
 
 def _alone(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> _Alone:
     engine = Engine(topology)
-    away = engine.fabric.route(src, dst).links
-    back = engine.fabric.route(dst, src).links if operation is not Operation.SEND else ()
+    away, back = _ways(engine, src, dst, operation)
     data = back if operation is Operation.READ else away
     on_links = [(f"{link.src} -> {link.dst}", _link_ps(engine, link, nbytes)) for link in data]
     slowest = max((each[1] for each in on_links), default=0)
@@ -240,6 +239,14 @@ def _alone(topology: Topology, src: str, dst: str, nbytes: int, operation: Opera
         narrowest=narrowest,
         overhead_ps={link.dst: _overhead_ps(engine, link.dst) for link in (*away, *back)},
     )
+
+
+def _ways(engine: Engine, src: str, dst: str, operation: Operation) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
+    """The links away and back; none back for a message, and none at all to the TCM of the DMA's own PE."""
+    if operation is Operation.SEND:
+        return engine.fabric.route(src, dst).links, ()
+    path = engine.fabric.path(src, engine.topology.address_map.region_of_node(dst).owner)
+    return path.away.links, path.back.links
 
 
 def _memory_ps(
@@ -308,8 +315,8 @@ def _bottleneck(alone: _Alone, engine: Engine, sources: list[str], dst: str, nby
         held[dst] = len(sources) * alone.memory_ps
     gbs: dict[str, float | None] = {dst: _memory_gbs(engine, dst) if alone.memory_ps else None}
     for src in sources:
-        ends = (dst, src) if alone.operation is Operation.READ else (src, dst)
-        for link in engine.fabric.route(*ends).links:
+        away, back = _ways(engine, src, dst, alone.operation)
+        for link in back if alone.operation is Operation.READ else away:
             name = f"{link.src} -> {link.dst}"
             held[name] += _link_ps(engine, link, nbytes)
             gbs[name] = float(link.bw_gbs)

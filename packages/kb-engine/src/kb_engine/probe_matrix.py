@@ -74,12 +74,23 @@ def probe_all(
         back[row] = [latency for latency, _ in found]
         slowest[row] = [slow for _, slow in found]
         report(len(sources) + row + 1, total)
+    for row, column in _own_tcms(topology, sources, memories):
+        away[row, column] = back[column, row] = slowest[column, row] = 0
     served = [_served(blocks[region.node_id], region.base, nbytes) for region in regions]
     first = np.array([each[0] for each in served], dtype=np.int64)
     held = np.array([each[1] for each in served], dtype=np.int64)
     latency = away + first + np.maximum(held, slowest.T) + back.T
     latency[(away == NO_PATH) | (back.T == NO_PATH)] = NO_PATH
     return Matrix(nbytes=nbytes, sources=tuple(sources), memories=tuple(memories), latency_ps=latency)
+
+
+def _own_tcms(topology: Topology, sources: list[str], memories: list[str]) -> Iterator[tuple[int, int]]:
+    """Each DMA beside the TCM of its own PE, which it reaches without links."""
+    nodes = topology.graph.nodes
+    columns = {nodes[name].pe_id: column for column, name in enumerate(memories) if nodes[name].pe_id is not None}
+    for row, name in enumerate(sources):
+        if nodes[name].pe_id in columns:
+            yield row, columns[nodes[name].pe_id]
 
 
 class _Walk:

@@ -31,6 +31,8 @@ from kb_topology.diagram.scene import (
 
 GAP, TRACK, TOOTH = 28, 24, 14
 """Between boxes, between tracks of a channel, and between lines that end at one box or share a gap, in pixels."""
+_SHIFTS, _CLEAR = (3, 2, 4, 1, 5, 0, 6, -1, -2, -3, -4, -5, -6), 6
+"""By how many pixels ports may move aside, the best first, and how many between two lines are enough."""
 
 
 class _Comb(Struct):
@@ -81,6 +83,7 @@ class _Layout:
         self.lefts = self._lefts()
         self._choose_gaps()
         self.lefts = self._lefts()
+        self.shifts = {key: self._shift(key) for key in self.at}
         self.tracks, self.tops = self._tracks()
 
     def _neighbours(self, edge: Edge) -> bool:
@@ -181,13 +184,20 @@ class _Layout:
 
     def _port_x(self, key: str, bottom: bool, number: int) -> float:
         ends = self.ports[key, bottom]
-        row, column = self.at[key]
-        width = self.widths[self.chart.rows[row][column].style]
-        return (
-            self.lefts[key]
-            + width * (ends.index(number) + 1) / (len(ends) + 1)
-            + (0 if bottom or len(ends) == 1 else 3)
-        )
+        shift = 0 if bottom else self.shifts[key]
+        return self._port_xs(key, bottom)[ends.index(number)] + shift
+
+    def _port_xs(self, key: str, bottom: bool) -> list[float]:
+        count = len(self.ports.get((key, bottom), ()))
+        return [self.lefts[key] + self.widths[self._box(key).style] * (i + 1) / (count + 1) for i in range(count)]
+
+    def _shift(self, key: str) -> int:
+        """How far ports on top of a box go aside, so that they keep off those that come from the row above."""
+        tops = self._port_xs(key, False)
+        if len(tops) < 2:
+            return 0
+        above = [x for box in self.chart.rows[self.at[key][0] - 1] for x in self._port_xs(box.key, True)]
+        return max(_SHIFTS, key=lambda shift: min([_CLEAR, *(abs(x + shift - y) for x in tops for y in above)]))
 
     def _spans(self, number: int) -> dict[int, list[float]]:
         """For every channel of a comb, the x of what it joins there."""

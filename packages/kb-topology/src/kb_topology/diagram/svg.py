@@ -47,7 +47,8 @@ def _lines(scene: Scene) -> Iterator[str]:
     yield from map(_path, scene.paths)
     for placed in scene.boxes:
         yield from _box(placed)
-    yield from map(_label, scene.labels)
+    for label in scene.labels:
+        yield from _label(label)
     yield from _legend(scene)
     yield "</svg>"
 
@@ -60,9 +61,9 @@ def _style() -> str:
     return (
         f"text{{font:{TEXT}px sans-serif;fill:#22262b}}text.heading{{font-size:18px;font-weight:bold}}"
         f"text.title{{font-size:{TITLE}px;font-weight:bold}}"
-        f"text.label{{font-size:{LABEL}px;paint-order:stroke;stroke:#fff;stroke-width:3px}}"
+        f"text.label,text.halo{{font-size:{LABEL}px}}text.halo{{fill:#fff;stroke:#fff;stroke-width:3px}}"
         "rect{stroke:#7b838c}.page{fill:#fff;stroke:none}path{fill:none;stroke-width:1.5}.tip{fill:#5b636c;stroke:none}"
-        f"{''.join(light)}@media(prefers-color-scheme:dark){{text{{fill:#e6e9ec}}text.label{{stroke:#1b1e22}}"
+        f"{''.join(light)}@media(prefers-color-scheme:dark){{text{{fill:#e6e9ec}}text.halo{{fill:#1b1e22;stroke:#1b1e22}}"
         f".page{{fill:#1b1e22}}.tip{{fill:#aab2bb}}{''.join(dark)}}}"
     )
 
@@ -85,8 +86,10 @@ def _box(placed: Placed) -> Iterator[str]:
         yield _text(line, middle, placed.y + 22 + LINE * number, "line", "middle")
 
 
-def _label(label: Label) -> str:
-    return _text(label.text, label.x, label.y, "label", label.anchor)
+def _label(label: Label) -> Iterator[str]:
+    """The text, and behind it its outline in the colour of the page, so that lines stop short of it."""
+    for css in ("halo", "label"):
+        yield _text(label.text, label.x, label.y, css, label.anchor)
 
 
 def _text(text: str, x: float, y: float, css: str, anchor: str = "start") -> str:

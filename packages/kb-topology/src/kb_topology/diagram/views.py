@@ -35,9 +35,9 @@ _CUBE_ROWS = (
 )
 """From top to bottom; the empty row is of PEs, and all other kinds are in a row below."""
 _PE_ROWS = (
-    (Kind.PE_CPU, Kind.PE_MMU),
+    (Kind.PE_CPU,),
     (Kind.PE_SCHEDULER,),
-    (Kind.PE_DMA, Kind.PE_FETCH_STORE, Kind.PE_GEMM, Kind.PE_MATH),
+    (Kind.PE_MMU, Kind.PE_DMA, Kind.PE_FETCH_STORE, Kind.PE_GEMM, Kind.PE_MATH),
     (Kind.PE_TCM,),
 )
 
@@ -74,7 +74,7 @@ def _sip(topology: Topology) -> Chart:
     parts = ", ".join(dict.fromkeys(node.kind.value for node in inside))
     io = _boxes("io", "IO chiplet", chiplets, (parts,), "io")
     pes = spec.cube.pe_layout.count if spec.cube.pe_layout else 0
-    lines = tuple(filter(None, (_count(pes, "PE") if pes else "", _memory_line(topology))))
+    lines = (*((_count(pes, "PE"),) if pes else ()), *_memory_lines(topology))
     mesh = None if isinstance(spec.sip, UnsetType) else spec.sip.cube_mesh
     columns = mesh.cols if mesh else min(count, 8)
     cubes = [Box(f"cube{i}", f"cube {i}", lines, "group") for i in range(count)]
@@ -113,7 +113,7 @@ def _cube(topology: Topology) -> Chart:
     for kinds in (*_CUBE_ROWS, tuple(kind for kind in Kind if kind not in listed)):
         row = tuple(box for kind, box in boxes.values() if kind in kinds) if kinds else of_pe
         rows.append(_near(row, rows, edges))
-    subtitle = f"{_count(pes, 'PE')}, {_memory_line(topology)}"
+    subtitle = ", ".join((_count(pes, "PE"), *_memory_lines(topology)))
     return _chart(topology, "cube", subtitle, rows, edges)
 
 
@@ -228,10 +228,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _memory_line(topology: Topology) -> str:
-    hbm = [node for node in topology.graph.nodes_of_kind(Kind.HBM) if node.sip == 0 and node.cube == 0 and node.memory]
-    nbytes = sum(node.memory.nbytes for node in hbm if node.memory)
-    return f"{format_nbytes(nbytes)} HBM" if nbytes else ""
+def _memory_lines(topology: Topology) -> tuple[str, ...]:
+    """What a cube has of HBM and of SRAM."""
+    lines = []
+    for kind in (Kind.HBM, Kind.SRAM):
+        nodes = [node for node in topology.graph.nodes_of_kind(kind) if node.sip == 0 and node.cube == 0]
+        nbytes = sum(node.memory.nbytes for node in nodes if node.memory)
+        lines += [f"{format_nbytes(nbytes)} {kind.value.upper()}"] if nbytes else []
+    return tuple(lines)
 
 
 def _chiplets(topology: Topology) -> str:
