@@ -47,15 +47,18 @@ def test_a_part_of_four_sips_starts_in_the_same_picosecond(four_sip, targets, pe
     assert set(result.pe_start_ps.values()) == {result.target_start_ps}
 
 
-def test_launches_with_bytes_slip_by_their_time_on_the_first_hop():
-    # io_cpu sends 16 messages of 4096 bytes at once, which share its link of 16 GB/s: 16 x 4096 x 62.5 ps. It is the
-    # narrowest link on their way but that to each m_cpu, which is as wide and carries one of them.
-    text = bundled.find("topologies", "one_sip").read_text()
+@pytest.mark.parametrize(("name", "messages"), [("one_sip", 16), ("four_sip", 19 + 16)])
+def test_launches_with_bytes_slip_by_their_time_on_the_first_hop(name, messages):
+    # io_cpu sends a message of 4096 bytes to each of 16 cubes at once, and on four_sip one to each of the 3 other
+    # io_cpus, which then send 16 of their own. They share its link of 16 GB/s, 4096 x 62.5 ps each: the narrowest on
+    # their way but that to each m_cpu, which is as wide and carries one of them. The SIP that is farthest in latency
+    # decided the target, so it is late by all of that.
+    text = bundled.find("topologies", name).read_text()
     old = "impl: builtin.io_cpu, overhead_ns: 10"
     assert text.count(old) == 1
-    chip = loads_topology(text.replace(old, f"{old}, launch_nbytes: 4096"), "one_sip.yaml")
+    chip = loads_topology(text.replace(old, f"{old}, launch_nbytes: 4096"), f"{name}.yaml")
     result = Host(Engine(chip)).launch(nothing)
-    assert max(result.late_ps.values()) == 16 * 4096 * 625 // 10
+    assert max(result.late_ps.values()) == messages * 4096 * 625 // 10
     assert result.start_ps > result.target_start_ps
 
 

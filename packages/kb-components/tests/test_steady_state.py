@@ -69,6 +69,20 @@ def test_fetches_and_stores_share_the_slowest_port(simulate, tiles):
 
 
 @LONG
+def test_math_is_the_slowest(simulate, tiles):
+    """256 elements in 16 lanes are 16 cycles, of 20000 each at a twentieth of a GHz: 320000 a tile against 44240."""
+
+    def kernel(tl, a, c):
+        tl.composite("relu", a, out=c, tile=(16, 16))
+
+    shape = (16 * tiles, 16, "f16")
+    slow = (("lanes: 16, clock_ghz: 1", "lanes: 16, clock_ghz: 0.05"),)
+    run = simulate(kernel, shape, shape, changes=slow)
+    fetch = 1000 + 512 * 5
+    assert run.end_ps == (START + READ + fetch) + tiles * 16 * 20000 + (STORE + WRITE)
+
+
+@LONG
 def test_writes_are_the_slowest(simulate, tiles):
     """Both operands pinned, an array four times as fast: 44240 a tile against 6120 + 3560 at the port and 11500."""
 
