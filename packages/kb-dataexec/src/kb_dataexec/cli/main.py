@@ -88,7 +88,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("log", type=Path, metavar="LOG", help="the folder of a log")
-    run.add_argument("--memory", type=Path, required=True, metavar="FOLDER", help="the initial memory, as it is saved")
+    run.add_argument(
+        "--memory", type=Path, metavar="FOLDER", help="the initial memory, as it is saved; left out, empty"
+    )
+    run.add_argument("--input", action="append", default=[], metavar="ADDRESS=FILE.npy", help="bytes in it, too")
     place = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"
     run.add_argument("--output", action="append", default=[], metavar=place, help="a matrix to look at after the run")
     run.add_argument("--reference", action="append", default=[], metavar="NAME=FILE.npy", help="what it should be")

@@ -95,11 +95,12 @@ def _arrays(option: str, texts: Sequence[str]) -> dict[str, Array]:
         name, _, file = text.partition("=")
         if not name or not file or name in arrays:
             raise UsageError(option, repr(text), "NAME=FILE.npy, each name once")
-        arrays[name] = _load(Path(file))
+        arrays[name] = load_array(Path(file))
     return arrays
 
 
-def _load(file: Path) -> Array:
+def load_array(file: Path) -> Array:
+    """The array in a .npy file. Raises UsageError when there is none, or one of other than real numbers."""
     try:
         array: Array = np.load(file, allow_pickle=False)
     except FileNotFoundError:

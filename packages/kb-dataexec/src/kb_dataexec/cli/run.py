@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from kb_dataexec import blame
 from kb_dataexec.backends import load_backend
+from kb_dataexec.cli.inputs import initial_memory
 from kb_dataexec.cli.output import Progress, emit, emit_json
 from kb_dataexec.cli.outputs import Output, parse_outputs
 from kb_dataexec.debug import debug
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> Report:
-    initial = MemoryStore.load(options.memory)
+    initial = initial_memory(options.memory, options.input, log)
     backend, progress = load_backend(options.backend, options.device), Progress()
     wrong = refusal = None
     results: list[Result] = []

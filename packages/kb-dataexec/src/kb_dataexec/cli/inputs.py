@@ -1,0 +1,48 @@
+"""What is in memory before a log runs: a saved memory, arrays at addresses, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kb_dataexec.cli.output import UsageError
+from kb_dataexec.cli.outputs import load_array
+from kb_dataexec.memoryname import memory_name
+from kb_dataexec.oplog import OpLog
+from kb_dataexec.store import MemoryStore
+from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+
+_LARGEST: Final = 1 << OFFSET_BITS
+"""Bytes of a memory that nothing tells the size of. Source: an address has so many bits of offset."""
+
+
+def initial_memory(saved: Path | None, inputs: Sequence[str], log: OpLog) -> MemoryStore:
+    """The memory saved in a folder, or one with all memories that the log and the inputs name; inputs come on top.
+
+    An input is ADDRESS=FILE.npy: the array's bytes, row by row, from a physical address on. Raises UsageError for one
+    that is not, and StoreError for one outside a saved memory.
+    """
+    arrays = [_input(text) for text in inputs]
+    if saved is not None:
+        memory = MemoryStore.load(saved)
+    else:
+        named = {int(owner) for owner in np.unique(log.operands["owner"])} | {owner for owner, _, _ in arrays}
+        memory = MemoryStore((owner, _LARGEST, memory_name(owner)) for owner in sorted(named - {0}))
+    for owner, offset, array in arrays:
+        memory.write_tensor(owner, offset, array, copy=False)
+    return memory
+
+
+def _input(text: str) -> tuple[int, int, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    address, _, file = text.partition("=")
+    try:
+        if not file:
+            raise ValueError
+        at = int(address, 0)
+    except ValueError:
+        needs = "ADDRESS=FILE.npy"
+        raise UsageError("--input", repr(text), needs, "write it like 0x40000000000=a.npy") from None
+    return at >> OFFSET_BITS, at & OFFSET_MASK, load_array(Path(file))
