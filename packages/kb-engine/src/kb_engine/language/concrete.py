@@ -17,6 +17,7 @@ from kb_engine.language.transposed import Transposed
 from kb_messages.errors import KernelError
 
 _Operator = Callable[[Any, Any], Any]
+_ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift
 _NEEDS = "integers, booleans, and vectors of such that tl.arange began"
 
 
@@ -25,7 +26,7 @@ class Concrete:
 
     Integer operators and comparisons work element by element with numpy's broadcasting; `v[:, None]` makes a column.
     What they give is concrete too, and a mask where it is boolean. `line` says where a kernel is. Raises KernelError
-    for floats, tensors, shapes that do not broadcast, and a division or a shift that has no result.
+    for floats, tensors, numbers beyond 64 bits, shapes that do not broadcast, and a division by zero.
     """
 
     __slots__ = ("_line", "data")
@@ -73,8 +74,8 @@ class Concrete:
             return NotImplemented
         array = self._array(other, function)
         first, second = (array, self.data) if turned else (self.data, array)
-        if function in (add, sub, mul) and first.dtype == second.dtype == np.bool_:
-            first = first.astype(np.int64)
+        if function in _ARITHMETIC:
+            first, second = first.astype(np.int64), second.astype(np.int64)
         try:
             with np.errstate(divide="raise"):
                 return Concrete(np.asarray(function(first, second)), self._line)
@@ -87,11 +88,15 @@ class Concrete:
     def _array(self, other: object, function: _Operator) -> npt.NDArray[Any]:
         if isinstance(other, Concrete):
             return other.data
+        if isinstance(other, (bool, np.bool_)):
+            return np.asarray(other)
         try:
-            return np.asarray(other if isinstance(other, (bool, np.bool_)) else index(other))  # type: ignore[arg-type]
+            return np.asarray(index(other), np.int64)  # type: ignore[arg-type]
         except TypeError:
             got = f"{function.__name__} of {self} and a {type(other).__name__}"
             raise KernelError(self._line(), got, _NEEDS) from None
+        except OverflowError:
+            raise KernelError(self._line(), f"{function.__name__} of {self} and {other}", "a number of i64") from None
 
     def __add__(self, other: Any) -> Any:
         return self._with(other, add)
