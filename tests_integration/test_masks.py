@@ -153,7 +153,8 @@ def test_a_pending_mask_is_refused_with_the_way_out() -> None:
         execute(kernel, [x], x, "tile")
     line = kernel.__code__.co_firstlineno
     assert str(caught.value) == (
-        f"test_masks.py:{line + 2}: tl.gt of test_masks.py:{line + 1}: got use as a mask of its pending result, needs a value that exists while the kernel runs; "
+        f"test_masks.py:{line + 2}: tl.gt of test_masks.py:{line + 1}: got use as a mask of its pending result, "
+        "needs a value that exists while the kernel runs; "
         "results of compute ops are known only after the run, or where the kernel asks for them: tl.materialize(x)"
     )
 
