@@ -7,7 +7,7 @@ from kb_messages.commands import Fill, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.stages import DmaParams, Place, Rectangle, StageType
-from kb_plans import generate_transfer_plan
+from kb_plans import count, generate_transfer_plan
 
 FAR = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
 NEAR = Matrix.packed(3, 5, DType.F16, 3 << 42)
@@ -51,6 +51,7 @@ def test_a_fill_takes_what_the_source_leaves_once_and_moves_no_byte_more(data: s
     plan = generate_transfer_plan(src, dst, StageType.DMA_READ, "pe0", Fill(row=row, col=col, immediate=24))
     ((stage,),) = (tile.stages for tile in plan.tiles)
     assert stage.params == DmaParams(memory=Rectangle(1 << 42, rows, 2 * cols, 64))
+    assert count(plan).nbytes == {StageType.DMA_READ: rows * cols * 2}
     written = np.zeros((6, 6), int)
     (template,) = plan.stages
     for number, (source, target) in enumerate(zip(template.operands[::2], template.operands[1::2], strict=True)):
