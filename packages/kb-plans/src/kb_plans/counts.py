@@ -12,7 +12,8 @@ from kb_messages.stages import OperandTemplate, Place, StageTemplate, StageType,
 class PlanCounts(Struct, frozen=True, kw_only=True):
     """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan.
 
-    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM. What a masked load fills is not moved.
+    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM. What a masked load fills is not
+    moved.
     """
 
     tiles: int
