@@ -1,4 +1,4 @@
-"""Five kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
+"""Six kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
 
 from __future__ import annotations
 
@@ -100,6 +100,14 @@ def sharded_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
     tl.wait(tl.composite("gemm", a[mine, :], b, out=c[mine, :], tile=(8, 8, 8)))
 
 
+def masked_kernel(tl: Any, x: Any, y: Any) -> None:
+    for start in range(0, 14, 8):
+        rows, columns = start + tl.arange(8) < 11, tl.arange(12) < 9
+        mask = rows[:, None] & columns[None, :]
+        part = tl.load(x[start : start + 8, 0:12], mask=mask, other=-1.5)
+        tl.store(y[start : start + 8, 0:12], part * 0.25 + tl.sum(part, axis=1), mask=mask)
+
+
 def gemm() -> Case:
     a, b = _random(12, 20, seed=1), _random(20, 10, seed=2)
     host = _host("one_pe")
@@ -153,6 +161,17 @@ def overlapping() -> Case:
     return _case(host, y, expected, 2.0**-9 * np.abs(expected) + 2.0**-24)
 
 
+def masked() -> Case:
+    x = _random(11, 9, seed=10)
+    host = _host("one_pe")
+    y = host.empty("y", x.shape, DType.F16)
+    host.launch(masked_kernel, host.tensor("x", x, DType.F16), y)
+    wide = x.astype(np.float64)
+    expected = wide * 0.25 + wide.sum(axis=1, keepdims=True) - 3 * 1.5
+    size = np.abs(wide).sum(axis=1, keepdims=True) + np.abs(wide) + 4.5
+    return _case(host, y, expected, _rounded(expected, 64 * size, 12) + 2.0**-10 * size)
+
+
 def sharded_gemm() -> Case:
     a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
     host = _host("one_cube")
@@ -166,5 +185,5 @@ def sharded_gemm() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    made.__name__: cache(made) for made in (gemm, gemm_with_epilogue, softmax, overlapping, sharded_gemm)
+    made.__name__: cache(made) for made in (gemm, gemm_with_epilogue, softmax, overlapping, masked, sharded_gemm)
 }

@@ -77,7 +77,7 @@ def test_an_import_that_exits_is_an_error_like_any_other(bench_file: Write) -> N
 
 def test_names_and_paths_that_lead_nowhere(tmp_path: Path) -> None:
     assert refusal("gem") == (
-        "benchmark 'gem': got an unknown name, needs one of gemm, power_iteration, softmax, or a file; "
+        "benchmark 'gem': got an unknown name, needs one of gemm, power_iteration, softmax, vector_add, or a file; "
         "did you mean 'gemm'?"
     )
     assert refusal("./gemm.py") == (

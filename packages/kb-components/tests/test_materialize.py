@@ -303,3 +303,19 @@ def test_a_loop_executes_every_record_once(chip_of, iterations):
     assert n_ops == 1 + iterations * 11 + 1
     assert n_ops - 2 * 11 - 1 <= execution.n_executed + len(execution._ops) <= n_ops - 1
     assert execution.n_executed >= iterations * 6
+
+
+def test_a_constant_that_is_logged_before_its_record_is_there_when_it_is_used(chip_of):
+    seen = {}
+
+    def kernel(tl, a):
+        first, second = tl.exp(tl.load(a)), tl.exp(tl.load(a))
+        tl.wait(second)
+        tl.materialize(first)
+        padded = tl.load(a[8:24], mask=(tl.arange(16) < 8)[:, None], other=0.5)  # issued, not done
+        tl.materialize(second)
+        seen.update(padded=tl.materialize(tl.exp(padded)).data)
+
+    chip = chip_of(("issue_ns: 3", "issue_ns: 3, issue: scoreboard"))
+    chip.host.launch(kernel, chip.host.tensor("a", A, "f32"), pes=[0])
+    close(seen["padded"], np.exp(np.vstack([A[8:].astype(np.float64), np.full((8, 16), 0.5)])))

@@ -57,7 +57,7 @@ def check_operands(record, params):
 def test_every_place_but_memory_is_used_and_left_clean(simulate):
     run = simulate(kernel, *[(16, 16, "f16")] * 3, (1, 16, "f16"), (16, 16, "f16"))
     places = {each.place for plan in run.plans for stage in plan.stages for each in stage.operands}
-    assert places == set(Place)
+    assert places == set(Place) - {Place.IMMEDIATE}  # which masked loads alone have
     held = set()
     for _, record in sorted(run.records.items()):
         for operand in sorted(record.operands, key=lambda each: each.role.is_write):

@@ -312,7 +312,7 @@ def gemm_plan(a, b, out, tile, pe, out_pinned=False):
     m, n, k = axis(0, a.rows, tile.m), axis(1, b.cols, tile.n), axis(2, a.cols, tile.k)
     a_nbytes, b_nbytes = tile.m * tile.k * a.dtype.nbytes, tile.k * tile.n * b.dtype.nbytes
     acc = a.dtype.accumulator
-    inputs, outputs, registers, accumulator = list(Place)[1:]
+    inputs, outputs, registers, accumulator = list(Place)[1:5]
     stages = (
         (StageType.DMA_READ, "pe_dma", (
             operand(Role.SRC, Place.MEMORY, a, m, k),

@@ -5,6 +5,7 @@ from kb_messages.commands import (
     Command,
     EpilogueOp,
     EpilogueScope,
+    Fill,
     GemmCommand,
     LoadCommand,
     MathCommand,
@@ -31,10 +32,18 @@ def test_packed_rows_follow_each_other() -> None:
     assert (PACKED.address, PACKED.stride, PACKED.nbytes) == (0, 10, 30)
 
 
+def test_a_part_begins_at_its_first_element_and_keeps_the_rows_apart() -> None:
+    part = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16, virtual=4096).part(1, 2, 2, 3)
+    moved = 64 + 2 * 2
+    assert (part.address, part.virtual) == ((1 << 42) + moved, 4096 + moved)
+    assert (part.rows, part.cols, part.stride, part.dtype) == (2, 3, 64, DType.F16)
+
+
 @pytest.mark.parametrize(
     "command",
     [
         LoadCommand(src=WIDE, dst=PACKED),
+        LoadCommand(src=WIDE.part(0, 0, 2, 2), dst=PACKED, fill=Fill(row=1, col=3, immediate=64)),
         StoreCommand(src=PACKED, dst=WIDE),
         GemmCommand(a=WIDE, b=WIDE, out=WIDE),
         GemmCommand(a=WIDE, b=WIDE, out=WIDE, tile=TileShape(8, 16, 32), a_pinned=True, out_pinned=True),
@@ -51,7 +60,7 @@ def test_packed_rows_follow_each_other() -> None:
             math=MathAttributes(op="mul", scalars=(2.0,)), inputs=(MathInput(matrix=WIDE, pinned=True),), out=PACKED
         ),
     ],
-    ids=["load", "store", "gemm", "gemm with tile", "gemm with epilogue", "math"],
+    ids=["load", "masked load", "store", "gemm", "gemm with tile", "gemm with epilogue", "math"],
 )
 def test_a_submitted_command_survives_json(command: Command) -> None:
     submitted = SubmittedCommand(command_seq=7, pe="sip0.cube0.pe0", line="gemm.py:7", command=command)

@@ -1,10 +1,13 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kb_messages.commands import Matrix
+from kb_messages.commands import Fill, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.stages import DmaParams, Rectangle, StageType
-from kb_plans import generate_transfer_plan
+from kb_messages.stages import DmaParams, Place, Rectangle, StageType
+from kb_plans import count, generate_transfer_plan
 
 FAR = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
 NEAR = Matrix.packed(3, 5, DType.F16, 3 << 42)
@@ -37,3 +40,43 @@ def test_a_transfer_does_not_cast() -> None:
 def test_only_dma_transfers() -> None:
     with pytest.raises(PlanError, match=r"^transfer: got FETCH, needs DMA_READ or DMA_WRITE$"):
         generate_transfer_plan(FAR, NEAR, StageType.FETCH, "pe0")
+
+
+@given(st.data())
+def test_a_fill_takes_what_the_source_leaves_once_and_moves_no_byte_more(data: st.DataObject) -> None:
+    rows, cols = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
+    row, col = data.draw(st.integers(0, 6 - rows)), data.draw(st.integers(0, 6 - cols))
+    src = Matrix(address=1 << 42, rows=rows, cols=cols, stride=64, dtype=DType.F16)
+    dst = Matrix.packed(6, 6, DType.F16, 3 << 42)
+    plan = generate_transfer_plan(src, dst, StageType.DMA_READ, "pe0", Fill(row=row, col=col, immediate=24))
+    ((stage,),) = (tile.stages for tile in plan.tiles)
+    assert stage.params == DmaParams(memory=Rectangle(1 << 42, rows, 2 * cols, 64))
+    assert count(plan).nbytes == {StageType.DMA_READ: rows * cols * 2}
+    written = np.zeros((6, 6), int)
+    (template,) = plan.stages
+    for number, (source, target) in enumerate(zip(template.operands[::2], template.operands[1::2], strict=True)):
+        top, left = divmod((target.base - (3 << 42)) // 2, 6)
+        written[top : top + target.rows.total, left : left + target.cols.total] += 1 if number else 10
+        assert (source.rows, source.cols) == (target.rows, target.cols)
+        assert number == 0 or (source.place, source.base) == (Place.IMMEDIATE, 24)
+        assert number == 0 or source.stride == source.cols.total * 2
+    expected = np.ones((6, 6), int)
+    expected[row : row + rows, col : col + cols] = 10
+    np.testing.assert_array_equal(written, expected)
+
+
+@pytest.mark.parametrize(
+    ("fill", "kind", "message"),
+    [
+        (Fill(row=1, col=0, immediate=0), StageType.DMA_WRITE, "got a DMA_WRITE with a fill, needs DMA_READ"),
+        (
+            Fill(row=2, col=0, immediate=0),
+            StageType.DMA_READ,
+            "got 3 x 5 of f16 at (2, 0) of 4 x 5 of f16, needs a part of it, and equal dtypes",
+        ),
+    ],
+)
+def test_a_fill_that_fits_nowhere_is_refused(fill: Fill, kind: StageType, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        generate_transfer_plan(FAR, Matrix.packed(4, 5, DType.F16), kind, "pe0", fill)
+    assert str(caught.value) == f"transfer: {message}"

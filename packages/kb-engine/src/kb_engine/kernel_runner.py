@@ -60,7 +60,15 @@ class KernelRunner:
         self._tcm = Lease(pe.tcm) if session.leaks is None else session.leaks.lease(pe)
         self._scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
         language = Language(
-            program, session.memory, self._tcm, self._submit, self._wait, self._line, pe.translate, self._materialize
+            program,
+            session.memory,
+            self._tcm,
+            self._submit,
+            self._wait,
+            self._line,
+            pe.translate,
+            self._materialize,
+            session.constant,
         )
         language.issues_ahead = pe.cpu.issues_ahead
         self._greenlet = greenlet(lambda _: self._body(kernel, language, arguments))

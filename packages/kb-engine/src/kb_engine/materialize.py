@@ -76,11 +76,11 @@ class Materializer:
             memory = self._initial_memory()
             assert memory is not None, "a kernel runs"
             self._execution = PartialExecution(memory, self._buffers)
-        immediates = self._writer.written_immediates(self._n_immediates)
-        self._n_immediates += len(immediates)
         for ops, operands in self._writer.written_chunks(self._n_chunks):
+            immediates = self._writer.written_immediates(self._n_immediates)
             self._execution.add(ops, operands, immediates)
-            self._n_chunks, immediates = self._n_chunks + 1, b""
+            self._n_chunks += 1
+            self._n_immediates += len(immediates)
         return self._execution
 
 

@@ -45,6 +45,7 @@ class OpLogger:
         self._waits: list[tuple[int, int, int]] = []
         self._contexts: list[PipelineContext] = []
         self._first_ops: list[int] = []
+        self._constants: dict[bytes, tuple[int, int]] = {}
         self.record = self._pending.extend
 
     def add_command(self, context: PipelineContext) -> None:
@@ -115,6 +116,14 @@ class OpLogger:
         while done < len(self._contexts) and not self._contexts[done].remaining:
             done += 1
         del self._contexts[:done], self._first_ops[:done]
+
+    def constant(self, element: bytes, count: int) -> int:
+        """Where the blob of immediates has *count* times the bytes *element*, written if it has not yet."""
+        offset, known = self._constants.get(element, (0, 0))
+        if known < count:
+            offset = self._writer.immediate(element * count)
+            self._constants[element] = offset, count
+        return offset
 
     def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
         """Record bytes that the host wrote between two launches, from its first to its second *times_ps*."""

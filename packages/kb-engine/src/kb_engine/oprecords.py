@@ -129,6 +129,9 @@ class CommandGroup:
             part["space"] = space_code_of(base >> OFFSET_BITS)
             within = row * (operand.rows.tile * operand.stride) + col * (operand.cols.tile * nbytes)
             part["offset"] = within + (base & OFFSET_MASK)
+        elif operand.place is Place.IMMEDIATE:
+            part["owner"], part["space"] = 0, MemorySpace.IMMEDIATE.code
+            part["offset"] = operand.base
         else:
             in_registers = operand.place in (Place.REGISTERS, Place.ACCUMULATOR)
             part["owner"] = self._each(self._owners[in_registers], users)

@@ -40,6 +40,10 @@ class Session:
         self.n_ops += count
         return first
 
+    def constant(self, element: bytes, count: int) -> int:
+        """Where the op log has *count* times the bytes *element* among its immediates; 0 without a log."""
+        return 0 if self.oplog is None else self.oplog.constant(element, count)
+
     def open_command(
         self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[PipelineContext], None]
     ) -> PipelineContext:

@@ -40,17 +40,40 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Bytes from the first to the last, gaps between rows included."""
         return (self.rows - 1) * self.stride + self.row_nbytes
 
+    def part(self, row: int, col: int, rows: int, cols: int) -> Matrix:
+        """`rows x cols` of the elements, from (row, col) on."""
+        moved = row * self.stride + col * self.dtype.nbytes
+        virtual = None if self.virtual is None else self.virtual + moved
+        return Matrix(
+            address=self.address + moved, rows=rows, cols=cols, stride=self.stride, dtype=self.dtype, virtual=virtual
+        )
+
     @classmethod
     def packed(cls, rows: int, cols: int, dtype: DType, address: int = 0) -> Matrix:
         """A matrix whose rows follow each other without gaps."""
         return cls(address=address, rows=rows, cols=cols, stride=cols * dtype.nbytes, dtype=dtype)
 
 
-class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="load"):
-    """Copy `src` (any memory) to `dst` (this PE's TCM). A simple command: one DMA read."""
+class Fill(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a masked load does: its source goes to (`row`, `col`) of its target, and a constant to all around it.
+
+    `immediate` is where the op log's blob of constants has it, as many times as there are elements around.
+    """
+
+    row: int
+    col: int
+    immediate: int
+
+
+class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="load", omit_defaults=True):
+    """Copy `src` (any memory) to `dst` (this PE's TCM). A simple command: one DMA read.
+
+    With `fill`, `src` is smaller than `dst`.
+    """
 
     src: Matrix
     dst: Matrix
+    fill: Fill | None = None
 
 
 class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store"):

@@ -43,13 +43,16 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Place(IntEnum):
-    """Where an operand's bytes lie. Only MEMORY has addresses in the plan; the others ride on the tile's token."""
+    """Where an operand's bytes lie. MEMORY has addresses in the plan and IMMEDIATE offsets of the op log's blob of
+    constants; the others ride on the tile's token.
+    """
 
     MEMORY = 0
     INPUT_BUFFER = 1
     OUTPUT_BUFFER = 2
     REGISTERS = 3
     ACCUMULATOR = 4
+    IMMEDIATE = 5
 
 
 class When(IntEnum):
@@ -92,7 +95,8 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How one operand's rectangle follows the tile.
 
     In MEMORY, `base` is the physical address of element (0, 0) of the whole operand and `stride` the bytes between
-    its rows. Elsewhere `base` is the offset within the tile's buffer, whose rows are `stride` bytes apart. `when`
+    its rows; of an IMMEDIATE, `base` counts from the start of the op log's blob. Elsewhere `base` is the offset within
+    the tile's buffer, whose rows are `stride` bytes apart. `when`
     says which of the tiles that have the stage have the operand too.
     """
 

@@ -6,13 +6,14 @@ from msgspec import Struct
 
 from kb_messages.oplog import Role
 from kb_messages.plan import PipelinePlan
-from kb_messages.stages import OperandTemplate, StageTemplate, StageType, depth_axis
+from kb_messages.stages import OperandTemplate, Place, StageTemplate, StageType, depth_axis
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
     """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan.
 
-    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM.
+    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM. What a masked load fills is not
+    moved.
     """
 
     tiles: int
@@ -38,7 +39,8 @@ def count(plan: PipelinePlan) -> PlanCounts:
                 macs += out.rows.total * out.cols.total * depth_axis(stage.gemm, a).total
             continue
         side = Role.DST if kind in (StageType.STORE, StageType.DMA_WRITE) else Role.SRC
-        moved = sum(_moved(plan, stage, operand) for operand in stage.operands if operand.role is side)
+        sides = [each for each in stage.operands if each.role is side and each.place is not Place.IMMEDIATE]
+        moved = sum(_moved(plan, stage, operand) for operand in sides)
         nbytes[kind] = nbytes.get(kind, 0) + moved
         streamed_nbytes += moved if stage.to_registers else 0
     return PlanCounts(tiles=plan.n_tiles, stages=stages, nbytes=nbytes, macs=macs, streamed_nbytes=streamed_nbytes)

@@ -32,8 +32,9 @@ def generate_plan(command: Command, pe: str, room: TileRoom) -> PipelinePlan:
         math, inputs, result, pinned = command.math, command.inputs, command.out, command.out_pinned
         tile = command.tile or suggest_math_tile(math, inputs, result, room, out_pinned=pinned)
         return generate_math_plan(math, inputs, result, tile, pe, out_pinned=pinned)
-    stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
-    return generate_transfer_plan(command.src, command.dst, stage_type, pe)
+    if isinstance(command, LoadCommand):
+        return generate_transfer_plan(command.src, command.dst, StageType.DMA_READ, pe, command.fill)
+    return generate_transfer_plan(command.src, command.dst, StageType.DMA_WRITE, pe)
 
 
 def check_wires(plan: PipelinePlan, node_id: str, blocks: Container[str], fetch_store: ComponentBase[Any]) -> None:

@@ -1,8 +1,9 @@
 """What a kernel sees: `tl`, tensor references and handles."""
 
+from kb_engine.language.concrete import Concrete
 from kb_engine.language.epilogue import Epilogue
 from kb_engine.language.handles import CompositeHandle, LoadedTensor
 from kb_engine.language.tensors import Tensor, TensorRef
 from kb_engine.language.tl import Language
 
-__all__ = ["CompositeHandle", "Epilogue", "Language", "LoadedTensor", "Tensor", "TensorRef"]
+__all__ = ["CompositeHandle", "Concrete", "Epilogue", "Language", "LoadedTensor", "Tensor", "TensorRef"]

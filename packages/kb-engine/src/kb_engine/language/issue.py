@@ -25,7 +25,8 @@ Submit = Callable[[Command, str, Completion, bool], None]
 class Issuer:
     """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock.
 
-    `translate` is the PE's, for matrices at virtual addresses; `materialize` computes what a matrix holds, for a line.
+    `translate` is the PE's, for matrices at virtual addresses; `materialize` computes what a matrix holds, for a line;
+    `constant` says where the op log has a number of equal elements.
     With `issues_ahead` calls return before their commands are done.
     """
 
@@ -39,6 +40,7 @@ class Issuer:
         line: Callable[[], str],
         translate: Callable[[Matrix], Matrix],
         materialize: Callable[[Matrix, str], npt.NDArray[Any]],
+        constant: Callable[[bytes, int], int],
     ) -> None:
         self.issues_ahead = False
         self._program_id, self._num_programs = program
@@ -49,6 +51,7 @@ class Issuer:
         self._line = line
         self._translate = translate
         self._materialize = materialize
+        self._constant = constant
 
     def wait(self, handle: Value) -> None:
         """Wait, in simulated time, until the handle's command is done. A pending value stays so."""

@@ -81,12 +81,21 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TensorRef:
     """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`; ends are clipped.
 
-    Of a tensor with copies it is in one of them, the first unless it comes from `shard`.
+    Where ends are clipped, *asked* has those of rows and columns that were asked for: masks are of that size. Of a
+    tensor with copies it is in one of them, the first unless it comes from `shard`.
     """
 
-    __slots__ = ("_cols", "_copy", "_rows", "tensor")
+    __slots__ = ("_asked", "_cols", "_copy", "_rows", "tensor")
 
-    def __init__(self, tensor: Tensor, rows: tuple[int, int], cols: tuple[int, int], copy: int = 0) -> None:
+    def __init__(
+        self,
+        tensor: Tensor,
+        rows: tuple[int, int],
+        cols: tuple[int, int],
+        copy: int = 0,
+        asked: tuple[int, int] | None = None,
+    ) -> None:
+        self._asked = asked or (rows[1], cols[1])
         self.tensor = tensor
         self._rows = rows
         self._cols = cols
@@ -97,6 +106,11 @@ class TensorRef:
         """Elements in each dimension."""
         cols = self._cols[1] - self._cols[0]
         return (cols,) if len(self.tensor.shape) == 1 else (self._rows[1] - self._rows[0], cols)
+
+    @property
+    def asked_shape(self) -> tuple[int, int]:
+        """Rows and columns that were asked for: more than there are where a slice reaches beyond the tensor's edge."""
+        return self._asked[0] - self._rows[0], self._asked[1] - self._cols[0]
 
     @property
     def dtype(self) -> DType:
@@ -145,13 +159,21 @@ class TensorRef:
         one_dimensional = len(self.tensor.shape) == 1
         if len(keys) > len(self.tensor.shape):
             raise KernelError(str(self), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
-        if one_dimensional:
-            return TensorRef(self.tensor, self._rows, self._cut(self._cols, keys[0]), self._copy)
-        rows = self._cut(self._rows, keys[0])
-        cols = self._cut(self._cols, keys[1]) if len(keys) > 1 else self._cols
-        return TensorRef(self.tensor, rows, cols, self._copy)
+        (rows, cols), (row_asked, col_asked) = (self._rows, self._cols), self._asked
+        if not one_dimensional:
+            rows, row_asked = self._cut(rows, row_asked, keys[0])
+        if one_dimensional or len(keys) > 1:
+            cols, col_asked = self._cut(cols, col_asked, keys[-1])
+        return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
 
-    def _cut(self, span: tuple[int, int], key: slice | SupportsIndex) -> tuple[int, int]:
+    def part(self, rows: slice, cols: slice) -> TensorRef:
+        """Some of its rows and columns, counted from its corner."""
+        top, left = self._rows[0], self._cols[0]
+        row_bounds, col_bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
+        return TensorRef(self.tensor, row_bounds, col_bounds, self._copy)
+
+    def _cut(self, span: tuple[int, int], asked: int, key: slice | SupportsIndex) -> tuple[tuple[int, int], int]:
+        """The part of *span* that *key* means, and the end it asks for; *asked* is that of *span*."""
         start, end = span
         try:
             part = key if isinstance(key, slice) else slice(index(key), index(key) + 1 or None)
@@ -164,7 +186,11 @@ class TensorRef:
             raise KernelError(
                 str(self), f"an empty slice {part.start}:{part.stop} of {end - start} elements", "at least one element"
             )
-        return start + first, start + last
+        if not isinstance(key, slice):
+            asked = start + last
+        elif key.stop is not None:
+            asked = start + max(last, index(key.stop))
+        return (start + first, start + last), asked
 
     def matrix(self) -> Matrix:
         """The rectangle of memory, at its virtual address if the tensor has such.

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from operator import index
+from typing import Any, SupportsIndex, TypeVar
 
+import numpy as np
+
+from kb_engine.language import masks
+from kb_engine.language.concrete import Concrete
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor, Value
@@ -12,7 +17,7 @@ from kb_engine.language.issue import describe, in_tcm
 from kb_engine.language.math import Argument
 from kb_engine.language.tensors import TensorRef
 from kb_engine.language.transposed import SWAP, Transposed, refuse
-from kb_messages.commands import LoadCommand, StoreCommand
+from kb_messages.commands import Fill, LoadCommand, StoreCommand
 from kb_messages.errors import KernelError
 from kb_messages.stages import TileShape
 
@@ -32,40 +37,65 @@ class Language(EpilogueOps, GemmOps):
         self._check_axis(axis)
         return self._num_programs
 
-    def load(self, pointer: TensorRef) -> LoadedTensor:
+    def arange(self, start: int, end: int | None = None) -> Concrete:
+        """The integers from *start* to *end* - 1; with one argument, from 0. They cost nothing; see `Concrete`."""
+        first, stop = (0, start) if end is None else (start, end)
+        if not all(isinstance(each, SupportsIndex) for each in (first, stop)) or index(stop) <= index(first):
+            needs = "integers, the second larger than the first"
+            raise KernelError(self._line(), f"tl.arange from {first!r} to {stop!r}", needs)
+        return Concrete(np.arange(index(first), index(stop)), self._line)
+
+    def load(self, pointer: TensorRef, mask: Concrete | Value | None = None, other: float = 0) -> LoadedTensor:
         """Copy a rectangle of memory into TCM and wait for it; where PE_CPU has a scoreboard, until it is issued.
 
         The value is that of the moment of the call, concrete unless a compute op has yet to produce some of its bytes.
-        Raises KernelError when TCM is full or the bytes were never written.
+        With a *mask*, which chooses a rectangle, the value has the size that *pointer* was asked for, beyond the
+        tensor's edge too; what the mask chooses is read, and the rest is *other*. Raises KernelError when TCM is full,
+        the bytes were never written, or the mask does not fit.
         """
         line = self._line()
         refuse(pointer, "tl.load of", line, "tl.load it as it is stored and pass its .T to them")
-        src = self._memory_of(self._ref(pointer, "load", line), line)
-        dst = self._allocate(src.rows, src.cols, src.dtype, line)
+        window = masks.window(self._ref(pointer, "load", line), mask, line)
+        if mask is None and other != 0:
+            raise KernelError(line, f"other={other!r} without a mask", "a mask, which says where it goes")
+        src = self._memory_of(window.ref, line)
+        dst = self._allocate(window.rows, window.cols, src.dtype, line)
         producer = self._memory.pending.producer(src)
-        value = None if producer is not None else self._memory.read_copy(src).reshape(pointer.shape)
-        loaded = LoadedTensor(dst, pointer.shape, value, producer, self)
-        self._submit(LoadCommand(src=src, dst=dst), line, loaded.completion, True)
+        value = None if producer is not None else self._memory.read_copy(src)
+        fill = None
+        if not window.is_whole:
+            element = masks.constant(other, src.dtype, line)
+            n_around = window.rows * window.cols - src.rows * src.cols
+            at = self._constant(element.tobytes(), n_around)
+            fill = Fill(row=window.down.start, col=window.along.start, immediate=at)
+            value = None if value is None else masks.padded(value, window, element)
+        value = None if value is None else value.reshape(window.shape)
+        loaded = LoadedTensor(dst, window.shape, value, producer, self)
+        self._submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, True)
         return loaded
 
-    def store(self, pointer: TensorRef, value: Value) -> None:
+    def store(self, pointer: TensorRef, value: Value, mask: Concrete | Value | None = None) -> None:
         """Copy a value from TCM to a rectangle of memory of the same shape and dtype, and wait for it.
 
-        The new bytes are visible to loads from the call on. Raises KernelError when shapes or dtypes differ.
+        The new bytes are visible to loads from the call on. With a *mask*, which chooses a rectangle, that alone is
+        written; *pointer* and the value then have the size that *pointer* was asked for, beyond the tensor's edge too.
+        Raises KernelError when shapes or dtypes differ, or the mask does not fit.
         """
         line = self._line()
         for each in (pointer, value):
             refuse(each, "tl.store of", line, SWAP)
-        dst = self._memory_of(self._ref(pointer, "store", line), line)
+        window = masks.window(self._ref(pointer, "store", line), mask, line)
+        dst = self._memory_of(window.ref, line)
         src = in_tcm(value, line)
         if src is None:
             raise KernelError(
                 line, f"tl.store of {describe(value)}", "a loaded tensor, or a composite's result in TCM (out=None)"
             )
-        if (src.rows, src.cols, src.dtype) != (dst.rows, dst.cols, dst.dtype):
+        rows, cols = window.rows, window.cols
+        if (src.rows, src.cols, src.dtype) != (rows, cols, dst.dtype):
             raise KernelError(
                 line,
-                f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {dst.rows} x {dst.cols} {dst.dtype}",
+                f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {rows} x {cols} {dst.dtype}",
                 "equal shapes and dtypes",
             )
         if value._value is None:
@@ -73,8 +103,9 @@ class Language(EpilogueOps, GemmOps):
             assert producer is not None
             self._memory.pending.mark(dst, producer)
         else:
-            self._memory.write(dst, value._value)
-        self._submit(StoreCommand(src=src, dst=dst), line, Completion(), True)
+            self._memory.write(dst, value._value.reshape(rows, cols)[window.down, window.along])
+        part = src.part(window.down.start, window.along.start, dst.rows, dst.cols)
+        self._submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
     def composite(
         self,

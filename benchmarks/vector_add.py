@@ -1,0 +1,69 @@
+"""Vector addition: out = x + y, block by block, with a mask for the last one, as in Triton's first tutorial."""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from kb_dataexec.dtypes import cast
+from kb_engine.bench import Arrays, Benchmark
+from kb_engine.host import Host
+from kb_engine.language import Language, Tensor, TensorRef
+from kb_messages.dtypes import DType
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+def kernel(tl: Language, x: TensorRef, y: TensorRef, out: TensorRef, block: int) -> None:
+    """Every program has a part of the vectors and works on *block* elements at a time; its last block may be ragged."""
+    n = x.shape[0]
+    first, last = (number * n // tl.num_programs() for number in (tl.program_id(), tl.program_id() + 1))
+    for start in range(first, last, block):
+        mask = start + tl.arange(0, block) < last
+        a = tl.load(x[start : start + block], mask=mask)
+        b = tl.load(y[start : start + block], mask=mask)
+        total = a + b
+        tl.store(out[start : start + block], total, mask=mask)
+        for value in (a, b, total):
+            tl.free(value)
+
+
+class VectorAddParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sizes in elements."""
+
+    N: Size = 98432
+    block: Size = 1024
+    dtype: DType = DType.F32
+
+
+class VectorAdd(Benchmark[VectorAddParams]):
+    """The vectors are cut into a block for each program, in an HBM slice of the PE that works on it."""
+
+    Params = VectorAddParams
+    name = "vector_add"
+
+    def inputs(self, p: VectorAddParams, rng: np.random.Generator) -> Arrays:
+        """Normal numbers, in the operands' dtype."""
+        return {name: cast(rng.standard_normal(p.N, dtype=np.float32), p.dtype) for name in ("x", "y")}
+
+    def launch(self, host: Host, p: VectorAddParams, tensors: Arrays) -> dict[str, Tensor]:
+        """PEs beyond the elements stay idle."""
+        programs = min(host.num_pes, p.N)
+        slices = [number * host.num_slices // programs for number in range(programs)]
+        x, y = (host.tensor(name, tensors[name], p.dtype, blocks=(1, programs), slices=slices) for name in ("x", "y"))
+        out = host.empty("out", (p.N,), p.dtype, blocks=(1, programs), slices=slices)
+        host.launch(kernel, x, y, out, p.block, pes=range(programs))
+        return {"out": out}
+
+    def reference(self, p: VectorAddParams, inputs: Arrays) -> Arrays:
+        """The sum, in float64."""
+        return {"out": inputs["x"].astype(np.float64) + inputs["y"].astype(np.float64)}
+
+    def flops(self, p: VectorAddParams) -> int:
+        """One addition an element."""
+        return p.N
+
+    def tolerance(self, p: VectorAddParams, inputs: Arrays, expected: Arrays) -> Arrays:
+        """Rounding to f32, and to the result's type."""
+        info = p.dtype.info
+        return {"out": (info.unit_roundoff + 2.0**-23) * np.abs(expected["out"]) + info.smallest_subnormal}

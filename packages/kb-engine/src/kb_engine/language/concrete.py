@@ -1,0 +1,172 @@
+"""Integers and booleans that a kernel knows without having loaded them: `tl.arange`, and what is computed from it.
+
+They are PE_CPU's: they take no TCM and no time, and no record says what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import add, and_, eq, floordiv, ge, gt, index, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.language.handles import Value
+from kb_engine.language.transposed import Transposed
+from kb_messages.errors import KernelError
+
+_Operator = Callable[[Any, Any], Any]
+_ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift
+_NEEDS = "integers, booleans, and vectors of such that tl.arange began"
+
+
+class Concrete:
+    """A vector or matrix of integers (i64) or booleans, read-only. Its elements read as Python numbers.
+
+    Integer operators and comparisons work element by element with numpy's broadcasting; `v[:, None]` makes a column.
+    What they give is concrete too, and a mask where it is boolean. `line` says where a kernel is. Raises KernelError
+    for floats, tensors, numbers beyond 64 bits, shapes that do not broadcast, and a division by zero.
+    """
+
+    __slots__ = ("_line", "data")
+
+    def __init__(self, data: npt.NDArray[Any], line: Callable[[], str]) -> None:
+        self.data = data if data.dtype == np.bool_ else data.astype(np.int64)
+        self.data.flags.writeable = False
+        self._line = line
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension."""
+        return self.data.shape
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.data[key]
+        return found.item() if isinstance(found, np.generic) else Concrete(found, self._line)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[number] for number in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self._only_element("the truth value"))
+
+    def __int__(self) -> int:
+        return int(self._only_element("`int()`"))
+
+    def __index__(self) -> int:
+        return int(self._only_element("use as an index"))
+
+    def _only_element(self, touched_by: str) -> Any:
+        if self.data.size != 1:
+            raise KernelError(self._line(), f"{touched_by} of {self}", "one element", "index it")
+        return self.data.item()
+
+    def __str__(self) -> str:
+        kind = "booleans" if self.data.dtype == np.bool_ else "integers"
+        return f"{' x '.join(map(str, self.shape))} {kind}"
+
+    def _with(self, other: object, function: _Operator, turned: bool = False) -> Any:
+        if isinstance(other, (Value, Transposed)):
+            return NotImplemented
+        array = self._array(other, function)
+        first, second = (array, self.data) if turned else (self.data, array)
+        if function in _ARITHMETIC:
+            first, second = first.astype(np.int64), second.astype(np.int64)
+        try:
+            with np.errstate(divide="raise"):
+                return Concrete(np.asarray(function(first, second)), self._line)
+        except ValueError:
+            got = f"{function.__name__} of {' x '.join(map(str, first.shape))} and {' x '.join(map(str, second.shape))}"
+            raise KernelError(self._line(), got, "shapes that broadcast", "make a column: v[:, None]") from None
+        except FloatingPointError:
+            raise KernelError(self._line(), "a division by zero of integers", "another divisor") from None
+
+    def _array(self, other: object, function: _Operator) -> npt.NDArray[Any]:
+        if isinstance(other, Concrete):
+            return other.data
+        if isinstance(other, (bool, np.bool_)):
+            return np.asarray(other)
+        try:
+            return np.asarray(index(other), np.int64)  # type: ignore[arg-type]
+        except TypeError:
+            got = f"{function.__name__} of {self} and a {type(other).__name__}"
+            raise KernelError(self._line(), got, _NEEDS) from None
+        except OverflowError:
+            raise KernelError(self._line(), f"{function.__name__} of {self} and {other}", "a number of i64") from None
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, add)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, sub)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, mul)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._with(other, floordiv)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with(other, mod)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._with(other, lshift)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._with(other, rshift)
+
+    def __and__(self, other: Any) -> Any:
+        return self._with(other, and_)
+
+    def __or__(self, other: Any) -> Any:
+        return self._with(other, or_)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._with(other, xor)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, sub, turned=True)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._with(other, floordiv, turned=True)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._with(other, mod, turned=True)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self._with(other, lshift, turned=True)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._with(other, rshift, turned=True)
+
+    __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
+
+    def __lt__(self, other: Any) -> Any:
+        return self._with(other, lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._with(other, le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._with(other, gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._with(other, ge)
+
+    def __eq__(self, other: object) -> Any:
+        return self._with(other, eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._with(other, ne)
+
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> Concrete:
+        return Concrete(-self.data.astype(np.int64), self._line)
+
+    def __invert__(self) -> Concrete:
+        return Concrete(~self.data, self._line)
