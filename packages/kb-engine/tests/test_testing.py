@@ -108,6 +108,20 @@ class QuietCounter(Gemm):
         return 1000
 
 
+class SlottedCounter(Gemm):
+    """As QuietCounter, with a slot for what it keeps."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self, spec, context):
+        super().__init__(spec, context)
+        self.seen = 0
+
+    def service_ps(self, params):
+        self.seen += 1
+        return 1000
+
+
 BUILT = []
 
 
@@ -300,6 +314,7 @@ class WrongGates(Gemm):
             "service_ps_changes_no_state",
             "QuietCounter.service_ps: got a change of seen, needs no change of state; keep state out of costs",
         ),
+        (SlottedCounter, "service_ps_changes_no_state", "SlottedCounter.service_ps: got a change of seen, needs"),
         (
             ClockCost,
             "service_ps_asks_neither_clock_nor_context",

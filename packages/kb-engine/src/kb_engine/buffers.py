@@ -6,6 +6,8 @@ tile sizes cut the region differently; a slot is then free when none of its byte
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+
 from msgspec import Struct
 
 
@@ -44,40 +46,60 @@ class Ring:
 class Region:
     """Bytes that tiles claim and free; no two live claims overlap, by construction."""
 
-    __slots__ = ("_cut", "_foreign", "_live", "base", "nbytes")
+    __slots__ = ("_cut", "_live", "_others", "base", "nbytes")
 
     def __init__(self, base: int, nbytes: int) -> None:
         self.base = base
         self.nbytes = nbytes
-        self._live: dict[int, tuple[int, object]] = {}
-        self._cut: object = None
-        self._foreign = 0
+        self._cut: Hashable = None
+        self._live: dict[int, int] = {}
+        self._others: dict[Hashable, dict[int, int]] = {}
 
     @property
     def live_nbytes(self) -> int:
         """Bytes claimed now."""
-        return sum(end - start for start, (end, _) in self._live.items())
+        return sum(sum(claims.values()) for claims in (self._live, *self._others.values()))
 
-    def claim(self, cut: object, offset: int, nbytes: int) -> bool:
+    def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
         """Take the bytes from *offset* on if none of them is live. *cut* names the way the region is divided:
         claims of one cut are known to be equal or disjoint."""
-        if cut != self._cut:
-            self._cut = cut
-            self._foreign = sum(1 for _, other in self._live.values() if other != cut)
-        if offset in self._live or (self._foreign and self._overlaps(offset, offset + nbytes)):
+        if cut is not self._cut and cut != self._cut:
+            self._divide(cut)
+        live = self._live
+        if offset in live or (self._others and _overlap(self._others.values(), offset, nbytes)):
             return False
-        self._live[offset] = (offset + nbytes, cut)
+        live[offset] = nbytes
         return True
 
     def is_free(self, offset: int, nbytes: int) -> bool:
         """Whether none of the bytes from *offset* on is live."""
-        return not self._overlaps(offset, offset + nbytes)
+        end = offset + nbytes
+        every = (self._live, *self._others.values())
+        return not any(offset < at + size and at < end for claims in every for at, size in claims.items())
 
     def free(self, offset: int) -> None:
-        """Give the claim at *offset* back."""
-        _, cut = self._live.pop(offset)
-        if cut != self._cut:
-            self._foreign -= 1
+        """Give the claim at *offset* back. Raises KeyError when there is none."""
+        if self._live.pop(offset, None) is None:
+            self._free_other(offset)
 
-    def _overlaps(self, start: int, end: int) -> bool:
-        return any(start < other_end and other < end for other, (other_end, _) in self._live.items())
+    def _divide(self, cut: Hashable) -> None:
+        """Make *cut* the current one; what is live of others is looked through at every claim."""
+        if self._live:
+            self._others[self._cut] = self._live
+        self._cut, self._live = cut, self._others.pop(cut, {})
+
+    def _free_other(self, offset: int) -> None:
+        for cut, claims in self._others.items():
+            if offset in claims:
+                del claims[offset]
+                if not claims:
+                    del self._others[cut]
+                return
+        raise KeyError(offset)
+
+
+def _overlap(cuts: Iterable[dict[int, int]], offset: int, nbytes: int) -> bool:
+    end = offset + nbytes
+    return any(
+        offset in claims or any(offset < at + size and at < end for at, size in claims.items()) for claims in cuts
+    )

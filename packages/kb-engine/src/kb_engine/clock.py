@@ -20,6 +20,8 @@ from simpy.events import NORMAL, Event
 HOUSEKEEPING_INTERVAL = 1 << 14
 """Entries between two calls of `Clock.housekeeping`."""
 
+_YOUNG_OBJECTS = 1 << 18
+"""How many more of them than at the last look make Python's garbage collector look at what is young."""
 
 _CALLBACK_LENGTH = 5
 """A callback's entry is (time, priority, ticket, function, argument); SimPy's end with one event instead."""
@@ -74,8 +76,9 @@ class Clock(simpy.Environment):
     def drain(self) -> None:
         """Run until nothing is scheduled or `stop` is called, with `housekeeping` now and then.
 
-        Meanwhile Python's garbage collector looks at what is young alone: a chip of hundreds of PEs is a million
-        objects, which live as long as it does, and looking at all of them takes longer than simulating.
+        Meanwhile Python's garbage collector looks at what is young alone, and only when much has piled up: a chip of
+        hundreds of PEs is a million objects, which live as long as it does, and looking at all of them takes longer
+        than simulating. So does looking at the thousands that are on their way, again and again.
         """
         with suppress(_Stopped):
             self._drain()
@@ -103,5 +106,6 @@ class Clock(simpy.Environment):
                 else:
                     heappush(heap, entry)
                     step()
-            gc.collect(0)
+            if gc.get_count()[0] >= _YOUNG_OBJECTS:
+                gc.collect(0)
             self.housekeeping()

@@ -70,6 +70,8 @@ class ComponentBase(ABC, Generic[SpecT]):
     against.
     """
 
+    __slots__ = ("clock", "context", "node_id", "servers", "spec")
+
     spec_type: ClassVar[type[Struct]]
     serves: ClassVar[tuple[StageType, ...]] = ()
 

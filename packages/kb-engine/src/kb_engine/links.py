@@ -62,12 +62,13 @@ class Flow:
 class Leg:
     """One way between two nodes. Zero bytes pay its latency and nothing else."""
 
-    __slots__ = ("_flows", "hops", "latency_ps")
+    __slots__ = ("_flows", "_last", "hops", "latency_ps")
 
     def __init__(self, hops: list[Hop]) -> None:
         self.hops = hops
         self.latency_ps = sum(hop.after_ps for hop in hops)
-        self._flows: dict[int, Flow] = {}
+        self._last = Flow(hops, 0)
+        self._flows: dict[int, Flow] = {0: self._last}
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -81,9 +82,12 @@ class Leg:
 
     def flow(self, nbytes: int) -> Flow:
         """The flow of transfers of *nbytes*."""
-        flow = self._flows.get(nbytes)
-        if flow is None:
-            flow = self._flows[nbytes] = Flow(self.hops, nbytes)
+        if nbytes != self._last.nbytes:
+            self._last = self._flows.get(nbytes) or self._new_flow(nbytes)
+        return self._last
+
+    def _new_flow(self, nbytes: int) -> Flow:
+        flow = self._flows[nbytes] = Flow(self.hops, nbytes)
         return flow
 
     def settle(self) -> None:

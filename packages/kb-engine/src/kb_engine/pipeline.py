@@ -24,13 +24,15 @@ class PipelineError(KbError):
 class Placement(Struct, kw_only=True):
     """The buffer slots a command's tiles take in turn; None where its plan needs none.
 
-    `claimed_by_reads` says that a tile has its registers before its fetch.
+    `register_cut` names the way the register file is divided for them; `claimed_by_reads` says that a tile has its
+    registers before its fetch.
     """
 
     input: Slots | None = None
     output: Slots | None = None
     registers: Slots | None = None
     accumulators: Slots | None = None
+    register_cut: tuple[int, int, int] | None = None
     claimed_by_reads: bool = False
 
 

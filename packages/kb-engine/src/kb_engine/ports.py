@@ -16,7 +16,7 @@ from simpy.events import NORMAL
 from kb_engine.pipeline import PipelineError, TileToken
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
-from kb_messages.stages import StageParams, StageType
+from kb_messages.stages import Stage, StageParams, StageType
 
 if TYPE_CHECKING:
     from kb_engine.component import ComponentBase
@@ -36,6 +36,8 @@ class Gate:
     Waiters are served first come, first served. A subclass decides `admit`; whoever frees what it guards calls
     `reopen`.
     """
+
+    __slots__ = ("waiting",)
 
     reason: WaitReason
 
@@ -67,6 +69,8 @@ class Gate:
 class ExclusivePort(Gate):
     """A port one service holds at a time."""
 
+    __slots__ = ("holder", "reason")
+
     def __init__(self, reason: WaitReason) -> None:
         super().__init__()
         self.reason = reason
@@ -96,7 +100,11 @@ class StageServer:
     __slots__ = (
         "_cost_ps",
         "_costs",
+        "_next_component",
+        "_next_server",
+        "_next_type",
         "_number",
+        "_own_component",
         "_params",
         "begin",
         "blocked",
@@ -130,6 +138,10 @@ class StageServer:
         self.gates: tuple[Gate, ...] = ()
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
+        self._own_component = component.node_id
+        self._next_component = ""
+        self._next_type = stage_type
+        self._next_server = self
         self._costs: dict[int, tuple[StageParams, int]] = {}
         self._params: StageParams | None = None
         self._cost_ps = 0
@@ -230,13 +242,19 @@ class StageServer:
             token.context.complete_tile(token, self.node_id)
         else:
             stage = stages[index]
-            target = self.downstream[stage.stage_type].get(stage.component)
-            if target is None:
-                raise self._no_wire(stage.stage_type, stage.component)
-            if target is self:
+            component = stage.component
+            if component is self._next_component and stage.stage_type is self._next_type:
+                target = self._next_server
+            elif component is self._own_component and stage.stage_type is self.stage_type:
                 self._move_on(token, now)
                 self._serve(token)
                 return
+            else:
+                target = self._find_next(stage)
+                if target is self:
+                    self._move_on(token, now)
+                    self._serve(token)
+                    return
             if target.token is None:
                 self._move_on(token, now)
                 target._serve(token)
@@ -247,6 +265,17 @@ class StageServer:
                 target.blocked.append((self._unblocked, token))
                 return
         self._next()
+
+    def _find_next(self, stage: Stage) -> StageServer:
+        """Who serves *stage*; remembered, as tiles go the same ways. Raises WiringError when no wire leads there."""
+        target = self.downstream[stage.stage_type].get(stage.component)
+        if target is None:
+            raise self._no_wire(stage.stage_type, stage.component)
+        if target is self:
+            self._own_component = stage.component
+        else:
+            self._next_component, self._next_type, self._next_server = stage.component, stage.stage_type, target
+        return target
 
     def _move_on(self, token: TileToken, now: int) -> None:
         """Report the stage that ended and make the next one *token*'s current."""

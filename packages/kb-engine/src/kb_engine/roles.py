@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kb_engine.completions import CompletionQueue
 from kb_engine.component import ComponentBase, SpecT
@@ -43,6 +43,8 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     It publishes a record of every command that is done to `completions`, which the program on the PE reads.
     """
+
+    __slots__ = ("completions",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
@@ -95,6 +97,8 @@ class CommandScheduler(ComponentBase[SpecT]):
 class Initiator(ComponentBase[SpecT]):
     """A block that starts transfers, one read and one write at a time at most; the fabric counts on that."""
 
+    __slots__ = ()
+
 
 class AddressTranslator(ComponentBase[SpecT]):
     """PE_MMU: the page table of its PE, and what it costs to look pages up. A wire leads to it from the PE's DMA."""
@@ -137,6 +141,8 @@ class ForwardingComponent(ComponentBase[SpecT]):
 class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the rectangle asked for, at its physical address."""
 
+    __slots__ = ("busy_ps", "read_nbytes", "written_nbytes")
+
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.busy_ps = 0
@@ -152,13 +158,22 @@ class MemoryComponent(ComponentBase[SpecT]):
         """
 
 
+_Cost = tuple[int, int, int]
+"""Bytes of a request, how long they hold the channel, and its latency."""
+
+_NO_COST: Final[_Cost] = (-1, 0, 0)
+
+
 class SingleChannelMemory(MemoryComponent[SpecT]):
     """A memory that serves one request after the other, at a cost that follows from its size alone."""
+
+    __slots__ = ("_costs", "_last", "free_ps")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.free_ps = 0
-        self._costs: tuple[dict[int, tuple[int, int]], ...] = ({}, {})
+        self._costs: tuple[dict[int, _Cost], ...] = ({}, {})
+        self._last = [_NO_COST, _NO_COST]
 
     @abstractmethod
     def latency_ps(self, nbytes: int, write: bool) -> int:
@@ -174,11 +189,9 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         Bytes that come in slowly are buffered: they hold the channel for their own time and no longer.
         """
         nbytes = memory.rows * memory.row_nbytes
-        costs = self._costs[write].get(nbytes)
-        if costs is None:
-            costs = self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
-            self._costs[write][nbytes] = costs
-        occupied, latency = costs
+        known_nbytes, occupied, latency = self._last[write]
+        if nbytes != known_nbytes:
+            _, occupied, latency = self._last[write] = self._cost(nbytes, write)
         start = t_ps if t_ps > self.free_ps else self.free_ps
         self.free_ps = end = start + occupied
         if end < last_byte_ps:
@@ -189,3 +202,9 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
             return end + latency, end + latency
         self.read_nbytes += nbytes
         return start + latency, end + latency
+
+    def _cost(self, nbytes: int, write: bool) -> _Cost:
+        cost = self._costs[write].get(nbytes)
+        if cost is None:
+            cost = self._costs[write][nbytes] = nbytes, self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
+        return cost

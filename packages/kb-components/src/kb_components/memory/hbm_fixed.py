@@ -24,6 +24,8 @@ class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
     Source: assumed (rows, banks, turnaround and refresh are not modelled).
     """
 
+    __slots__ = ("_latency_ps", "_rate")
+
     spec_type = HbmFixedSpec
 
     def __init__(self, spec: HbmFixedSpec, context: Context) -> None:

@@ -35,6 +35,8 @@ class PeDma(Initiator[PeDmaSpec]):
     Where a wire leads to a PE_MMU, a transfer at virtual addresses waits for its pages' lookups after the set-up.
     """
 
+    __slots__ = ("_fabric", "_last_owner", "_last_path", "_mmu", "_paths", "_setup_ps")
+
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
 
@@ -43,7 +45,9 @@ class PeDma(Initiator[PeDmaSpec]):
         self._setup_ps = ps_from_ns(spec.setup_ns)
         self._mmu: AddressTranslator[Any] | None = None
         self._paths: dict[int, Path] = {}
-        self._read, self._write = context.fabric.read, context.fabric.write
+        self._last_owner = -1
+        self._last_path: Path
+        self._fabric = context.fabric
 
     def connect(self) -> None:
         """Find the MMU, if there is one."""
@@ -80,18 +84,22 @@ class PeDma(Initiator[PeDmaSpec]):
         stage = token.stages[token.index]
         params: Any = stage.params  # DmaParams, by its stage type
         memory: Rectangle = params.memory
-        path = self._paths.get(memory.base >> OFFSET_BITS) or self._find_path(memory.base >> OFFSET_BITS)
-        move = self._read if stage.stage_type is StageType.DMA_READ else self._write
+        owner = memory.base >> OFFSET_BITS
+        if owner != self._last_owner:
+            self._last_owner, self._last_path = owner, self._paths.get(owner) or self._find_path(owner)
         start_ps = self.clock._now + self._setup_ps
         if self._mmu is not None:
             for matrix in token.context.mapped:
                 if matrix.address <= memory.base < matrix.address + matrix.span_nbytes:
                     start_ps += self._mmu.lookup_ps(_at_virtual(memory, matrix))
                     break
-        move(path, memory, start_ps, finish, token)
+        if stage.stage_type is StageType.DMA_READ:
+            self._fabric.read(self._last_path, memory, start_ps, finish, token)
+        else:
+            self._fabric.write(self._last_path, memory, start_ps, finish, token)
 
     def _find_path(self, owner: int) -> Path:
-        path: Path = self.context.fabric.path(self.node_id, owner)
+        path: Path = self._fabric.path(self.node_id, owner)
         self._paths[owner] = path
         return path
 

@@ -33,6 +33,8 @@ class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class RegisterFile(Gate):
     """Hands out registers: accumulators at the bottom, one or two a command, operand slots above them."""
 
+    __slots__ = ("_accumulators", "_nbytes", "_node_id", "_operands", "_region", "for_reads")
+
     reason = WaitReason.REGISTER_FILE
 
     def __init__(self, node_id: str, nbytes: int) -> None:
@@ -67,7 +69,7 @@ class RegisterFile(Gate):
         assert operands is not None
         assert accumulators is not None
         tile = token.tile
-        cut = operands.base, accumulators.nbytes, operands.nbytes
+        cut = placement.register_cut
         at = operands.offset(tile.tile_id)
         if not self._region.claim(cut, at, operands.nbytes):
             return False
@@ -106,6 +108,7 @@ class RegisterFile(Gate):
         m, n, _ = plan.grid
         context.placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
         context.placement.registers = self._operands.cut(above, operands, n_operands, plan.n_tiles)
+        context.placement.register_cut = above, accumulator, operands
         context.placement.claimed_by_reads = plan.streams
         if any(stage.stage_type is StageType.MATH for stage in plan.stages):
             context.after[StageType.GEMM] = context.after[StageType.MATH] = self._free_operands_if_last
@@ -139,6 +142,8 @@ class RegisterFile(Gate):
 class ReadGate(Gate):
     """Where a DMA_READ into registers waits for them; reads into TCM pass."""
 
+    __slots__ = ("_registers",)
+
     reason = WaitReason.REGISTER_FILE
 
     def __init__(self, registers: RegisterFile) -> None:
@@ -153,6 +158,8 @@ class ReadGate(Gate):
 
 class PeFetchStore(ComponentBase[PeFetchStoreSpec]):
     """Two queues, FETCH and STORE, that share the TCM's port."""
+
+    __slots__ = ("_tcm", "registers")
 
     spec_type = PeFetchStoreSpec
     serves = (StageType.FETCH, StageType.STORE)

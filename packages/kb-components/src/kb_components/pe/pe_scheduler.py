@@ -49,6 +49,39 @@ class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     """TCM from offset 0 on: the input tile buffers, then the output tile buffers; the rest is the allocator's."""
 
+    __slots__ = (
+        "_blocks",
+        "_claimed_ps",
+        "_command_ps",
+        "_compute_slot",
+        "_counts_fetches",
+        "_decoding",
+        "_feeding",
+        "_feeds",
+        "_fetch_store",
+        "_first_queue_full",
+        "_first_server",
+        "_has_buffers",
+        "_holds_back",
+        "_in_flight",
+        "_in_order_ps",
+        "_input_ring",
+        "_inputs",
+        "_known_plan",
+        "_op_id",
+        "_output_ring",
+        "_outputs",
+        "_reads_claim",
+        "_starts_differ",
+        "_streams",
+        "_submissions",
+        "_tiles",
+        "_token",
+        "_turn_ps",
+        "_unfetched",
+        "_waiting_submitters",
+    )
+
     spec_type = PeSchedulerSpec
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:

@@ -58,7 +58,7 @@ def closed() -> Iterator[None]:
 
 def state_of(block: ComponentBase[Any]) -> dict[str, object]:
     """The block's own attributes by name, as values that are equal when nothing changed."""
-    return {name: _picture(value, set()) for name, value in vars(block).items() if name != "servers"}
+    return {name: _picture(value, set()) for name, value in _own(block) if name != "servers"}
 
 
 def reachable(root: object) -> Iterator[tuple[str, object]]:
@@ -99,14 +99,21 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Struct):
         yield from ((name, getattr(value, name)) for name in value.__struct_fields__)
         return
+    yield from _own(value)
+    if isinstance(value, ComponentBase):
+        for owner in type(value).__mro__:
+            if owner not in ComponentBase.__mro__:
+                yield from ((name, part) for name, part in vars(owner).items() if not _is_machinery(name, part))
+
+
+def _own(value: object) -> Iterator[tuple[str, object]]:
+    """What is in the object's dict and its slots, not in its class."""
     yield from getattr(value, "__dict__", {}).items()
     for owner in type(value).__mro__:
         slots = owner.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 yield name, getattr(value, name)
-        if isinstance(value, ComponentBase) and owner not in ComponentBase.__mro__:
-            yield from ((name, part) for name, part in vars(owner).items() if not _is_machinery(name, part))
 
 
 def _is_machinery(name: str, part: object) -> bool:
