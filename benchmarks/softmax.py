@@ -55,7 +55,7 @@ class Softmax(Benchmark[SoftmaxParams]):
     def launch(self, host: Host, p: SoftmaxParams, tensors: Arrays) -> dict[str, Tensor]:
         """One program for each block of rows; PEs beyond the rows stay idle."""
         programs = min(host.num_pes, p.M)
-        slices = [number * host.num_slices // programs for number in range(programs)]
+        slices = [number * host.num_slices // host.num_pes for number in range(programs)]
         x = host.tensor("x", tensors["x"], p.dtype, blocks=(programs, 1), slices=slices)
         y = host.empty("y", (p.M, p.N), p.dtype, blocks=(programs, 1), slices=slices)
         host.launch(kernel, x, y, p.rows, pes=range(programs))
