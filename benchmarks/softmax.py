@@ -34,12 +34,16 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, rows: int) -> None:
 
 
 class SoftmaxParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in elements; `rows` is how many a program works on at a time."""
+    """Sizes in elements; `rows` is how many a program works on at a time. `dtype` is a float."""
 
     M: Size = 256
     N: Size = 512
     rows: Size = 32
     dtype: DType = DType.F16
+
+    def __post_init__(self) -> None:
+        if not self.dtype.is_float:
+            raise ValueError(f"{self.dtype.value} holds no shares of 1: dtype has to be a float")
 
 
 class Softmax(Benchmark[SoftmaxParams]):

@@ -50,7 +50,8 @@ def shapes_tables(results: Sequence[Result]) -> list[Any]:
     total_ps = sum(result.latency_ps for result in results)
     flops = sum(result.flops for result in results)
     achieved = quantity(flops / (total_ps / 1e12), "FLOP/s") if total_ps else "-"
-    text = f"{len(results)} shapes on {first.topology}: {duration(total_ps)} in all, {achieved} achieved"
+    count = "1 shape" if len(results) == 1 else f"{len(results)} shapes"
+    text = f"{count} on {first.topology}: {duration(total_ps)} in all, {achieved} achieved"
     lines = [table, "", f"{text}, {_verified_count(results)}"]
     lines += [f"FAILED {_where(result)}: {sentence}" for result in failed for sentence in _sentences(result)]
     lines += [f"{_where(result)}: {text}" for result in results for text in _sanitizer_texts(result)]
