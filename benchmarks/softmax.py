@@ -34,12 +34,16 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, rows: int) -> None:
 
 
 class SoftmaxParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in elements; `rows` is how many a program works on at a time."""
+    """Sizes in elements; `rows` is how many a program works on at a time. `dtype` is a float."""
 
     M: Size = 256
     N: Size = 512
     rows: Size = 32
     dtype: DType = DType.F16
+
+    def __post_init__(self) -> None:
+        if not self.dtype.is_float:
+            raise ValueError(f"{self.dtype.value} holds no shares of 1: dtype has to be a float")
 
 
 class Softmax(Benchmark[SoftmaxParams]):
@@ -55,7 +59,7 @@ class Softmax(Benchmark[SoftmaxParams]):
     def launch(self, host: Host, p: SoftmaxParams, tensors: Arrays) -> dict[str, Tensor]:
         """One program for each block of rows; PEs beyond the rows stay idle."""
         programs = min(host.num_pes, p.M)
-        slices = [number * host.num_slices // programs for number in range(programs)]
+        slices = [number * host.num_slices // host.num_pes for number in range(programs)]
         x = host.tensor("x", tensors["x"], p.dtype, blocks=(programs, 1), slices=slices)
         y = host.empty("y", (p.M, p.N), p.dtype, blocks=(programs, 1), slices=slices)
         host.launch(kernel, x, y, p.rows, pes=range(programs))

@@ -46,7 +46,11 @@ def test_version_and_mistyped_commands(invoke: Invoke) -> None:
         (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: got x, needs y\n"),
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 2, "error: out of memory\n"),
-        (PermissionError(13, "Permission denied", "out"), 2, "error: out: Permission denied\n"),
+        (
+            PermissionError(13, "Permission denied", "out"),
+            2,
+            "error: out: got an error of the system (Permission denied), needs a file or stream that can be used\n",
+        ),
     ],
 )
 def test_errors_become_exit_codes(
@@ -72,7 +76,7 @@ def test_topology_check_counts(invoke: Invoke) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines()[1:] == [
         f"  9 nodes: 1 hbm, 1 xbar, {', '.join(f'1 pe_{block}' for block in blocks)}",
-        "  1 PEs, 4 links (each direction counts), 14 wires",
+        "  1 PE, 4 links (each direction counts), 14 wires",
         "  memories: 1 x 2 GiB hbm, 1 x 512 KiB reg, 1 x 2 MiB tcm",
         "one_pe: ok",
     ]
@@ -86,3 +90,20 @@ def test_topology_check_refuses(invoke: Invoke, tmp_path) -> None:
     assert done.exit_code == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: bad.yaml:2:1: ")
+
+
+def test_help_that_cannot_be_printed_ends_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("click.core.echo", full)
+    monkeypatch.setattr("click.decorators.echo", full)
+    with pytest.raises(SystemExit) as caught:
+        main.main(["--help"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: input or output: got an error of the system (No space left on device), "
+        "needs a file or stream that can be used\n"
+    )

@@ -107,6 +107,11 @@ def test_one_tile_is_shown_in_full(invoke: Invoke) -> None:
     assert ["registers", "131,072", "524,288", "4"] in [line.split() for line in lines]
 
 
+def test_one_is_not_written_as_several(invoke: Invoke) -> None:
+    done = invoke("plan", "gemm", "-p", "M=8", "-p", "N=8", "-p", "K=8", "--topology", "one_pe")
+    assert "1 tile of 8x8x8, a grid of 1 x 1 x 1" in done.stdout.splitlines()
+
+
 def test_operands_that_cannot_be_pinned_are_refused(invoke: Invoke) -> None:
     found = planned(invoke, *SIZES, "--pin", "b", "--tile", "64x64x64")
     room = (2048 - 768) * 1024

@@ -107,6 +107,13 @@ def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
             "error: --heatmap: got 'x.svg', needs --all beside it; one transfer has no map",
         ),
         (
+            ["--all", "--topology", "one_pe", "--heatmap", "."],
+            (
+                "error: .: got a file that cannot be written (Is a directory), needs a file in a folder of yours; "
+                "name one with --heatmap"
+            ),
+        ),
+        (
             ["pe0", "hbm0", "--memories", "hbm"],
             "error: --memories: got 'hbm', needs --all beside it; name the memory as DST",
         ),

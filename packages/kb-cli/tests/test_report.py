@@ -3,7 +3,7 @@
 import pytest
 
 from kb_cli.metrics import Use
-from kb_cli.report import bounded_by, duration, percent, quantity
+from kb_cli.report import bandwidth, bounded_by, duration, percent, quantity
 
 
 def use(mean: float, busiest: float | None = None, node: str = "n", count: int = 8) -> Use:
@@ -91,3 +91,13 @@ def test_units_suit_the_value() -> None:
     assert quantity(13.42e12, "FLOP/s") == "13.42 TFLOP/s"
     assert [quantity(0, "B"), quantity(4_194_304, "B")] == ["0 B", "4.194 MB"]
     assert percent(0.5) == "50.0 %"
+
+
+def test_bandwidths_are_in_one_unit_without_powers_of_ten() -> None:
+    assert [bandwidth(gbs) for gbs in (0.0, 7.0731, 999.94, 1000.0, 13107.2)] == [
+        "0 GB/s",
+        "7.073 GB/s",
+        "999.9 GB/s",
+        "1,000 GB/s",
+        "13,107 GB/s",
+    ]

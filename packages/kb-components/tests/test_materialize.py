@@ -263,7 +263,7 @@ def test_what_is_concrete_needs_no_log(chip_host):
 @pytest.mark.parametrize(
     ("misuse", "got", "needs"),
     [
-        (lambda tl, x: tl.materialize(3), "tl.materialize of a int", "what tl.load, math or a composite returned"),
+        (lambda tl, x: tl.materialize(3), "tl.materialize of an int", "what tl.load, math or a composite returned"),
         (
             lambda tl, x: tl.materialize(x.T),
             "tl.materialize of a TransposedValue",

@@ -123,7 +123,7 @@ def test_the_worst_element_is_the_one_furthest_beyond_its_bound():
 
 
 def test_a_comparison_that_holds_says_so():
-    assert str(compare("c", np.array([1.5]), np.array([1.0]), 0.5)) == "c: ok, 1 elements, largest error 0.5"
+    assert str(compare("c", np.array([1.5]), np.array([1.0]), 0.5)) == "c: ok, 1 element, largest error 0.5"
 
 
 def test_nothing_to_compare_is_ok():

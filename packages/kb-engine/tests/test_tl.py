@@ -164,7 +164,7 @@ OUT_OF_TCM = (
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (load_no_tensor, "got tl.load of a int, needs a slice of a tensor argument"),
+        (load_no_tensor, "got tl.load of an int, needs a slice of a tensor argument"),
         (store_to_no_tensor, "got tl.store of a LoadedTensor, needs a slice of a tensor argument"),
         (
             store_of_a_number,
@@ -202,18 +202,18 @@ OUT_OF_TCM = (
         (epilogue_at_no_scope, "got tl.relu with scope='tile', needs 'k_tile' or 'output_tile'"),
         (
             epilogue_with_a_number,
-            "got the operand of tl.bias = a int, needs a slice of a tensor argument or a loaded tensor",
+            "got the operand of tl.bias = an int, needs a slice of a tensor argument or a loaded tensor",
         ),
         (
             epilogue_of_no_dtype,
             "got dtype 'f12', needs one of f32, f16, bf16, f8e4m3, f8e5m2, i8, i16, i32, i64, u8, u16, u32, u64, bool",
         ),
-        (composite_of_a_number, "got a = a int, needs a slice of a tensor argument or a loaded tensor"),
+        (composite_of_a_number, "got a = an int, needs a slice of a tensor argument or a loaded tensor"),
         (
             composite_of_a_written_result,
             "got b = a CompositeHandle, needs a slice of a tensor argument or a loaded tensor",
         ),
-        (composite_into_a_number, "got tl.composite of a int, needs a slice of a tensor argument"),
+        (composite_into_a_number, "got tl.composite of an int, needs a slice of a tensor argument"),
         (tile_of_two, "got tile=(16, 16), needs three positive integers (m, n, k)"),
         (tile_of_nothing, "got tile=(16, 0, 16), needs three positive integers (m, n, k)"),
         (tile_of_fractions, "got tile=(16, 1.5, 16), needs three positive integers (m, n, k)"),

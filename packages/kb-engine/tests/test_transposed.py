@@ -195,7 +195,7 @@ REFUSED = [
     (added_to_one, f"got tl.add of a transposed tensor, {NEEDS}"),
     (plus_one, f"a TransposedValue: got an operator on a transposed tensor, {NEEDS}"),
     (compared, f"a TransposedRef: got an operator on a transposed tensor, {NEEDS}"),
-    (of_a_number, "got tl.trans of a int, needs a tensor"),
+    (of_a_number, "got tl.trans of an int, needs a tensor"),
     (of_a_vector, f"v[0:16].T: got the transpose of a tensor of one dimension, needs two dimensions; {FIRST}"),
     (
         of_a_loaded_vector,

@@ -57,7 +57,7 @@ def heat_map(title: str, panels: Sequence[Panel], rows: Sequence[Tick], columns:
 def _panel(panel: Panel, left: int, top: int, rows: Sequence[Tick], columns: Sequence[Tick]) -> list[str]:
     low, high = _range(panel.values)
     n_rows, n_columns = panel.values.shape
-    png = base64.b64encode(_png(_coloured(panel.values, low, high))).decode()
+    png = base64.b64encode(_png(_enlarged(_coloured(panel.values, low, high)))).decode()
     parts = [
         f'<text x="{left}" y="{top - 10}" font-size="14">{escape(panel.title)}</text>',
         (
@@ -119,6 +119,12 @@ def _coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
     pixels: npt.NDArray[np.uint8] = np.stack(channels, axis=-1).round().astype(np.uint8)
     pixels[missing] = _MISSING
     return pixels
+
+
+def _enlarged(cells: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Cells of several pixels, as large as the picture has room for: not every viewer knows `image-rendering`."""
+    rows, columns = (max(1, _SIDE // count) for count in cells.shape[:2])
+    return cells.repeat(rows, axis=0).repeat(columns, axis=1)
 
 
 def _png(pixels: npt.NDArray[np.uint8]) -> bytes:

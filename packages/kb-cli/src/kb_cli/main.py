@@ -61,8 +61,7 @@ class LazyGroup(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise  # click ends quietly
-            where = f"{error.filename}: " if error.filename else ""
-            ctx.exit(_refuse(f"{where}{error.strerror or error}", 2))
+            ctx.exit(_refuse(_system_error(error), 2))
         except MemoryError as error:
             ctx.exit(_refuse(f"out of memory ({error})" if str(error) else "out of memory", 2))
         except Exception as error:
@@ -71,6 +70,12 @@ class LazyGroup(click.Group):
             if not isinstance(error, KbError):
                 raise
             ctx.exit(_refuse(str(error), error.exit_code))
+
+
+def _system_error(error: OSError) -> str:
+    """A write has no name for what it wrote to: that may be standard output as well as a file of the run."""
+    where = error.filename or "input or output"
+    return f"{where}: got an error of the system ({error.strerror or error}), needs a file or stream that can be used"
 
 
 def _refuse(text: str, exit_code: int) -> int:
@@ -94,3 +99,5 @@ def main(args: Sequence[str] | None = None) -> None:
         kb.main(args=None if args is None else list(args), prog_name="kb")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except OSError as error:  # of --help and --version, which do not get as far as a command
+        sys.exit(_refuse(_system_error(error), 2))

@@ -261,7 +261,7 @@ def _details(result: PlanResult) -> list[Any]:
         buffers.add_row(name, f"{each.nbytes:,}", f"{each.room:,}", _number(each.fits))
     grid = " x ".join(map(str, result.grid))
     return [
-        f"{result.tiles:,} tiles of {result.tile}, a grid of {grid}",
+        f"{result.tiles:,} {'tile' if result.tiles == 1 else 'tiles'} of {result.tile}, a grid of {grid}",
         f"{result.macs:,} multiply-adds, {_intensity(result)} flops for each byte of DMA",
         "",
         *(part for table in (stages, buffers) for part in (table, "")),

@@ -44,8 +44,7 @@ def run_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], heatma
         named = " or ".join(space.value.upper() for space in spaces)
         raise ProbeError(chip.name, "no DMA or no memory", "both", f"give the topology PEs and {named}")
     path = Path(heatmap) if heatmap else Path("kb-runs") / f"probe-{chip.name}-{nbytes}.svg"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(draw(chip, matrix), encoding="utf-8")
+    _save(path, draw(chip, matrix))
     if as_json:
         emit_json(_result(chip, matrix, path))
     else:
@@ -72,6 +71,15 @@ def _ticks(names: tuple[str, ...]) -> list[Tick]:
         return [Tick(number, _short(name)) for number, name in enumerate(names)]
     groups = groupby(range(len(names)), key=lambda number: ".".join(names[number].split(".")[:2]))
     return [Tick(next(iter(members)), cube) for cube, members in groups]
+
+
+def _save(path: Path, picture: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        got = f"a file that cannot be written ({error.strerror})"
+        raise ProbeError(str(path), got, "a file in a folder of yours", "name one with --heatmap") from None
 
 
 def _short(name: str) -> str:

@@ -131,3 +131,8 @@ def quantity(value: float, unit: str) -> str:
         if abs(value) >= size:
             return f"{value / size:.4g} {prefix}{unit}"
     return f"{value:.4g} {unit}"
+
+
+def bandwidth(gbs: float) -> str:
+    """Bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
+    return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"

@@ -9,7 +9,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from kb_cli.report import duration, percent, quantity
+from kb_cli.report import bandwidth, duration, percent, quantity
 from kb_cli.result import PS_PER_NS, HostTime, Result
 from kb_cli.sanitizing import Sanitized
 from kb_cli.shapes import SIZES
@@ -50,7 +50,8 @@ def shapes_tables(results: Sequence[Result]) -> list[Any]:
     total_ps = sum(result.latency_ps for result in results)
     flops = sum(result.flops for result in results)
     achieved = quantity(flops / (total_ps / 1e12), "FLOP/s") if total_ps else "-"
-    text = f"{len(results)} shapes on {first.topology}: {duration(total_ps)} in all, {achieved} achieved"
+    count = "1 shape" if len(results) == 1 else f"{len(results)} shapes"
+    text = f"{count} on {first.topology}: {duration(total_ps)} in all, {achieved} achieved"
     lines = [table, "", f"{text}, {_verified_count(results)}"]
     lines += [f"FAILED {_where(result)}: {sentence}" for result in failed for sentence in _sentences(result)]
     lines += [f"{_where(result)}: {text}" for result in results for text in _sanitizer_texts(result)]
@@ -131,7 +132,7 @@ def _sanitizer_texts(result: Result) -> list[str]:
 
 def _speed(result: Result, wall_s: dict[str, float]) -> str:
     timing = wall_s["timing"]
-    speed = f"{timing:.2f} s ({quantity(result.tile_stages / timing, '')} tile stages/s)" if timing else "0 s"
+    speed = f"{timing:.2f} s ({quantity(result.tile_stages / timing, '').rstrip()} tile stages/s)" if timing else "0 s"
     return f"{speed}, data {wall_s['data']:.2f} s, verification {wall_s['verify']:.2f} s"
 
 
@@ -154,9 +155,9 @@ def _memories(result: Result) -> Table:
     for space, traffic in result.bytes.items():
         gbs = (traffic.read + traffic.write) / result.latency_ns if result.latency_ns else 0.0
         limit = result.bandwidth_gbs.get(space)
-        share = f"{percent(gbs / limit)} of {limit:.4g} GB/s" if limit else "-"
+        share = f"{percent(gbs / limit)} of {bandwidth(limit)}" if limit else "-"
         read, written = quantity(traffic.read, "B"), quantity(traffic.write, "B")
-        table.add_row(_SPACES.get(space, space), read, written, f"{gbs:.4g} GB/s", share)
+        table.add_row(_SPACES.get(space, space), read, written, bandwidth(gbs), share)
     return table
 
 

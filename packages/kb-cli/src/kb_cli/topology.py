@@ -58,7 +58,7 @@ def command() -> None:
     """Look at chips described in YAML."""
 
 
-@command.command("check")
+@command.command("check", short_help="Build every block of a topology, and count.")
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def check_command(file: str, as_json: bool) -> None:
@@ -70,7 +70,7 @@ def check_command(file: str, as_json: bool) -> None:
         emit_lines(_lines(file, found))
 
 
-@command.command("show")
+@command.command("show", short_help="Draw a topology, and print counts, bandwidths and memory map.")
 @click.argument("topology")
 @click.option("--view", type=click.Choice(VIEWS), help="What to draw; left out, as much as there is.")
 @click.option("--out", metavar="FILE.svg", help="Where the picture goes [default: NAME-VIEW.svg here].")
@@ -90,11 +90,12 @@ def show_command(topology: str, view: View | None, out: str | None, as_json: boo
 
 def _lines(file: str, found: Check) -> list[str]:
     nodes = ", ".join(f"{count} {kind}" for kind, count in found.nodes.items())
+    pes = f"{found.pes} {'PE' if found.pes == 1 else 'PEs'}"
     memories = ", ".join(f"{each.count} x {format_nbytes(each.nbytes)} {each.space}" for each in found.memories)
     return [
         f"{found.name}: {found.description}",
         f"  {sum(found.nodes.values())} nodes: {nodes}",
-        f"  {found.pes} PEs, {found.links} links (each direction counts), {found.wires} wires",
+        f"  {pes}, {found.links} links (each direction counts), {found.wires} wires",
         f"  memories: {memories}",
         f"{file}: ok",
     ]

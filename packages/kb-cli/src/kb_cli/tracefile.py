@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from kb_messages.errors import BenchmarkError
 from kb_messages.trace import TraceEvent
 
 Trace = Callable[[TraceEvent], None]
@@ -37,13 +38,24 @@ class TraceFile:
 
 @contextmanager
 def trace_to(path: Path | None) -> Iterator[Trace | None]:
-    """Where a run's events go: the file *path*, overwritten, or nowhere. A run that fails leaves what it got to."""
+    """Where a run's events go: the file *path*, overwritten, or nowhere. A run that fails leaves what it got to.
+
+    Raises BenchmarkError for a file that cannot be opened.
+    """
     if path is None:
         yield None
         return
-    with path.open("wb") as file:
+    with _opened(path) as file:
         trace = TraceFile(file)
         try:
             yield trace.add
         finally:
             trace.flush()
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        got = f"a file that cannot be written ({error.strerror})"
+        raise BenchmarkError(str(path), got, "a file in a folder that is there", "name one with --trace") from None

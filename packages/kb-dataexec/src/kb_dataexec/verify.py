@@ -53,7 +53,8 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.n_elements == 0:
             return f"{self.name}: ok, no elements"
         if self.ok:
-            return f"{self.name}: ok, {self.n_elements} elements, largest error {self.max_abs_err:.3g}"
+            count = "1 element" if self.n_elements == 1 else f"{self.n_elements} elements"
+            return f"{self.name}: ok, {count}, largest error {self.max_abs_err:.3g}"
         at = ", ".join(map(str, self.worst))
         return (
             f"{self.name}: {self.n_wrong} of {self.n_elements} elements wrong; at [{at}] got {self.got:.9g}, "

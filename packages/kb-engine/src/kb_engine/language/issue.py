@@ -135,4 +135,5 @@ def in_tcm(value: object, line: str) -> Matrix | None:
 
 def describe(value: object) -> str:
     """What kind of thing a kernel passed."""
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
