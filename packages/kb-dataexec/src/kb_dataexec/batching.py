@@ -209,10 +209,7 @@ def _groups(labels: Array) -> list[Array]:
 
 def _nodes(flow: Dataflow) -> tuple[Array, Array]:
     """(the operand that each node writes, the first that it reads; the others follow, up to the one it writes)."""
-    at = np.arange(len(flow.op))
-    kind = flow.kind[flow.op]
-    last = flow.last[flow.op] == at
-    loose = np.append(flow.gemms.is_loose, False)[flow.gemms.number[flow.op]] & last & (kind == OpKind.GEMM)
-    cast = flow.is_cast(at)
-    out = np.flatnonzero((last & (kind == OpKind.MATH)) | loose | cast)
-    return out, np.where(cast[out], out - 1, flow.first[flow.op[out]])
+    changes = np.flatnonzero(flow.dtype[1:] != flow.dtype[:-1]) + 1
+    casts = changes[flow.is_cast(changes)]
+    out = np.sort(np.concatenate((casts, flow.gemms.out[flow.gemms.is_loose], flow.last[flow.kind == OpKind.MATH])))
+    return out, np.where(flow.is_cast(out), out - 1, flow.first[flow.op[out]])

@@ -16,9 +16,10 @@ from kb_dataexec.dtypes import Array
 from kb_dataexec.ops.base import DTYPES
 from kb_dataexec.ops.gemm import attributes_of
 from kb_dataexec.schedule import Schedule
+from kb_dataexec.spread import distinct
 from kb_messages.oplog import OpKind, Role
 
-_ITEMSIZE: Final = np.array([dtype.nbytes for dtype in DTYPES])
+_ITEMSIZE_BITS: Final = np.array([dtype.nbytes.bit_length() - 1 for dtype in DTYPES])
 _IS_FLOAT: Final = np.array([dtype.is_float for dtype in DTYPES])
 _ACCUMULATOR: Final = np.array([dtype.accumulator.info.code for dtype in DTYPES])
 
@@ -48,10 +49,10 @@ class Dataflow:
         self.first = first[:-1] - first[0]
         self.last = first[1:] - first[0] - 1
         self.op = np.repeat(np.arange(stop - start), self._count)
-        self.role = self.operands["role"].astype(np.int64)
-        self.dtype = self.operands["dtype"].astype(np.int64)
-        self.rows = self.operands["rows"].astype(np.int64)
-        self.cols = self.operands["row_nbytes"] // _ITEMSIZE[self.dtype]
+        self.role = np.ascontiguousarray(self.operands["role"])
+        self.dtype = np.ascontiguousarray(self.operands["dtype"])
+        self.rows = np.ascontiguousarray(self.operands["rows"])
+        self.cols = self.operands["row_nbytes"] >> _ITEMSIZE_BITS[self.dtype]
         self.is_write = (self.role == Role.DST) | (self.role == Role.OUT)
         self.kind = self._ops["kind"].astype(np.int64)
         self.params = self._ops["params"].astype(np.int64)
@@ -61,7 +62,7 @@ class Dataflow:
         releases = (self.operands["release"] != 0) & ~self.is_write
         self.cells = Cells(self.operands, self.is_write | releases)
         self.cell = self.cells.index
-        self.released = np.unique(self.cell[releases])
+        self.released = distinct(self.cell[releases], len(self.cells))
         self.producer = np.full(len(self.operands), -1)
         self.live = self._resolve(releases)
         self.gemms = Gemms(self, self.first, self._count, self.params, schedule.log.strings)
@@ -108,15 +109,15 @@ class Dataflow:
         found: Array = (number >= 0) & ~np.append(self.gemms.is_loose, True)[number]
         return found
 
-    def source(self, write: int) -> Source:
-        """Where the value is from that *write*, an operand for which `is_product` holds, writes."""
-        casts: list[int] = []
-        at = write
-        while self.kind[self.op[at]] == OpKind.MEMORY:
-            if self.dtype[at] != self.dtype[at - 1]:
-                casts.append(int(self.dtype[at]))
-            at = int(self.producer[at - 1])
-        return Source(int(self.op[at]), tuple(reversed(casts)))
+    def sources(self, writes: Array) -> list[Source]:
+        """Where the values are from that *writes*, operands for which `is_product` holds, write."""
+        casts: list[tuple[int, ...]] = [()] * len(writes)
+        at = writes
+        while (moved := self.kind[self.op[at]] == OpKind.MEMORY).any():
+            for which in np.flatnonzero(self.is_cast(at)).tolist():
+                casts[which] = int(self.dtype[at[which]]), *casts[which]
+            at = np.where(moved, self.producer[at - 1], at)
+        return [Source(*found) for found in zip(self.op[at].tolist(), casts, strict=True)]
 
     def nbytes_each(self, operands: Array | list[int]) -> Array:
         """Bytes of each of these operands' values."""
@@ -142,15 +143,9 @@ class Dataflow:
         events = np.flatnonzero(touched[group][self.cell])
         if not len(events):
             return events
-        phase = np.where(self.is_write[events], 2, releases[events])
-        key = (group[self.cell[events]] * len(self.kind) + self.op[events]) * 3 + phase
-        order = np.argsort(key)
-        key, events = key[order], events[order]
+        events, opens = self._by_group(events, group, releases)
         writes, cell = self.is_write[events], self.cell[events]
-        if ((key[1:] == key[:-1]) & writes[1:]).any():
-            raise IrregularError("an op that writes overlapping bytes twice")
         at = np.arange(len(events))
-        opens = np.append(True, np.diff(key // (3 * len(self.kind))) != 0)
         begin = np.maximum.accumulate(np.where(opens, at, 0))
         last_write = np.maximum.accumulate(np.where(writes, at, -1))
         last_release = np.maximum.accumulate(np.where(releases[events], at, -1))
@@ -168,6 +163,21 @@ class Dataflow:
         ends = np.append(opens[1:], True)
         left = ends & (last_write >= begin) & (last_release < last_write)
         return events[last_write[left]]
+
+    def _by_group(self, events: Array, group: Array, releases: Array) -> tuple[Array, Array]:
+        """*events* by group, record and phase (read, release, write); where a group's events begin."""
+        label = group[self.cell[events]]
+        # A stable sort of numbers of 16 bits or less takes linear time, and few windows have more groups.
+        order = np.argsort(label.astype(np.min_scalar_type(int(group.max()))), kind="stable")
+        events, label = events[order], label[order]
+        phase = np.where(self.is_write[events], np.int8(2), releases[events])
+        beside = (label[1:] == label[:-1]) & (self.op[events[1:]] == self.op[events[:-1]])
+        if (beside & (phase[1:] < phase[:-1])).any():
+            order = np.lexsort((phase, self.op[events], label))
+            events, phase = events[order], phase[order]
+        if (beside & (phase[1:] == 2) & (phase[:-1] == 2)).any():
+            raise IrregularError("an op that writes overlapping bytes twice")
+        return events, np.append(True, label[1:] != label[:-1])
 
 
 class Gemms:

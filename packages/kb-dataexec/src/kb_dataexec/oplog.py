@@ -219,7 +219,7 @@ def operand(row: tuple[Any, ...]) -> Operand:
 
 
 def _check_codes(where: str, table: str, rows: Array, column: str, allowed: frozenset[int]) -> None:
-    values = rows[column]
+    values = np.ascontiguousarray(rows[column])
     if not len(values):
         return
     low, high = int(values.min()), int(values.max())
@@ -233,8 +233,8 @@ def _check_codes(where: str, table: str, rows: Array, column: str, allowed: froz
 
 
 def _check_texts(where: str, indices: Array, column: str, n_strings: int) -> None:
-    bad = (indices < 0) | (indices >= n_strings)
-    if bad.any():
-        at = int(np.argmax(bad))
+    values = np.ascontiguousarray(indices)
+    if values.min(initial=0) < 0 or values.max(initial=-1) >= n_strings:
+        at = int(np.argmax((values < 0) | (values >= n_strings)))
         needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
         raise LogError(f"{where}: ops row {at}", f"{column} {int(indices[at])}", needs)

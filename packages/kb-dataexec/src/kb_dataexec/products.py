@@ -16,7 +16,7 @@ from kb_dataexec.grids import Grid, Output, accumulations, grids
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.panels import Tile, cast_along, join, matrix
 from kb_dataexec.rectangles import CellAccess
-from kb_dataexec.spread import spread
+from kb_dataexec.spread import distinct, spread
 from kb_dataexec.store import MemoryStore
 
 _BAND_ROWS: Final = 1024
@@ -70,16 +70,16 @@ class Window:
     def _check_cells(self) -> None:
         flow = self._flow
         self._access.check_all()
-        self._access.check_readable(np.unique(flow.cell[~flow.is_write & (flow.producer < 0)]))
-        if self._access.have_overlapping_rows(np.unique(flow.cell[flow.is_write])):
+        self._access.check_readable(distinct(flow.cell[~flow.is_write & (flow.producer < 0)], len(flow.cells)))
+        if self._access.have_overlapping_rows(distinct(flow.cell[flow.is_write], len(flow.cells))):
             raise IrregularError("a write of overlapping rows")
 
     def _outputs(self, products: Array) -> dict[int, list[Output]]:
         """By record of a GEMM, where its result goes."""
         outputs: dict[int, list[Output]] = {}
-        for written in products.tolist():
-            source = self._flow.source(written)
-            outputs.setdefault(source.record, []).append(Output(self._tiles[self._flow.cell[written]], source.casts))
+        cells = self._flow.cell[products].tolist()
+        for cell, source in zip(cells, self._flow.sources(products), strict=True):
+            outputs.setdefault(source.record, []).append(Output(self._tiles[cell], source.casts))
         return outputs
 
     def _compute(self, written: Array, values: Array) -> None:

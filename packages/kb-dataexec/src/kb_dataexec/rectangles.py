@@ -18,6 +18,7 @@ class CellAccess:
     def __init__(self, cells: Cells, store: MemoryStore) -> None:
         self._store = store
         self._owner, self._offset, self._rows, self._row_nbytes, self._stride, self._dtype = cells.columns
+        self._shape = cells.shape
         self._is_packed = (self._rows == 1) | (self._stride == self._row_nbytes)
 
     def read(self, cells: Array) -> Array:
@@ -42,9 +43,7 @@ class CellAccess:
 
     def check_readable(self, cells: Array) -> None:
         """Raise StoreError unless the bytes of *cells* are initialised and aligned."""
-        key = np.stack([column[cells] for column in (self._rows, self._row_nbytes, self._dtype)])
-        _, shape = np.unique(key, axis=1, return_inverse=True)
-        shape = shape.reshape(-1)
+        shape = self._shape[cells]
         order = np.argsort(shape, kind="stable")
         for part in np.split(cells[order], np.flatnonzero(np.diff(shape[order])) + 1):
             if len(part):

@@ -61,7 +61,7 @@ class Schedule:
 
     def _sorted_operands(self) -> tuple[Array, Array]:
         operands = self.log.operands
-        position = _positions(self.ops["op_id"], operands["op_id"])
+        position = _positions(self.ops["op_id"], np.ascontiguousarray(operands["op_id"]))
         if (position[1:] < position[:-1]).any():
             order = np.argsort(position, kind="stable")
             operands, position = operands.take(order), position[order]
@@ -69,16 +69,17 @@ class Schedule:
         return operands, np.append(0, np.cumsum(count))
 
     def _check_spaces(self) -> None:
-        owner, space = self.operands["owner"], self.operands["space"]
-        immediate = space == MemorySpace.IMMEDIATE.code
-        wrong = np.where(immediate, owner != 0, (owner >> 10) & 15 != space)
+        owner, space = (np.ascontiguousarray(self.operands[column]) for column in ("owner", "space"))
+        immediate = np.flatnonzero(space == MemorySpace.IMMEDIATE.code)
+        wrong = (owner >> 10) & 15 != space
+        wrong[immediate] = owner[immediate] != 0
         if wrong.any():
             at = int(np.argmax(wrong))
             needs = f"an owner in {SPACE_BY_CODE[int(space[at])]}"
             raise LogError(self._where_operand(at), f"owner {int(owner[at]):#x}", needs)
-        written = immediate & np.isin(self.operands["role"], (Role.DST, Role.OUT))
-        if written.any():
-            raise LogError(self._where_operand(int(np.argmax(written))), "a write to an immediate", "a memory")
+        written = immediate[np.isin(self.operands["role"][immediate], (Role.DST, Role.OUT))]
+        if len(written):
+            raise LogError(self._where_operand(int(written[0])), "a write to an immediate", "a memory")
 
     def _where_operand(self, at: int) -> str:
         return self.where(int(np.searchsorted(self.first, at, side="right")) - 1)
@@ -86,13 +87,16 @@ class Schedule:
 
 def _positions(ids: Array, wanted: Array) -> Array:
     """Where in *ids*, which are distinct, each of *wanted* stands."""
-    by_id = np.argsort(ids)
+    by_id = np.argsort(ids, kind="stable")
     ordered = ids[by_id]
-    if len(ids) and ordered[-1] - ordered[0] == len(ids) - 1:
-        at = np.clip(wanted - ordered[0], 0, len(ids) - 1)
+    if not len(ids):
+        at, lost = wanted, np.ones(len(wanted), np.bool_)
+    elif ordered[-1] - ordered[0] == len(ids) - 1:
+        at = wanted - ordered[0]
+        lost = (wanted < ordered[0]) | (wanted > ordered[-1])
     else:
-        at = np.minimum(np.searchsorted(ordered, wanted), max(len(ids) - 1, 0))
-    lost = ordered[at] != wanted if len(ids) else np.ones(len(wanted), np.bool_)
+        at = np.minimum(np.searchsorted(ordered, wanted), len(ids) - 1)
+        lost = ordered[at] != wanted
     if lost.any():
         raise LogError("op log: operands", f"an operand of op {int(wanted[np.argmax(lost)])}", "an op of that id")
     position: Array = by_id[at] if len(ids) else at
