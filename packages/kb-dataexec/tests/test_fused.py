@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_dataexec import fused, products
+from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.executor import Executor
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.ops.math import FUNCTIONS
@@ -178,14 +179,36 @@ def test_a_product_whose_factor_was_computed_is_split():
     assert not resolves(builder)
 
 
-@pytest.mark.parametrize("rows", [1, 8, 16, 1000])
-def test_a_product_in_bands_of_rows_is_the_same(monkeypatch, rows):
+@pytest.mark.parametrize(
+    ("side", "threads", "parts"),
+    [
+        # Lines of tiles of 8, 8, 8 and 6 rows, chains of tiles of 8, 8 and 4 columns; a block has at least one of each.
+        (1, 2, [(6, 4), (6, 8), (6, 8), *[(8, 4)] * 3, *[(8, 8)] * 6]),
+        (16, 2, [(14, 4), (14, 16), (16, 4), (16, 16)]),
+        (16, 5, [(30, 20)]),  # four blocks would leave a thread without work
+        (1000, 1, [(30, 20)]),
+    ],
+)
+def test_a_product_in_blocks_is_the_same(monkeypatch, side, threads, parts):
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BAND_ROWS", rows)
+    monkeypatch.setattr(products, "_BLOCK_ROWS", side)
+    monkeypatch.setattr(products, "_BLOCK_COLS", side)
+    monkeypatch.setattr(products, "WORKERS", threads)
     counted = []
-    monkeypatch.setattr(products, "product", lambda a, b: counted.append(len(a)) or product(a, b))
+    monkeypatch.setattr(products, "product", lambda a, b: counted.append((len(a), b.shape[1])) or product(a, b))
     store = Executor(problem.log(), problem.memory(), "fused").run()
     expected, scale = problem.expected()
     assert (np.abs(problem.result(store) - expected) <= gemm_tolerance(expected, scale, 24, DType.F16)).all()
-    # Lines of tiles of 8, 8, 8 and 6 rows; a band has at least one.
-    assert counted == {1: [8, 8, 8, 6], 8: [8, 8, 8, 6], 16: [16, 14], 1000: [30]}[rows]
+    assert sorted(counted) == parts
+
+
+def test_a_backend_that_needs_all_cores_gets_whole_products(monkeypatch):
+    class Greedy(NumpyBackend):
+        shares_cores = False
+
+    problem = GemmProblem(30, 20, 24, (8, 8, 8))
+    monkeypatch.setattr(products, "_BLOCK_ROWS", 1)
+    counted = []
+    monkeypatch.setattr(products, "product", lambda a, b: counted.append(len(a)) or product(a, b))
+    Executor(problem.log(), problem.memory(), "fused", Greedy()).run()
+    assert counted == [30]

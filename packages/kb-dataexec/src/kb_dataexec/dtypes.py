@@ -5,13 +5,11 @@ bf16 and fp8 come from `ml_dtypes`, which is imported when the first of them is 
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from kb_dataexec import parallel
 from kb_messages.dtypes import DType, Overflow
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -76,25 +74,17 @@ def convert(array: Array, target: np.dtype[Any]) -> Array:
     """`array.astype(target, copy=False)`, by several threads where the array is large: numpy casts f16 on one."""
     if array.dtype == target:
         return array
-    if array.size < _WORTH_THREADS or array.shape[0] < _pool()[1]:
+    workers = parallel.WORKERS
+    if array.size < _WORTH_THREADS or array.shape[0] < workers:
         return array.astype(target)
     out = np.empty(array.shape, target)
-    pool, workers = _pool()
     bounds = [part * array.shape[0] // workers for part in range(workers + 1)]
 
     def fill(part: slice) -> None:
-        with np.errstate(all="ignore"):
-            out[part] = array[part]
+        out[part] = array[part]
 
-    for _ in pool.map(fill, map(slice, bounds[:-1], bounds[1:])):
-        pass
+    parallel.in_parallel(fill, list(map(slice, bounds[:-1], bounds[1:])))
     return out
-
-
-@cache
-def _pool() -> tuple[ThreadPoolExecutor, int]:
-    workers = os.cpu_count() or 1
-    return ThreadPoolExecutor(workers, thread_name_prefix="kb-cast"), workers
 
 
 def _to_float(array: Array, dtype: DType, target: np.dtype[Any]) -> Array:

@@ -77,14 +77,18 @@ def _parts_of(grid: Grid) -> Iterator[Grid]:
     depth = grid[0][0].a.depth
     widths = [chain.b.breadth for chain in grid[0]]
     heights = [line[0].a.breadth for line in grid]
-    for low, high in _runs(widths, depth):
-        for top, bottom in _runs(heights, max(depth, sum(widths[low:high]))):
+    for low, high in runs(widths, _most_beside(depth)):
+        for top, bottom in runs(heights, _most_beside(max(depth, sum(widths[low:high])))):
             yield [line[low:high] for line in grid[top:bottom]]
 
 
-def _runs(lengths: list[int], other: int) -> Iterator[tuple[int, int]]:
-    """Runs of *lengths* whose sum, times *other*, is at most _PANEL_NBYTES of f32; one length at least."""
-    limit = max(1, _PANEL_NBYTES // 4 // max(other, 1))
+def _most_beside(length: int) -> int:
+    """How many rows of *length* elements take _PANEL_NBYTES as f32."""
+    return _PANEL_NBYTES // 4 // max(length, 1)
+
+
+def runs(lengths: list[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Runs (first, last + 1) of *lengths* whose sum is at most *limit*; one length at least."""
     begin = total = 0
     for index, length in enumerate(lengths):
         if index > begin and total + length > limit:

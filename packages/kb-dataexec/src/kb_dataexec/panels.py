@@ -113,6 +113,11 @@ def cast_along(value: Array, casts: Sequence[int]) -> Array:
     return value
 
 
+def dtype_after(casts: Sequence[int], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What `cast_along` makes of *dtype*."""
+    return numpy_dtype(DTYPES[casts[-1]]) if casts else dtype
+
+
 def join(grid: Sequence[Sequence[Tile]]) -> Tile | None:
     """The tile that a grid (rows of tiles) makes, or None when it does not adjoin in memory."""
     lines = [beside(line) for line in grid]

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.backends import current
 from kb_dataexec.batching import Batches
 from kb_dataexec.blas import single_threaded, threads_for
 from kb_dataexec.cells import IrregularError
 from kb_dataexec.dataflow import Dataflow
 from kb_dataexec.dtypes import Array
-from kb_dataexec.grids import Grid, Output, accumulations, grids
+from kb_dataexec.grids import Grid, Output, accumulations, grids, runs
 from kb_dataexec.ops.gemm import product
-from kb_dataexec.panels import Tile, cast_along, join, matrix
+from kb_dataexec.panels import Tile, cast_along, dtype_after, join, matrix
+from kb_dataexec.parallel import WORKERS, in_parallel
 from kb_dataexec.rectangles import CellAccess
 from kb_dataexec.spread import distinct, spread
 from kb_dataexec.store import MemoryStore
 
-_BAND_ROWS: Final = 1024
-"""Rows of a product computed at a time. Source: measured on 4096 x 4096 x 4096, see benchmarks/speed."""
+_BLOCK_ROWS: Final = 1024
+_BLOCK_COLS: Final = 512
+"""Of a product that one thread computes. Source: measured on 4096 x 4096 x 4096, see benchmarks/speed; blocks of 512
+to 2048 either way take about as long, and one of this size is cast while it is in the cache."""
 _HELD_NBYTES: Final = 1 << 28
 """Of results of products that wait for their math; a window with more is halved."""
+
+
+class _Block(NamedTuple):
+    """A part of a grid: which of its lines, and which chains of each."""
+
+    lines: slice
+    chains: slice
 
 
 class Window:
@@ -100,25 +110,39 @@ class Window:
                     self._stacks.append((cells[order[at]], stack[slots]))
 
     def _multiply(self, grid: Grid) -> None:
-        b = matrix(self._store, [chain.b for chain in grid[0]])
-        for band in _bands(grid):
-            self._multiply_band(band, b)
-
-    def _multiply_band(self, grid: Grid, b: Array) -> None:
         a = matrix(self._store, [line[0].a for line in grid])
-        with threads_for(a.shape[0], b.shape[1], a.shape[1]):
-            result = product(a, b)
+        b = matrix(self._store, [chain.b for chain in grid[0]])
         rows = _spans([line[0].a.breadth for line in grid])
         cols = _spans([chain.b.breadth for chain in grid[0]])
+        chains = [chain for line in grid for chain in line]
+        wanted = {output.casts for chain in chains for output in chain.outputs}
+        wanted |= {() for chain in chains if chain.number in self._held}
+        summed = np.dtype(np.int32 if a.dtype.kind in "iub" else np.float32)
+        shape = a.shape[0], b.shape[1]
+        results = {along: np.empty(shape, dtype_after(along, summed)) for along in sorted(wanted)}
+
+        def fill(block: _Block) -> None:
+            row, col = _hull(rows[block.lines]), _hull(cols[block.chains])
+            sums = product(a[row], b[:, col])
+            for line, at in zip(grid[block.lines], rows[block.lines], strict=True):
+                for chain, to in zip(line[block.chains], cols[block.chains], strict=True):
+                    if chain.initial is not None:
+                        part = sums[
+                            at.start - row.start : at.stop - row.start, to.start - col.start : to.stop - col.start
+                        ]
+                        part += chain.initial.read(self._store)
+            for along, result in results.items():
+                result[row, col] = cast_along(sums, along)
+
+        blocks = _blocks(grid)
+        with single_threaded() if len(blocks) > 1 else threads_for(*shape, a.shape[1]):
+            in_parallel(fill, blocks)
         for line, row in zip(grid, rows, strict=True):
             for chain, col in zip(line, cols, strict=True):
-                if chain.initial is not None:
-                    result[row, col] += chain.initial.read(self._store)
                 if chain.number in self._held:
-                    self._products[self._held[chain.number]] = result[row, col]
-        casts = {output.casts for line in grid for chain in line for output in chain.outputs}
-        for along in casts:
-            self._place(grid, along, cast_along(result, along), rows, cols)
+                    self._products[self._held[chain.number]] = results[()][row, col]
+        for along, result in results.items():
+            self._place(grid, along, result, rows, cols)
 
     def _place(self, grid: Grid, casts: tuple[int, ...], result: Array, rows: list[slice], cols: list[slice]) -> None:
         """Note where the parts of *result* go: as one tile where all of them adjoin."""
@@ -133,16 +157,17 @@ class Window:
                 self._results += [(tile, result[row, col]) for tile in tiles]
 
 
-def _bands(grid: Grid) -> Iterator[Grid]:
-    """The lines of *grid*, some at a time: fresh memory costs more than a smaller product does."""
-    first = rows = 0
-    for number, line in enumerate(grid):
-        breadth = line[0].a.breadth
-        if number > first and rows + breadth > _BAND_ROWS:
-            yield grid[first:number]
-            first, rows = number, 0
-        rows += breadth
-    yield grid[first:]
+def _blocks(grid: Grid) -> list[_Block]:
+    """*grid* in blocks that one thread each multiplies; undivided where that would leave threads without work."""
+    heights, widths = [line[0].a.breadth for line in grid], [chain.b.breadth for chain in grid[0]]
+    columns = list(runs(widths, _BLOCK_COLS))
+    blocks = [_Block(slice(*lines), slice(*chains)) for lines in runs(heights, _BLOCK_ROWS) for chains in columns]
+    worth = current().shares_cores and len(blocks) >= WORKERS
+    return blocks if worth else [_Block(slice(None), slice(None))]
+
+
+def _hull(spans: list[slice]) -> slice:
+    return slice(spans[0].start, spans[-1].stop)
 
 
 def _spans(lengths: list[int]) -> list[slice]:

@@ -20,6 +20,10 @@ class Backend(Protocol):
     def name(self) -> str:
         """What `load_backend` calls it."""
 
+    @property
+    def shares_cores(self) -> bool:
+        """Whether several threads may compute at a time, each on a core of its own."""
+
     def matmul(self, a: Array, b: Array) -> Array:
         """a @ b of any supported types: f32 for floats, i32 (exact modulo 2^32) for integers.
 

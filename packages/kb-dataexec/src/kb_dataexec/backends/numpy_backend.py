@@ -15,6 +15,7 @@ class NumpyBackend:
     """Computes with numpy, on the CPU."""
 
     name = "numpy"
+    shares_cores = True
 
     def matmul(self, a: Array, b: Array) -> Array:
         """As Backend's: by sgemm in f32 for floats."""

@@ -28,6 +28,7 @@ class TorchBackend:
     """
 
     name = "torch"
+    shares_cores = False
 
     def __init__(self, device: str = "cpu") -> None:
         try:

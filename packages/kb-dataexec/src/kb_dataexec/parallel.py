@@ -1,0 +1,48 @@
+"""Work split among as many threads as there are cores: numpy lets go of the interpreter in large operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import ContextVar, copy_context
+from functools import cache
+from typing import Final, TypeVar
+
+import numpy as np
+
+Item = TypeVar("Item")
+
+WORKERS: Final = os.cpu_count() or 1
+_is_worker: ContextVar[bool] = ContextVar("kb_dataexec.is_worker", default=False)
+
+
+def in_parallel(task: Callable[[Item], object], items: Sequence[Item]) -> None:
+    """Call *task* with each of *items*, in no order, and return when all are done.
+
+    Each call sees the caller's context variables, and numpy's floating-point errors are ignored. Within such a call
+    all run one by one, on the thread that asks. Raises what the first of *items* that failed raised.
+    """
+    if min(len(items), WORKERS) < 2 or _is_worker.get():
+        for item in items:
+            _run(task, item)
+        return
+    calls = [_pool().submit(copy_context().run, _work, task, item) for item in items]
+    wait(calls)
+    for call in calls:
+        call.result()
+
+
+def _work(task: Callable[[Item], object], item: Item) -> None:
+    _is_worker.set(True)
+    _run(task, item)
+
+
+def _run(task: Callable[[Item], object], item: Item) -> None:
+    with np.errstate(all="ignore"):
+        task(item)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(WORKERS, thread_name_prefix="kb-dataexec")
