@@ -52,7 +52,7 @@ def test_the_first_item_that_fails_says_so_once_all_are_done(workers):
             raise ValueError(f"item {item}")
         done.append(item)
 
-    with pytest.raises(ValueError, match="^item 2$"):
+    with pytest.raises(ValueError, match=r"^item 2$"):
         in_parallel(task, range(6))
     assert sorted(done) == ([0, 1] if workers == 1 else [0, 1, 4, 5])
 
