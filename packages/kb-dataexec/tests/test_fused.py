@@ -191,8 +191,7 @@ def test_a_product_whose_factor_was_computed_is_split():
 )
 def test_a_product_in_blocks_is_the_same(monkeypatch, side, threads, parts):
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BLOCK_ROWS", side)
-    monkeypatch.setattr(products, "_BLOCK_COLS", side)
+    monkeypatch.setattr(products, "_BLOCK_SIDE", side)
     monkeypatch.setattr(products, "WORKERS", threads)
     counted = []
     monkeypatch.setattr(products, "product", lambda a, b: counted.append((len(a), b.shape[1])) or product(a, b))
@@ -207,7 +206,7 @@ def test_a_backend_that_needs_all_cores_gets_whole_products(monkeypatch):
         shares_cores = False
 
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BLOCK_ROWS", 1)
+    monkeypatch.setattr(products, "_BLOCK_SIDE", 1)
     counted = []
     monkeypatch.setattr(products, "product", lambda a, b: counted.append(len(a)) or product(a, b))
     Executor(problem.log(), problem.memory(), "fused", Greedy()).run()

@@ -20,10 +20,9 @@ from kb_dataexec.rectangles import CellAccess
 from kb_dataexec.spread import distinct, spread
 from kb_dataexec.store import MemoryStore
 
-_BLOCK_ROWS: Final = 1024
-_BLOCK_COLS: Final = 512
-"""Of a product that one thread computes. Source: measured on 4096 x 4096 x 4096, see benchmarks/speed; blocks of 512
-to 2048 either way take about as long, and one of this size is cast while it is in the cache."""
+_BLOCK_SIDE: Final = 1024
+"""Rows, and columns, of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512 to
+2048 either way, which differ by a tenth; see benchmarks/speed."""
 _HELD_NBYTES: Final = 1 << 28
 """Of results of products that wait for their math; a window with more is halved."""
 
@@ -160,8 +159,8 @@ class Window:
 def _blocks(grid: Grid) -> list[_Block]:
     """*grid* in blocks that one thread each multiplies; undivided where that would leave threads without work."""
     heights, widths = [line[0].a.breadth for line in grid], [chain.b.breadth for chain in grid[0]]
-    columns = list(runs(widths, _BLOCK_COLS))
-    blocks = [_Block(slice(*lines), slice(*chains)) for lines in runs(heights, _BLOCK_ROWS) for chains in columns]
+    columns = list(runs(widths, _BLOCK_SIDE))
+    blocks = [_Block(slice(*lines), slice(*chains)) for lines in runs(heights, _BLOCK_SIDE) for chains in columns]
     worth = current().shares_cores and len(blocks) >= WORKERS
     return blocks if worth else [_Block(slice(None), slice(None))]
 
