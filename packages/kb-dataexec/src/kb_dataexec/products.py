@@ -21,8 +21,8 @@ from kb_dataexec.spread import distinct, spread
 from kb_dataexec.store import MemoryStore
 
 _BLOCK_SIDE: Final = 1024
-"""Rows, and columns, of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512 to
-2048 either way, which differ by a tenth; see benchmarks/speed."""
+"""Rows, and columns, of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512
+to 2048 either way, which differ by a tenth; see benchmarks/speed."""
 _HELD_NBYTES: Final = 1 << 28
 """Of results of products that wait for their math; a window with more is halved."""
 
