@@ -106,7 +106,7 @@ def range_of_fractions(tl, a):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (mask_of_a_number, "got mask = a int, needs a comparison of what tl.arange gives or of loaded integers"),
+        (mask_of_a_number, "got mask = an int, needs a comparison of what tl.arange gives or of loaded integers"),
         (mask_of_integers, "got a mask of int64, needs booleans; compare it"),
         (mask_of_another_shape, "got a mask of 4 for 16 x 16 of a[0:16, 0:16], needs a shape that broadcasts"),
         (
