@@ -45,7 +45,7 @@ def test_a_load_and_a_store_go_over_the_noc(chip_host, noc, pes):
     host = chip_host(*noc, ("pe_layout: {count: 1}", f"pe_layout: {{{pes}}}"))
     a, c = host.tensor("a", ONES, "f16", memory="sram"), host.empty("c", (16, 16), "f16", memory="sram")
     host.launch(lambda tl, a, c: tl.store(c, tl.load(a)), a, c, pes=[0])
-    # Read: issue 3000, command 4000, set-up 2000, and 3000 to the SRAM at 12000. Its first byte leaves at 22000; the
+    # Read: PE_CPU 3000, command 4000, set-up 2000, and 3000 to the SRAM at 12000. Its first byte leaves at 22000; the
     # 512 bytes take 12800 over the slowest link, and the NOC 3000: 37800.
     # Write: the same 12000 to the SRAM, where the last byte is 12800 later at 62600, 10000 to commit, and 3000 back.
     assert host.launches[0].end_ps == 37800 + 12000 + 12800 + 10000 + 3000
