@@ -117,7 +117,7 @@ def test_the_log_holds_physical_addresses_and_the_data_is_the_same(chip_host, mm
     for mapped in (False, True):
         writer = MemoryLogWriter()
         host = chip_host(*mmu, writer=writer)
-        tensors = [host.tensor("a", SQUARE / 64, "f16"), host.tensor("b", SQUARE / 512, "f16")]
+        tensors = [host.tensor(name, SQUARE / np.float16(part), "f16") for name, part in (("a", 64), ("b", 512))]
         c = host.empty("c", (64, 64), "f16")
         host.launch(multiply, *(host.map(each) if mapped else each for each in (*tensors, c)))
         log = host.engine.close_log()
