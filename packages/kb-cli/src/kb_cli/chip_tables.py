@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from kb_cli.chip import MemoryRun, Overview
+from kb_cli.output import new_table
 from kb_topology import format_nbytes
 
 _LAYOUT = "address = sip << 54 | cube << 46 | space << 42 | unit << 32 | offset"
@@ -65,7 +65,7 @@ def _alike(runs: list[MemoryRun]) -> Iterator[list[MemoryRun]]:
 
 
 def _table(*headers: str, right: tuple[str, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for header in headers:
-        table.add_column(header, no_wrap=True, justify="right" if header in right else "left")
+    table = new_table(*headers)
+    for header, column in zip(headers, table.columns, strict=True):
+        column.justify = "right" if header in right else "left"
     return table

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from shutil import get_terminal_size
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _PIPE_WIDTH = 240
 _LEAST_WIDTH = 124
@@ -24,6 +27,17 @@ def emit_json(value: Any) -> None:
 def emit_lines(lines: Iterable[str]) -> None:
     """Plain lines on standard output."""
     emit("".join(f"{line}\n" for line in lines))
+
+
+def new_table(*headers: str, left: int | None = None) -> Table:
+    """A rich table as all commands print theirs. Columns from number *left* on are numbers, aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for number, header in enumerate(headers):
+        table.add_column(header, no_wrap=True, justify="left" if left is None or number < left else "right")
+    return table
 
 
 def emit_tables(*renderables: Any) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from kb_cli import bundled
-from kb_cli.output import emit_json, emit_tables
+from kb_cli.output import emit_json, emit_tables, new_table
 from kb_cli.params import build_params, parse_assignments
 from kb_cli.report import quantity
 from kb_engine.engine import Engine
@@ -252,11 +252,11 @@ def _tables(results: list[PlanResult]) -> list[Any]:
 
 
 def _details(result: PlanResult) -> list[Any]:
-    stages = _table("stage", "services", "bytes")
+    stages = new_table("stage", "services", "bytes", left=1)
     for kind, services in result.stages.items():
         nbytes = result.bytes.get(kind)
         stages.add_row(kind.lower(), f"{services:,}", "-" if nbytes is None else f"{nbytes:,}")
-    buffers = _table("a tile needs", "bytes", "of", "tiles that fit")
+    buffers = new_table("a tile needs", "bytes", "of", "tiles that fit", left=1)
     for name, each in result.buffers.items():
         buffers.add_row(name, f"{each.nbytes:,}", f"{each.room:,}", _number(each.fits))
     grid = " x ".join(map(str, result.grid))
@@ -270,7 +270,7 @@ def _details(result: PlanResult) -> list[Any]:
 
 
 def _comparison(results: list[PlanResult]) -> list[Any]:
-    table = _table("tile", "tiles", "services", "DMA read", "DMA write", "fetch", "flops/B", "fit at once")
+    table = new_table("tile", "tiles", "services", "DMA read", "DMA write", "fetch", "flops/B", "fit at once", left=1)
     for each in results:
         moved = (quantity(each.bytes.get(kind, 0), "B") for kind in ("DMA_READ", "DMA_WRITE", "FETCH"))
         services = f"{sum(each.stages.values()):,}"
@@ -285,13 +285,3 @@ def _intensity(result: PlanResult) -> str:
 
 def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
-
-
-def _table(*headers: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, header in enumerate(headers):
-        table.add_column(header, no_wrap=True, justify="right" if number else "left")
-    return table

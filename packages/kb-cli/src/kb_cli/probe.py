@@ -8,7 +8,7 @@ import click
 from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli import bundled
-from kb_cli.output import emit_json, emit_tables
+from kb_cli.output import emit_json, emit_tables, new_table
 from kb_cli.report import duration, quantity
 from kb_engine.probe import Operation, Probe, ProbeError, probe
 from kb_messages.address import MemorySpace
@@ -157,14 +157,14 @@ _WORDS = {Operation.READ: "reads from", Operation.WRITE: "writes to", Operation.
 
 def _tables(topology: str, measured: Probe) -> list[Any]:
     what = f"{measured.src} {_WORDS[measured.operation]} {measured.dst}: {measured.nbytes} B on {topology}"
-    hops = _table("part", "at", "latency", "so far")
+    hops = new_table("part", "at", "latency", "so far", left=2)
     so_far = 0
     for part in measured.parts:
         so_far += part.latency_ps
         hops.add_row(str(part.phase), part.node, _ns(part.latency_ps), _ns(so_far))
     lines: list[Any] = [what, "", hops, ""]
     if len(measured.flows) > 1:
-        flows = _table("flow", "from", "latency", "bandwidth")
+        flows = new_table("flow", "from", "latency", "bandwidth", left=2)
         for number, flow in enumerate(measured.flows):
             gbs = measured.nbytes * 1000 / flow.latency_ps if flow.latency_ps else 0.0
             flows.add_row(str(number), flow.src, _ns(flow.latency_ps), _gbs(gbs))
@@ -185,13 +185,3 @@ def _ns(ps: int) -> str:
 
 def _gbs(gbs: float) -> str:
     return quantity(gbs * 1e9, "B/s")
-
-
-def _table(*headers: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, header in enumerate(headers):
-        table.add_column(header, no_wrap=True, justify="right" if number > 1 else "left")
-    return table

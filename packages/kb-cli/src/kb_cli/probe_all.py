@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_cli.heatmap import Panel, Tick, heat_map
-from kb_cli.output import emit_json, emit_tables, progress_bar
+from kb_cli.output import emit_json, emit_tables, new_table, progress_bar
 from kb_engine.probe import ProbeError
 from kb_engine.probe_matrix import NO_PATH, Matrix, probe_all
 from kb_messages.address import MemorySpace
@@ -112,7 +112,7 @@ def _tables(chip: Topology, matrix: Matrix) -> list[Any]:
 
 def _whole(matrix: Matrix) -> Iterable[Any]:
     for what, values, form in (("ns", matrix.latency_ps / 1000, "{:,.1f}"), ("GB/s", matrix.bandwidth_gbs, "{:.4g}")):
-        table = _table(what, *map(_short, matrix.memories))
+        table = new_table(what, *map(_short, matrix.memories), left=1)
         for name, row, there in zip(matrix.sources, values, matrix.latency_ps != NO_PATH, strict=True):
             table.add_row(
                 _short(name), *(form.format(cell) if known else "-" for cell, known in zip(row, there, strict=True))
@@ -127,7 +127,9 @@ def _by_distance(chip: Topology, matrix: Matrix) -> Any:
     dst = np.array([(nodes[name].sip or 0, nodes[name].cube or 0) for name in matrix.memories])
     same_sip = src[:, None, 0] == dst[None, :, 0]
     same_cube = same_sip & (src[:, None, 1] == dst[None, :, 1])
-    table = _table("memory of", "pairs", "least ns", "mean ns", "most ns", "most GB/s", "mean GB/s", "least GB/s")
+    table = new_table(
+        "memory of", "pairs", "least ns", "mean ns", "most ns", "most GB/s", "mean GB/s", "least GB/s", left=1
+    )
     there = matrix.latency_ps != NO_PATH
     classes = (
         ("the PE's cube", same_cube),
@@ -143,14 +145,4 @@ def _by_distance(chip: Topology, matrix: Matrix) -> Any:
             table.add_row(label, f"{mine.sum():,}", *numbers)
     if not there.all():
         table.add_row("no path", f"{(~there).sum():,}", *["-"] * 6)
-    return table
-
-
-def _table(*headers: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, header in enumerate(headers):
-        table.add_column(header, no_wrap=True, justify="right" if number else "left")
     return table

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
+from kb_cli.output import new_table
 from kb_cli.report import bandwidth, duration, percent, quantity
 from kb_cli.result import PS_PER_NS, HostTime, Result
 from kb_cli.sanitizing import Sanitized
@@ -38,7 +38,7 @@ def shapes_tables(results: Sequence[Result]) -> list[Any]:
     """What `kb run --shapes` prints: a row a run, and the totals."""
     first = results[0]
     labels = list(first.shape) if isinstance(first.shape, dict) else []
-    table = _table(*labels, "latency", "TFLOP/s", "of peak", "HBM GB/s", "verified", "max error")
+    table = new_table(*labels, "latency", "TFLOP/s", "of peak", "HBM GB/s", "verified", "max error")
     for column in table.columns[len(labels) :]:
         column.justify = "right"
     for column, label in zip(table.columns, labels, strict=False):
@@ -137,7 +137,7 @@ def _speed(result: Result, wall_s: dict[str, float]) -> str:
 
 
 def _blocks(result: Result) -> Table:
-    table = _table("block", "count", "busy", "busiest", "which")
+    table = new_table("block", "count", "busy", "busiest", "which")
     for column in table.columns[1:4]:
         column.justify = "right"
     for kind, mean in result.utilization.items():
@@ -149,7 +149,7 @@ def _blocks(result: Result) -> Table:
 
 
 def _memories(result: Result) -> Table:
-    table = _table("memory", "read", "written", "rate", "of bandwidth")
+    table = new_table("memory", "read", "written", "rate", "of bandwidth")
     for column in table.columns[1:]:
         column.justify = "right"
     for space, traffic in result.bytes.items():
@@ -165,7 +165,7 @@ def _times(stages_ps: dict[str, dict[str, int]]) -> Table:
     """Where the tiles' time went: a row a stage, shares of all their time."""
     used = [column for column in next(iter(stages_ps.values())) if any(times[column] for times in stages_ps.values())]
     total = sum(sum(times.values()) for times in stages_ps.values()) or 1
-    table = _table("time of the tiles", *(_COLUMNS.get(column, column.replace("_", " ")) for column in used))
+    table = new_table("time of the tiles", *(_COLUMNS.get(column, column.replace("_", " ")) for column in used))
     for column in table.columns[1:]:
         column.justify = "right"
     for stage, times in stages_ps.items():
@@ -184,10 +184,3 @@ def _shape_cells(result: Result) -> Iterable[str]:
 
 def _where(result: Result) -> str:
     return " ".join(f"{name}={value}" for name, value in result.shape.items()) if isinstance(result.shape, dict) else ""
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for header in headers:
-        table.add_column(header, no_wrap=True)
-    return table

@@ -41,7 +41,7 @@ class Fabric:
         self._legs: dict[tuple[str, str], Leg] = {}
         self._shared_links: dict[tuple[str, str], SharedLink | None] = {}
         self._shared = True
-        self._router = Router(graph, lambda node: self._overhead_ps(node.id))
+        self._router = Router(graph, lambda node: self.overhead_ps(node.id))
         self.trace: Callable[[FabricTransfer], None] | None = None
 
     def attach(self, components: dict[str, ComponentBase[Any]]) -> None:
@@ -59,6 +59,11 @@ class Fabric:
     def link(self, src: str, dst: str) -> LinkState:
         """The link from *src* to *dst*. Raises KeyError when there is none."""
         return self._links[src, dst]
+
+    def overhead_ps(self, node_id: str) -> int:
+        """Picoseconds that a head pays at *node_id*; 0 where nothing is passed through."""
+        component = self._components[node_id]
+        return component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
 
     def route(self, src: str, dst: str) -> Route:
         """The nodes and links from *src* to *dst*. Raises TopologyError when no link leads there."""
@@ -204,13 +209,9 @@ class Fabric:
         hops: list[Hop] = []
         for link in links:
             state = self._links[link.src, link.dst]
-            after_ps = link.latency_ps + self._overhead_ps(link.dst)
+            after_ps = link.latency_ps + self.overhead_ps(link.dst)
             hops.append(Hop(state, after_ps, self._shared_link(link, hops)))
         return Leg(hops)
-
-    def _overhead_ps(self, node_id: str) -> int:
-        component = self._components[node_id]
-        return component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
 
     def _shared_link(self, link: Link, before: list[Hop]) -> SharedLink | None:
         """The meeting of flows on *link*, or None where they cannot meet, or never queue.

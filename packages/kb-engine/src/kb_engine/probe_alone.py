@@ -11,7 +11,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import Context
 from kb_engine.engine import Engine
 from kb_engine.links import Path
-from kb_engine.roles import ForwardingComponent, MemoryComponent
+from kb_engine.roles import MemoryComponent
 from kb_messages.stages import Rectangle
 from kb_topology import Link, Topology
 
@@ -93,7 +93,7 @@ def in_closed_form(topology: Topology, src: str, dst: str, nbytes: int, operatio
         after_ps=after,
         memory=dst,
         narrowest=narrowest,
-        overhead_ps={link.dst: _overhead_ps(engine, link.dst) for link in (*away, *back)},
+        overhead_ps={link.dst: engine.fabric.overhead_ps(link.dst) for link in (*away, *back)},
     )
 
 
@@ -138,11 +138,6 @@ def memory_gbs(engine: Engine, memory_id: str) -> float:
 def link_ps(engine: Engine, link: Link, nbytes: int) -> int:
     """What *nbytes* take on *link*."""
     return engine.fabric.link(link.src, link.dst).rate.ps(nbytes)
-
-
-def _overhead_ps(engine: Engine, node_id: str) -> int:
-    block = engine.components[node_id]
-    return block.overhead_ps() if isinstance(block, ForwardingComponent) else 0
 
 
 def parts(alone: Alone, end_ps: int, bottleneck: str) -> list[Part]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from kb_engine.clock import Clock
 from kb_engine.component import Context
 from kb_engine.engine import Engine
-from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
+from kb_engine.roles import Initiator, MemoryComponent
 from kb_messages.address import MemorySpace
 from kb_messages.stages import Rectangle
 from kb_topology import Topology
@@ -98,9 +98,8 @@ class _Walk:
 
     def __init__(self, engine: Engine, nbytes: int) -> None:
         self._fabric = engine.fabric
-        self._blocks = engine.components
         self._nbytes = nbytes
-        self._interior = Interior(engine.topology.graph, lambda node: self._overhead_ps(node.id))
+        self._interior = Interior(engine.topology.graph, lambda node: self._fabric.overhead_ps(node.id))
 
     def from_node(self, src: str, ends: list[str]) -> Iterator[tuple[int, int]]:
         """For each of *ends*: what a head pays, and what the bytes take on the slowest link; NO_PATH for none."""
@@ -118,14 +117,10 @@ class _Walk:
             latency, slowest = self._reach(search, link.src, known)
             taken = self._fabric.link(link.src, link.dst).rate.ps(self._nbytes)
             found = known[node_id] = (
-                latency + link.latency_ps + self._overhead_ps(node_id),
+                latency + link.latency_ps + self._fabric.overhead_ps(node_id),
                 taken if taken > slowest else slowest,
             )
         return found
-
-    def _overhead_ps(self, node_id: str) -> int:
-        block = self._blocks[node_id]
-        return block.overhead_ps() if isinstance(block, ForwardingComponent) else 0
 
 
 def _served(block: Any, base: int, nbytes: int) -> tuple[int, int]:
