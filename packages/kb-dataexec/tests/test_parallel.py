@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kb_dataexec import parallel
-from kb_dataexec.parallel import in_parallel
+from kb_dataexec.parallel import in_chunks, in_parallel, parts
 
 asked: ContextVar[str] = ContextVar("asked", default="nobody")
 
@@ -62,3 +62,15 @@ def test_floating_point_errors_are_ignored(workers):
         assert np.isinf(np.float32(1e38) * np.float32(1e38))
 
     in_parallel(overflow, range(4))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 10, 101])
+def test_parts_and_chunks_make_up_the_whole(workers, length, monkeypatch):
+    monkeypatch.setattr(parallel, "_CHUNK", 4)
+    whole = list(range(length))
+    assert [each for some in parts(length) for each in whole[some]] == whole
+    assert len(parts(length)) == workers
+    chunks = []
+    in_chunks(chunks.append, length)
+    assert sorted(each for chunk in chunks for each in whole[chunk]) == whole
+    assert all(0 < chunk.stop - chunk.start <= 4 for chunk in chunks)

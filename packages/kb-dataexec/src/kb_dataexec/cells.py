@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from kb_dataexec.columns import Columns
 from kb_dataexec.dtypes import Array
+from kb_dataexec.parallel import in_chunks
 
 COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride", "dtype")
 _PAIR_LIMIT: Final = 1 << 25
@@ -29,8 +31,8 @@ class Cells:
     rows, bytes a row and dtype.
     """
 
-    def __init__(self, operands: Array, changed: Array) -> None:
-        columns = [operands[name].astype(np.int64) for name in COLUMNS]
+    def __init__(self, operands: Columns, changed: Array) -> None:
+        columns = [operands[name].astype(np.int64, copy=False) for name in COLUMNS]
         columns[4] = np.where(columns[2] == 1, columns[3], columns[4])
         first, self.index = _distinct(columns)
         self.columns: list[Array] = [column[first] for column in columns]
@@ -57,14 +59,23 @@ class Cells:
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     """(a row of each distinct combination, which combination each row is)."""
-    key = columns[0].astype(np.uint64)
-    for column, factor in zip(columns[1:], _FACTORS, strict=True):
-        key ^= key >> np.uint64(29)
-        key *= np.uint64(factor)
-        key += column.view(np.uint64)
+    key = np.empty(len(columns[0]), np.uint64)
+
+    def mix(chunk: slice) -> None:
+        mixed = columns[0][chunk].astype(np.uint64)
+        for column, factor in zip(columns[1:], _FACTORS, strict=True):
+            mixed ^= mixed >> np.uint64(29)
+            mixed *= np.uint64(factor)
+            mixed += column[chunk].view(np.uint64)
+        key[chunk] = mixed
+
+    def compare(chunk: slice) -> None:
+        if any((column[chunk] != column[same[chunk]]).any() for column in columns):
+            raise IrregularError("two rectangles with one hash")
+
+    in_chunks(mix, len(key))
     same = _representatives(key)
-    if any((column != column[same]).any() for column in columns):
-        raise IrregularError("two rectangles with one hash")
+    in_chunks(compare, len(key))
     is_first = same == np.arange(len(same))
     return np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[same]
 
@@ -74,12 +85,22 @@ def _representatives(key: Array) -> Array:
 
     What shares its place in the table with another key is sorted.
     """
-    slot = (key * np.uint64(_FACTORS[0])) >> np.uint64(64 - _TABLE_BITS)
-    place = np.arange(len(key))
+    slot = np.empty(len(key), np.int64)
+    same = np.empty(len(key), np.int64)
+    differs = np.empty(len(key), np.bool_)
     table = np.zeros(1 << _TABLE_BITS, np.int64)
-    table[slot] = place
-    same: Array = table[slot]
-    others = np.flatnonzero(key[same] != key)
+
+    def choose(chunk: slice) -> None:
+        slot[chunk] = (key[chunk] * np.uint64(_FACTORS[0])) >> np.uint64(64 - _TABLE_BITS)
+
+    def look_up(chunk: slice) -> None:
+        same[chunk] = table[slot[chunk]]
+        differs[chunk] = key[same[chunk]] != key[chunk]
+
+    in_chunks(choose, len(key))
+    table[slot] = np.arange(len(key))
+    in_chunks(look_up, len(key))
+    others = np.flatnonzero(differs)
     _, first, index = np.unique(key[others], return_index=True, return_inverse=True)
     same[others] = others[first][index.reshape(-1)]
     return same

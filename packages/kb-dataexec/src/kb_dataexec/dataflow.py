@@ -12,13 +12,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.cells import Cells, IrregularError
+from kb_dataexec.columns import part
 from kb_dataexec.dtypes import Array
 from kb_dataexec.ops.base import DTYPES
 from kb_dataexec.ops.gemm import attributes_of
+from kb_dataexec.parallel import in_chunks, in_parallel, parts
 from kb_dataexec.schedule import Schedule
 from kb_dataexec.spread import distinct
 from kb_messages.oplog import OpKind, Role
 
+_WORTH_THREADS: Final = 1 << 14
+"""Operands. Source: measured; resolving them takes about 1 ms."""
 _ITEMSIZE_BITS: Final = np.array([dtype.nbytes.bit_length() - 1 for dtype in DTYPES])
 _IS_FLOAT: Final = np.array([dtype.is_float for dtype in DTYPES])
 _ACCUMULATOR: Final = np.array([dtype.accumulator.info.code for dtype in DTYPES])
@@ -43,27 +47,28 @@ class Dataflow:
 
     def __init__(self, schedule: Schedule, start: int, stop: int) -> None:
         first = schedule.first[start : stop + 1]
-        self.operands = schedule.operands[first[0] : first[-1]]
+        columns = part(schedule.operands, first[0], first[-1])
         self._ops = schedule.ops[start:stop]
         self._count = np.diff(first)
         self.first = first[:-1] - first[0]
         self.last = first[1:] - first[0] - 1
         self.op = np.repeat(np.arange(stop - start), self._count)
-        self.role = np.ascontiguousarray(self.operands["role"])
-        self.dtype = np.ascontiguousarray(self.operands["dtype"])
-        self.rows = np.ascontiguousarray(self.operands["rows"])
-        self.cols = self.operands["row_nbytes"] >> _ITEMSIZE_BITS[self.dtype]
+        self.role = columns["role"]
+        self.dtype = columns["dtype"]
+        self.rows = columns["rows"]
+        self.row_nbytes = columns["row_nbytes"]
+        self.cols = self._count_cols()
         self.is_write = (self.role == Role.DST) | (self.role == Role.OUT)
         self.kind = self._ops["kind"].astype(np.int64)
         self.params = self._ops["params"].astype(np.int64)
-        if (self.operands["stride"] < 0).any() or (self._count == 0).any():
+        if (columns["stride"] < 0).any() or (self._count == 0).any():
             raise IrregularError("a record without operands, or rows that go backwards")
         self._check_moves()
-        releases = (self.operands["release"] != 0) & ~self.is_write
-        self.cells = Cells(self.operands, self.is_write | releases)
+        releases = (columns["release"] != 0) & ~self.is_write
+        self.cells = Cells(columns, self.is_write | releases)
         self.cell = self.cells.index
         self.released = distinct(self.cell[releases], len(self.cells))
-        self.producer = np.full(len(self.operands), -1)
+        self.producer = np.full(len(self.op), -1)
         self.live = self._resolve(releases)
         self.gemms = Gemms(self, self.first, self._count, self.params, schedule.log.strings)
 
@@ -121,8 +126,17 @@ class Dataflow:
 
     def nbytes_each(self, operands: Array | list[int]) -> Array:
         """Bytes of each of these operands' values."""
-        nbytes: Array = self.rows[operands] * self.operands["row_nbytes"][operands]
+        nbytes: Array = self.rows[operands] * self.row_nbytes[operands]
         return nbytes
+
+    def _count_cols(self) -> Array:
+        cols = np.empty(len(self.dtype), np.int64)
+
+        def fill(chunk: slice) -> None:
+            cols[chunk] = self.row_nbytes[chunk] >> _ITEMSIZE_BITS[self.dtype[chunk]]
+
+        in_chunks(fill, len(cols))
+        return cols
 
     def _check_moves(self) -> None:
         memory = self.kind == OpKind.MEMORY
@@ -143,7 +157,18 @@ class Dataflow:
         events = np.flatnonzero(touched[group][self.cell])
         if not len(events):
             return events
-        events, opens = self._by_group(events, group, releases)
+        events, label = _by_label(events, group[self.cell[events]], int(group.max()))
+        live: dict[int, Array] = {}
+
+        def resolve(some: slice) -> None:
+            live[some.start] = self._resolve_groups(events[some], label[some], releases)
+
+        in_parallel(resolve, _whole_groups(label))
+        return np.concatenate([live[start] for start in sorted(live)])
+
+    def _resolve_groups(self, events: Array, label: Array, releases: Array) -> Array:
+        """As `_resolve`, of *events* that are whole groups, a label each; sorted by group and then by record."""
+        events, opens = self._by_phase(events, label, releases)
         writes, cell = self.is_write[events], self.cell[events]
         at = np.arange(len(events))
         begin = np.maximum.accumulate(np.where(opens, at, 0))
@@ -164,16 +189,13 @@ class Dataflow:
         left = ends & (last_write >= begin) & (last_release < last_write)
         return events[last_write[left]]
 
-    def _by_group(self, events: Array, group: Array, releases: Array) -> tuple[Array, Array]:
+    def _by_phase(self, events: Array, label: Array, releases: Array) -> tuple[Array, Array]:
         """*events* by group, record and phase (read, release, write); where a group's events begin."""
-        label = group[self.cell[events]]
-        # A stable sort of numbers of 16 bits or less takes linear time, and few windows have more groups.
-        order = np.argsort(label.astype(np.min_scalar_type(int(group.max()))), kind="stable")
-        events, label = events[order], label[order]
+        op = self.op[events]
         phase = np.where(self.is_write[events], np.int8(2), releases[events])
-        beside = (label[1:] == label[:-1]) & (self.op[events[1:]] == self.op[events[:-1]])
+        beside = (label[1:] == label[:-1]) & (op[1:] == op[:-1])
         if (beside & (phase[1:] < phase[:-1])).any():
-            order = np.lexsort((phase, self.op[events], label))
+            order = np.lexsort((phase, op, label))
             events, phase = events[order], phase[order]
         if (beside & (phase[1:] == 2) & (phase[:-1] == 2)).any():
             raise IrregularError("an op that writes overlapping bytes twice")
@@ -245,6 +267,21 @@ class Gemms:
         uses = np.bincount(flow.producer[flow.producer >= 0], minlength=len(flow.op))
         self.is_loose[accumulating[linked]] |= uses[writer[linked]] != 1
         return previous
+
+
+def _by_label(events: Array, label: Array, most: int) -> tuple[Array, Array]:
+    """*events* and their labels, numbers up to *most*, by label."""
+    # A stable sort of numbers of 16 bits or less takes linear time, and few windows have more groups.
+    order = np.argsort(label.astype(np.min_scalar_type(most)), kind="stable")
+    return events[order], label[order]
+
+
+def _whole_groups(label: Array) -> list[slice]:
+    """Parts for the workers, cut where *label*, which is sorted, changes."""
+    if len(label) < _WORTH_THREADS:
+        return [slice(0, len(label))]
+    cuts = sorted({int(np.searchsorted(label, label[part.start])) for part in parts(len(label))})
+    return list(map(slice, cuts, [*cuts[1:], len(label)]))
 
 
 def _shifted(values: Array) -> Array:

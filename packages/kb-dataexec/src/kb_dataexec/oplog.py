@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.dtypes import Array
+from kb_dataexec.parallel import in_chunks
 from kb_messages.address import SPACE_BY_CODE
 from kb_messages.dtypes import DTYPE_BY_CODE
 from kb_messages.errors import LogError
@@ -31,12 +32,13 @@ OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
 OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 _WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
 _TEXTS: Final = ("name", "component", "line", "params")
-_CODES: Final[tuple[tuple[str, frozenset[int]], ...]] = (
-    ("role", frozenset(Role)),
-    ("space", frozenset(SPACE_BY_CODE)),
-    ("dtype", frozenset(DTYPE_BY_CODE)),
-    ("release", frozenset((0, 1))),
-)
+_OPS_CODES: Final[dict[str, frozenset[int]]] = {"kind": frozenset(OpKind)}
+_CODES: Final[dict[str, frozenset[int]]] = {
+    "role": frozenset(Role),
+    "space": frozenset(SPACE_BY_CODE),
+    "dtype": frozenset(DTYPE_BY_CODE),
+    "release": frozenset((0, 1)),
+}
 
 
 class LogSummary(NamedTuple):
@@ -195,11 +197,9 @@ class OpLog:
         for name, table, dtype in (("ops", self.ops, OPS_DTYPE), ("operands", self.operands, OPERAND_DTYPE)):
             if table.dtype != dtype:
                 raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
-        _check_codes(where, "ops", self.ops, "kind", frozenset(OpKind))
-        for column, allowed in _CODES:
-            _check_codes(where, "operands", self.operands, column, allowed)
-        for name in _TEXTS:
-            _check_texts(where, self.ops[name], name, len(self.strings))
+        for table, allowed in ((self.ops, _OPS_CODES), (self.operands, _CODES)):
+            _check_codes(where, table, allowed)
+        _check_texts(where, self.ops, len(self.strings))
 
 
 def operand(row: tuple[Any, ...]) -> Operand:
@@ -218,23 +218,40 @@ def operand(row: tuple[Any, ...]) -> Operand:
     )
 
 
-def _check_codes(where: str, table: str, rows: Array, column: str, allowed: frozenset[int]) -> None:
-    values = np.ascontiguousarray(rows[column])
-    if not len(values):
-        return
-    low, high = int(values.min()), int(values.max())
-    bottom, top = min(allowed), max(allowed)
-    if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
-        return
-    for bad in np.unique(values).tolist():
-        if bad not in allowed:
-            at = int(np.argmax(values == bad))
-            raise LogError(f"{where}: {table} row {at}", f"{column} {bad}", f"{bottom} to {top}")
+def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
+    for column, (low, high) in _bounds(table, codes).items():
+        allowed = codes[column]
+        bottom, top = min(allowed), max(allowed)
+        if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
+            continue
+        values = table[column]
+        for bad in np.unique(values).tolist():
+            if bad not in allowed:
+                name = "ops" if table.dtype == OPS_DTYPE else "operands"
+                at = int(np.argmax(values == bad))
+                raise LogError(f"{where}: {name} row {at}", f"{column} {bad}", f"{bottom} to {top}")
 
 
-def _check_texts(where: str, indices: Array, column: str, n_strings: int) -> None:
-    values = np.ascontiguousarray(indices)
-    if values.min(initial=0) < 0 or values.max(initial=-1) >= n_strings:
-        at = int(np.argmax((values < 0) | (values >= n_strings)))
-        needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
-        raise LogError(f"{where}: ops row {at}", f"{column} {int(indices[at])}", needs)
+def _check_texts(where: str, ops: Array, n_strings: int) -> None:
+    for column, (low, high) in _bounds(ops, _TEXTS).items():
+        if low < 0 or high >= n_strings:
+            at = int(np.argmax((ops[column] < 0) | (ops[column] >= n_strings)))
+            needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
+            raise LogError(f"{where}: ops row {at}", f"{column} {int(ops[column][at])}", needs)
+
+
+def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value in each of *columns*; none for an empty table."""
+    found: list[tuple[str, int, int]] = []
+
+    def look(chunk: slice) -> None:
+        for column in columns:
+            values = table[column][chunk]
+            found.append((column, int(values.min()), int(values.max())))
+
+    in_chunks(look, len(table))
+    bounds: dict[str, tuple[int, int]] = {}
+    for column, low, high in found:
+        least, most = bounds.get(column, (low, high))
+        bounds[column] = min(least, low), max(most, high)
+    return bounds

@@ -102,12 +102,12 @@ class CellAccess:
         cells = self._by_address(cells, cells)[0]
         dtype = DTYPES[int(self._dtype[cells[0]])]
         rows, row_nbytes = int(self._rows[cells[0]]), int(self._row_nbytes[cells[0]])
-        for start, stop, step in self._progressions(cells, dtype.nbytes):
-            owner, offset = int(self._owner[cells[start]]), int(self._offset[cells[start]])
-            if stop - start > 1:
-                self._store.read(owner, offset, stop - start, rows * row_nbytes, step, dtype)
-            else:
-                self._store.read(owner, offset, rows, row_nbytes, int(self._stride[cells[start]]), dtype)
+        packed, loose = cells[self._is_packed[cells]], cells[~self._is_packed[cells]]
+        for start, stop, step in self._progressions(packed, dtype.nbytes):
+            owner, offset = int(self._owner[packed[start]]), int(self._offset[packed[start]])
+            self._store.read(owner, offset, stop - start, rows * row_nbytes, step or rows * row_nbytes, dtype)
+        for owner, offset, stride, count in self._side_by_side(loose, row_nbytes):
+            self._store.read(owner, offset, rows, count * row_nbytes, stride, dtype)
 
     def _write_one(self, cell: int, value: Array) -> None:
         owner, offset = int(self._owner[cell]), int(self._offset[cell])
@@ -119,6 +119,16 @@ class CellAccess:
         place = np.empty(len(cells), np.int64)
         place[order] = np.arange(len(cells))
         return cells[order], place[index] if len(index) and index.max() < len(cells) else index
+
+    def _side_by_side(self, cells: Array, row_nbytes: int) -> Iterator[tuple[int, int, int, int]]:
+        """(owner, offset, stride, how many) of runs of *cells*, sorted by address, each to the right of the last."""
+        owner, offset, stride = self._owner[cells], self._offset[cells], self._stride[cells]
+        beside = (np.diff(owner) == 0) & (np.diff(offset) == row_nbytes) & (np.diff(stride) == 0)
+        starts = np.flatnonzero(np.append(True, ~beside)[: len(cells)])
+        counts = np.diff(np.append(starts, len(cells)))
+        return zip(
+            *(column.tolist() for column in (owner[starts], offset[starts], stride[starts], counts)), strict=True
+        )
 
     def _progressions(self, cells: Array, itemsize: int) -> Iterator[tuple[int, int, int]]:
         """(start, stop, step) of runs of packed cells of one memory that are *step* bytes apart, or of one cell."""

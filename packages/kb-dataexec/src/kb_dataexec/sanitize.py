@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from kb_dataexec.columns import part
 from kb_dataexec.dependencies import Rectangle, common_byte, dependencies_in
 from kb_dataexec.dtypes import Array
 from kb_dataexec.hazards import Hazard, Hazards, hazards
@@ -150,10 +151,12 @@ def _meeting(schedule: Schedule, first: int, second: int) -> tuple[int, int]:
 
 def _touched(schedule: Schedule, index: int) -> list[tuple[Rectangle, bool]]:
     """The rectangles of a record, and whether it writes or un-initialises them."""
-    rows = schedule.operands[schedule.first[index] : schedule.first[index + 1]]
+    columns = part(schedule.operands, schedule.first[index], schedule.first[index + 1])
+    rectangles = zip(*(columns[name].tolist() for name in Rectangle._fields), strict=True)
+    changes = zip(columns["role"].tolist(), columns["release"].tolist(), strict=True)
     return [
-        (Rectangle(*(int(row[name]) for name in Rectangle._fields)), Role(row["role"]).is_write or bool(row["release"]))
-        for row in rows
+        (Rectangle(*rectangle), Role(role).is_write or bool(release))
+        for rectangle, (role, release) in zip(rectangles, changes, strict=True)
     ]
 
 

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
+from kb_dataexec.columns import Columns, by_column, part
 from kb_dataexec.dtypes import Array
 from kb_dataexec.oplog import OpLog
 from kb_dataexec.ops.base import DTYPES, Op, OperandRow
+from kb_dataexec.parallel import in_parallel
 from kb_messages.address import SPACE_BY_CODE, MemorySpace
 from kb_messages.errors import LogError
 from kb_messages.oplog import Role
 
 _KEYS = ("op_id", "stage_index", "tile_id", "command_seq")
+_ROW = ("role", "dtype", "release", "owner", "offset", "rows", "row_nbytes", "stride")
 
 
 class Schedule:
-    """The two tables, sorted. Operands of `ops[i]` are `operands[first[i]:first[i + 1]]`, in written order.
+    """The two tables, sorted. Operands of `ops[i]` are rows first[i] to first[i + 1] of `operands`, in written order.
 
     Raises LogError when two records have one place or one id, when an operand's op does not exist, when a code is
     unknown, when an operand's owner is no memory of its space, or an immediate is written to.
     """
 
     def __init__(self, log: OpLog) -> None:
-        log.check("op log")
         self.log = log
-        self.ops = _sorted_ops(log)
+        steps: list[Callable[[], None]] = [partial(log.check, "op log"), self._sort_ops]
+        in_parallel(lambda step: step(), steps)
         self.operands, self.first = self._sorted_operands()
         self._check_spaces()
 
@@ -36,11 +40,6 @@ class Schedule:
         name, component, line = (self.log.strings[row[column]] for column in ("name", "component", "line"))
         return f"op {row['op_id']} ({name}, {component}, {line})"
 
-    def pick(self, indices: Array) -> Iterator[Op]:
-        """The records of these *indices* as Ops."""
-        for index in indices.tolist():
-            yield from self.iterate(index, index + 1)
-
     def iterate(self, start: int, stop: int) -> Iterator[Op]:
         """The records [start, stop) as Ops."""
         strings = self.log.strings
@@ -48,28 +47,30 @@ class Schedule:
             self.ops[column][start:stop].tolist() for column in ("op_id", "kind", "name", "component", "line", "params")
         )
         first = self.first[start : stop + 1].tolist()
-        rows = self.operands[first[0] : first[-1]].tolist()
+        columns = part(self.operands, first[0], first[-1])
+        rows = list(zip(*(columns[name].tolist() for name in _ROW), strict=True))
         for at, (op_id, kind) in enumerate(zip(ids, kinds, strict=True)):
             operands = [
                 OperandRow(role, owner, offset, n, row_nbytes, stride, DTYPES[code], release)
-                for _, role, _, code, release, owner, offset, n, row_nbytes, stride in rows[
+                for role, code, release, owner, offset, n, row_nbytes, stride in rows[
                     first[at] - first[0] : first[at + 1] - first[0]
                 ]
             ]
             texts = strings[names[at]], strings[components[at]], strings[lines[at]], strings[params[at]]
             yield Op(op_id, kind, *texts, operands)
 
-    def _sorted_operands(self) -> tuple[Array, Array]:
-        operands = self.log.operands
-        position = _positions(self.ops["op_id"], np.ascontiguousarray(operands["op_id"]))
-        if (position[1:] < position[:-1]).any():
-            order = np.argsort(position, kind="stable")
-            operands, position = operands.take(order), position[order]
+    def _sort_ops(self) -> None:
+        self.ops = _sorted_ops(self.log)
+
+    def _sorted_operands(self) -> tuple[Columns, Array]:
+        position = _positions(self.ops["op_id"], np.ascontiguousarray(self.log.operands["op_id"]))
+        in_order = (position[1:] >= position[:-1]).all()
+        order = None if in_order else np.argsort(position, kind="stable")
         count = np.bincount(position, minlength=len(self.ops))
-        return operands, np.append(0, np.cumsum(count))
+        return by_column(self.log.operands, order), np.append(0, np.cumsum(count))
 
     def _check_spaces(self) -> None:
-        owner, space = (np.ascontiguousarray(self.operands[column]) for column in ("owner", "space"))
+        owner, space = self.operands["owner"], self.operands["space"]
         immediate = np.flatnonzero(space == MemorySpace.IMMEDIATE.code)
         wrong = (owner >> 10) & 15 != space
         wrong[immediate] = owner[immediate] != 0
