@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kb_dataexec.dtypes import cast, numpy_dtype
+from kb_dataexec import dtypes
+from kb_dataexec.dtypes import cast, cast_into, numpy_dtype
 from kb_messages.dtypes import DType
 
 
@@ -20,6 +21,18 @@ def test_f8e4m3_is_the_finite_variant():
 def test_a_cast_to_the_same_type_is_the_array_itself():
     array = np.ones(3, np.float32)
     assert cast(array, DType.F32) is array
+
+
+@pytest.mark.parametrize("worth_threads", [1, 1 << 20])
+@pytest.mark.parametrize("source", [np.float16, np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("dtype", list(DType))
+def test_a_cast_into_an_array_is_the_cast(dtype, source, worth_threads, monkeypatch):
+    monkeypatch.setattr(dtypes, "_WORTH_THREADS", worth_threads)
+    values = (np.random.default_rng(0).standard_normal((6, 5)) * 1000).astype(source)
+    whole = np.zeros((8, 8), numpy_dtype(dtype))
+    cast_into(whole[1:7, 2:7], values, dtype)
+    assert np.array_equal(whole[1:7, 2:7], cast(values, dtype))
+    assert np.count_nonzero(whole) == np.count_nonzero(whole[1:7, 2:7])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataexec_gemm_log import HBM, REG, TCM, GemmProblem, LogBuilder, move
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec import fused, products
+from kb_dataexec import dataflow, fused, products
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.executor import Executor
 from kb_dataexec.ops.gemm import product
@@ -104,13 +104,14 @@ def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(worth_fusing
     log = builder.log()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "_WORTH_FUSING", worth_fusing)
+        patch.setattr(dataflow, "_WORTH_THREADS", 1 if worth_fusing == 2 else 1 << 14)
         assert outcome(log, "fused") == outcome(log, "tile")
 
 
-def resolves(builder) -> bool:
+def resolves(builder, memory=None) -> bool:
     """Whether the whole log runs as one fused window."""
     schedule = Schedule(builder.log())
-    return fused._run_window(schedule, new_memory(), 0, len(schedule.ops))
+    return fused._run_window(schedule, memory or new_memory(), 0, len(schedule.ops))
 
 
 def one_move(builder, source, target, release=0, shape=(2, 4, 4)):
@@ -161,6 +162,17 @@ def test_interleaved_columns_resolve_together():
     assert resolves(builder)
 
 
+@pytest.mark.parametrize(("hole", "is_read"), [(3, True), (5, True), (20, True), (29, True), (8, False), (27, False)])
+def test_rectangles_side_by_side_are_checked_to_the_byte_and_no_further(hole, is_read):
+    """Rows 0 and 1, 16 bytes apart: the columns 0 to 3, 4 to 7 and 12 to 15 are read, of which the last are kept."""
+    builder = LogBuilder()
+    for column in (0, 4, 12):
+        one_move(builder, (HBM, column), (TCM, 0), shape=(2, 4, 16))
+    memory = new_memory()
+    memory.release(HBM, hole, 1, 1, 1)
+    assert resolves(builder, memory) is not is_read
+
+
 def test_math_on_products_and_on_math_resolves():
     builder = LogBuilder()
     add_gemm(builder, (0, 0, 0), ((HBM, 0), (HBM, 8), (REG, 0), 0, 0, False, False))
@@ -191,7 +203,7 @@ def test_a_product_whose_factor_was_computed_is_split():
 )
 def test_a_product_in_blocks_is_the_same(monkeypatch, side, threads, parts):
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BLOCK_SIDE", side)
+    monkeypatch.setattr(products, "_BLOCK", (side, side))
     monkeypatch.setattr(products, "WORKERS", threads)
     counted = []
     monkeypatch.setattr(products, "product", lambda a, b: counted.append((len(a), b.shape[1])) or product(a, b))
@@ -206,7 +218,7 @@ def test_a_backend_that_needs_all_cores_gets_whole_products(monkeypatch):
         shares_cores = False
 
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BLOCK_SIDE", 1)
+    monkeypatch.setattr(products, "_BLOCK", (1, 1))
     counted = []
     monkeypatch.setattr(products, "product", lambda a, b: counted.append(len(a)) or product(a, b))
     Executor(problem.log(), problem.memory(), "fused", Greedy()).run()

@@ -5,6 +5,7 @@ bf16 and fp8 come from `ml_dtypes`, which is imported when the first of them is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -70,20 +71,29 @@ def cast(array: Array, dtype: DType) -> Array:
         return _wrap(array).astype(target)
 
 
-def convert(array: Array, target: np.dtype[Any]) -> Array:
-    """`array.astype(target, copy=False)`, by several threads where the array is large: numpy casts f16 on one."""
+def cast_into(out: Array, array: Array, dtype: DType) -> None:
+    """`out[...] = cast(array, dtype)`, with no copy in between where numpy's own cast does."""
+    plain = array.dtype.kind == "f" and dtype in _NATIVE and dtype.is_float
+    value = convert(array, out.dtype, lambda *_: out) if plain else cast(array, dtype)
+    if value is not out:
+        out[...] = value
+
+
+def convert(array: Array, target: np.dtype[Any], empty: Callable[..., Array] = np.empty) -> Array:
+    """`array.astype(target, copy=False)`, by several threads where the array is large: numpy casts f16 on one.
+
+    The memory for a large one is `empty(shape, dtype)`.
+    """
     if array.dtype == target:
         return array
-    workers = parallel.WORKERS
-    if array.size < _WORTH_THREADS or array.shape[0] < workers:
+    if array.size < _WORTH_THREADS or array.shape[0] < parallel.WORKERS:
         return array.astype(target)
-    out = np.empty(array.shape, target)
-    bounds = [part * array.shape[0] // workers for part in range(workers + 1)]
+    out = empty(array.shape, target)
 
     def fill(part: slice) -> None:
         out[part] = array[part]
 
-    parallel.in_parallel(fill, list(map(slice, bounds[:-1], bounds[1:])))
+    parallel.in_parallel(fill, parallel.parts(len(array)))
     return out
 
 

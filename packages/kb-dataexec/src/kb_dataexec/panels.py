@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.dtypes import Array, cast, convert, numpy_dtype
+from kb_dataexec.dtypes import Array, cast, cast_into, convert, numpy_dtype
 from kb_dataexec.ops.base import DTYPES
+from kb_dataexec.scratch import Scratch
 from kb_dataexec.store import MemoryStore
 
 
@@ -56,14 +57,14 @@ class Panel:
         return self.tiles[0].cols if self.k_is_down else self.tiles[0].rows
 
 
-def matrix(store: MemoryStore, panels: Sequence[Panel]) -> Array:
+def matrix(store: MemoryStore, panels: Sequence[Panel], scratch: Scratch) -> Array:
     """A panels stacked, or B panels side by side, oriented for A @ B; floats as f32, integers as they are.
 
-    The panels are stored one way and are cut alike along k.
+    The panels are stored one way and are cut alike along k. The matrix is a view of the store or lies in *scratch*.
     """
     tiles = [panel.tiles for panel in panels]
     grid = list(zip(*tiles, strict=True)) if panels[0].k_is_down else tiles
-    found = gather(store, grid, _working_dtype(tiles))
+    found = _gather(store, grid, _working_dtype(tiles), scratch)
     return found.T if panels[0].turned else found
 
 
@@ -106,11 +107,14 @@ def below(tiles: Sequence[Tile]) -> Tile | None:
     return first._replace(rows=rows, stride=stride)
 
 
-def cast_along(value: Array, casts: Sequence[int]) -> Array:
-    """*value* cast to one element type (code) after the other."""
-    for code in casts:
+def cast_along(out: Array, value: Array, casts: Sequence[int]) -> None:
+    """Fill *out* with *value* cast to one element type (code) after the other, the last of which is its own."""
+    for code in casts[:-1]:
         value = cast(value, DTYPES[code])
-    return value
+    if casts:
+        cast_into(out, value, DTYPES[casts[-1]])
+    else:
+        out[...] = value
 
 
 def dtype_after(casts: Sequence[int], dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -125,12 +129,12 @@ def join(grid: Sequence[Sequence[Tile]]) -> Tile | None:
     return below(whole) if len(whole) == len(lines) else None
 
 
-def gather(store: MemoryStore, grid: Sequence[Sequence[Tile]], dtype: np.dtype[Any]) -> Array:
+def _gather(store: MemoryStore, grid: Sequence[Sequence[Tile]], dtype: np.dtype[Any], scratch: Scratch) -> Array:
     """The values of a grid of tiles (rows of tiles) as one (rows, cols) array of *dtype*, cast on the way."""
     whole = join(grid)
     if whole is not None:
-        return convert(whole.read(store), dtype)
-    out = np.empty((sum(line[0].rows for line in grid), sum(tile.cols for tile in grid[0])), dtype)
+        return convert(whole.read(store), dtype, scratch.empty)
+    out = scratch.empty((sum(line[0].rows for line in grid), sum(tile.cols for tile in grid[0])), dtype)
     row = 0
     for line in grid:
         col = 0

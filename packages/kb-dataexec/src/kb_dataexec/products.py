@@ -17,12 +17,13 @@ from kb_dataexec.ops.gemm import product
 from kb_dataexec.panels import Tile, cast_along, dtype_after, join, matrix
 from kb_dataexec.parallel import WORKERS, in_parallel
 from kb_dataexec.rectangles import CellAccess
+from kb_dataexec.scratch import Scratch
 from kb_dataexec.spread import distinct, spread
 from kb_dataexec.store import MemoryStore
 
-_BLOCK_SIDE: Final = 1024
-"""Rows, and columns, of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512
-to 2048 either way, which differ by a tenth; see benchmarks/speed."""
+_BLOCK: Final = 1024, 4096
+"""Rows and columns of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512 to
+4096 either way, which differ by a tenth; see benchmarks/speed."""
 _HELD_NBYTES: Final = 1 << 28
 """Of results of products that wait for their math; a window with more is halved."""
 
@@ -62,7 +63,8 @@ class Window:
             raise IrregularError("too many products that wait for their math")
         wanted = {int(gemms.number[record]): outputs.get(record, []) for record in held | outputs.keys()}
         for grid in grids(accumulations(gemms, self._tiles, wanted)):
-            self._multiply(grid)
+            with Scratch() as scratch:
+                self._multiply(grid, scratch)
         self._compute(written, values)
 
     def commit(self) -> None:
@@ -108,9 +110,9 @@ class Window:
                     slots = which if len(stack) == len(computed) else np.zeros_like(which)
                     self._stacks.append((cells[order[at]], stack[slots]))
 
-    def _multiply(self, grid: Grid) -> None:
-        a = matrix(self._store, [line[0].a for line in grid])
-        b = matrix(self._store, [chain.b for chain in grid[0]])
+    def _multiply(self, grid: Grid, scratch: Scratch) -> None:
+        a = matrix(self._store, [line[0].a for line in grid], scratch)
+        b = matrix(self._store, [chain.b for chain in grid[0]], scratch)
         rows = _spans([line[0].a.breadth for line in grid])
         cols = _spans([chain.b.breadth for chain in grid[0]])
         chains = [chain for line in grid for chain in line]
@@ -131,7 +133,7 @@ class Window:
                         ]
                         part += chain.initial.read(self._store)
             for along, result in results.items():
-                result[row, col] = cast_along(sums, along)
+                cast_along(result[row, col], sums, along)
 
         blocks = _blocks(grid)
         with single_threaded() if len(blocks) > 1 else threads_for(*shape, a.shape[1]):
@@ -159,8 +161,8 @@ class Window:
 def _blocks(grid: Grid) -> list[_Block]:
     """*grid* in blocks that one thread each multiplies; undivided where that would leave threads without work."""
     heights, widths = [line[0].a.breadth for line in grid], [chain.b.breadth for chain in grid[0]]
-    columns = list(runs(widths, _BLOCK_SIDE))
-    blocks = [_Block(slice(*lines), slice(*chains)) for lines in runs(heights, _BLOCK_SIDE) for chains in columns]
+    columns = list(runs(widths, _BLOCK[1]))
+    blocks = [_Block(slice(*lines), slice(*chains)) for lines in runs(heights, _BLOCK[0]) for chains in columns]
     worth = current().shares_cores and len(blocks) >= WORKERS
     return blocks if worth else [_Block(slice(None), slice(None))]
 
