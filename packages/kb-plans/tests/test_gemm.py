@@ -252,6 +252,16 @@ def test_equal_arguments_give_equal_plans(m: int, n: int, k: int, tile: TileShap
     assert list(one.tiles) == list(other.tiles)
 
 
+@pytest.mark.parametrize(
+    ("m_grid", "kept"),
+    [(1, 5), (3, 5 + 4 * 5)],  # a row of A's tiles; with more rows than one, every column of B's comes again
+)
+def test_only_the_reads_that_come_again_are_kept(m_grid: int, kept: int) -> None:
+    tiles = gemm_plan(m_grid, 4, 5, TileShape(1, 1, 1)).tiles
+    assert len(list(tiles)) == m_grid * 4 * 5
+    assert sum(len(lane) for _, lane in tiles._known.values()) == kept
+
+
 def test_a_plan_of_a_billion_tiles_is_a_formula() -> None:
     plan = gemm_plan(1000, 1000, 1000, TileShape(1, 1, 1))
     assert len(plan.tiles) == 10**9

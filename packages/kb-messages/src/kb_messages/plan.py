@@ -108,7 +108,7 @@ class TileSequence(Sequence[TilePlan]):
     def __init__(self, plan: PipelinePlan) -> None:
         self._plan = plan
         self._kinds: dict[tuple[bool, bool, bool, bool], tuple[Stage | _Addressed, ...]] = {}
-        self._known: dict[tuple[int, int, int, int, int], list[Stage]] = {}
+        self._known: dict[tuple[int, int, int, int], tuple[int, list[Stage]]] = {}
 
     def __len__(self) -> int:
         return self._plan.n_tiles
@@ -153,19 +153,29 @@ class TileSequence(Sequence[TilePlan]):
         return lanes
 
     def _addressed_lane(self, slot: _Addressed, first: _Place, end: int) -> list[Stage]:
+        """The lane of *slot*, made anew unless it is known.
+
+        Tiles come in M, N order: a lane that follows M alone serves one row of the grid, one that follows N alone comes
+        again in the next row, and one that follows both never comes again.
+        """
         number, row, col = slot
-        key = (number, first[row], first[col], first[2], end)
-        lane = self._known.get(key)
-        if lane is None:
-            template = self._plan.stages[number]
-            stage_type, component, to_registers = template.stage_type, template.component, template.to_registers
-            lane = [
-                Stage(stage_type, component, DmaParams(memory=memory, to_registers=to_registers))
-                for memory in rectangles_along_k(memory_side(template), first, end)
-            ]
+        m, n, k = first
+        follows_m, follows_n = 0 in (row, col), 1 in (row, col)
+        m = m if follows_m else -1
+        key = (number, n if follows_n else -1, k, end)
+        known_m, lane = self._known.get(key, (-2, []))
+        if known_m == m:
+            return lane
+        template = self._plan.stages[number]
+        stage_type, component, to_registers = template.stage_type, template.component, template.to_registers
+        lane = [
+            Stage(stage_type, component, DmaParams(memory=memory, to_registers=to_registers))
+            for memory in rectangles_along_k(memory_side(template), first, end)
+        ]
+        if not follows_n or (not follows_m and self._plan.grid[0] > 1):
             if len(self._known) * len(lane) >= _MAX_KNOWN_STAGES:
                 self._known.clear()
-            self._known[key] = lane
+            self._known[key] = m, lane
         return lane
 
     def _slots(self, place: _Place) -> tuple[Stage | _Addressed, ...]:
