@@ -183,6 +183,17 @@ def test_a_write_alone(toy_engine):
     assert run(toy_engine(), {(0, True): [(0, 0, 512)]}) == {((0, True), 0): 42240}
 
 
+def test_two_reads_on_one_path_at_once_take_turns_at_the_memory(toy_engine):
+    engine = toy_engine(*FOUR_PES_ONE_SLICE)
+    path, ends = engine.fabric.path(DMA.format(0), owner(engine, 0)), {}
+    for nbytes in (512, 100):
+        whole = Rectangle(0, 1, nbytes, nbytes)
+        engine.fabric.read(path, whole, 0, lambda each: ends.__setitem__(each, engine.clock.now), nbytes)
+    engine.clock.drain()
+    # The second one's bytes leave the memory 100 x 20 after the first one's.
+    assert ends == {512: 42240, 100: 42240 + 2000}
+
+
 def test_a_slow_link_decides_when_it_is_slower_than_the_memory(toy_engine):
     slow = (('to: "hbm[*]", bw_gbs: 100', 'to: "hbm[*]", bw_gbs: 25'),)
     # First byte at the link at 31000, 512 x 40 = 20480 on it, 1000 through the crossbar; its second link hides.

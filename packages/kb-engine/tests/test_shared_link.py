@@ -56,6 +56,20 @@ def send(engine, messages):
     return [ends[number] for number in range(len(messages))]
 
 
+def test_reads_share_the_way_back(toy_engine):
+    slow_bridge = *BRIDGED, ("to: bridge, bw_gbs: 125", "to: bridge, bw_gbs: 50")
+    engine, ends = toy_engine(*slow_bridge), {}
+    for number in range(2):
+        memory = engine.topology.address_map.region_of_node(HBM.format(number)).owner
+        path = engine.fabric.path(DMA.format(number), memory)
+        whole = Rectangle(0, 1, 400, 400)
+        engine.fabric.read(path, whole, 0, lambda each: ends.__setitem__(each, engine.clock.now), number)
+    engine.clock.drain()
+    # 1000 + 300 + 1000 to the slices, 30000 latency and 1000 through a crossbar: the heads are at the bridge's link at
+    # 33300. Each alone would take 400 x 20 there; they take twice that, and 300 + 1000 more to the DMAs.
+    assert ends == dict.fromkeys(range(2), 33300 + 2 * 8000 + 1300)
+
+
 def test_a_message_alone_pays_latency_and_the_slowest_link(toy_engine):
     # 1000 through the crossbar; 400 bytes of 10 ps on the first link hide behind 40 ps each on the second.
     assert send(toy_engine(*narrow(25)), [(0, DMA.format(0), HBM.format(0), 400)]) == [1000 + 16000]

@@ -42,6 +42,7 @@ class Fabric:
         self._shared_links: dict[tuple[str, str], SharedLink | None] = {}
         self._shared = True
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
+        self._answer = self._serve_request
         self.trace: Callable[[FabricTransfer], None] | None = None
 
     def attach(self, components: dict[str, ComponentBase[Any]]) -> None:
@@ -88,14 +89,17 @@ class Fabric:
         arrival = start_ps + path.request_ps
         flow = path.back.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
+        clock = self._clock
         if not path.exclusive:
-            transfer = Transfer(flow, path, memory, False, start_ps, finish, argument)
-            self._at(arrival, self._serve, transfer)
+            if path.request is None and flow.nbytes and not flow.shared:
+                path.request = flow, memory, start_ps, finish, argument
+                heappush(clock.heap, (arrival, NORMAL, next(clock.tickets), self._answer, path))
+            else:
+                self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
             return
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         head += flow.slowest_ps
         end = (tail if tail > head else head) + flow.latency_ps
-        clock = self._clock
         heappush(clock.heap, (end, NORMAL, next(clock.tickets), finish, argument))
         if self.trace is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
@@ -136,24 +140,27 @@ class Fabric:
         transfer.head_ps, transfer.tail_ps = path.memory.reserve(arrival, memory, arrival, False)
         self._travel(transfer)
 
-    def _travel(self, transfer: Transfer) -> None:
-        """Reserve the links ahead of the first shared one, and go there.
+    def _serve_request(self, path: Path) -> None:
+        """The request of *path* is at the memory, and its bytes share no link on their way back."""
+        assert path.request is not None
+        flow, memory, start_ps, finish, argument = path.request
+        path.request = None
+        clock = self._clock
+        arrival = clock._now
+        head, tail = path.memory.reserve(arrival, memory, arrival, False)
+        _, tail = flow.reserve_ahead(head, tail)
+        heappush(clock.heap, (tail, NORMAL, next(clock.tickets), finish, argument))
+        if self.trace is not None:
+            self._trace(path.src, path.dst, flow.nbytes, start_ps, tail)
 
-        Cut-through: a link starts with the head, or when it is free, and holds the bytes for their time on it at least.
-        """
+    def _travel(self, transfer: Transfer) -> None:
+        """Reserve the links ahead of the first shared one, and go there."""
         head, tail, flow = transfer.head_ps, transfer.tail_ps, transfer.flow
         if not flow.nbytes:
             transfer.head_ps = transfer.due_ps = tail + flow.latency_ps
             self._at(transfer.due_ps, self._deliver, transfer)
             return
-        for link, after_ps, duration in flow.ahead:
-            start = head if head > link.free_ps else link.free_ps
-            end = start + duration
-            if end < tail:
-                end = tail
-            link.free_ps = end
-            head, tail = start + after_ps, end + after_ps
-        transfer.head_ps, transfer.tail_ps = head, tail
+        transfer.head_ps, transfer.tail_ps = head, tail = flow.reserve_ahead(head, tail)
         if flow.shared:
             stream = Stream(transfer, 0, tail)
             self._at(head, stream.link.arrive, stream)

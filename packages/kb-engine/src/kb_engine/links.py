@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kb_engine.roles import MemoryComponent
 from kb_engine.shared_link import SharedLink
 from kb_engine.units import Rate
+from kb_messages.stages import Rectangle
 from kb_topology import Link
 
 
@@ -58,6 +60,20 @@ class Flow:
                 link, before_ps, duration = self.shared[-1]
                 self.shared[-1] = link, before_ps + after_ps, duration
 
+    def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
+        """Take the links of `ahead`; when the first and the last byte come out of the last of them.
+
+        Cut-through: a link starts with the head, or when it is free, and holds the bytes for their time on it at least.
+        """
+        for link, after_ps, duration in self.ahead:
+            start = head_ps if head_ps > link.free_ps else link.free_ps
+            end = start + duration
+            if end < tail_ps:
+                end = tail_ps
+            link.free_ps = end
+            head_ps, tail_ps = start + after_ps, end + after_ps
+        return head_ps, tail_ps
+
 
 class Leg:
     """One way between two nodes. Zero bytes pay its latency and nothing else."""
@@ -104,9 +120,14 @@ class Path:
 
     It is `exclusive` when nothing else can be on it, nor at the memory while `shared` is false: then the links never
     make a transfer wait.
+
+    `request` is the read whose request is under way, where it is alone on the path and its bytes meet nobody on the way
+    back: the flow of those, the rectangle, when it began, and the call and argument that end it.
     """
 
-    __slots__ = ("away", "back", "dst", "exclusive", "memory", "request_ps", "response_ps", "shared", "src")
+    __slots__ = ("away", "back", "dst", "exclusive", "memory", "request", "request_ps", "response_ps", "shared", "src")
+
+    request: tuple[Flow, Rectangle, int, Callable[[Any], None], Any] | None
 
     def __init__(self, src: str, dst: str, memory: MemoryComponent[Any], away: Leg, back: Leg, shared: bool) -> None:
         self.src = src
@@ -116,5 +137,6 @@ class Path:
         self.back = back
         self.shared = shared
         self.exclusive = not (shared or away.merges or back.merges)
+        self.request = None
         self.request_ps = away.latency_ps
         self.response_ps = back.latency_ps
