@@ -2,7 +2,8 @@
 
 Every PE reads its rows of A and columns of B from its own HBM slice and writes its block of C there, as
 `benchmarks/gemm.py` does with `operands=local`. Operands hold nothing: pass 1 alone is run. Seconds are those of the
-processor, so that other programs on the machine count less.
+processor, so that other programs on the machine count less. Every run has a process of its own, as a user's has: what
+an earlier chip left of the memory slows a large one down.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import gc
 import json
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,8 +100,8 @@ def measure(shape: tuple[int, int, int], rounds: int, log: bool) -> list[Row]:
     runs: dict[int, list[Measured]] = {pes: [] for pes in CHIPS}
     for _ in range(rounds):
         for pes, found in runs.items():
-            found.append(run(pes, shape, log))
-            gc.collect()
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+                found.append(fresh.submit(run, pes, shape, log).result())
     one_ps = runs[1][0].latency_ps
     return [_row(pes, found, one_ps) for pes, found in runs.items()]
 
@@ -126,7 +129,7 @@ def main() -> None:
     """Print the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smaller GEMM, one round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--log", action="store_true", help="with the op log")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
