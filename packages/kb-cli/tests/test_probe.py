@@ -85,6 +85,14 @@ def test_all_pairs_include_the_memories_that_are_asked_for(invoke, tmp_path):
     assert invoke("probe", *asked, "tcm").stdout.splitlines()[2].split() == ["ns", *[f"pe{pe}" for pe in range(8)]]
 
 
+def test_the_picture_is_named_for_what_it_shows(invoke, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--nbytes", "64"], ["--memories", "sram,hbm"], ["--memories", "tcm,hbm"]):
+        assert invoke("probe", "--all", "--topology", "one_pe", *more).exit_code == 0
+    found = sorted(path.name for path in (tmp_path / "kb-runs").iterdir())
+    assert found == ["probe-one_pe-4096-hbm-tcm.svg", "probe-one_pe-4096.svg", "probe-one_pe-64.svg"]
+
+
 def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
     picture = tmp_path / "one.svg"
     assert invoke("probe", "--all", "--topology", "one_pe", "--heatmap", str(picture)).exit_code == 0

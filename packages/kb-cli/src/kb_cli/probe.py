@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +16,8 @@ from kb_messages.address import MemorySpace
 from kb_topology import load_topology, parse_nbytes
 
 _OPERATIONS = [each.value for each in Operation]
+_SPACES = MemorySpace.HBM, MemorySpace.SRAM
+"""What `--all` reads unless --memories says."""
 
 
 class HopResult(Struct, frozen=True, kw_only=True):
@@ -90,7 +93,8 @@ def command(
         from kb_cli.probe_all import run_all
 
         _refuse_with_all(src, flows, op)
-        run_all(chip, size, _spaces(memories), heatmap, as_json)
+        spaces = _spaces(memories)
+        run_all(chip, size, spaces, Path(heatmap) if heatmap else _picture(chip.name, size, spaces), as_json)
         return
     if src is None or dst is None:
         raise ProbeError("kb probe", "no DST" if src else "no SRC", "SRC and DST, or --all", "as in kb probe pe0 hbm0")
@@ -109,11 +113,19 @@ def command(
 
 def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
     """The spaces that --memories names, in the order of the memory map."""
-    names = ["hbm", "sram"] if memories is None else memories.split(",")
+    if memories is None:
+        return _SPACES
+    names = memories.split(",")
     known = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
     if not set(names) <= {space.value for space in known}:
         raise ProbeError("--memories", repr(memories), "some of hbm, sram and tcm", "as in --memories hbm,tcm")
     return tuple(space for space in known if space.value in names)
+
+
+def _picture(topology: str, nbytes: int, spaces: tuple[MemorySpace, ...]) -> Path:
+    """Where the heat map goes unless --heatmap says: another choice of memories is another picture."""
+    of = "" if spaces == _SPACES else "".join(f"-{space.value}" for space in spaces)
+    return Path("kb-runs") / f"probe-{topology}-{nbytes}{of}.svg"
 
 
 def _refuse_with_all(src: str | None, flows: int, op: str | None) -> None:

@@ -33,8 +33,8 @@ class AllResult(Struct, frozen=True, kw_only=True):
     heatmap: str
 
 
-def run_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], heatmap: str | None, as_json: bool) -> None:
-    """Measure, draw and print. Raises ProbeError where there is nothing to measure."""
+def run_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], heatmap: Path, as_json: bool) -> None:
+    """Measure, draw to *heatmap*, and print. Raises ProbeError where there is nothing to measure."""
     with progress_bar("probing") as progress:
         try:
             matrix = probe_all(chip, nbytes, spaces, progress)
@@ -43,12 +43,11 @@ def run_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], heatma
     if not matrix.sources or not matrix.memories:
         named = " or ".join(space.value.upper() for space in spaces)
         raise ProbeError(chip.name, "no DMA or no memory", "both", f"give the topology PEs and {named}")
-    path = Path(heatmap) if heatmap else Path("kb-runs") / f"probe-{chip.name}-{nbytes}.svg"
-    _save(path, draw(chip, matrix))
+    _save(heatmap, draw(chip, matrix))
     if as_json:
-        emit_json(_result(chip, matrix, path))
+        emit_json(_result(chip, matrix, heatmap))
     else:
-        emit_tables(*_tables(chip, matrix), "", f"heat map      {path}")
+        emit_tables(*_tables(chip, matrix), "", f"heat map      {heatmap}")
 
 
 def draw(chip: Topology, matrix: Matrix) -> str:
