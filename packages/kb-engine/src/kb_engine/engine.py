@@ -263,7 +263,7 @@ class Engine:
             self._oplog.flush_if_full()
         if self._tracer is not None:
             self._tracer.flush_if_idle()
-        if self.clock.heap:
+        if not self.clock.is_idle:
             self._guard.look()
 
     def _stands_still(self, n_events: int) -> None:

@@ -9,7 +9,6 @@ acknowledgement (0 bytes); a message is one leg. Zero bytes occupy nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappush
 from typing import Any
 
 from simpy.events import NORMAL
@@ -93,14 +92,14 @@ class Fabric:
         if not path.exclusive:
             if path.request is None and flow.nbytes and not flow.shared:
                 path.request = flow, memory, start_ps, finish, argument
-                heappush(clock.heap, (arrival, NORMAL, next(clock.tickets), self._answer, path))
+                clock.push((arrival, NORMAL, next(clock.tickets), self._answer, path))
             else:
                 self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
             return
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         head += flow.slowest_ps
         end = (tail if tail > head else head) + flow.latency_ps
-        heappush(clock.heap, (end, NORMAL, next(clock.tickets), finish, argument))
+        clock.push((end, NORMAL, next(clock.tickets), finish, argument))
         if self.trace is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
@@ -149,7 +148,7 @@ class Fabric:
         arrival = clock._now
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         _, tail = flow.reserve_ahead(head, tail)
-        heappush(clock.heap, (tail, NORMAL, next(clock.tickets), finish, argument))
+        clock.push((tail, NORMAL, next(clock.tickets), finish, argument))
         if self.trace is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, tail)
 
@@ -195,7 +194,7 @@ class Fabric:
 
     def _at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
         clock = self._clock
-        heappush(clock.heap, (t_ps, NORMAL, next(clock.tickets), function, argument))
+        clock.push((t_ps, NORMAL, next(clock.tickets), function, argument))
 
     def _trace(self, src: str, dst: str, nbytes: int, start_ps: int, end_ps: int) -> None:
         assert self.trace is not None

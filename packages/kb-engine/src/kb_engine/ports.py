@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
@@ -215,7 +214,7 @@ class StageServer:
         if params is not self._params:
             self._params, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
         clock = self.clock
-        heappush(clock.heap, (clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
+        clock.push((clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
 
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:

@@ -42,7 +42,7 @@ class Tracer:
 
     def flush_if_idle(self) -> None:
         """Hand over everything when nothing is left to happen; the clock's housekeeping."""
-        if not self._clock.heap:
+        if self._clock.is_idle:
             self.flush()
 
     def command_submitted(self, context: PipelineContext, operand_ps: int, queue_ps: int) -> None:
