@@ -73,6 +73,16 @@ def test_chunks_make_up_the_log(tmp_path, small_chunks):
 def test_a_line_longer_than_a_chunk_is_read(tmp_path, small_chunks):
     lines = [{**OP, "line": "x" * 5000}, OP, {**OP, "line": "y" * 1500}]
     assert [(each.op_id, len(each.line)) for each in read(tmp_path, *lines).records()] == [(0, 5000), (1, 0), (2, 1500)]
+    n_ops = [chunk.n_ops for chunk in open_log(tmp_path / "log.jsonl").chunks()]
+    assert n_ops == [1, 0, 0, 0, 0, 2, 0, 0]  # the first ends in the sixth thousand bytes, the last in the eighth
+
+
+def test_reading_the_chunks_again_starts_afresh(tmp_path):
+    source = open_log(write_lines(tmp_path / "log.jsonl", constants()))
+    for _ in range(2):
+        (chunk,) = source.chunks()
+        assert list(chunk.records()) == list(constants().records())
+        assert source.immediates == constants().immediates
 
 
 def test_what_a_line_leaves_out(tmp_path):
