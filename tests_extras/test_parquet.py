@@ -9,13 +9,15 @@ import duckdb
 import numpy as np
 import pytest
 
+from kb_dataexec import loglines
 from kb_dataexec.cli.main import main
-from kb_dataexec.logfile import FolderLogWriter, LogFolder
+from kb_dataexec.logfile import FolderLogWriter, LogFolder, open_log
 from kb_dataexec.parquet import ParquetError, export_parquet
 
 ROOT = Path(__file__).parents[1] / "packages/kb-dataexec"
 sys.path.insert(0, str(ROOT / "tests"))
 from dataexec_gemm_log import GemmProblem  # noqa: E402
+from dataexec_log_lines import write_lines  # noqa: E402
 
 LOG = GemmProblem(20, 20, 20, (8, 8, 8)).log()
 
@@ -52,6 +54,17 @@ def test_every_record_and_operand_is_exported_as_it_is(folder: Path) -> None:
          o.stride)
         for record in LOG.records() for o in record.operands
     ]  # fmt: skip
+
+
+def test_lines_of_json_are_exported_as_their_folder_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loglines, "_CHUNK_NBYTES", 1000)
+    source = open_log(write_lines(folder / "log.jsonl", LOG))
+    assert source.n_chunks > 10
+    assert export_parquet(source, folder / "lines").parts == source.n_chunks
+    export_parquet(LogFolder(folder / "log"), folder / "out")
+    for name in ("ops", "operands"):
+        tables = [rows(f"SELECT * FROM '{folder}/{out}/{name}-*.parquet'") for out in ("lines", "out")]
+        assert tables[0] == tables[1]
 
 
 def test_exporting_twice_gives_the_same_bytes(folder: Path) -> None:

@@ -265,33 +265,34 @@ def readme_script():
     return re.search(r"```python\n(import json.*?)```", text, re.DOTALL).group(1)
 
 
-def test_a_log_written_with_numpy_alone_is_verified(tmp_path):
-    """The README's script, which imports nothing of kb, then `run` on what it wrote."""
-    script = readme_script()
+FOREIGN = Path(__file__).with_name("foreign_log.py").read_text()
+ON_FOREIGN = (
+    "--input 0x40000000000=a.npy --input 0x40000000080=b.npy --output c=0x40000001000:4x4:f32 --reference c=c.npy "
+    "--length 8"
+)
+
+
+@pytest.mark.parametrize(("script", "log"), [(readme_script(), "log.jsonl"), (FOREIGN, "log")], ids=["lines", "folder"])
+def test_a_log_written_with_numpy_alone_is_verified(tmp_path, script, log):
+    """Scripts that import nothing of kb, the README's and that for a folder, then `run` on what they wrote."""
     assert "kb_" not in script
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
-    command = [
-        "run",
-        "log",
-        "--input",
-        "0x40000000000=a.npy",
-        "--input",
-        "0x40000000080=b.npy",
-        "--output",
-        "c=0x40000001000:4x4:f32",
-        "--reference",
-        "c=c.npy",
-        "--length",
-        "8",
-        "--json",
-    ]
-    done = subprocess.run([sys.executable, "-m", "kb_dataexec", *command], cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-m", "kb_dataexec", "run", log, *ON_FOREIGN.split(), "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["ok"] is True
     assert json.loads(done.stdout)["outputs"][0]["n_elements"] == 16
     np.save(tmp_path / "c.npy", np.load(tmp_path / "c.npy") + 1)
-    done = subprocess.run([sys.executable, "-m", "kb_dataexec", *command], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
+
+
+def test_the_readmes_script_takes_ten_lines_and_its_command_is_the_one_tested():
+    lines = [line for line in readme_script().splitlines() if line.strip()]
+    assert len(lines) <= 10
+    assert max(map(len, lines)) <= 120
+    assert not any(";" in line for line in lines)
+    assert f"kb_dataexec run log.jsonl {ON_FOREIGN}\n" in (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def test_an_input_comes_on_top_of_a_saved_memory(folder, invoke):

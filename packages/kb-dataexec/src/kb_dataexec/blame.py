@@ -8,6 +8,7 @@ import numpy as np
 
 from kb_dataexec.dtypes import Array
 from kb_dataexec.oplog import OpLog
+from kb_dataexec.opname import op_name
 from kb_messages.oplog import Operand, OpKind, OpRecord, Role
 
 Place = tuple[int, int, int, int]
@@ -37,8 +38,8 @@ class Origin(NamedTuple):
 
 
 def describe(record: OpRecord) -> str:
-    """What error texts call a record: its id, name, component and kernel line."""
-    return f"op {record.op_id} ({record.name}, {record.component}, {record.line})"
+    """What error texts call a record: its id, name, component and kernel line, as far as it has them."""
+    return op_name(record.op_id, record.name, record.component, record.line)
 
 
 def place_of(record: OpRecord) -> Place:

@@ -1,6 +1,7 @@
 """Op logs: what they are in memory, how they are written, how they are read back."""
 
-from kb_dataexec.logreader import LogFolder, read_log
+from kb_dataexec.loglines import LogLines
+from kb_dataexec.logreader import LogFolder, open_log, read_log
 from kb_dataexec.logwriter import FolderLogWriter, LogWriter, MemoryLogWriter, write_log
 from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE, LogSummary, OpLog
 
@@ -9,10 +10,12 @@ __all__ = [
     "OPS_DTYPE",
     "FolderLogWriter",
     "LogFolder",
+    "LogLines",
     "LogSummary",
     "LogWriter",
     "MemoryLogWriter",
     "OpLog",
+    "open_log",
     "read_log",
     "write_log",
 ]

@@ -1,4 +1,4 @@
-"""Reading op logs back from a folder, checked: whole, or chunk by chunk in bounded memory."""
+"""Reading op logs back from disk, checked: whole, or chunk by chunk in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,19 +11,33 @@ from typing import Any
 import numpy as np
 
 from kb_dataexec.dtypes import Array
+from kb_dataexec.loglines import LINES_SUFFIX, LogLines
 from kb_dataexec.logwriter import IMMEDIATES, MANIFEST, STRINGS, chunk_path
 from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE, OpLog, RunningDigest
 from kb_messages.errors import LogError
 from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
 
 
-def read_log(folder: Path, prefix: bool = False) -> OpLog:
-    """The log in *folder*, checked: schema, codes, string indices, counts and digest.
+def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
+    """The log at *path*, a folder or a file of lines (`.jsonl`), to be read chunk by chunk.
 
-    With *prefix*, a log that was never closed is read as far as it got, which leaves out counts and digest; its
-    `is_complete` is false then. Raises LogError, naming the file, when something is missing or does not fit.
+    With *prefix*, one that was cut off is taken as far as it got. Raises LogError when there is none.
     """
-    source = LogFolder(folder, prefix)
+    if path.suffix == LINES_SUFFIX and not path.is_dir():
+        return LogLines(path, prefix)
+    if path.is_file():
+        raise LogError(str(path), "a file", f"the folder of a log, or a file of lines, {LINES_SUFFIX}")
+    return LogFolder(path, prefix)
+
+
+def read_log(path: Path, prefix: bool = False) -> OpLog:
+    """The log at *path*, a folder or a file of lines (`.jsonl`), checked.
+
+    Of a folder that is schema, codes, string indices, counts and digest. With *prefix*, a log that was never closed is
+    read as far as it got, which leaves out counts and digest, and a file without its last line where that is torn;
+    its `is_complete` is false then. Raises LogError, naming the file, when something is missing or does not fit.
+    """
+    source = open_log(path, prefix)
     chunks = list(source.chunks())
     ops, operands = [np.empty(0, OPS_DTYPE)], [np.empty(0, OPERAND_DTYPE)]
     ops += [chunk.ops for chunk in chunks]
@@ -51,6 +65,11 @@ class LogFolder:
         self.manifest = _read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
         self.n_chunks: int = _count_chunks(folder) if self.manifest is None else self.manifest["chunks"]
+
+    @property
+    def digest(self) -> str | None:
+        """What the manifest says of the log's digest; None without one."""
+        return None if self.manifest is None else str(self.manifest["digest"])
 
     @cached_property
     def strings(self) -> list[str]:

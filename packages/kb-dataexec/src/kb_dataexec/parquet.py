@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.dtypes import Array
-from kb_dataexec.logfile import LogFolder, OpLog
+from kb_dataexec.logfile import LogFolder, LogLines, OpLog
 from kb_messages.address import SPACE_BY_CODE
 from kb_messages.dtypes import DTYPE_BY_CODE
 from kb_messages.errors import KbError
@@ -39,7 +39,9 @@ class Exported(Struct, frozen=True, kw_only=True):
     parts: int
 
 
-def export_parquet(source: LogFolder, out: Path, progress: Callable[[int, int], None] | None = None) -> Exported:
+def export_parquet(
+    source: LogFolder | LogLines, out: Path, progress: Callable[[int, int], None] | None = None
+) -> Exported:
     """Write `ops-NNNNNN.parquet` and `operands-NNNNNN.parquet` into *out*, a new or empty folder.
 
     Columns are those of the log; strings and codes are spelled out, and `release` is a boolean. Raises ParquetError
@@ -56,8 +58,10 @@ def export_parquet(source: LogFolder, out: Path, progress: Callable[[int, int], 
     records = operands = parts = 0
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1; SET preserve_insertion_order = true")
-        strings = np.array([*source.strings, ""], np.object_)
+        strings = np.empty(0, np.object_)
         for parts, chunk in enumerate(source.chunks(), start=1):
+            if len(strings) <= len(chunk.strings):
+                strings = np.array([*chunk.strings, ""], np.object_)
             for name, table in (("ops", _ops(chunk, strings)), ("operands", _operands(chunk.operands))):
                 _write(connection, table, out / f"{name}-{parts - 1:06d}.parquet")
             records, operands = records + chunk.n_ops, operands + chunk.n_operands

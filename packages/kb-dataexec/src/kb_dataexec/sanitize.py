@@ -35,6 +35,14 @@ class Access(Struct, frozen=True, kw_only=True):
     t_start_ps: int
     t_end_ps: int
 
+    @property
+    def place(self) -> str:
+        """The kernel line; of a record that tells none, its id."""
+        return self.line or f"op {self.op_id}"
+
+    def __str__(self) -> str:
+        return f"{self.place} ({', '.join(filter(None, (self.name, self.component)))})"
+
 
 class Finding(Struct, frozen=True, kw_only=True):
     """A hazard between two kernel lines: `first` and `second`, in command order, are its worst pair of `count`.
@@ -60,17 +68,16 @@ class Finding(Struct, frozen=True, kw_only=True):
         pes = f" on {self.pes} PEs" if self.pes > 1 else ""
         more = f"; {self.count} such pairs{pes}, this one the worst" if self.count > 1 else ""
         return (
-            f"{self.hazard}: {second.line} ({second.name}, {second.component}) {does} from {_ns(second.t_start_ps)} on "
-            f"what {first.line} ({first.name}, {first.component}) {did} until {_ns(self.done_ps)}, "
+            f"{self.hazard}: {second} {does} from {_ns(second.t_start_ps)} on what {first} {did} until "
+            f"{_ns(self.done_ps)}, "
             f"at {self.where} + {self.offset:#x}{more}; {self._remedy()}"
         )
 
     def _remedy(self) -> str:
         if self.hazard.is_race:
             return "nothing puts two PEs of a launch in order: let one of them do both, or launch twice"
-        if self.first.line == self.second.line:
-            return f"let {self.second.line} wait for what it issued before"
-        return f"let {self.second.line} wait for {self.first.line}"
+        first, second = self.first.place, self.second.place
+        return f"let {second} wait for {'what it issued before' if first == second else first}"
 
 
 _VERBS: Final = {

@@ -10,6 +10,7 @@ import numpy as np
 from kb_dataexec.columns import Columns, by_column, part
 from kb_dataexec.dtypes import Array
 from kb_dataexec.oplog import OpLog
+from kb_dataexec.opname import op_name
 from kb_dataexec.ops.base import DTYPES, Op, OperandRow
 from kb_dataexec.parallel import in_parallel
 from kb_messages.address import SPACE_BY_CODE, MemorySpace
@@ -37,8 +38,7 @@ class Schedule:
     def where(self, index: int) -> str:
         """What error texts call record *index*."""
         row = self.ops[index]
-        name, component, line = (self.log.strings[row[column]] for column in ("name", "component", "line"))
-        return f"op {row['op_id']} ({name}, {component}, {line})"
+        return op_name(row["op_id"], *(self.log.strings[row[column]] for column in ("name", "component", "line")))
 
     def iterate(self, start: int, stop: int) -> Iterator[Op]:
         """The records [start, stop) as Ops."""

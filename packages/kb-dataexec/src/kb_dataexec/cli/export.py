@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from kb_dataexec.cli.output import Progress, emit, emit_json
-from kb_dataexec.logfile import LogFolder
+from kb_dataexec.logfile import open_log
 from kb_dataexec.parquet import export_parquet
 
 
 def export(options: argparse.Namespace) -> int:
     """Exit code 0 when all was written."""
-    found = export_parquet(LogFolder(options.log, prefix=True), options.out, Progress())
+    found = export_parquet(open_log(options.log, prefix=True), options.out, Progress())
     if options.json:
         emit_json(found)
     else:

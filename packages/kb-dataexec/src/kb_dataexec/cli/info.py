@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kb_dataexec.cli.output import Progress, emit, emit_json
 from kb_dataexec.dtypes import Array
-from kb_dataexec.logfile import LogFolder
+from kb_dataexec.logfile import LogFolder, LogLines, open_log
 from kb_dataexec.logreader import ManifestError
 from kb_dataexec.memoryname import memory_name
 from kb_messages.oplog import OpKind, Role
@@ -30,7 +30,10 @@ class Memory(Struct, kw_only=True):
 
 
 class Info(Struct, kw_only=True):
-    """A log, as `--json` prints it. `digest_ok` is None for a log that was cut off; `problem` says what is wrong."""
+    """A log, as `--json` prints it. `problem` says what is wrong.
+
+    `digest` and `digest_ok` are None for a log that was cut off, and for lines of JSON, which have none.
+    """
 
     log: str
     complete: bool
@@ -50,7 +53,7 @@ class Info(Struct, kw_only=True):
 
 def info(options: argparse.Namespace) -> int:
     """Exit code 0, or 2 when the files are not what the manifest says."""
-    found = _collect(LogFolder(options.log, prefix=True))
+    found = _collect(str(options.log), open_log(options.log, prefix=True))
     if options.json:
         emit_json(found)
     else:
@@ -58,10 +61,9 @@ def info(options: argparse.Namespace) -> int:
     return 2 if found.digest_ok is False else 0
 
 
-def _collect(source: LogFolder) -> Info:
-    digest = None if source.manifest is None else str(source.manifest["digest"])
+def _collect(log: str, source: LogFolder | LogLines) -> Info:
     found = Info(
-        log=str(source.folder), complete=source.is_complete, digest=digest, chunks=source.n_chunks,
+        log=log, complete=source.is_complete, digest=source.digest, chunks=source.n_chunks,
         kinds={}, ops={}, components={}, memories=[],
     )  # fmt: skip
     counts = {"kind": Counter[int](), "name": Counter[int](), "component": Counter[int]()}
@@ -75,7 +77,7 @@ def _collect(source: LogFolder) -> Info:
             _add_times(found, chunk.ops)
             _add_memories(memories, chunk.operands)
             progress(number, source.n_chunks)
-        found.digest_ok = True if source.is_complete else None
+        found.digest_ok = None if source.digest is None else True
     except ManifestError as error:
         found.digest_ok, found.problem = False, str(error)
     found.kinds = {OpKind(kind).name.lower(): n for kind, n in sorted(counts["kind"].items())}
@@ -118,14 +120,14 @@ def _add_memories(memories: dict[int, Memory], operands: Array) -> None:
 def _lines(found: Info) -> list[str]:
     state = "complete" if found.complete else "cut off: it was never closed"
     lines = [f"{found.log}: {state}, {found.records} records, {found.operands} operands, {found.chunks} chunks"]
-    if found.complete:
+    if found.digest is not None:
         lines.append(f"digest   {found.digest} ({'ok' if found.digest_ok else 'WRONG'})")
     if found.problem is not None:
         lines.append(f"         {found.problem}")
     if found.start_ps is not None:
         lines.append(f"time     {found.start_ps} ps to {found.end_ps} ps")
     for title, counts in (("kind", found.kinds), ("op", found.ops), ("component", found.components)):
-        lines += [title, *(f"  {n:>10}  {name}" for name, n in counts.items())]
+        lines += [title, *(f"  {n:>10}  {name or '(none)'}" for name, n in counts.items())]
     lines.append("memory")
     for each in found.memories:
         span = f"{each.low:#x} to {each.high:#x}"

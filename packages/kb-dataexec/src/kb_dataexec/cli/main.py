@@ -12,6 +12,7 @@ from kb_dataexec.backends import BACKENDS
 from kb_messages.errors import KbError
 
 INTERRUPTED = 130
+_LOG = "the folder of a log, or its lines, .jsonl; of one that was cut off too"
 _CODES = "Exit codes: 0 ok or the same, 1 wrong, different or hazardous, 2 bad input, 130 interrupted."
 
 
@@ -52,6 +53,10 @@ def _run(options: argparse.Namespace) -> int:
         from kb_dataexec.cli.sanitize import sanitize_log
 
         return sanitize_log(options)
+    if options.command == "convert":
+        from kb_dataexec.cli.convert import convert
+
+        return convert(options)
     from kb_dataexec.cli.export import export
 
     return export(options)
@@ -69,25 +74,29 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="execute a log; write its outputs or compare them", epilog=_CODES))
     info = commands.add_parser("info", help="count what is in a log, and check its digest", epilog=_CODES)
-    info.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
+    info.add_argument("log", type=Path, metavar="LOG", help=_LOG)
     diff = commands.add_parser("diff", help="the first record in which two logs differ, and how many", epilog=_CODES)
-    diff.add_argument("a", type=Path, metavar="A", help="the folder of a log, of one that was cut off too")
+    diff.add_argument("a", type=Path, metavar="A", help=_LOG)
     diff.add_argument("b", type=Path, metavar="B", help="another")
     diff.add_argument("--ignore-times", action="store_true", help="compare what is computed, not when")
     sanitize = commands.add_parser("sanitize", help="missing waits, and races between PEs, by time", epilog=_CODES)
-    sanitize.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
+    sanitize.add_argument("log", type=Path, metavar="LOG", help=_LOG)
     window = "a launch from START to END ps, as often as needed; PEs are in order between two, in none within one"
     sanitize.add_argument("--launch", action="append", default=[], metavar="START:END", help=window)
     export = commands.add_parser("export", help="write a log as Parquet files, for SQL", epilog=_CODES)
-    export.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, of one that was cut off too")
+    export.add_argument("log", type=Path, metavar="LOG", help=_LOG)
     export.add_argument("out", type=Path, metavar="OUT", help="a new or empty folder")
-    for command in (info, diff, sanitize, export):
+    convert = commands.add_parser("convert", help="write a log that is lines of JSON as a folder", epilog=_CODES)
+    convert.add_argument("log", type=Path, metavar="LOG.jsonl", help="a file, one op a line")
+    convert.add_argument("out", type=Path, metavar="OUT", help="a new or empty folder")
+    convert.add_argument("--prefix", action="store_true", help="leave a torn last line out; the folder says so")
+    for command in (info, diff, sanitize, export, convert):
         command.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
     return parser
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:
-    run.add_argument("log", type=Path, metavar="LOG", help="the folder of a log")
+    run.add_argument("log", type=Path, metavar="LOG", help="the folder of a log, or its lines, .jsonl")
     run.add_argument(
         "--memory", type=Path, metavar="FOLDER", help="the initial memory, as it is saved; left out, empty"
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kb_dataexec.dtypes import Array
+from kb_dataexec.opname import op_name
 from kb_dataexec.store import MemoryStore, StoreError
 from kb_messages.dtypes import DTYPE_BY_CODE, DType
 from kb_messages.errors import LogError
@@ -54,7 +55,7 @@ class Op:
     @property
     def where(self) -> str:
         """What error texts call it."""
-        return f"op {self.op_id} ({self.name}, {self.component}, {self.line})"
+        return op_name(self.op_id, self.name, self.component, self.line)
 
     def error(self, got: str, needs: str) -> LogError:
         """A LogError about this op."""

@@ -1,0 +1,65 @@
+"""`convert`: a log that is lines of JSON as a folder, which has a digest and is quicker to read."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msgspec import Struct
+
+from kb_dataexec.cli.output import Progress, UsageError, emit, emit_json
+from kb_dataexec.logfile import FolderLogWriter, LogLines, LogSummary
+from kb_dataexec.loglines import LINES_SUFFIX
+
+
+class Converted(Struct, frozen=True, kw_only=True):
+    """What was written to folder `out`, as `--json` prints it."""
+
+    out: str
+    complete: bool
+    records: int
+    operands: int
+    digest: str
+
+
+def convert(options: argparse.Namespace) -> int:
+    """Exit code 0 when all was written. What was cut off makes a folder without manifest, a log that was cut off."""
+    if options.log.suffix != LINES_SUFFIX:
+        raise UsageError(str(options.log), "no file of that ending", f"lines of JSON, {LINES_SUFFIX}")
+    source = LogLines(options.log, options.prefix)
+    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
+        raise UsageError(str(options.out), "a file, or a folder with files in it", "a new or empty folder")
+    summary = _write(source, options.out)
+    found = Converted(
+        out=str(options.out), complete=source.is_complete, records=summary.n_ops, operands=summary.n_operands,
+        digest=summary.digest,
+    )  # fmt: skip
+    if options.json:
+        emit_json(found)
+    else:
+        cut = "" if found.complete else ", of a log that was cut off"
+        emit([f"{found.out}: {found.records} records, {found.operands} operands{cut}"])
+    return 0
+
+
+def _write(source: LogLines, out: Path) -> LogSummary:
+    """Write the log chunk by chunk; where that fails, *out* is left empty."""
+    writer, progress = FolderLogWriter(out), Progress()
+    try:
+        n_strings = 0
+        for number, chunk in enumerate(source.chunks(), start=1):
+            for text in chunk.strings[n_strings:]:
+                writer.intern(text)
+            n_strings = len(chunk.strings)
+            writer.append(chunk.ops, chunk.operands)
+            progress(number, source.n_chunks)
+        writer.immediate(source.immediates)
+        if source.is_complete:
+            return writer.close()
+    except BaseException:
+        writer.abort()
+        for file in out.iterdir():
+            file.unlink()
+        raise
+    writer.abort()
+    return writer.summary
