@@ -3,4 +3,20 @@
 import sys
 from pathlib import Path
 
+import pytest
+
+from kb_dataexec.cli.main import main
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def invoke(capsys):
+    """`python -m kb_dataexec`: (exit code, standard output, standard error)."""
+
+    def run(*args):
+        code = main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

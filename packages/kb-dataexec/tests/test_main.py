@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from dataexec_gemm_log import HBM, GemmProblem, LogBuilder, move
 
-from kb_dataexec.cli.main import main
 from kb_dataexec.logfile import FolderLogWriter, write_log
 from kb_dataexec.oplog import OpLog
 from kb_dataexec.store import MemoryStore
@@ -31,16 +30,6 @@ def folder(tmp_path):
     np.save(tmp_path / "c.npy", reference)
     np.save(tmp_path / "allowed.npy", allowed)
     return tmp_path
-
-
-@pytest.fixture
-def invoke(capsys):
-    def run(*args):
-        code = main([str(arg) for arg in args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def run_args(folder, *more):

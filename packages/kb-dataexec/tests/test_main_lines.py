@@ -7,21 +7,10 @@ import pytest
 from dataexec_gemm_log import HBM
 
 from kb_dataexec import loglines
-from kb_dataexec.cli.main import main
 from kb_dataexec.logfile import read_log
 from kb_messages.dtypes import DType
 
 N_OPS = 50
-
-
-@pytest.fixture
-def invoke(capsys):
-    def run(*args):
-        code = main([str(arg) for arg in args])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def operand(role, offset):
