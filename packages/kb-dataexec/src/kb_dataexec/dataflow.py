@@ -22,7 +22,7 @@ from kb_dataexec.spread import distinct
 from kb_messages.oplog import OpKind, Role
 
 _WORTH_THREADS: Final = 1 << 14
-"""Operands. Source: measured; resolving them takes about 1 ms."""
+"""Operands. Source: assumed; resolving 397 thousand took 24 ms, so these take about 1 ms."""
 _ITEMSIZE_BITS: Final = np.array([dtype.nbytes.bit_length() - 1 for dtype in DTYPES])
 _IS_FLOAT: Final = np.array([dtype.is_float for dtype in DTYPES])
 _ACCUMULATOR: Final = np.array([dtype.accumulator.info.code for dtype in DTYPES])
