@@ -10,6 +10,8 @@ from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
 
+from kb_engine.units import shared
+
 
 class Slots(Struct, frozen=True):
     """`count` slots of `nbytes` from `base` on; piece number i of a command takes slot `(first + i) % count`."""
@@ -39,8 +41,8 @@ class Ring:
         last = self._last
         if last is not None and (last.base, last.nbytes, last.count) == (base, nbytes, count):
             slots = Slots(base, nbytes, count, (last.first + self._pieces) % count)
-        self._last, self._pieces = slots, pieces
-        return slots
+        self._last, self._pieces = shared(slots), pieces
+        return self._last
 
 
 class Region:

@@ -17,6 +17,8 @@ from kb_engine.clock import Clock
 from kb_engine.command_roles import HostPort
 from kb_engine.component import ComponentBase
 from kb_engine.links import Hop, Leg, LinkState, Path
+from kb_engine.lookahead import Lookahead
+from kb_engine.pipeline import PipelineError
 from kb_engine.roles import ForwardingComponent, Initiator, MemoryComponent
 from kb_engine.shared_link import SharedLink, Stream
 from kb_engine.transfer import Transfer
@@ -36,17 +38,19 @@ class Fabric:
         self._links: dict[tuple[str, str], LinkState] = {(link.src, link.dst): LinkState(link) for link in graph.links}
         self._node_of_owner = {region.owner: region.node_id for region in address_map.regions}
         self._components: dict[str, ComponentBase[Any]] = {}
+        self._overheads: dict[str, int] = {}
         self._paths: dict[tuple[str, int], Path] = {}
         self._legs: dict[tuple[str, str], Leg] = {}
         self._shared_links: dict[tuple[str, str], SharedLink | None] = {}
         self._shared = True
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
-        self._answer = self._serve_request
+        self._lookahead = Lookahead(graph, {}, self.overhead_ps)
         self.trace: Callable[[FabricTransfer], None] | None = None
 
     def attach(self, components: dict[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block stands at each node."""
         self._components = components
+        self._lookahead = Lookahead(self._graph, components, self.overhead_ps)
         self._shared = sum(1 for block in components.values() if isinstance(block, (Initiator, HostPort))) != 1
 
     @property
@@ -62,8 +66,12 @@ class Fabric:
 
     def overhead_ps(self, node_id: str) -> int:
         """Picoseconds that a head pays at *node_id*; 0 where nothing is passed through."""
-        component = self._components[node_id]
-        return component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
+        known = self._overheads.get(node_id)
+        if known is None:
+            component = self._components[node_id]
+            known = component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
+            self._overheads[node_id] = known
+        return known
 
     def route(self, src: str, dst: str) -> Route:
         """The nodes and links from *src* to *dst*. Raises TopologyError when no link leads there."""
@@ -88,17 +96,21 @@ class Fabric:
         arrival = start_ps + path.request_ps
         flow = path.back.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
-        clock = self._clock
-        if not path.exclusive:
-            if path.request is None and flow.nbytes and not flow.shared:
-                path.request = flow, memory, start_ps, finish, argument
-                clock.push((arrival, NORMAL, next(clock.tickets), self._answer, path))
-            else:
-                self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
+        clock, target = self._clock, path.memory
+        if path.exclusive:
+            head, tail = target.reserve(arrival, memory, arrival, False)
+            head += flow.slowest_ps
+            end = (tail if tail > head else head) + flow.latency_ps
+        elif arrival - clock._now <= path.nearest_ps and flow.unshared and not target.awaited:
+            if arrival < target.promised_ps:
+                raise self._overtaken(path, arrival)
+            target.promised_ps = arrival
+            head, tail = target.reserve(arrival, memory, arrival, False)
+            _, end = flow.reserve_ahead(head, tail)
+        else:
+            target.awaited += 1
+            self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
             return
-        head, tail = path.memory.reserve(arrival, memory, arrival, False)
-        head += flow.slowest_ps
-        end = (tail if tail > head else head) + flow.latency_ps
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
         if self.trace is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
@@ -108,6 +120,7 @@ class Fabric:
         flow = path.away.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
         if not path.exclusive:
+            path.memory.awaited += 1
             self._travel(Transfer(flow, path, memory, True, start_ps, finish, argument))
             return
         head = start_ps + flow.latency_ps
@@ -136,21 +149,16 @@ class Fabric:
         assert path is not None
         assert memory is not None
         arrival = self._clock._now
-        transfer.head_ps, transfer.tail_ps = path.memory.reserve(arrival, memory, arrival, False)
+        transfer.head_ps, transfer.tail_ps = self._reserve(path, arrival, memory, False)
         self._travel(transfer)
 
-    def _serve_request(self, path: Path) -> None:
-        """The request of *path* is at the memory, and its bytes share no link on their way back."""
-        assert path.request is not None
-        flow, memory, start_ps, finish, argument = path.request
-        path.request = None
-        clock = self._clock
-        arrival = clock._now
-        head, tail = path.memory.reserve(arrival, memory, arrival, False)
-        _, tail = flow.reserve_ahead(head, tail)
-        clock.push((tail, NORMAL, next(clock.tickets), finish, argument))
-        if self.trace is not None:
-            self._trace(path.src, path.dst, flow.nbytes, start_ps, tail)
+    def _reserve(self, path: Path, head_ps: int, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """Serve a request that was waited for: its last byte is at the memory now."""
+        target, now = path.memory, self._clock._now
+        if now < target.promised_ps:
+            raise self._overtaken(path, now)
+        target.awaited -= 1
+        return target.reserve(head_ps, memory, now, write)
 
     def _travel(self, transfer: Transfer) -> None:
         """Reserve the links ahead of the first shared one, and go there."""
@@ -174,7 +182,7 @@ class Fabric:
         if path is None or memory is None:
             transfer.finish(transfer.argument)
         elif transfer.write:
-            _, committed = path.memory.reserve(transfer.head_ps, memory, now, True)
+            _, committed = self._reserve(path, transfer.head_ps, memory, True)
             self._finish(transfer, committed + path.response_ps)
         else:
             self._finish(transfer, now)
@@ -208,8 +216,18 @@ class Fabric:
             )
         nodes = self._graph.nodes
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
-            return Path(src, dst, memory, Leg([]), Leg([]), self._shared)
-        return Path(src, dst, memory, self.leg(src, dst), self.leg(dst, src), self._shared)
+            away = back = Leg([])
+        else:
+            away, back = self.leg(src, dst), self.leg(dst, src)
+        return Path(src, dst, memory, away, back, self._shared, self._lookahead.nearest_ps(dst))
+
+    def _overtaken(self, path: Path, arrival_ps: int) -> PipelineError:
+        return PipelineError(
+            path.src,
+            f"a request that is at {path.dst} at {arrival_ps} ps",
+            f"{path.memory.promised_ps} ps or later",
+            "a block that starts transfers is an Initiator or HostPort, and its `lead_ps` no more than it takes",
+        )
 
     def _compile(self, links: tuple[Link, ...]) -> Leg:
         hops: list[Hop] = []

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kb_engine.roles import MemoryComponent
 from kb_engine.shared_link import SharedLink
-from kb_engine.units import Rate
-from kb_messages.stages import Rectangle
+from kb_engine.units import Rate, shared
 from kb_topology import Link
 
 
@@ -37,28 +35,31 @@ class Flow:
     """Transfers of one size over one leg: what their bytes cost each link, asked for once.
 
     `ahead` are the links up to the first shared one, in order; `shared` the shared ones, each with the latency to the
-    next of them (or to the end of the leg) and the picoseconds that the bytes take on it.
+    next of them (or to the end of the leg) and the picoseconds that the bytes take on it. It is `unshared` when it has
+    bytes and meets nobody.
     """
 
-    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "slowest_ps")
+    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "slowest_ps", "unshared")
 
     def __init__(self, hops: list[Hop], nbytes: int) -> None:
-        self.nbytes = nbytes
+        self.nbytes = nbytes = shared(nbytes)
         self.count = 0
-        self.latency_ps = sum(hop.after_ps for hop in hops)
-        self.slowest_ps = max((hop.state.rate.ps(nbytes) for hop in hops), default=0)
+        self.latency_ps = shared(sum(hop.after_ps for hop in hops))
+        self.slowest_ps = shared(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: list[tuple[SharedLink, int, int]] = []
+        self.unshared = False
         if not nbytes:
             return
-        for state, after_ps, shared in hops:
-            if shared is not None:
-                self.shared.append((shared, after_ps, state.rate.ps(nbytes)))
+        for state, after_ps, link in hops:
+            if link is not None:
+                self.shared.append((link, after_ps, state.rate.ps(nbytes)))
             elif not self.shared:
-                self.ahead.append((state, after_ps, state.rate.ps(nbytes)))
+                self.ahead.append((state, shared(after_ps), shared(state.rate.ps(nbytes))))
             else:
-                link, before_ps, duration = self.shared[-1]
-                self.shared[-1] = link, before_ps + after_ps, duration
+                last, before_ps, duration = self.shared[-1]
+                self.shared[-1] = last, before_ps + after_ps, duration
+        self.unshared = not self.shared
 
     def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
         """Take the links of `ahead`; when the first and the last byte come out of the last of them.
@@ -118,25 +119,28 @@ class Leg:
 class Path:
     """A way to a memory and back. To the TCM of its own PE a DMA's has no links.
 
-    It is `exclusive` when nothing else can be on it, nor at the memory while `shared` is false: then the links never
-    make a transfer wait.
-
-    `request` is the read whose request is under way, where it is alone on the path and its bytes meet nobody on the way
-    back: the flow of those, the rectangle, when it began, and the call and argument that end it.
+    It is `exclusive` when nothing else can be on it, nor at the memory while there are no `others`: then the links
+    never make a transfer wait. `nearest_ps` is the memory's lookahead.
     """
 
-    __slots__ = ("away", "back", "dst", "exclusive", "memory", "request", "request_ps", "response_ps", "shared", "src")
+    __slots__ = ("away", "back", "dst", "exclusive", "memory", "nearest_ps", "request_ps", "response_ps", "src")
 
-    request: tuple[Flow, Rectangle, int, Callable[[Any], None], Any] | None
-
-    def __init__(self, src: str, dst: str, memory: MemoryComponent[Any], away: Leg, back: Leg, shared: bool) -> None:
+    def __init__(
+        self,
+        src: str,
+        dst: str,
+        memory: MemoryComponent[Any],
+        away: Leg,
+        back: Leg,
+        others: bool,
+        nearest_ps: int,
+    ) -> None:
         self.src = src
         self.dst = dst
         self.memory = memory
         self.away = away
         self.back = back
-        self.shared = shared
-        self.exclusive = not (shared or away.merges or back.merges)
-        self.request = None
-        self.request_ps = away.latency_ps
-        self.response_ps = back.latency_ps
+        self.exclusive = not (others or away.merges or back.merges)
+        self.nearest_ps = shared(nearest_ps)
+        self.request_ps = shared(away.latency_ps)
+        self.response_ps = shared(back.latency_ps)

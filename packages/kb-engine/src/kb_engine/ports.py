@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simpy.events import NORMAL
 
 from kb_engine.pipeline import PipelineError, TileToken
+from kb_engine.units import shared
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
 from kb_messages.stages import Stage, StageParams, StageType
@@ -219,7 +220,7 @@ class StageServer:
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:
             self._costs.clear()
-        known = self._costs[id(params)] = (params, self.component.service_ps(params))
+        known = self._costs[id(params)] = (params, shared(self.component.service_ps(params)))
         return known
 
     def _finish(self, token: TileToken) -> None:

@@ -11,6 +11,7 @@ from kb_engine.component import ComponentBase, SpecT
 from kb_engine.feeding import Feeding
 from kb_engine.page_table import PageTable
 from kb_engine.pipeline import PipelineContext, TileToken
+from kb_engine.units import shared
 from kb_messages.commands import Command, CompletionRecord, SubmittedCommand
 from kb_messages.host import MmuMessage, MmuUnmap, Request
 from kb_messages.plan import PipelinePlan
@@ -99,6 +100,14 @@ class Initiator(ComponentBase[SpecT]):
 
     __slots__ = ()
 
+    @property
+    def lead_ps(self) -> int:
+        """Picoseconds between a call of the fabric and the start of that transfer, at least: the fabric counts on it.
+
+        Pure. The more it is, the more often a read takes an event less.
+        """
+        return 0
+
 
 class AddressTranslator(ComponentBase[SpecT]):
     """PE_MMU: the page table of its PE, and what it costs to look pages up. A wire leads to it from the PE's DMA."""
@@ -139,12 +148,18 @@ class ForwardingComponent(ComponentBase[SpecT]):
 
 
 class MemoryComponent(ComponentBase[SpecT]):
-    """A memory behind the fabric. `memory` of a request is the rectangle asked for, at its physical address."""
+    """A memory behind the fabric. `memory` of a request is the rectangle asked for, at its physical address.
 
-    __slots__ = ("busy_ps", "read_nbytes", "written_nbytes")
+    For the fabric: `awaited` counts the requests under way, `promised_ps` is when the last one arrives that was
+    reserved ahead of its arrival.
+    """
+
+    __slots__ = ("awaited", "busy_ps", "promised_ps", "read_nbytes", "written_nbytes")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
+        self.awaited = 0
+        self.promised_ps = 0
         self.busy_ps = 0
         self.read_nbytes = 0
         self.written_nbytes = 0
@@ -153,8 +168,8 @@ class MemoryComponent(ComponentBase[SpecT]):
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
 
-        Called in order of arrival. Returns when the first and the last byte leave (read), or twice when the write is
-        committed. What was promised before does not change.
+        Called in order of arrival, at *t_ps* or before. Returns when the first and the last byte leave (read), or twice
+        when the write is committed. What was promised before does not change.
         """
 
 
@@ -206,5 +221,6 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
     def _cost(self, nbytes: int, write: bool) -> _Cost:
         cost = self._costs[write].get(nbytes)
         if cost is None:
-            cost = self._costs[write][nbytes] = nbytes, self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
+            cost = shared((nbytes, self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)))
+            self._costs[write][nbytes] = cost
         return cost

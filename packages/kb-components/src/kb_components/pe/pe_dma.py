@@ -49,6 +49,11 @@ class PeDma(Initiator[PeDmaSpec]):
         self._last_path: Path
         self._fabric = context.fabric
 
+    @property
+    def lead_ps(self) -> int:
+        """The set-up."""
+        return self._setup_ps
+
     def connect(self) -> None:
         """Find the MMU, if there is one."""
         found = [block for block in self.context.downstream if isinstance(block, AddressTranslator)]
