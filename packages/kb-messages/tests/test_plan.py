@@ -1,5 +1,11 @@
+import sys
+from collections.abc import Iterator
+from itertools import product
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kb_messages import plan as plan_module
 from kb_messages.dtypes import DType
@@ -14,13 +20,17 @@ from kb_messages.stages import (
     OperandTemplate,
     Place,
     Rectangle,
+    Stage,
     StageTemplate,
     StageType,
+    TilePlan,
     TransferParams,
     When,
     rectangle,
     rectangles_along_k,
 )
+
+MOVES = {StageType.DMA_READ: Role.SRC, StageType.DMA_WRITE: Role.DST}
 
 
 def operand(role: Role, place: Place, rows: Axis, cols: Axis, stride: int) -> OperandTemplate:
@@ -73,7 +83,7 @@ def test_a_tile_outside_the_plan_is_an_index_error(index: int) -> None:
 def test_length_and_indexing_of_a_huge_plan_compute_one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[tuple[tuple[int, int, int], int]] = []
 
-    def counted(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> list[Rectangle]:
+    def counted(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> Iterator[Rectangle]:
         computed.append((first, end))
         return rectangles_along_k(operand, first, end)
 
@@ -93,7 +103,7 @@ def test_rectangles_along_k_are_those_of_the_tiles(row: int | None, col: int | N
     for first in range(5):
         for end in range(first + 1, 6):
             expected = [rectangle(each, (3, 2, k)) for k in range(first, end)]
-            assert rectangles_along_k(each, (3, 2, first), end) == expected
+            assert list(rectangles_along_k(each, (3, 2, first), end)) == expected
 
 
 def test_iterating_and_indexing_one_sequence_in_turn_changes_no_tile() -> None:
@@ -105,6 +115,96 @@ def test_iterating_and_indexing_one_sequence_in_turn_changes_no_tile() -> None:
     assert [tiles[index] for index in range(16)] == expected
     assert list(tiles) == expected
     assert [tiles[index] for index in range(16)] == expected
+
+
+def axes(data: st.DataObject, grid: tuple[int, int, int]) -> list[Axis]:
+    """A side for each dimension of the grid, its last tile ragged or not, and one that follows none."""
+    sides = []
+    for dimension, count in enumerate(grid):
+        tile = data.draw(st.integers(1, 4))
+        total = count * tile - data.draw(st.integers(0, tile - 1))
+        sides.append(Axis(dimension=dimension, total=total, tile=tile))
+    return [*sides, Axis(dimension=None, total=3, tile=3)]
+
+
+@pytest.mark.parametrize("kept", [1 << 16, 5, 0])
+@given(data=st.data())
+def test_tiles_are_those_that_every_place_has_by_itself(kept: int, data: st.DataObject) -> None:
+    grid = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5)))
+    sides = axes(data, grid)
+    stages = [stage(StageType.FETCH, When.EVERY_TILE, operand(Role.SRC, Place.MEMORY, sides[0], sides[1], 64))]
+    for _ in range(data.draw(st.integers(1, 4))):
+        kind, when = data.draw(st.sampled_from(list(MOVES))), data.draw(st.sampled_from(When))
+        rows, cols = data.draw(st.sampled_from(sides)), data.draw(st.sampled_from(sides))
+        stages.append(stage(kind, when, operand(MOVES[kind], Place.MEMORY, rows, cols, 64)))
+    plan = PipelinePlan(kind="any", grid=grid, stages=tuple(stages), buffers=BufferNeeds())
+
+    def stage_at(template: StageTemplate, place: tuple[int, int, int]) -> Stage:
+        (memory,) = template.operands
+        moved = rectangle(memory, place)
+        if template.stage_type is StageType.FETCH:
+            return Stage(StageType.FETCH, "pe0", TransferParams(nbytes=moved.nbytes))
+        return Stage(template.stage_type, "pe0", DmaParams(moved))
+
+    places = list(product(*map(range, grid)))
+    expected = [
+        TilePlan(number, *place, tuple(stage_at(each, place) for each in stages if each.when.holds(place[2], grid[2])))
+        for number, place in enumerate(places)
+    ]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plan_module, "_MAX_KNOWN_STAGES", kept)
+        assert list(plan.tiles) == expected
+        assert [plan.tiles[number] for number in range(len(places))] == expected
+        assert list(plan.tiles) == expected
+
+
+def reads_of(a: tuple[int | None, int], grid: tuple[int, int, int]) -> dict[tuple[int, int, int], int]:
+    """The identity of every tile's read of an operand whose rows and columns follow dimensions *a*."""
+    rows, cols = (Axis(dimension=each, total=grid[each] if each is not None else 1, tile=1) for each in a)
+    read = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.SRC, Place.MEMORY, rows, cols, 64))
+    tiles = list(PipelinePlan(kind="read", grid=grid, stages=(read,), buffers=BufferNeeds()).tiles)
+    return {(tile.m, tile.n, tile.k): number for number, tile in zip(same(tiles), tiles, strict=True)}
+
+
+def same(tiles: list[TilePlan]) -> list[int]:
+    """For each tile, the number of the first that has the very same first stage."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(tile.stages[0]), number) for number, tile in enumerate(tiles)]
+
+
+def test_reads_that_come_again_are_kept_and_others_are_not() -> None:
+    along_m, along_n, along_both = (reads_of(a, (2, 3, 2)) for a in ((0, 2), (1, 2), (0, 1)))
+    assert all(along_m[m, n, k] == along_m[m, 0, k] for m, n, k in along_m)
+    assert len(set(along_m.values())) == 2 * 2
+    assert all(along_n[m, n, k] == along_n[0, n, k] for m, n, k in along_n)
+    assert len(set(along_n.values())) == 3 * 2
+    assert len(set(along_both.values())) == 2 * 3 * 2
+
+
+@pytest.mark.parametrize(("a", "grid"), [((0, 2), (3, 1, 4)), ((1, 2), (1, 3, 4)), ((0, 1), (3, 3, 4))])
+def test_reads_that_never_come_again_are_gone_with_their_tiles(a: tuple[int, int], grid: tuple[int, int, int]) -> None:
+    rows, cols = (Axis(dimension=each, total=grid[each], tile=1) for each in a)
+    read = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.SRC, Place.MEMORY, rows, cols, 64))
+    tiles = PipelinePlan(kind="read", grid=grid, stages=(read,), buffers=BufferNeeds()).tiles
+    counted = [sys.getrefcount(tile.stages[0]) for tile in tiles]
+    tile = tiles[0]
+    assert set(counted) == {sys.getrefcount(tile.stages[0])}
+
+
+def test_a_plan_keeps_no_more_reads_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "_MAX_KNOWN_STAGES", 4)
+    assert len(set(reads_of((1, 2), (2, 1, 4)).values())) == 4
+    assert len(set(reads_of((1, 2), (2, 1, 5)).values())) == 2 * 5
+    # Of three lanes of two, the third makes it forget the others.
+    assert len(set(reads_of((1, 2), (2, 2, 2)).values())) == 2 * 2
+    assert len(set(reads_of((1, 2), (2, 3, 2)).values())) == 2 * 3 * 2
+
+
+def test_stages_alike_are_one_object_at_every_edge() -> None:
+    side = Axis(dimension=None, total=3, tile=3)
+    fetch = stage(StageType.FETCH, When.EVERY_TILE, operand(Role.SRC, Place.REGISTERS, side, side, 6))
+    tiles = list(PipelinePlan(kind="fetch", grid=(2, 2, 3), stages=(fetch,), buffers=BufferNeeds()).tiles)
+    assert set(same(tiles)) == {0}
 
 
 def test_tiles_share_the_stages_that_they_agree_on() -> None:

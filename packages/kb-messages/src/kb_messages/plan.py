@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from itertools import pairwise, repeat
+from typing import NamedTuple, overload
 
 from msgspec import Struct
 
 from kb_messages.errors import PlanError
 from kb_messages.stages import (
     DmaParams,
+    OperandTemplate,
     Stage,
     StageTemplate,
     StageType,
@@ -76,8 +78,15 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @cached_property
     def n_stages(self) -> int:
         """Stage services of the whole plan."""
-        m, n, _ = self.grid
-        return m * n * sum(self.tiles_with(stage.when) for stage in self.stages)
+        m, n, k = self.grid
+        tiles = {When.EVERY_TILE: k, When.FIRST_K: 1, When.LAST_K: 1, When.LATER_K: k - 1}
+        return m * n * sum(tiles[stage.when] for stage in self.stages)
+
+    def is_ragged(self, dimension: int) -> bool:
+        """Whether the last tile along a dimension of the grid is smaller than the others."""
+        cuts = self.grid[dimension]
+        sides = (side for stage in self.stages for operand in stage.operands for side in (operand.rows, operand.cols))
+        return any(side.dimension == dimension and side.total != cuts * side.tile for side in sides)
 
     def tiles_with(self, *whens: When) -> int:
         """How many of the tiles along K all of *whens* hold for."""
@@ -94,21 +103,41 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 _MAX_KNOWN_STAGES = 1 << 16
-_LANE = 1 << 10
-"""Tiles along K whose stages are made at a time."""
 
 _Place = tuple[int, int, int]
-_Addressed = tuple[int, int, int]
-"""A stage whose rectangle moves with the tile: template number, row dimension, column dimension."""
+
+
+class _Moving(NamedTuple):
+    """A DMA stage, whose rectangle in memory moves with the tile; `again` says that it comes to the same places again.
+
+    Tiles come in M, N order: what follows M alone does so in the next columns of its row of the grid, what follows N
+    alone in the next rows, and what follows both never does.
+    """
+
+    number: int
+    stage_type: StageType
+    component: str
+    memory: OperandTemplate
+    to_registers: bool
+    follows_m: bool
+    follows_n: bool
+    again: bool
+
+    def stages(self, first: _Place, end: int) -> Iterator[Stage]:
+        """Those of the tiles from *first* to k = *end*."""
+        params = map(DmaParams, rectangles_along_k(self.memory, first, end), repeat(self.to_registers))
+        return map(Stage, repeat(self.stage_type), repeat(self.component), params)
 
 
 class TileSequence(Sequence[TilePlan]):
-    """The tiles of a plan as a sequence. Stages are shared between the tiles that agree on them."""
+    """The tiles of a plan as a sequence. Stages that move no data are shared between the tiles that agree on them."""
 
     def __init__(self, plan: PipelinePlan) -> None:
         self._plan = plan
-        self._kinds: dict[tuple[bool, bool, bool, bool], tuple[Stage | _Addressed, ...]] = {}
-        self._known: dict[tuple[int, int, int, int], tuple[int, list[Stage]]] = {}
+        self._kinds: dict[tuple[bool, bool, bool, bool], tuple[Stage | _Moving, ...]] = {}
+        self._known: dict[tuple[int, int], tuple[int, list[Stage]]] = {}
+        self._stages: dict[Stage, Stage] = {}
+        self._ragged = plan.is_ragged(0), plan.is_ragged(1)
 
     def __len__(self) -> int:
         return self._plan.n_tiles
@@ -126,73 +155,72 @@ class TileSequence(Sequence[TilePlan]):
         _, n_grid, k_grid = self._plan.grid
         mn, k = divmod(position, k_grid)
         m, n = divmod(mn, n_grid)
-        stages = [lane[0] for lane in self._lanes((m, n, k), k + 1)]
+        place = m, n, k
+        slots = self._slots(place)
+        stages = (slot if isinstance(slot, Stage) else next(slot.stages(place, k + 1)) for slot in slots)
         return TilePlan(position, m, n, k, tuple(stages))
 
     def __iter__(self) -> Iterator[TilePlan]:
         m_grid, n_grid, k_grid = self._plan.grid
-        ends = sorted({1, *range(_LANE, k_grid - 1, _LANE), k_grid - 1, k_grid} - {0})
+        cuts = sorted({0, 1, k_grid - 1, k_grid})
+        spans = list(pairwise(cuts))  # of k, where all tiles have the same stages
         tile_id = 0
         for m in range(m_grid):
             for n in range(n_grid):
-                k = 0
-                for end in ends:
-                    for stages in zip(*self._lanes((m, n, k), end), strict=True):
+                lanes: dict[int, Iterator[Stage]] = {}
+                for first, end in spans:
+                    tiles = zip(*self._lanes(lanes, (m, n, first)), strict=False)
+                    for k, stages in zip(range(first, end), tiles, strict=False):
                         yield TilePlan(tile_id, m, n, k, stages)
                         tile_id += 1
-                        k += 1
 
-    def _lanes(self, first: _Place, end: int) -> list[list[Stage]]:
-        """For each stage of the tiles from *first* to k = *end* (all of one kind): that stage of every tile."""
-        lanes = []
+    def _lanes(self, lanes: dict[int, Iterator[Stage]], first: _Place) -> Iterator[Iterator[Stage]]:
+        """For each stage of the tile at *first*: that stage of it and of the tiles after it along K.
+
+        Those of a stage that moves go on where they were left; *lanes* has them by the stage's number.
+        """
         for slot in self._slots(first):
             if isinstance(slot, Stage):
-                lanes.append([slot] * (end - first[2]))
-            else:
-                lanes.append(self._addressed_lane(slot, first, end))
-        return lanes
+                yield repeat(slot)
+                continue
+            lane = lanes.get(slot.number)
+            if lane is None:
+                lane = lanes[slot.number] = self._lane(slot, first)
+            yield lane
 
-    def _addressed_lane(self, slot: _Addressed, first: _Place, end: int) -> list[Stage]:
-        """The lane of *slot*, made anew unless it is known.
-
-        Tiles come in M, N order: a lane that follows M alone serves one row of the grid, one that follows N alone comes
-        again in the next row, and one that follows both never comes again.
-        """
-        number, row, col = slot
-        m, n, k = first
-        follows_m, follows_n = 0 in (row, col), 1 in (row, col)
-        m = m if follows_m else -1
-        key = (number, n if follows_n else -1, k, end)
-        known_m, lane = self._known.get(key, (-2, []))
-        if known_m == m:
-            return lane
-        template = self._plan.stages[number]
-        stage_type, component, to_registers = template.stage_type, template.component, template.to_registers
-        lane = [
-            Stage(stage_type, component, DmaParams(memory=memory, to_registers=to_registers))
-            for memory in rectangles_along_k(memory_side(template), first, end)
-        ]
-        if not follows_n or (not follows_m and self._plan.grid[0] > 1):
-            if len(self._known) * len(lane) >= _MAX_KNOWN_STAGES:
+    def _lane(self, slot: _Moving, first: _Place) -> Iterator[Stage]:
+        """The stages of *slot* from *first* to the end of K; kept where they come again, made one by one elsewhere."""
+        k_grid = self._plan.grid[2]
+        if not slot.again or k_grid > _MAX_KNOWN_STAGES:
+            return slot.stages(first, k_grid)
+        m, key = first[0] if slot.follows_m else -1, (slot.number, first[1] if slot.follows_n else -1)
+        known_m, known = self._known.get(key, (-2, []))
+        if known_m != m:
+            if len(self._known) * k_grid >= _MAX_KNOWN_STAGES:
                 self._known.clear()
-            self._known[key] = m, lane
-        return lane
+            known = list(slot.stages(first, k_grid))
+            self._known[key] = m, known
+        return iter(known)
 
-    def _slots(self, place: _Place) -> tuple[Stage | _Addressed, ...]:
-        """The stages of a tile at *place*; tiles at the same edges of the grid have the same."""
+    def _slots(self, place: _Place) -> tuple[Stage | _Moving, ...]:
+        """The stages of a tile at *place*; tiles at the same ragged edges of the grid have the same."""
         m_grid, n_grid, k_grid = self._plan.grid
         m, n, k = place
-        kind = (m == m_grid - 1, n == n_grid - 1, k == 0, k == k_grid - 1)
+        ragged_m, ragged_n = self._ragged
+        kind = (ragged_m and m == m_grid - 1, ragged_n and n == n_grid - 1, k == 0, k == k_grid - 1)
         slots = self._kinds.get(kind)
         if slots is None:
             slots = self._kinds[kind] = tuple(self._slot(number, place) for number in self._plan.stages_at(k))
         return slots
 
-    def _slot(self, number: int, place: _Place) -> Stage | _Addressed:
+    def _slot(self, number: int, place: _Place) -> Stage | _Moving:
         template = self._plan.stages[number]
-        if template.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE):
-            memory = memory_side(template)
-            # A side that follows no dimension may as well follow K, by which lanes are told apart in any case.
-            row, col = (2 if axis.dimension is None else axis.dimension for axis in (memory.rows, memory.cols))
-            return number, row, col
-        return Stage(template.stage_type, template.component, stage_params(template, place, self._plan.grid[2]))
+        stage_type, component = template.stage_type, template.component
+        if stage_type not in (StageType.DMA_READ, StageType.DMA_WRITE):
+            stage = Stage(stage_type, component, stage_params(template, place, self._plan.grid[2]))
+            return self._stages.setdefault(stage, stage)
+        m_grid, n_grid, _ = self._plan.grid
+        memory = memory_side(template)
+        follows_m, follows_n = (memory.follows(dimension) for dimension in (0, 1))
+        again = (not follows_n and n_grid > 1) or (not follows_m and m_grid > 1)
+        return _Moving(number, stage_type, component, memory, template.to_registers, follows_m, follows_n, again)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
+from itertools import chain, repeat
 from typing import Final
 
 from msgspec import Struct
@@ -110,6 +112,10 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     release: bool = False
     when: When = When.EVERY_TILE
 
+    def follows(self, dimension: int) -> bool:
+        """Whether its rectangle moves along a dimension of the grid."""
+        return dimension in (self.rows.dimension, self.cols.dimension)
+
 
 _K: Final = 2
 
@@ -128,7 +134,7 @@ class Rectangle(Struct, frozen=True, gc=False):
         return self.rows * self.row_nbytes
 
 
-class DmaParams(Struct, frozen=True, kw_only=True, gc=False, tag="dma"):
+class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
     """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
 
     The other end is the PE's TCM, or its register file (`to_registers`).
@@ -229,7 +235,7 @@ def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangl
     return Rectangle(base, rows.extent(row), cols.extent(col) * nbytes, operand.stride)
 
 
-def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> list[Rectangle]:
+def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> Iterator[Rectangle]:
     """As `rectangle` of a MEMORY operand for the tiles from *first* to k = *end*: they are alike but for the last."""
     start, last = rectangle(operand, first), rectangle(operand, (*first[:2], end - 1))
     rows, cols = operand.rows, operand.cols
@@ -237,8 +243,9 @@ def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], en
     if cols.dimension == _K:
         step += cols.tile * operand.dtype.nbytes
     stop = start.base + (end - 1 - first[2]) * step
-    bases = range(start.base, stop, step) if step else [start.base] * (end - 1 - first[2])
-    return [*(Rectangle(base, start.rows, start.row_nbytes, start.stride) for base in bases), last]
+    bases = range(start.base, stop, step) if step else repeat(start.base, end - 1 - first[2])
+    alike = map(Rectangle, bases, repeat(start.rows), repeat(start.row_nbytes), repeat(start.stride))
+    return chain(alike, (last,))
 
 
 def memory_side(template: StageTemplate) -> OperandTemplate:
