@@ -40,8 +40,8 @@ class PipelineContext:
     """One command's state while its tiles are in the pipeline.
 
     `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
-    last to need. `mapped` are the operands that the kernel called by virtual addresses; `t_submitted_ps` is when the
-    command entered the submission queue.
+    last to need; who sets it does so before the first of them ends. `mapped` are the operands that the kernel called by
+    virtual addresses; `t_submitted_ps` is when the command entered the submission queue.
     """
 
     __slots__ = ("after", "done", "first_op", "mapped", "placement", "plan", "remaining", "submitted", "t_submitted_ps")
@@ -87,9 +87,9 @@ class TileToken:
     __slots__ = (
         "completed",
         "context",
+        "first_op_id",
         "index",
         "input_at",
-        "op_id",
         "output_at",
         "registers_at",
         "stages",
@@ -110,11 +110,16 @@ class TileToken:
     output_at: int
     registers_at: int
 
-    def __init__(self, context: PipelineContext, tile: TilePlan, op_id: int) -> None:
+    def __init__(self, context: PipelineContext, tile: TilePlan, first_op_id: int) -> None:
         self.context = context
         self.tile = tile
         self.stages = tile.stages
         self.index = 0
-        self.op_id = op_id
+        self.first_op_id = first_op_id
         self.waits: list[tuple[WaitReason, int]] | None = None
         self.completed = False
+
+    @property
+    def op_id(self) -> int:
+        """That of the current stage: a tile's stages have consecutive ones."""
+        return self.first_op_id + self.index

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
 
-from kb_engine.pipeline import PipelineError, TileToken
+from kb_engine.pipeline import PipelineContext, PipelineError, TileToken
 from kb_engine.units import shared
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
@@ -98,14 +98,16 @@ class StageServer:
     """One queue of one block, and the service behind it: takes tokens in order, one at a time."""
 
     __slots__ = (
+        "_after",
+        "_context",
         "_cost_ps",
         "_costs",
         "_next_component",
         "_next_server",
+        "_next_stage",
         "_next_type",
-        "_number",
         "_own_component",
-        "_params",
+        "_stage",
         "begin",
         "blocked",
         "busy_ps",
@@ -130,7 +132,6 @@ class StageServer:
         self.node_id = component.node_id
         self.clock = component.clock
         self.stage_type = stage_type
-        self._number = int(stage_type)
         self.depth = component.queue_depth(stage_type)
         self.queue: deque[TileToken] = deque()
         self.token: TileToken | None = None
@@ -139,11 +140,14 @@ class StageServer:
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
         self._own_component = component.node_id
+        self._context: PipelineContext | None = None
+        self._after: Callable[[TileToken], None] | None = None
+        self._next_stage: Stage | None = None
         self._next_component = ""
         self._next_type = stage_type
         self._next_server = self
         self._costs: dict[int, tuple[StageParams, int]] = {}
-        self._params: StageParams | None = None
+        self._stage: Stage | None = None
         self._cost_ps = 0
         self.finish = self._finish
         self.begin = self._begin_pure if component.has_pure_cost else component.begin
@@ -211,9 +215,10 @@ class StageServer:
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Schedule the end of a service whose cost depends on its parameters alone, and is asked for once."""
-        params = token.stages[token.index].params
-        if params is not self._params:
-            self._params, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
+        stage = token.stages[token.index]
+        if stage is not self._stage:
+            self._stage, params = stage, stage.params
+            _, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
         clock = self.clock
         clock.push((clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
 
@@ -232,9 +237,10 @@ class StageServer:
         self.served += 1
         for gate in self.exits:
             gate.leave(token)
-        after = token.context.after[self._number]
-        if after is not None:
-            after(token)
+        if token.context is not self._context:
+            self._context, self._after = token.context, token.context.after[self.stage_type]
+        if self._after is not None:
+            self._after(token)
         index = token.index + 1
         stages = token.stages
         if index == len(stages):
@@ -242,10 +248,9 @@ class StageServer:
             token.context.complete_tile(token, self.node_id)
         else:
             stage = stages[index]
-            component = stage.component
-            if component is self._next_component and stage.stage_type is self._next_type:
+            if stage is self._next_stage:
                 target = self._next_server
-            elif component is self._own_component and stage.stage_type is self.stage_type:
+            elif stage.component is self._own_component and stage.stage_type is self.stage_type:
                 self._move_on(token, now)
                 self._serve(token)
                 return
@@ -268,13 +273,17 @@ class StageServer:
 
     def _find_next(self, stage: Stage) -> StageServer:
         """Who serves *stage*; remembered, as tiles go the same ways. Raises WiringError when no wire leads there."""
+        if stage.component is self._next_component and stage.stage_type is self._next_type:
+            self._next_stage = stage
+            return self._next_server
         target = self.downstream[stage.stage_type].get(stage.component)
         if target is None:
             raise self._no_wire(stage.stage_type, stage.component)
         if target is self:
             self._own_component = stage.component
         else:
-            self._next_component, self._next_type, self._next_server = stage.component, stage.stage_type, target
+            self._next_component, self._next_type = stage.component, stage.stage_type
+            self._next_stage, self._next_server = stage, target
         return target
 
     def _move_on(self, token: TileToken, now: int) -> None:
@@ -286,7 +295,6 @@ class StageServer:
             else:
                 self._log(token, now)
         token.index += 1
-        token.op_id += 1
         token.t_ready = now
 
     def _unblocked(self, token: TileToken) -> None:
@@ -297,10 +305,13 @@ class StageServer:
 
     def _next(self) -> None:
         queue = self.queue
+        had_room = len(queue) < self.depth
         if queue:
             self._serve(queue.popleft())
         else:
             self.token = None
+        if had_room:
+            return  # so nobody was kept waiting
         while self.blocked and (self.token is None or len(queue) < self.depth):
             send, token = self.blocked.popleft()
             send(token)

@@ -144,8 +144,9 @@ class Line:
         context = PipelineContext(submitted, plan, 0, self._done)
         tokens = []
         for tile in range(N_TILES):
-            token = TileToken(context, TilePlan(tile, tile, 0, 0, tuple(each[tile] for each in stages)), 0)
-            token.op_id = tile * len(self.route)
+            token = TileToken(
+                context, TilePlan(tile, tile, 0, 0, tuple(each[tile] for each in stages)), tile * len(self.route)
+            )
             token.input_at = token.output_at = token.registers_at = 0
             tokens.append(token)
         return tokens
