@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from test_fabric import DMA, FOUR_PES_ONE_SLICE, HBM, TWO_HALVES, owner, run
 
 from kb_engine.command_roles import HostPort
+from kb_engine.fabric import Fabric
 from kb_engine.lookahead import Lookahead
 from kb_engine.pipeline import PipelineError
 from kb_messages.stages import Rectangle
@@ -59,21 +60,23 @@ def test_what_a_block_takes_before_its_request_leaves_counts(toy_engine, monkeyp
 
 def test_the_own_memory_of_a_pe_is_reached_without_a_link(toy_engine):
     engine = toy_engine(*FOUR_PES_ONE_SLICE)
-    lookahead = Lookahead(engine.topology.graph, engine.components, engine.fabric.overhead_ps)
-    assert lookahead.nearest_ps("sip0.cube0.pe2.pe_tcm") == 0
+    lookahead = Lookahead(engine.topology.graph, {DMA.format(2): 300, DMA.format(0): 0}, engine.fabric.overhead_ps)
+    assert lookahead.nearest_ps("sip0.cube0.pe2.pe_tcm") == 300
 
 
 def test_the_host_reads_and_writes_too(toy_engine):
     engine = toy_engine(*TWO_HALVES)
-    blocks = {**dict.fromkeys(map(HBM.format, range(2))), DMA.format(3): object.__new__(HostNode)}
-    lookahead = Lookahead(engine.topology.graph, blocks, engine.fabric.overhead_ps)
-    assert [lookahead.nearest_ps(HBM.format(unit)) for unit in (0, 1)] == [FAR_PS, NEAR_PS]
+    fabric = Fabric(engine.clock, engine.topology.graph, engine.topology.address_map)
+    no_dma = engine.components["sip0.cube0.pe0.pe_tcm"]
+    dmas = {DMA.format(pe): object.__new__(HostNode) if pe == 3 else no_dma for pe in range(4)}
+    fabric.attach(engine.components | dmas)
+    paths = [fabric.path(DMA.format(3), owner(engine, unit)) for unit in (0, 1)]
+    assert [path.nearest_ps for path in paths] == [FAR_PS, NEAR_PS]
 
 
 def test_what_no_block_can_reach_has_no_lookahead(toy_engine):
     engine = toy_engine(*FOUR_PES_ONE_SLICE)
-    alone = {HBM.format(0): engine.components[HBM.format(0)]}
-    assert Lookahead(engine.topology.graph, alone, engine.fabric.overhead_ps).nearest_ps(HBM.format(0)) == -1
+    assert Lookahead(engine.topology.graph, {}, engine.fabric.overhead_ps).nearest_ps(HBM.format(0)) == -1
 
 
 @pytest.mark.parametrize("changes", [TWO_HALVES, FOUR_PES_ONE_SLICE])

@@ -8,7 +8,7 @@ acknowledgement (0 bytes); a message is one leg. Zero bytes occupy nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simpy.events import NORMAL
@@ -44,14 +44,20 @@ class Fabric:
         self._shared_links: dict[tuple[str, str], SharedLink | None] = {}
         self._shared = True
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
+        self._initiators: dict[str, Initiator[Any]] = {}
+        self._memories: dict[str, MemoryComponent[Any]] = {}
         self._lookahead = Lookahead(graph, {}, self.overhead_ps)
         self.trace: Callable[[FabricTransfer], None] | None = None
 
     def attach(self, components: dict[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block stands at each node."""
         self._components = components
-        self._lookahead = Lookahead(self._graph, components, self.overhead_ps)
-        self._shared = sum(1 for block in components.values() if isinstance(block, (Initiator, HostPort))) != 1
+        self._initiators = _of_role(components, Initiator)
+        self._memories = _of_role(components, MemoryComponent)
+        hosts = _of_role(components, HostPort)
+        leads = {node_id: block.lead_ps for node_id, block in self._initiators.items()} | dict.fromkeys(hosts, 0)
+        self._lookahead = Lookahead(self._graph, leads, self.overhead_ps)
+        self._shared = len(leads) != 1
 
     @property
     def links(self) -> list[LinkState]:
@@ -209,11 +215,10 @@ class Fabric:
         self.trace(FabricTransfer(t_start_ps=start_ps, t_end_ps=end_ps, src=src, dst=dst, nbytes=nbytes))
 
     def _find_path(self, src: str, dst: str) -> Path:
-        memory = self._components[dst]
-        if not isinstance(memory, MemoryComponent):
-            raise TopologyError(
-                f"{src} -> {dst}", f"a {type(memory).__name__}, which takes no requests", "a MemoryComponent"
-            )
+        memory = self._memories.get(dst)
+        if memory is None:
+            found = type(self._components[dst]).__name__
+            raise TopologyError(f"{src} -> {dst}", f"a {found}, which takes no requests", "a MemoryComponent")
         nodes = self._graph.nodes
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
             away = back = Leg([])
@@ -251,7 +256,7 @@ class Fabric:
         return shared
 
     def _narrows(self, link: Link, before: list[Hop]) -> bool:
-        if isinstance(self._components[link.dst], Initiator):
+        if link.dst in self._initiators:
             return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before)
         return link.bw_gbs < before[-1].state.link.bw_gbs
 
@@ -261,11 +266,10 @@ class Fabric:
         A memory sends one after the other, a DMA reads and writes one at a time; any other node may send and receive
         several, and a node in between may be fed by several links.
         """
-        src, dst = self._components[link.src], self._components[link.dst]
         nodes = self._graph.nodes
         if nodes[link.src].kind not in FORWARDING:
-            return not isinstance(src, (MemoryComponent, Initiator))
-        if isinstance(dst, Initiator):
+            return link.src not in self._memories and link.src not in self._initiators
+        if link.dst in self._initiators:
             return False
         to_memory = nodes[link.dst].memory is not None
         feeders = [
@@ -274,3 +278,9 @@ class Fabric:
             if feeder.src != link.dst and not (to_memory and nodes[feeder.src].memory is not None)
         ]
         return len(feeders) > 1
+
+
+def _of_role(components: Mapping[str, ComponentBase[Any]], role: type[Any]) -> dict[str, Any]:
+    """The blocks that have *role*, by node id. A block's type is asked once: an abstract class answers slowly."""
+    types = {kind for kind in set(map(type, components.values())) if issubclass(kind, role)}
+    return {node_id: block for node_id, block in components.items() if type(block) in types}

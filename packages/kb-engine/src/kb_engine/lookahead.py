@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any
 
-from kb_engine.command_roles import HostPort
-from kb_engine.component import ComponentBase
-from kb_engine.roles import Initiator
 from kb_topology import Graph
 from kb_topology.spec import FORWARDING
 
@@ -21,11 +17,10 @@ from kb_topology.spec import FORWARDING
 class Lookahead:
     """How near the nearest block that reads and writes is, for each memory."""
 
-    def __init__(
-        self, graph: Graph, components: Mapping[str, ComponentBase[Any]], overhead_ps: Callable[[str], int]
-    ) -> None:
+    def __init__(self, graph: Graph, leads_ps: Mapping[str, int], overhead_ps: Callable[[str], int]) -> None:
+        """*leads_ps* are the nodes of the blocks that read and write, and how soon a request leaves each."""
         self._graph = graph
-        self._components = components
+        self._leads_ps = leads_ps
         self._overhead_ps = overhead_ps
 
     def nearest_ps(self, memory: str) -> int:
@@ -40,17 +35,6 @@ class Lookahead:
         if pe_id is not None:
             found += (leads[node.id] for node in graph.pe_nodes(pe_id) if node.id in leads)
         return min(found, default=-1)
-
-    @cached_property
-    def _leads_ps(self) -> dict[str, int]:
-        """The blocks that read and write, and how soon a request leaves them."""
-        leads = {}
-        for node_id, block in self._components.items():
-            if isinstance(block, Initiator):
-                leads[node_id] = block.lead_ps
-            elif isinstance(block, HostPort):
-                leads[node_id] = 0
-        return leads
 
     @cached_property
     def _leaving_ps(self) -> dict[str, int]:
