@@ -27,6 +27,13 @@ class Extent:
         self.data_shared = self.mask_shared = shared
         self.n_valid = data.size if mask is None else int(np.count_nonzero(mask))
 
+    @classmethod
+    def reserved(cls, start: int, stop: int) -> Extent:
+        """[start, stop) with no valid byte. Nothing is looked at: the system gives the memory when it is written to."""
+        extent = cls(start, np.empty(stop - start, np.uint8))
+        extent.mask, extent.n_valid = np.zeros(stop - start, np.bool_), 0
+        return extent
+
     @property
     def nbytes(self) -> int:
         """Length of the range, valid or not."""

@@ -66,7 +66,7 @@ class Extents:
         found = self.overlapping(low, high)
         parts = self.items[found]
         if not parts:
-            extent = Extent(low, np.empty(high - low, np.uint8), np.zeros(high - low, np.bool_))
+            extent = Extent.reserved(low, high)
         else:
             largest = max(parts, key=lambda part: part.nbytes)
             if low >= largest.start and high <= largest.stop:
