@@ -3,7 +3,8 @@
 A transfer pays every hop's latency once, for its head, and its bytes at each link's bandwidth, cut-through. Links that
 only one flow can feed are reserved ahead, exactly; where flows merge (`shared_link`), the head's arrival is an event.
 A read is a request leg (0 bytes), the memory's service and a data leg; a write is a data leg, the service and an
-acknowledgement (0 bytes); a message is one leg. Zero bytes occupy nothing.
+acknowledgement (0 bytes); a message is one leg. Zero bytes occupy nothing. A read that nothing can overtake is reserved
+at its memory when it begins (`lookahead`).
 """
 
 from __future__ import annotations
