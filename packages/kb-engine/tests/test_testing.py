@@ -386,6 +386,14 @@ class Dear(Cpu):
         return str(command)
 
 
+class Hasty(Dma):
+    lead_ps = 5000
+
+
+class Vague(Dma):
+    lead_ps = 0.5
+
+
 HBM = {"ps_per_byte": 20, "latency_ps": 30000}
 
 
@@ -401,6 +409,16 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
                 "look up in __init__ or connect what does not change"
             ),
         ),
+        (
+            Hasty,
+            {},
+            "keeps_its_lead",
+            (
+                "Hasty.lead_ps: got a transfer that starts 0 ps after its call, "
+                "needs the 5000 ps that it promises, or more; promise less"
+            ),
+        ),
+        (Vague, {}, "keeps_its_lead", "Vague.lead_ps: got 0.5, needs an int >= 0; round down, to whole picoseconds"),
         (
             Shrinking,
             HBM,

@@ -14,7 +14,7 @@ from kb_engine.clock import Clock
 from kb_engine.component import ComponentBase
 from kb_engine.oplog import OpLogger
 from kb_engine.ports import Gate
-from kb_engine.roles import CommandScheduler, MemoryComponent, SingleChannelMemory
+from kb_engine.roles import CommandScheduler, Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.testing import costs, flow
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.subject import PE, Neighbour, Subject
@@ -84,6 +84,8 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield from _cost_checks(subject)
     if impl.serves:
         yield from _flow_checks(subject)
+    if issubclass(impl, Initiator):
+        yield Check("keeps_its_lead", partial(flow.check_keeps_its_lead, subject))
     if issubclass(impl, SingleChannelMemory):
         yield Check("zero_bytes_occupy_nothing", partial(costs.check_zero_bytes_occupy_nothing, subject))
     if issubclass(impl, MemoryComponent):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kb_engine.testing.line import N_TILES, Line, route_of
 from kb_engine.testing.subject import Subject
 from kb_messages.stages import StageType
@@ -36,6 +38,20 @@ def check_times_repeat(subject: Subject) -> None:
         if one != two:
             got = f"tile {one[0]} leaving at {one[-1]}, and at {two[-1]} from a fresh instance"
             subject.fail(one[1].name, got, "the same times", "let them follow from the Spec and the work alone")
+
+
+def check_keeps_its_lead(subject: Subject) -> None:
+    """No transfer starts sooner after its call than `lead_ps` says."""
+    line = Line(subject)
+    line.run()
+    block: Any = line.block
+    lead_ps = subject.call("lead_ps", lambda: block.lead_ps)
+    if type(lead_ps) is not int or lead_ps < 0:
+        subject.fail("lead_ps", repr(lead_ps), "an int >= 0", "round down, to whole picoseconds")
+    least_ps = min(block.context.fabric.leads_ps, default=lead_ps)
+    if least_ps < lead_ps:
+        got = f"a transfer that starts {least_ps} ps after its call"
+        subject.fail("lead_ps", got, f"the {lead_ps} ps that it promises, or more", "promise less")
 
 
 def check_keeps_what_is_blocked(subject: Subject, stage_type: StageType) -> None:
