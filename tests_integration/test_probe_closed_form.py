@@ -7,11 +7,17 @@ die to die, 3 mm XBAR to HBM, NOC to SRAM and UCIe, and io_noc to its ports, 2.5
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from kb_cli.main import kb
+from kb_engine.probe import Phase
+from kb_engine.probe import probe as measure
+from kb_topology import loads_topology
+
+TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 
 XBAR, BRIDGE, NOC, UCIE, IO_NOC, SERDES, PCIE_EP, SWITCH = 2000, 1000, 2000, 1000, 3000, 30000, 100000, 120000
 HBM_LATENCY = 45000
@@ -104,3 +110,24 @@ def test_four_flows_share_it_too():
         *[AWAY[dst] + first_ps + HBM_LATENCY + BACK[dst]] * 2,
         *[AWAY[dst] + last_ps + HBM_LATENCY + BACK[dst] + later_ps] * 2,
     ]
+
+
+@pytest.mark.parametrize("nbytes", [64, 1000, 388512])
+@pytest.mark.parametrize("setup_ns", [5, 5.3])
+def test_a_probe_of_banked_memory_starts_at_no_time_of_the_dma(setup_ns, nbytes):
+    """A clock edge or a refresh (at 3.9 us, as 388512 bytes end) is met where it is without the DMA's set-up."""
+    text = (TOPOLOGIES / "one_cube_banked.yaml").read_text(encoding="utf-8")
+    assert "setup_ns: 5" in text
+    with_setup, without = (text.replace("setup_ns: 5", f"setup_ns: {each}") for each in (setup_ns, 0))
+    found = measure(loads_topology(with_setup, "t.yaml"), "pe0", "hbm0", nbytes)
+    assert found == measure(loads_topology(without, "t.yaml"), "pe0", "hbm0", nbytes)
+    assert {part.phase for part in found.parts} == {Phase.REQUEST, Phase.MEMORY, Phase.DATA, Phase.BYTES}
+
+
+def test_a_near_flow_is_served_before_a_far_one_that_begins_with_it():
+    near, far = (AWAY[f"sip0.cube0.hbm{each}"] for each in (0, 5))
+    bytes_ps = 4096 * 1000 / 102.4
+    # From the other half and, next in the topology, from pe0 beside the slice, whose request is there first.
+    found = probe("pe7", "hbm0", "--nbytes", 4096, "--flows", 2, topology="one_cube")
+    first = near + HBM_LATENCY + bytes_ps
+    assert ends_ps(found) == [first + bytes_ps + far, first + near]

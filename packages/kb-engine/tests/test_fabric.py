@@ -5,9 +5,11 @@ from heapq import heappop, heappush
 from math import ceil
 
 import pytest
+from engine_toys import Hbm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from kb_engine.pipeline import PipelineError
 from kb_messages.errors import TopologyError
 from kb_messages.stages import Rectangle
 from kb_messages.trace import FabricTransfer
@@ -235,6 +237,16 @@ def test_every_transfer_is_traced(toy_engine, changes):
     run(toy_engine(*changes, trace=events.append), {(0, False): [(100, 0, 512)]})
     transfer = FabricTransfer(t_start_ps=100, t_end_ps=42340, src=DMA.format(0), dst=HBM.format(0), nbytes=512)
     assert events == [transfer]
+
+
+def test_a_memory_that_takes_no_whole_picoseconds_is_refused(toy_engine, monkeypatch):
+    engine = toy_engine()
+    monkeypatch.setattr(Hbm, "latency_ps", lambda self, nbytes, write: 0.5)
+    with pytest.raises(PipelineError) as caught:
+        engine.fabric.read(engine.fabric.path(DMA.format(0), owner(engine, 0)), Rectangle(0, 1, 8, 8), 0, print, 0)
+    assert str(caught.value) == (
+        "sip0.cube0.hbm0: got 8 bytes that take 160 and 0.5, needs ints of picoseconds; round up once"
+    )
 
 
 def test_a_memory_that_no_link_leads_to_is_refused(toy_engine):

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
 
-from kb_engine.units import shared
+from kb_engine.units import interned
 
 
 class Slots(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Ring:
         last = self._last
         if last is not None and (last.base, last.nbytes, last.count) == (base, nbytes, count):
             slots = Slots(base, nbytes, count, (last.first + self._pieces) % count)
-        self._last, self._pieces = shared(slots), pieces
+        self._last, self._pieces = interned(slots), pieces
         return self._last
 
 

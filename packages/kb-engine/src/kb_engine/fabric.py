@@ -99,7 +99,11 @@ class Fabric:
         return leg
 
     def read(self, path: Path, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """Bring the bytes of *memory* here; `finish(argument)` is called when the last one is."""
+        """Bring the bytes of *memory* here; `finish(argument)` is called when the last one is.
+
+        On an exclusive path all is known at once. Where no request can overtake this one, the memory is reserved now,
+        and the links of the way back behind it. Else the request is waited for.
+        """
         arrival = start_ps + path.request_ps
         flow = path.back.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
@@ -156,10 +160,10 @@ class Fabric:
         assert path is not None
         assert memory is not None
         arrival = self._clock._now
-        transfer.head_ps, transfer.tail_ps = self._reserve(path, arrival, memory, False)
+        transfer.head_ps, transfer.tail_ps = self._reserve_now(path, arrival, memory, False)
         self._travel(transfer)
 
-    def _reserve(self, path: Path, head_ps: int, memory: Rectangle, write: bool) -> tuple[int, int]:
+    def _reserve_now(self, path: Path, head_ps: int, memory: Rectangle, write: bool) -> tuple[int, int]:
         """Serve a request that was waited for: its last byte is at the memory now."""
         target, now = path.memory, self._clock._now
         if now < target.promised_ps:
@@ -189,7 +193,7 @@ class Fabric:
         if path is None or memory is None:
             transfer.finish(transfer.argument)
         elif transfer.write:
-            _, committed = self._reserve(path, transfer.head_ps, memory, True)
+            _, committed = self._reserve_now(path, transfer.head_ps, memory, True)
             self._finish(transfer, committed + path.response_ps)
         else:
             self._finish(transfer, now)

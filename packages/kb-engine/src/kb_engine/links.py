@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kb_engine.roles import MemoryComponent
 from kb_engine.shared_link import SharedLink
-from kb_engine.units import Rate, shared
+from kb_engine.units import Rate, interned
 from kb_topology import Link
 
 
@@ -42,10 +42,10 @@ class Flow:
     __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "slowest_ps", "unshared")
 
     def __init__(self, hops: list[Hop], nbytes: int) -> None:
-        self.nbytes = nbytes = shared(nbytes)
+        self.nbytes = nbytes = interned(nbytes)
         self.count = 0
-        self.latency_ps = shared(sum(hop.after_ps for hop in hops))
-        self.slowest_ps = shared(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
+        self.latency_ps = interned(sum(hop.after_ps for hop in hops))
+        self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: list[tuple[SharedLink, int, int]] = []
         self.unshared = False
@@ -55,7 +55,7 @@ class Flow:
             if link is not None:
                 self.shared.append((link, after_ps, state.rate.ps(nbytes)))
             elif not self.shared:
-                self.ahead.append((state, shared(after_ps), shared(state.rate.ps(nbytes))))
+                self.ahead.append((state, interned(after_ps), interned(state.rate.ps(nbytes))))
             else:
                 last, before_ps, duration = self.shared[-1]
                 self.shared[-1] = last, before_ps + after_ps, duration
@@ -119,8 +119,8 @@ class Leg:
 class Path:
     """A way to a memory and back. To the TCM of its own PE a DMA's has no links.
 
-    It is `exclusive` when nothing else can be on it, nor at the memory while there are no `others`: then the links
-    never make a transfer wait. `nearest_ps` is the memory's lookahead.
+    It is `exclusive` when no block but the one at `src` starts transfers (there are no `others`), and nothing else can
+    be on its links: then they never make a transfer wait. `nearest_ps` is the memory's lookahead.
     """
 
     __slots__ = ("away", "back", "dst", "exclusive", "memory", "nearest_ps", "request_ps", "response_ps", "src")
@@ -141,6 +141,6 @@ class Path:
         self.away = away
         self.back = back
         self.exclusive = not (others or away.merges or back.merges)
-        self.nearest_ps = shared(nearest_ps)
-        self.request_ps = shared(away.latency_ps)
-        self.response_ps = shared(back.latency_ps)
+        self.nearest_ps = interned(nearest_ps)
+        self.request_ps = interned(away.latency_ps)
+        self.response_ps = interned(back.latency_ps)

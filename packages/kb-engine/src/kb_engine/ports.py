@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simpy.events import NORMAL
 
 from kb_engine.pipeline import PipelineContext, PipelineError, TileToken
-from kb_engine.units import shared
+from kb_engine.units import interned
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
 from kb_messages.stages import Stage, StageParams, StageType
@@ -183,7 +183,10 @@ class StageServer:
             self.queue.append(token)
 
     def wait_for_room(self, send: Callable[[TileToken], None], token: TileToken) -> None:
-        """Call `send(token)` when there is room; senders are let in first come, first served."""
+        """Call `send(token)` when there is room; senders are let in first come, first served.
+
+        The caller has found none: who waits is looked at when a token leaves a full queue.
+        """
         self.blocked.append((send, token))
 
     def granted(self, token: TileToken, position: int, gate: Gate) -> None:
@@ -217,15 +220,16 @@ class StageServer:
         """Schedule the end of a service whose cost depends on its parameters alone, and is asked for once."""
         stage = token.stages[token.index]
         if stage is not self._stage:
-            self._stage, params = stage, stage.params
+            params = stage.params
             _, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
+            self._stage = stage
         clock = self.clock
         clock.push((clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
 
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:
             self._costs.clear()
-        known = self._costs[id(params)] = (params, shared(self.component.service_ps(params)))
+        known = self._costs[id(params)] = (params, interned(self.component.service_ps(params)))
         return known
 
     def _finish(self, token: TileToken) -> None:
@@ -311,7 +315,7 @@ class StageServer:
         else:
             self.token = None
         if had_room:
-            return  # so nobody was kept waiting
+            return
         while self.blocked and (self.token is None or len(queue) < self.depth):
             send, token = self.blocked.popleft()
             send(token)

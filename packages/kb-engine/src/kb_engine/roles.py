@@ -10,8 +10,8 @@ from kb_engine.completions import CompletionQueue
 from kb_engine.component import ComponentBase, SpecT
 from kb_engine.feeding import Feeding
 from kb_engine.page_table import PageTable
-from kb_engine.pipeline import PipelineContext, TileToken
-from kb_engine.units import shared
+from kb_engine.pipeline import PipelineContext, PipelineError, TileToken
+from kb_engine.units import interned
 from kb_messages.commands import Command, CompletionRecord, SubmittedCommand
 from kb_messages.host import MmuMessage, MmuUnmap, Request
 from kb_messages.plan import PipelinePlan
@@ -104,7 +104,7 @@ class Initiator(ComponentBase[SpecT]):
     def lead_ps(self) -> int:
         """Picoseconds between a call of the fabric and the start of that transfer, at least: the fabric counts on it.
 
-        Pure. The more it is, the more often a read takes an event less.
+        Asked once, before `connect`. The more it is, the more often a read takes an event less.
         """
         return 0
 
@@ -221,6 +221,10 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
     def _cost(self, nbytes: int, write: bool) -> _Cost:
         cost = self._costs[write].get(nbytes)
         if cost is None:
-            cost = shared((nbytes, self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)))
+            occupied, latency = self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
+            if type(occupied) is not int or type(latency) is not int:
+                got = f"{nbytes} bytes that take {occupied!r} and {latency!r}"
+                raise PipelineError(self.node_id, got, "ints of picoseconds", "round up once")
+            cost = interned((nbytes, occupied, latency))
             self._costs[write][nbytes] = cost
         return cost

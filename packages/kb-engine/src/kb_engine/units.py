@@ -20,7 +20,7 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 @lru_cache(maxsize=1 << 12, typed=True)
-def shared(value: _Value) -> _Value:
+def interned(value: _Value) -> _Value:
     """The one object for equal values: what hundreds of blocks hold alike is then one line of a cache."""
     return value
 

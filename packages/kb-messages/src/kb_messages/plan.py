@@ -122,6 +122,8 @@ class _Moving(NamedTuple):
     follows_m: bool
     follows_n: bool
     again: bool
+    end: int
+    """Behind the last tile along K that has it."""
 
     def stages(self, first: _Place, end: int) -> Iterator[Stage]:
         """Those of the tiles from *first* to k = *end*."""
@@ -130,7 +132,9 @@ class _Moving(NamedTuple):
 
 
 class TileSequence(Sequence[TilePlan]):
-    """The tiles of a plan as a sequence. Stages that move no data are shared between the tiles that agree on them."""
+    """The tiles of a plan as a sequence. Stages are shared between tiles that agree on them, but for DMA stages whose
+    rectangle does not come again.
+    """
 
     def __init__(self, plan: PipelinePlan) -> None:
         self._plan = plan
@@ -161,6 +165,7 @@ class TileSequence(Sequence[TilePlan]):
         return TilePlan(position, m, n, k, tuple(stages))
 
     def __iter__(self) -> Iterator[TilePlan]:
+        """The tiles in order. A lane goes on from one span of K to the next, so nothing is taken from it in vain."""
         m_grid, n_grid, k_grid = self._plan.grid
         cuts = sorted({0, 1, k_grid - 1, k_grid})
         spans = list(pairwise(cuts))  # of k, where all tiles have the same stages
@@ -189,16 +194,16 @@ class TileSequence(Sequence[TilePlan]):
             yield lane
 
     def _lane(self, slot: _Moving, first: _Place) -> Iterator[Stage]:
-        """The stages of *slot* from *first* to the end of K; kept where they come again, made one by one elsewhere."""
+        """The stages of *slot* from *first* on along K; kept where they come again, made one by one elsewhere."""
         k_grid = self._plan.grid[2]
         if not slot.again or k_grid > _MAX_KNOWN_STAGES:
-            return slot.stages(first, k_grid)
+            return slot.stages(first, slot.end)
         m, key = first[0] if slot.follows_m else -1, (slot.number, first[1] if slot.follows_n else -1)
         known_m, known = self._known.get(key, (-2, []))
         if known_m != m:
             if len(self._known) * k_grid >= _MAX_KNOWN_STAGES:
                 self._known.clear()
-            known = list(slot.stages(first, k_grid))
+            known = list(slot.stages(first, slot.end))
             self._known[key] = m, known
         return iter(known)
 
@@ -219,8 +224,9 @@ class TileSequence(Sequence[TilePlan]):
         if stage_type not in (StageType.DMA_READ, StageType.DMA_WRITE):
             stage = Stage(stage_type, component, stage_params(template, place, self._plan.grid[2]))
             return self._stages.setdefault(stage, stage)
-        m_grid, n_grid, _ = self._plan.grid
+        m_grid, n_grid, k_grid = self._plan.grid
         memory = memory_side(template)
         follows_m, follows_n = (memory.follows(dimension) for dimension in (0, 1))
         again = (not follows_n and n_grid > 1) or (not follows_m and m_grid > 1)
-        return _Moving(number, stage_type, component, memory, template.to_registers, follows_m, follows_n, again)
+        end = 1 if template.when is When.FIRST_K else k_grid
+        return _Moving(number, stage_type, component, memory, template.to_registers, follows_m, follows_n, again, end)
