@@ -12,7 +12,7 @@ from kb_dataexec.logfile import MemoryLogWriter
 from kb_engine.engine import Engine
 from kb_engine.host import Host
 from kb_engine.roles import AddressTranslator
-from kb_messages.errors import KernelError, SimulationStuckError, TopologyError
+from kb_messages.errors import KbError, KernelError, SimulationStuckError, TopologyError
 from kb_messages.host import MmuMap, Refusal
 from kb_messages.trace import FabricTransfer
 
@@ -156,3 +156,5 @@ def test_a_message_that_is_lost_is_a_deadlock(host, monkeypatch):
         "simulation: got nothing left to happen while messages are not answered: host waits for answers to 1 messages; "
         "sip0.io0.io_cpu waits for 1 answers, needs an answer to every request"
     )
+    with pytest.raises(KbError, match="simulation: got a call after one that failed or got stuck"):
+        chip.launch(nothing)

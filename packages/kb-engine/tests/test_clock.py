@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kb_engine import clock as clock_module
 from kb_engine.clock import HOUSEKEEPING_INTERVAL, Clock
+from kb_messages.errors import KbError
 
 
 def test_callbacks_run_in_order_of_time():
@@ -121,6 +122,23 @@ def test_an_error_in_a_callback_comes_out_of_drain():
     clock.call_at(1, fail, None)
     with pytest.raises(LookupError, match=r"^here$"):
         clock.drain()
+
+
+def test_what_failed_does_not_go_on():
+    clock, seen = Clock(), []
+
+    def fail(_):
+        raise LookupError
+
+    clock.call_at(1, fail, None)
+    clock.call_at(2, seen.append, 2)
+    with pytest.raises(LookupError):
+        clock.drain()
+    with pytest.raises(KbError) as caught:
+        clock.drain()
+    needs = "a new engine; build it again"
+    assert str(caught.value) == f"simulation: got a call after one that failed or got stuck, needs {needs}"
+    assert (seen, clock.now) == ([], 1)
 
 
 def test_housekeeping_runs_now_and_then_and_at_the_end():

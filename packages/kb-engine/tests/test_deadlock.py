@@ -7,7 +7,7 @@ import pytest
 from kb_engine.language.handles import Completion
 from kb_engine.pipeline import PipelineError
 from kb_engine.waits import queue_change
-from kb_messages.errors import SimulationStuckError
+from kb_messages.errors import KbError, SimulationStuckError
 
 
 def waits(tl, a, b, c):
@@ -63,6 +63,13 @@ def test_a_block_that_never_finishes_is_what_is_missing(toy_host):
         f"tile 1 of command 0 is served by {PE}.pe_gemm (GEMM) since 172.66 ns",
         f"missing: the end of tile 1 of command 0 in {PE}.pe_gemm (GEMM)",
     )
+
+
+def test_an_engine_takes_no_launch_after_one_that_got_stuck(toy_host):
+    host = toy_host(STUCK)
+    stuck(host, waits)
+    with pytest.raises(KbError, match="simulation: got a call after one that failed or got stuck, needs a new engine"):
+        host.launch(lambda tl: None)
 
 
 def test_a_kernel_that_has_returned_waits_for_its_commands(toy_host):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.user_code import UserCodeError
-from kb_messages.errors import KernelError, PlanError
+from kb_messages.errors import KbError, KernelError, PlanError
 from kb_messages.trace import CommandComplete, CommandSubmitted
 
 HERE = "test_kernel_runner.py"
@@ -172,6 +172,19 @@ def test_a_pending_value_in_an_if_names_the_op_and_both_its_lines(toy_host):
     host = toy_host()
     message = refused(host, kernel, numbers(host), numbers(host, "c"))
     assert message == pending_touch(line(kernel, 2), line(kernel), "the truth value")
+
+
+def test_an_engine_takes_no_launch_after_one_that_failed(toy_host):
+    def kernel(tl, a):
+        tl.load(a)
+        helper(0)
+
+    host = toy_host()
+    a = numbers(host)
+    for error, started in ((UserCodeError, kernel), (KbError, lambda tl, a: tl.load(a))):
+        with pytest.raises(error) as caught:
+            host.launch(started, a)
+    assert str(caught.value).startswith("simulation: got a call after one that failed or got stuck")
 
 
 def test_what_a_kernel_raises_is_told_by_its_own_frames(toy_host):

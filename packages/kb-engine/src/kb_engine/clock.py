@@ -23,6 +23,8 @@ import simpy
 from simpy.core import SimTime
 from simpy.events import NORMAL, Event
 
+from kb_messages.errors import KbError
+
 HOUSEKEEPING_INTERVAL = 1 << 14
 """Entries between two calls of `Clock.housekeeping`."""
 
@@ -63,6 +65,7 @@ class Clock(simpy.Environment):
         self._order: list[int] = []
         self._shift = 0
         self.housekeeping: Callable[[], None] = lambda: None
+        self.is_broken = False
 
     def call_at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
         """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int."""
@@ -107,9 +110,18 @@ class Clock(simpy.Environment):
         Meanwhile Python's garbage collector looks at what is young alone, and only when much has piled up: a chip of
         hundreds of PEs is a million objects, which live as long as it does, and looking at all of them takes longer
         than simulating. So does looking at the thousands that are on their way, again and again.
+
+        What an entry raises is raised here, and the clock `is_broken`: what it left half done cannot go on. Whoever
+        finds the simulation stuck says so by that, too. Raises KbError when it is.
         """
-        with suppress(_Stopped):
-            self._drain()
+        if self.is_broken:
+            raise KbError("simulation", "a call after one that failed or got stuck", "a new engine", "build it again")
+        try:
+            with suppress(_Stopped):
+                self._drain()
+        except BaseException:
+            self.is_broken = True
+            raise
 
     def _drain(self) -> None:
         collects = gc.isenabled()

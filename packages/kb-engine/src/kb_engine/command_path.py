@@ -74,6 +74,7 @@ class CommandPath:
     def check_answered(self) -> None:
         """Raise SimulationStuckError when the last call was not answered, saying who waits."""
         if self._unanswered:
+            self._clock.is_broken = True
             waiting = [f"{self.port.node_id} waits for answers to {self._unanswered} messages"]
             for block in self._directory.blocks.values():
                 waiting += block.waiting_for() if isinstance(block, CommandDispatcher) else []
