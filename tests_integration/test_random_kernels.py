@@ -182,7 +182,7 @@ def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any], looks: dict[int, 
 
 
 @pytest.mark.parametrize("issue", TOPOLOGIES)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
 @given(programs, st.integers(0, 9))
 def test_both_modes_leave_the_bytes_that_numpy_computes(issue: str, program: list[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)

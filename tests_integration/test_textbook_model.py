@@ -75,7 +75,7 @@ tiles = st.tuples(sides, sides, sides)
 problems = st.tuples(st.integers(1, 700), st.integers(1, 700), st.integers(1, 700))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(problem=problems, tile=tiles)
 def test_they_agree_on_any_shape_when_ties_are_resolved_alike(problem: Shape, tile: Shape) -> None:
     assume(problem[0] * problem[1] * problem[2] < 500 * tile[0] * tile[1] * tile[2])
@@ -87,7 +87,7 @@ def test_they_agree_on_any_shape_when_ties_are_resolved_alike(problem: Shape, ti
     assert found == textbook_run(problem, tile, slot_first=True)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     problem=st.tuples(st.integers(1, 400), st.integers(1, 400), st.integers(1, 400)),
     depth=st.sampled_from([1, 2, 4]),

@@ -121,14 +121,14 @@ def check(spec: HbmBankedSpec, asked: list[tuple[int, Rectangle, int, bool]]) ->
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(asked=requests, attributes=specs)
 def test_times_and_counts_are_those_of_bursts_one_by_one(mapping, asked, attributes):
     check(HbmBankedSpec(**attributes, mapping=mapping), asked)
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(asked=again, attributes=specs)
 def test_what_is_asked_again_costs_what_it_costs_burst_by_burst(mapping, asked, attributes):
     check(HbmBankedSpec(**attributes, mapping=mapping), asked)

@@ -53,7 +53,7 @@ def kernel(tl, a, b, c, composites):
         tl.composite("gemm", x if a_pinned else a, y if b_pinned else b, out=target, tile=tile)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_laws_of_a_run(simulate, problem):
     a, b, c, composites, changes = problem
@@ -138,7 +138,7 @@ def kernel_with_math(tl, a, b, c, d, turned_a, turned_b, column, commands):
         tl.composite("gemm", left, right, out=c, tile=tile, epilogue=epilogue, b_stream=b_stream)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(problems_with_math())
 def test_laws_of_a_run_with_math(simulate, problem):
     shapes, commands, changes = problem
@@ -155,7 +155,7 @@ def check_compute_slot(run):
         assert first[1] <= second[0]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(), st.sampled_from([(0, 1), (0, 3), (3, 1, 2)]))
 def test_laws_of_a_run_on_several_pes(simulate, two_halves, problem, pes):
     a, b, c, composites, changes = problem

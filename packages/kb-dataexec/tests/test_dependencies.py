@@ -21,13 +21,13 @@ def addresses(rectangle):
     return {offset + row * stride + at for row in range(rows) for at in range(row_nbytes)}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(rectangles, rectangles)
 def test_overlap_is_exact(a, b):
     assert overlap(a, b) == overlap(b, a) == bool(addresses(a) & addresses(b))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(rectangles, rectangles)
 def test_the_common_byte_is_the_lowest_of_both(a, b):
     assert common_byte(a, b) == common_byte(b, a) == min(addresses(a) & addresses(b), default=None)
@@ -151,7 +151,7 @@ def as_dict(found):
     return dict(zip(zip(followers, found.producer.tolist(), strict=True), map(Kind, found.kind.tolist()), strict=True))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(accesses, min_size=1, max_size=12))
 def test_dependencies_are_those_of_the_definition(history):
     builder = LogBuilder()

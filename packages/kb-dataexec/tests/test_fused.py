@@ -94,7 +94,7 @@ def byte_at(store, owner, at):
 
 
 @pytest.mark.parametrize("worth_fusing", [2, 5])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(records, min_size=2, max_size=16), st.integers(1, 4))
 def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(worth_fusing, history, tiles):
     builder = LogBuilder()

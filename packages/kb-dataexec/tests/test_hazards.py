@@ -89,7 +89,7 @@ def expected(facts, windows):
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(logs, st.sampled_from([[], WINDOWS]))
 def test_hazards_are_those_of_the_definition_pair_by_pair(made, windows):
     schedule, facts = build(made)
@@ -99,7 +99,7 @@ def test_hazards_are_those_of_the_definition_pair_by_pair(made, windows):
     assert got == expected(facts, windows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(logs)
 def test_where_nothing_is_found_any_two_records_that_share_a_byte_are_in_order(made):
     schedule, facts = build(made)

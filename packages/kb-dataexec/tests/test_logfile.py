@@ -29,7 +29,7 @@ def expect(text):
     return pytest.raises(LogError, match=f"^{re.escape(str(text))}$")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, LOG.n_ops), max_size=6))
 def test_the_digest_does_not_depend_on_chunks(cuts):
     assert write_in_chunks(MemoryLogWriter(), LOG, sorted(cuts)).digest == LOG.digest

@@ -247,7 +247,7 @@ def test_integers_beside_a_scalar_in_front_stay_integers():
 words = st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(sorted(INTEGER)), st.lists(st.tuples(words, words | st.integers(-2, 70)), min_size=1, max_size=6)
 )
@@ -421,7 +421,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(steps, min_size=1, max_size=12), st.integers(0, 99))
 def test_chains_are_what_numpy_computes_in_f32(chain, seed):
     """Four slots of 3 x 5; each holds its last value in that value's own type, with rows 32 bytes apart."""

@@ -279,7 +279,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=25))
 def test_the_store_behaves_like_bytes_with_a_mask(history):
     store, model, frozen = new_store(SIZE), Model(), []

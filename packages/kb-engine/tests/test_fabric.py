@@ -157,7 +157,7 @@ transfers = st.lists(st.tuples(st.integers(0, 30011), st.integers(0, 1), st.inte
     [(ONE_PE_TWO_SLICES, 1, 2, True), (FOUR_PES_ONE_SLICE, 4, 1, False)],
     ids=["one PE", "four PEs read one slice"],
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_where_no_flows_merge_the_picoseconds_are_those_of_the_step_by_step_model(
     toy_engine, changes, pes, slices, writes, data

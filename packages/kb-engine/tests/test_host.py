@@ -12,7 +12,7 @@ from kb_messages.errors import KernelError
 SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 3"),)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_what_is_written_is_read_back_whole_however_it_is_cut(toy_engine, data):
     from kb_engine.host import Host

@@ -126,7 +126,7 @@ def test_a_write_under_way_goes_first(toy_engine):
 transfers = st.lists(st.tuples(st.integers(0, 30011), st.integers(0, 1), st.integers(0, 3000)), max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 @pytest.mark.parametrize(
     "changes",

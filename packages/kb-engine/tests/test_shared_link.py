@@ -232,7 +232,7 @@ channels = st.lists(
 
 @pytest.mark.parametrize(("burst", "examples"), [(16, 60), (2, 25)])
 def test_shares_are_those_of_bursts_in_turn_up_to_a_few_bursts(toy_engine, burst, examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(drawn=channels)
     def check(drawn):
         messages = one_at_a_time(drawn)
@@ -247,7 +247,7 @@ def test_shares_are_those_of_bursts_in_turn_up_to_a_few_bursts(toy_engine, burst
     check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(drawn=channels)
 def test_no_bytes_are_lost_or_made(toy_engine, drawn):
     messages = one_at_a_time(drawn)

@@ -142,7 +142,7 @@ def best_by_exhaustion(graph: Graph, src: str, costs: dict[str, int]) -> dict[st
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_routes_are_those_of_an_exhaustive_search(data):
     kinds = data.draw(st.text("xxm", min_size=2, max_size=6))
     ends = st.tuples(*[st.integers(0, len(kinds) - 1)] * 2).filter(lambda pair: pair[0] != pair[1])
@@ -175,7 +175,7 @@ def best_by_relaxation(graph: Graph, src: str, costs: dict[str, int]) -> dict[st
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_routes_asked_for_in_any_order_are_those_of_plain_relaxation(data):
     kinds = data.draw(st.text("xxm", min_size=2, max_size=30))
     number = st.integers(0, len(kinds) - 1)
