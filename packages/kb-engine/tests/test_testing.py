@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_dataexec.store import MemoryStore
-from kb_engine.testing import Neighbour, check_component, component_checks
-from kb_messages.stages import StageType, TransferParams
+from kb_engine.testing import check_component, component_checks
+from kb_messages.stages import StageType
 
 
 def names_of(impl, attributes=None, **options):
@@ -359,135 +359,6 @@ class WrongGates(Gemm):
 )
 def test_a_broken_block_fails_with_the_right_sentence(impl, check, sentence):
     assert sentence in said_by(check, impl)
-
-
-class Loaded(Xbar):
-    def overhead_ps(self):
-        return self.clock.now
-
-
-class Shrinking(Hbm):
-    def occupancy_ps(self, nbytes, write):
-        return 0 if nbytes > 4096 else nbytes
-
-
-class Eager(Hbm):
-    def occupancy_ps(self, nbytes, write):
-        return 100 + nbytes
-
-
-class Impatient(Hbm):
-    def reserve(self, t_ps, nbytes, last_byte_ps, write):
-        return t_ps - 1, t_ps
-
-
-class Dear(Cpu):
-    def issue_ps(self, command):
-        return str(command)
-
-
-class Hasty(Dma):
-    lead_ps = 5000
-
-
-class Vague(Dma):
-    lead_ps = 0.5
-
-
-HBM = {"ps_per_byte": 20, "latency_ps": 30000}
-
-
-@pytest.mark.parametrize(
-    ("impl", "attributes", "check", "sentence"),
-    [
-        (
-            Loaded,
-            {},
-            "overhead_ps_asks_neither_clock_nor_context",
-            (
-                "Loaded.overhead_ps: got a look at clock.now, needs the Spec and the arguments alone; "
-                "look up in __init__ or connect what does not change"
-            ),
-        ),
-        (
-            Hasty,
-            {},
-            "keeps_its_lead",
-            (
-                "Hasty.lead_ps: got a transfer that starts 0 ps after its call, "
-                "needs the 5000 ps that it promises, or more; promise less"
-            ),
-        ),
-        (Vague, {}, "keeps_its_lead", "Vague.lead_ps: got 0.5, needs an int >= 0; round down, to whole picoseconds"),
-        (
-            Shrinking,
-            HBM,
-            "occupancy_ps_grows_with_the_bytes",
-            "Shrinking.occupancy_ps: got 4096 for 4096 bytes and 0 for 1048576, needs at least as much for more bytes",
-        ),
-        (
-            Eager,
-            HBM,
-            "zero_bytes_occupy_nothing",
-            "Eager.occupancy_ps(0, False): got 100, needs 0; put what a request costs into latency_ps",
-        ),
-        (
-            Impatient,
-            HBM,
-            "requests_are_served_in_order",
-            "got -1 and 0 for a request that arrives at 0, needs ints in order, not before the arrival",
-        ),
-        (Dear, {"issue_ps": 1}, "issue_ps_is_a_whole_number", "needs an int >= 0"),
-        (
-            Hbm,
-            {"ps_per_byte": 20},
-            "is_built_from_attributes",
-            (
-                "Hbm.Spec: got attributes that it refuses (Object missing required field `latency_ps`), "
-                "needs attributes to build the block from"
-            ),
-        ),
-    ],
-)
-def test_a_broken_role_fails_with_the_right_sentence(impl, attributes, check, sentence):
-    assert sentence in said_by(check, impl, attributes)
-
-
-class Looking(Gemm):
-    def connect(self):
-        self.tcm = self.context.neighbour("pe_tcm", Tcm)
-
-
-def test_neighbours_are_wired_and_a_missing_one_is_named():
-    check_component(Looking, {}, neighbours=[Neighbour("pe_tcm", Tcm)])
-    assert said_by("is_built_from_attributes", Looking) == (
-        "Looking.connect(): got an error (sip0.cube0.pe0.block: got 0 wires to a pe_tcm that is a Tcm, needs one; "
-        "add `block -> pe_tcm` to the wires of pe_template), needs an answer"
-    )
-
-
-class Abstract(Hbm):
-    latency_ps = Hbm.__base__.latency_ps
-
-
-def test_a_role_half_done_names_what_is_missing():
-    assert said_by("is_built_from_attributes", Abstract, HBM) == (
-        "Abstract.class: got no latency_ps, needs every method of its role; define them"
-    )
-
-
-class Math(Gemm):
-    serves = (StageType.GEMM, StageType.MATH)
-
-
-def test_a_stage_type_without_sample_parameters_asks_for_some():
-    with pytest.raises(AssertionError) as caught:
-        check_component(Math, {})
-    assert str(caught.value) == (
-        "Math.serves: got MATH, for which there are no sample parameters, needs some; "
-        "pass params={StageType.MATH: [...]}"
-    )
-    check_component(Math, {}, params={StageType.MATH: [TransferParams(nbytes=1)]})
 
 
 def test_the_first_broken_check_is_raised():
