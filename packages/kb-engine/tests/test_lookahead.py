@@ -107,6 +107,15 @@ def test_a_read_that_nothing_can_overtake_is_one_event(toy_engine, monkeypatch):
     assert events_of_reads([0, 0]) == 4
 
 
+def test_a_fabric_that_waits_for_requests_reserves_none_ahead(toy_engine):
+    engine = toy_engine(*TWO_HALVES)
+    engine.fabric.wait_for_requests()
+    path, before = engine.fabric.path(DMA.format(0), owner(engine, 0)), events(engine)
+    engine.fabric.read(path, ONE, 0, lambda _: None, None)
+    engine.clock.drain()
+    assert events(engine) - before - 1 == 2
+
+
 def test_a_request_under_way_goes_first(toy_engine):
     """A far request leaves before a near one does, and is at the memory before it: the near one waits its turn."""
     engine = toy_engine(*TWO_HALVES)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
 
-from kb_engine.units import interned
+from kb_engine.interning import interned
 
 
 class Slots(Struct, frozen=True):

@@ -136,30 +136,14 @@ class Clock(simpy.Environment):
     def _run(self) -> None:
         while not self.is_idle:
             began_ps = self._now
-            if self._horizon_ps is None:
-                self._run_heap()
-            else:
-                self._run_buckets()
+            self._run_entries()
             if gc.get_count()[0] >= _YOUNG_OBJECTS:
                 gc.collect(0)
             self._choose_queue((self._now - began_ps) // _BUCKETS_AN_INTERVAL)
             self.housekeeping()
 
-    def _run_heap(self) -> None:
-        heap = self.heap
-        step = super().step
-        for _ in repeat(None, HOUSEKEEPING_INTERVAL):
-            if not heap:
-                break
-            entry = heappop(heap)
-            if len(entry) == _CALLBACK_LENGTH:
-                self._now = entry[0]
-                entry[3](entry[4])
-            else:
-                heappush(heap, entry)
-                step()
-
-    def _run_buckets(self) -> None:
+    def _run_entries(self) -> None:
+        """As many as lie between two looks: what is near and what is on the heap, in order, then the next bucket."""
         heap, near = self.heap, self._near
         step = super().step
         for _ in repeat(None, HOUSEKEEPING_INTERVAL):

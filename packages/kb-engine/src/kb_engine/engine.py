@@ -112,8 +112,8 @@ class Engine:
         Where the topology has a host, the launch takes its way over the fabric to *targets*, which are the cubes of
         *pe_ids* if they are left out; else all begin at once. Raises KernelError when a kernel misuses `tl` or a target
         is not there, what a kernel itself raises, and SimulationStuckError when nothing is left to happen, or only what
-        leads nowhere, while a kernel still waits. Once a kernel has
-        failed or the simulation was stuck, nothing more can be simulated: then it raises KbError.
+        leads nowhere, while a kernel still waits. After a kernel that failed or a simulation that was stuck it raises
+        KbError: nothing more can be simulated.
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
@@ -193,6 +193,7 @@ class Engine:
 
     def _check_finished(self, launch: Launch) -> None:
         if launch.unfinished:
+            self.clock.is_broken = True
             raise self._stuck(f"nothing left to happen after {ns_text(self.clock._now)}")
 
     def _build(self, graph: Graph, registry: Registry) -> dict[str, ComponentBase[Any]]:
@@ -271,7 +272,6 @@ class Engine:
         raise self._stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock._now)},")
 
     def _stuck(self, got: str) -> SimulationStuckError:
-        self.clock.is_broken = True
         memories = {region.owner: region.node_id for region in self.topology.address_map.regions}
         return stuck_error(WaitGraph(self._runners, self.servers, memories), got, len(self._runners))
 

@@ -60,6 +60,10 @@ class Fabric:
         self._lookahead = Lookahead(self._graph, leads, self.overhead_ps)
         self._shared = len(leads) != 1
 
+    def wait_for_requests(self) -> None:
+        """Reserve no read ahead, on paths found from now on: for transfers that start before their block's lead."""
+        self._lookahead = Lookahead(self._graph, {}, self.overhead_ps)
+
     @property
     def links(self) -> list[LinkState]:
         """Every directed link, in the topology's order, with what it has carried so far."""

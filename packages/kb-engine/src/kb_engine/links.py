@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kb_engine.interning import interned
 from kb_engine.roles import MemoryComponent
 from kb_engine.shared_link import SharedLink
-from kb_engine.units import Rate, interned
+from kb_engine.units import Rate
 from kb_topology import Link
 
 

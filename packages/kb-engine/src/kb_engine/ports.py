@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import NORMAL
 
+from kb_engine.interning import interned
 from kb_engine.pipeline import PipelineContext, PipelineError, TileToken
-from kb_engine.units import interned
 from kb_messages.errors import KbError
 from kb_messages.oplog import WaitReason
 from kb_messages.stages import Stage, StageParams, StageType
@@ -102,10 +102,8 @@ class StageServer:
         "_context",
         "_cost_ps",
         "_costs",
-        "_next_component",
         "_next_server",
         "_next_stage",
-        "_next_type",
         "_own_component",
         "_stage",
         "begin",
@@ -143,8 +141,6 @@ class StageServer:
         self._context: PipelineContext | None = None
         self._after: Callable[[TileToken], None] | None = None
         self._next_stage: Stage | None = None
-        self._next_component = ""
-        self._next_type = stage_type
         self._next_server = self
         self._costs: dict[int, tuple[StageParams, int]] = {}
         self._stage: Stage | None = None
@@ -277,16 +273,12 @@ class StageServer:
 
     def _find_next(self, stage: Stage) -> StageServer:
         """Who serves *stage*; remembered, as tiles go the same ways. Raises WiringError when no wire leads there."""
-        if stage.component is self._next_component and stage.stage_type is self._next_type:
-            self._next_stage = stage
-            return self._next_server
         target = self.downstream[stage.stage_type].get(stage.component)
         if target is None:
             raise self._no_wire(stage.stage_type, stage.component)
         if target is self:
             self._own_component = stage.component
         else:
-            self._next_component, self._next_type = stage.component, stage.stage_type
             self._next_stage, self._next_server = stage, target
         return target
 

@@ -142,8 +142,9 @@ def _sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:
 
 
 def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operation: Operation) -> list[int]:
-    """When each flow is done; all start at 0, without what a DMA takes before: no read can be reserved ahead."""
+    """When each flow is done; all start at 0, without what a DMA takes before."""
     fabric, ends = engine.fabric, [0] * len(sources)
+    fabric.wait_for_requests()
 
     def done(number: int) -> None:
         ends[number] = engine.clock._now
@@ -154,9 +155,7 @@ def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operati
             continue
         region = engine.topology.address_map.region_of_node(dst)
         move = fabric.read if operation is Operation.READ else fabric.write
-        path = fabric.path(src, region.owner)
-        path.nearest_ps = -1
-        move(path, Rectangle(region.base, 1, nbytes, nbytes), 0, done, number)
+        move(fabric.path(src, region.owner), Rectangle(region.base, 1, nbytes, nbytes), 0, done, number)
     engine.clock.drain()
     return ends
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from kb_engine.completions import CompletionQueue
 from kb_engine.component import ComponentBase, SpecT
 from kb_engine.feeding import Feeding
+from kb_engine.interning import interned
 from kb_engine.page_table import PageTable
 from kb_engine.pipeline import PipelineContext, PipelineError, TileToken
-from kb_engine.units import interned
 from kb_messages.commands import Command, CompletionRecord, SubmittedCommand
 from kb_messages.host import MmuMessage, MmuUnmap, Request
 from kb_messages.plan import PipelinePlan

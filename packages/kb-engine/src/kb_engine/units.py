@@ -6,23 +6,13 @@ A decimal in YAML becomes the exact fraction it was written as; a duration is ro
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeVar
 
 from kb_topology import exact
 
 PS_PER_NS = 1000
 KIB = 1024
-
-_Value = TypeVar("_Value", bound=Hashable)
-
-
-@lru_cache(maxsize=1 << 12, typed=True)
-def interned(value: _Value) -> _Value:
-    """The one object for equal values: what hundreds of blocks hold alike is then one line of a cache."""
-    return value
 
 
 @lru_cache(maxsize=1 << 12)
