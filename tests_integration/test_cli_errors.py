@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli import bundled
+from kb_cli.benchmark import bundled
 
 ONE_CUBE = bundled.find("topologies", "one_cube").read_text()
 
@@ -16,7 +16,7 @@ RAISING = """\
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.bench import Benchmark
+from kb_engine.host.benchmark import Benchmark
 
 
 def helper(n):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli import bundled
+from kb_cli.benchmark import bundled
 
 BENCH = '''\
 """C = A @ B, A and C cut up over the PEs by rows, B a copy for each."""
@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.bench import Benchmark
+from kb_engine.host.benchmark import Benchmark
 
 
 def kernel(tl, a, b, c):

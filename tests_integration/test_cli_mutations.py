@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kb_cli.commands.verify import verify_run
 from kb_cli.main import kb
-from kb_cli.rundata import load_data
-from kb_cli.verify import verify_run
-from kb_dataexec.dependencies import backward_slice
+from kb_cli.run.data import load_data
+from kb_dataexec.analysis.dependencies import backward_slice
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import write_log
-from kb_dataexec.oplog import OpLog
 from kb_engine.language import Tensor
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kb_cli import bundled
+from kb_cli.benchmark import bundled
 from kb_cli.main import kb
-from kb_engine.engine import Engine
-from kb_engine.host import Host
-from kb_messages.host import CubeTarget
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
+from kb_messages.control import CubeTarget
 from kb_messages.trace import KernelStart
 from kb_topology import load_topology, loads_topology
 

@@ -118,6 +118,6 @@ def test_the_search_finds_what_is_there() -> None:
 
 
 def test_importing_the_engine_leaves_the_executor_unloaded() -> None:
-    code = "import sys, kb_engine; print(sorted({'kb_dataexec.executor', 'ml_dtypes'} & sys.modules.keys()))"
+    code = "import sys, kb_engine; print(sorted({'kb_dataexec.execute.executor', 'ml_dtypes'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

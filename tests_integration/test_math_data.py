@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pytest
 
 from kb_components.pe.pe_math import FUNCTIONS as COSTS
-from kb_dataexec.dtypes import cast, numpy_dtype
-from kb_dataexec.executor import Executor
+from kb_dataexec.arrays.dtypes import cast, numpy_dtype
+from kb_dataexec.execute.executor import Executor
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.oplog import OpLog
 from kb_dataexec.ops.math import FUNCTIONS as EXECUTED
-from kb_dataexec.verify import compare
-from kb_engine.engine import Engine
-from kb_engine.host import Host, read_tensor
+from kb_dataexec.verify.compare import compare
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host, read_tensor
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
 from kb_messages.functions import MATH_FUNCTIONS

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec import fused
-from kb_dataexec.executor import Executor
+from kb_dataexec.analysis.sanitize import sanitize
+from kb_dataexec.execute.executor import Executor
+from kb_dataexec.execute.fused import run as fused
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.oplog import OpLog
-from kb_dataexec.sanitize import sanitize
-from kb_engine.engine import Engine
-from kb_engine.host import Host, read_tensor
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host, read_tensor
 from kb_messages.dtypes import DType
 from kb_topology import loads_topology
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_engine.language import Language, TensorRef
 from kb_messages.errors import KernelError
 from kb_messages.stages import TileShape

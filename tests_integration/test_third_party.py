@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli import bundled
-from kb_dataexec.logreader import read_log
-from kb_engine.registry import Registry
+from kb_cli.benchmark import bundled
+from kb_dataexec.log.reader import read_log
+from kb_engine.engine.registry import Registry
 from kb_engine.testing import component_checks
 
 acme = pytest.importorskip("acme_blocks.pe_gemm", reason="`nox -s integration` installs acme-blocks beside our wheels")

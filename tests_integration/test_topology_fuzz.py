@@ -16,10 +16,10 @@ from types import FrameType
 import numpy as np
 import pytest
 
-from kb_cli.bundled import folder
+from kb_cli.benchmark.bundled import folder
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_engine.language import Language, TensorRef
 from kb_messages.errors import KbError
 from kb_topology import loads_topology

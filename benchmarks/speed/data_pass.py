@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from softmax_log import PER_ROW, Softmax, softmax
 
-from kb_dataexec.dependencies import dependencies
-from kb_dataexec.executor import Executor
-from kb_dataexec.sanitize import sanitize
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.analysis.dependencies import dependencies
+from kb_dataexec.analysis.sanitize import sanitize
+from kb_dataexec.execute.executor import Executor
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.dtypes import DType
 
 COLS, PES = 512, 512

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_engine.language import Language, Tensor, TensorRef
 from kb_messages.dtypes import DType
 from kb_messages.stages import TileShape

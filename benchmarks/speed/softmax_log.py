@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE, OpLog
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.address import MemorySpace, owner_of
 from kb_messages.dtypes import DType
 from kb_messages.oplog import OpKind, Role

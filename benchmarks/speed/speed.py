@@ -18,11 +18,11 @@ import numpy as np
 from chip import ONE_PE, Chip
 from textbook import TextbookPe
 
-from kb_dataexec.executor import Executor
+from kb_dataexec.execute.executor import Executor
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.oplog import OpLog
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_engine.language import Language, Tensor, TensorRef
 from kb_messages.commands import Matrix
 from kb_messages.dtypes import DType

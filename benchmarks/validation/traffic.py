@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kb_engine.engine import Engine
+from kb_engine.engine.engine import Engine
 from kb_messages.stages import Rectangle
 from kb_topology import loads_topology
 

@@ -19,11 +19,11 @@ import numpy as np
 from mutation_cases import CASES, Case
 from mutation_values import Values
 
-from kb_dataexec import fused
-from kb_dataexec.dependencies import backward_slice
-from kb_dataexec.executor import Executor
-from kb_dataexec.oplog import OpLog
-from kb_dataexec.verify import compare
+from kb_dataexec.analysis.dependencies import backward_slice
+from kb_dataexec.execute.executor import Executor
+from kb_dataexec.execute.fused import run as fused
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.verify.compare import compare
 from kb_messages.errors import KbError
 
 _CHANGES: dict[str, tuple[int, ...]] = {

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec.oplog import OpLog
+from kb_dataexec.log.rows import Op, OperandRow
+from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops import gemm, math, memory
-from kb_dataexec.ops.base import Op, OperandRow
-from kb_dataexec.schedule import Schedule
-from kb_dataexec.store import MemoryStore
 from kb_messages.oplog import OpKind
 
 Numbers = npt.NDArray[np.uint64]

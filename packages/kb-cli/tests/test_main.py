@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
-from kb_cli import main, topology
+from kb_cli import main
+from kb_cli.commands import topology
 from kb_messages.errors import KbError, SimulationStuckError
 
 Invoke = Callable[..., Result]

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
-from kb_engine.launch import LaunchResult
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
+from kb_engine.launch.launch import LaunchResult
 from kb_messages.oplog import OpRecord
 from kb_messages.plan import PipelinePlan
 from kb_messages.trace import TraceEvent
@@ -205,11 +205,11 @@ def mmu() -> Changes:
 
 
 @pytest.fixture
-def chip_host(chip: Callable[..., Topology]) -> Callable[..., Host]:
-    """A host of the round chip with *changes*, whose log goes to *writer*."""
+def chip_host(chip: Callable[..., Topology], request: pytest.FixtureRequest) -> Callable[..., Host]:
+    """A host of the round chip with *changes*, whose log goes to *writer*. Kernel lines start at the test's folder."""
 
     def build(*changes: tuple[str, str], writer: MemoryLogWriter | None = None) -> Host:
-        return Host(Engine(chip(*changes), writer), Path(__file__).parent)
+        return Host(Engine(chip(*changes), writer), request.path.parent)
 
     return build
 
@@ -238,7 +238,7 @@ def simulate(chip: Callable[..., Topology]) -> Callable[..., Run]:
         trace: list[TraceEvent] = []
         plans: list[PipelinePlan] = []
         engine = Engine(chip(*changes), writer, trace.append, plans.append)
-        host = Host(engine, Path(__file__).parent)
+        host = Host(engine, Path(kernel.__code__.co_filename).parent)
         passed = [tensor(host, f"t{number}", *each) for number, each in enumerate(arguments)]
         result = Run(engine, host.launch(kernel, *passed, pes=pes), trace, plans)
         if writer is not None:

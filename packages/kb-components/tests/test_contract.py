@@ -8,7 +8,7 @@ from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
 from kb_components.pe.pe_tcm import PeTcm
-from kb_engine.registry import GROUP
+from kb_engine.engine.registry import GROUP
 from kb_engine.testing import Neighbour, check_component, component_checks
 from kb_messages.dtypes import DType
 from kb_messages.stages import MathParams, StageType

@@ -25,8 +25,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_topology import load_topology
 from kernel_file import kernel
 

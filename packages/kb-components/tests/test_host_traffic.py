@@ -9,11 +9,11 @@ import pytest
 from components_two_cubes import HOST, TWO_SIPS, nothing
 
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
-from kb_engine.roles import AddressTranslator
+from kb_engine.block.pe_roles import AddressTranslator
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
+from kb_messages.control import MmuMap, Refusal
 from kb_messages.errors import KbError, KernelError, SimulationStuckError, TopologyError
-from kb_messages.host import MmuMap, Refusal
 from kb_messages.trace import FabricTransfer
 
 DATA = np.arange(256, dtype=np.float16).reshape(16, 16)

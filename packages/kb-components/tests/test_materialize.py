@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kb_dataexec.executor import Executor
+from kb_dataexec.execute.executor import Executor
 from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter, read_log
-from kb_engine.engine import Engine
-from kb_engine.host import Host, read_tensor
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host, read_tensor
 from kb_messages.errors import KernelError
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_messages.errors import KbError
 
 

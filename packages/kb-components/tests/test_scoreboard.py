@@ -7,10 +7,10 @@ submission queue, 4000 to take a command. A read or write of 512 bytes 44240, FE
 import numpy as np
 import pytest
 
-from kb_dataexec.executor import Executor
+from kb_dataexec.execute.executor import Executor
 from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import read_tensor
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import read_tensor
 from kb_messages.errors import KernelError, TopologyError
 from kb_messages.trace import CommandSubmitted
 

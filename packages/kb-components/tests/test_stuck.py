@@ -7,8 +7,8 @@ from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
 from kb_components.pe.pe_math import PeMath
-from kb_engine.engine import Engine
-from kb_engine.host import Host
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
 from kb_messages.errors import SimulationStuckError
 from kb_messages.stages import StageType
 

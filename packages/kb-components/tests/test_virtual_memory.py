@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kb_engine.host import read_tensor
+from kb_engine.host.host import read_tensor
+from kb_messages.control import MmuMap, MmuUnmap
 from kb_messages.errors import KbError
-from kb_messages.host import MmuMap, MmuUnmap
 
 PAGE = 4096
 PE = "sip0.cube0.pe0"

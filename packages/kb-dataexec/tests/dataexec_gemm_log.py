@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kb_dataexec.dtypes import cast, numpy_dtype
+from kb_dataexec.arrays.dtypes import cast, numpy_dtype
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.logfile import MemoryLogWriter, OpLog
-from kb_dataexec.oplog import OPERAND_DTYPE, OPS_DTYPE
-from kb_dataexec.store import MemoryStore
-from kb_dataexec.verify import gemm_tolerance
+from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec.verify.compare import gemm_tolerance
 from kb_messages.address import MemorySpace, owner_of
 from kb_messages.dtypes import DType
 from kb_messages.oplog import OpKind, Role

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from dataexec_gemm_log import HBM, REG, REGIONS, TCM, GemmProblem, LogBuilder, move
 
-from kb_dataexec.dtypes import cast
+from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.logfile import OpLog
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.dtypes import DType
 from kb_messages.oplog import OpKind, Role
 

@@ -7,8 +7,8 @@ from dataexec_gemm_log import GemmProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kb_dataexec.log.tables import OPERAND_DTYPE, OpLog
 from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter, read_log, write_log
-from kb_dataexec.oplog import OPERAND_DTYPE, OpLog
 from kb_messages.errors import LogError
 
 LOG = GemmProblem(12, 12, 12, (4, 4, 4)).log()

@@ -5,11 +5,11 @@ import pytest
 from dataexec_gemm_log import GemmProblem
 from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
-from kb_dataexec import fused
-from kb_dataexec.dependencies import backward_slice
-from kb_dataexec.executor import Executor
-from kb_dataexec.oplog import OpLog
-from kb_dataexec.verify import compare
+from kb_dataexec.analysis.dependencies import backward_slice
+from kb_dataexec.execute.executor import Executor
+from kb_dataexec.execute.fused import run as fused
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.verify.compare import compare
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
 

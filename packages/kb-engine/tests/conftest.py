@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kb_dataexec.logfile import LogWriter, MemoryLogWriter
-from kb_engine.engine import Engine
-from kb_engine.host import Host
-from kb_engine.registry import GROUP, Registry
+from kb_engine.engine.engine import Engine
+from kb_engine.engine.registry import GROUP, Registry
+from kb_engine.host.host import Host
 from kb_topology import Topology, loads_topology
 
 sys.path.insert(0, str(Path(__file__).parent))  # entry points name a module that can be imported
@@ -85,11 +85,11 @@ def toy_engine(toy_chip: Callable[..., Topology]) -> Callable[..., Engine]:
 
 
 @pytest.fixture
-def toy_host(toy_engine: Callable[..., Engine]) -> Callable[..., Host]:
-    """A host of the toy chip with *changes*; kernel lines are relative to this folder."""
+def toy_host(toy_engine: Callable[..., Engine], request: pytest.FixtureRequest) -> Callable[..., Host]:
+    """A host of the toy chip with *changes*; kernel lines are relative to the folder of the test."""
 
     def build(*changes: tuple[str, str], **more: Any) -> Host:
-        return Host(toy_engine(*changes, **more), Path(__file__).parent)
+        return Host(toy_engine(*changes, **more), request.path.parent)
 
     return build
 

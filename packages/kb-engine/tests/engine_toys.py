@@ -7,12 +7,18 @@ from collections import deque
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kb_engine.buffers import Slots
-from kb_engine.component import ComponentBase
-from kb_engine.feeding import Feeding
-from kb_engine.pipeline import TileToken
-from kb_engine.ports import ExclusivePort
-from kb_engine.roles import CommandIssuer, CommandScheduler, ForwardingComponent, Initiator, SingleChannelMemory
+from kb_engine.block.buffers import Slots
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.feeding import Feeding
+from kb_engine.block.in_flight import TileToken
+from kb_engine.block.pe_roles import (
+    CommandIssuer,
+    CommandScheduler,
+    ForwardingComponent,
+    Initiator,
+    SingleChannelMemory,
+)
+from kb_engine.block.stage_server import ExclusivePort
 from kb_messages.address import OFFSET_BITS
 from kb_messages.commands import GemmCommand, LoadCommand
 from kb_messages.errors import PlanError

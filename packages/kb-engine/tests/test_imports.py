@@ -21,10 +21,18 @@ def loaded():
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["kb_dataexec.executor", "ml_dtypes", "kb_components", "kb_plans", "threadpoolctl"])
+@pytest.mark.parametrize(
+    "module", ["kb_dataexec.execute.executor", "ml_dtypes", "kb_components", "kb_plans", "threadpoolctl"]
+)
 def test_the_engine_does_not_load(loaded, module):
     assert module not in loaded
 
 
 def test_the_engine_does_load(loaded):
-    assert {"kb_engine.engine", "kb_engine.language.tl", "kb_dataexec.store", "simpy", "greenlet"} <= loaded
+    assert {
+        "kb_engine.engine.engine",
+        "kb_engine.language.tl",
+        "kb_dataexec.memory.store",
+        "simpy",
+        "greenlet",
+    } <= loaded

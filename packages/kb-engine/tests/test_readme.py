@@ -47,7 +47,7 @@ def test_the_modules_it_lists_exist():
 
 
 def test_the_methods_it_lists_exist():
-    from kb_engine.component import ComponentBase
+    from kb_engine.block.component import ComponentBase
 
     table = README.partition("Override more")[2].partition("\n## ")[0]
     names = re.findall(r"^\| `(\w+)\(", table, re.MULTILINE)

@@ -22,7 +22,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports `kb_cli.NAME` when command NAME is used; the command is the module's `command`."""
+    """Imports `kb_cli.commands.NAME` when command NAME is used; the command is the module's `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """As click.Group's."""
@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
         """As click.Group's."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"kb_cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"kb_cli.commands.{cmd_name}").command
         return command
 
     def resolve_command(

@@ -1,1 +1,38 @@
-"""Memory, op logs, their execution and verification. Import the modules: `kb_dataexec.store`, `.executor`, ..."""
+"""Memory, op logs, their execution and verification; usable without a simulator. What is not exported is private."""
+
+from typing import TYPE_CHECKING
+
+from kb_messages.lazy import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.analysis.dependencies import dependencies as dependencies
+    from kb_dataexec.analysis.sanitize import sanitize as sanitize
+    from kb_dataexec.arrays.dtypes import cast as cast
+    from kb_dataexec.arrays.dtypes import numpy_dtype as numpy_dtype
+    from kb_dataexec.execute.executor import Executor as Executor
+    from kb_dataexec.log.reader import open_log as open_log
+    from kb_dataexec.log.reader import read_log as read_log
+    from kb_dataexec.log.tables import OpLog as OpLog
+    from kb_dataexec.log.writer import FolderLogWriter as FolderLogWriter
+    from kb_dataexec.log.writer import LogWriter as LogWriter
+    from kb_dataexec.log.writer import MemoryLogWriter as MemoryLogWriter
+    from kb_dataexec.memory.store import MemoryStore as MemoryStore
+    from kb_dataexec.memory.store import StoreError as StoreError
+    from kb_dataexec.verify.compare import compare as compare
+    from kb_dataexec.verify.compare import default_tolerance as default_tolerance
+    from kb_dataexec.verify.compare import gemm_tolerance as gemm_tolerance
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "kb_dataexec.analysis.dependencies": ("dependencies",),
+    "kb_dataexec.analysis.sanitize": ("sanitize",),
+    "kb_dataexec.arrays.dtypes": ("cast", "numpy_dtype"),
+    "kb_dataexec.execute.executor": ("Executor",),
+    "kb_dataexec.log.reader": ("open_log", "read_log"),
+    "kb_dataexec.log.tables": ("OpLog",),
+    "kb_dataexec.log.writer": ("FolderLogWriter", "LogWriter", "MemoryLogWriter"),
+    "kb_dataexec.memory.store": ("MemoryStore", "StoreError"),
+    "kb_dataexec.verify.compare": ("compare", "default_tolerance", "gemm_tolerance"),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -1,5 +1,44 @@
-"""The simulation engine: clock, blocks, queues, fabric, kernels, op log, host."""
+"""The simulation engine. What the author of a kernel or a benchmark needs is here; what is not exported is private."""
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING
+
+from kb_messages.lazy import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.arrays.dtypes import cast as cast
+    from kb_dataexec.verify.compare import default_tolerance as default_tolerance
+    from kb_dataexec.verify.compare import gemm_tolerance as gemm_tolerance
+    from kb_engine.engine.engine import Engine as Engine
+    from kb_engine.host.benchmark import Arrays as Arrays
+    from kb_engine.host.benchmark import Benchmark as Benchmark
+    from kb_engine.host.host import DeferredRead as DeferredRead
+    from kb_engine.host.host import Host as Host
+    from kb_engine.host.host import read_tensor as read_tensor
+    from kb_engine.host.sharding import Sharding as Sharding
+    from kb_engine.language.epilogue import Epilogue as Epilogue
+    from kb_engine.language.tl import Language as Language
+    from kb_engine.launch.launch import LaunchResult as LaunchResult
+    from kb_engine.program.tensors import Tensor as Tensor
+    from kb_engine.program.tensors import TensorRef as TensorRef
+    from kb_messages.control import CubeTarget as CubeTarget
+    from kb_messages.dtypes import DType as DType
+    from kb_messages.stages import TileShape as TileShape
 
 __version__ = "0.1.0"
+
+_NAMES = {
+    "kb_dataexec.arrays.dtypes": ("cast",),
+    "kb_dataexec.verify.compare": ("default_tolerance", "gemm_tolerance"),
+    "kb_engine.engine.engine": ("Engine",),
+    "kb_engine.host.benchmark": ("Arrays", "Benchmark"),
+    "kb_engine.host.host": ("DeferredRead", "Host", "read_tensor"),
+    "kb_engine.host.sharding": ("Sharding",),
+    "kb_engine.language.epilogue": ("Epilogue",),
+    "kb_engine.language.tl": ("Language",),
+    "kb_engine.launch.launch": ("LaunchResult",),
+    "kb_engine.program.tensors": ("Tensor", "TensorRef"),
+    "kb_messages.control": ("CubeTarget",),
+    "kb_messages.dtypes": ("DType",),
+    "kb_messages.stages": ("TileShape",),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

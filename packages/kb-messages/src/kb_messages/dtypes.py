@@ -1,4 +1,4 @@
-"""Element types: what a tensor's bytes mean. No arithmetic here; `kb_dataexec.dtypes` maps them onto numpy."""
+"""Element types: what a tensor's bytes mean. No arithmetic here; `kb_dataexec.arrays.dtypes` maps them onto numpy."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.command_roles import CommandDispatcher, Part
-from kb_engine.units import ps_from_ns
-from kb_messages.host import HostMessage, KernelLaunch
+from kb_engine.block.control_roles import CommandDispatcher, Part
+from kb_engine.timing.units import ps_from_ns
+from kb_messages.control import HostMessage, KernelLaunch
 
 
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.roles import ForwardingComponent
-from kb_engine.units import ps_from_ns
+from kb_engine.block.pe_roles import ForwardingComponent
+from kb_engine.timing.units import ps_from_ns
 
 
 class XbarSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

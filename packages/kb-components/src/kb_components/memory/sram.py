@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_engine.component import Context
-from kb_engine.roles import SingleChannelMemory
-from kb_engine.units import Rate, ps_from_ns
+from kb_engine.block.component import Context
+from kb_engine.block.pe_roles import SingleChannelMemory
+from kb_engine.timing.units import Rate, ps_from_ns
 from kb_messages.stages import Rectangle
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_engine.roles import CommandIssuer
-from kb_engine.units import ps_from_ns
+from kb_engine.block.pe_roles import CommandIssuer
+from kb_engine.timing.units import ps_from_ns
 from kb_messages.commands import Command
 
 

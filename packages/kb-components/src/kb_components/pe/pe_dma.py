@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from kb_engine.component import Context
-from kb_engine.links import Path
-from kb_engine.pipeline import TileToken
-from kb_engine.roles import AddressTranslator, Initiator
-from kb_engine.units import ps_from_ns
+from kb_engine.block.component import Context
+from kb_engine.block.in_flight import TileToken
+from kb_engine.block.pe_roles import AddressTranslator, Initiator
+from kb_engine.fabric.link import Path
+from kb_engine.timing.units import ps_from_ns
 from kb_messages.address import OFFSET_BITS
 from kb_messages.commands import Matrix
 from kb_messages.errors import PlanError, TopologyError

@@ -12,10 +12,10 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from kb_components.pe.pe_tcm import PeTcm
-from kb_engine.buffers import Region, Ring
-from kb_engine.component import ComponentBase, Context
-from kb_engine.pipeline import PipelineContext, TileToken
-from kb_engine.ports import Gate
+from kb_engine.block.buffers import Region, Ring
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.in_flight import PipelineContext, TileToken
+from kb_engine.block.stage_server import Gate
 from kb_messages.errors import PlanError
 from kb_messages.oplog import WaitReason
 from kb_messages.plan import PipelinePlan

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from kb_engine.component import ComponentBase, Context
-from kb_engine.units import Rate
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.timing.units import Rate
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import Role

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.component import Context
-from kb_engine.roles import AddressTranslator
-from kb_engine.units import KIB, ps_from_ns
+from kb_engine.block.component import Context
+from kb_engine.block.pe_roles import AddressTranslator
+from kb_engine.timing.units import KIB, ps_from_ns
 from kb_messages.stages import Rectangle
 
 

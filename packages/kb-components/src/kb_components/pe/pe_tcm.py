@@ -10,10 +10,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.component import Context
-from kb_engine.ports import ExclusivePort
-from kb_engine.roles import SingleChannelMemory
-from kb_engine.units import Rate, ps_from_ns
+from kb_engine.block.component import Context
+from kb_engine.block.pe_roles import SingleChannelMemory
+from kb_engine.block.stage_server import ExclusivePort
+from kb_engine.timing.units import Rate, ps_from_ns
 from kb_messages.oplog import WaitReason
 
 

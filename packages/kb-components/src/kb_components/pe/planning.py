@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Any
 
 from kb_components.pe.pe_fetch_store import PeFetchStore
-from kb_engine.component import ComponentBase
+from kb_engine.block.component import ComponentBase
 from kb_messages.commands import Command, GemmCommand, LoadCommand, MathCommand
 from kb_messages.errors import PlanError
 from kb_messages.plan import PipelinePlan

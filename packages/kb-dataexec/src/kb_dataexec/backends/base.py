@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kb_dataexec.dtypes import Array
+from kb_dataexec.arrays.dtypes import Array
 from kb_messages.errors import KbError
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_dataexec.dtypes import Array, cast
-from kb_dataexec.ops.functions import FUNCTIONS
+from kb_dataexec.arrays.dtypes import Array, cast
+from kb_dataexec.arrays.functions import FUNCTIONS
 from kb_messages.dtypes import DType
 
 

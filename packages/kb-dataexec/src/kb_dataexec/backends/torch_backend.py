@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.backends.base import BackendError
-from kb_dataexec.dtypes import Array, cast
 from kb_messages.dtypes import DType
 
 _LIMB: Final = 16

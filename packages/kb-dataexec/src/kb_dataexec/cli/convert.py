@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from kb_dataexec.cli.output import Progress, UsageError, emit, emit_json
+from kb_dataexec.log.jsonl import LINES_SUFFIX
 from kb_dataexec.logfile import FolderLogWriter, LogLines, LogSummary
-from kb_dataexec.loglines import LINES_SUFFIX
 
 
 class Converted(Struct, frozen=True, kw_only=True):

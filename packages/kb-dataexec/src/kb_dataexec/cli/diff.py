@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from kb_dataexec.blame import describe, place_of
+from kb_dataexec.analysis.provenance import describe, place_of
+from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import emit, emit_json
-from kb_dataexec.dtypes import Array
 from kb_dataexec.logfile import OpLog, read_log
 from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpRecord
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.log.parquet import export_parquet
 from kb_dataexec.logfile import open_log
-from kb_dataexec.parquet import export_parquet
 
 
 def export(options: argparse.Namespace) -> int:

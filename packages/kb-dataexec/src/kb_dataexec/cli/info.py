@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 from msgspec import Struct
 
+from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import Progress, emit, emit_json
-from kb_dataexec.dtypes import Array
+from kb_dataexec.log.reader import ManifestError
 from kb_dataexec.logfile import LogFolder, LogLines, open_log
-from kb_dataexec.logreader import ManifestError
-from kb_dataexec.memoryname import memory_name
+from kb_dataexec.memory.names import memory_name
 from kb_messages.oplog import OpKind, Role
 
 _WRITES = tuple(role for role in Role if role.is_write)

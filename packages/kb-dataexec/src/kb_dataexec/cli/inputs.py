@@ -10,9 +10,9 @@ import numpy as np
 
 from kb_dataexec.cli.output import UsageError
 from kb_dataexec.cli.outputs import load_array
-from kb_dataexec.memoryname import memory_name
-from kb_dataexec.oplog import OpLog
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.memory.names import memory_name
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK
 
 _LARGEST: Final = 1 << OFFSET_BITS

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import UsageError
-from kb_dataexec.dtypes import Array
-from kb_dataexec.store import MemoryStore
-from kb_dataexec.verify import default_tolerance
+from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec.verify.compare import default_tolerance
 from kb_messages.address import OFFSET_BITS, OFFSET_MASK
 from kb_messages.dtypes import DType
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from kb_dataexec import blame
+from kb_dataexec.analysis import provenance as blame
+from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import load_backend
 from kb_dataexec.cli.inputs import initial_memory
 from kb_dataexec.cli.output import Progress, emit, emit_json
 from kb_dataexec.cli.outputs import Output, parse_outputs
-from kb_dataexec.debug import debug
-from kb_dataexec.dtypes import Array
-from kb_dataexec.executor import Executor
+from kb_dataexec.execute.executor import Executor
 from kb_dataexec.logfile import OpLog, read_log
-from kb_dataexec.store import MemoryStore, StoreError
-from kb_dataexec.verify import compare
+from kb_dataexec.memory.store import MemoryStore, StoreError
+from kb_dataexec.verify.compare import compare
+from kb_dataexec.verify.op_check import debug
 from kb_messages.errors import KbError
 
 _AS_THEY_ARE = "fiub"

@@ -6,9 +6,9 @@ import argparse
 
 from msgspec import Struct
 
+from kb_dataexec.analysis.sanitize import Finding, sanitize
 from kb_dataexec.cli.output import UsageError, emit, emit_json
 from kb_dataexec.logfile import read_log
-from kb_dataexec.sanitize import Finding, sanitize
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import current
-from kb_dataexec.dtypes import Array
-from kb_dataexec.ops.base import Op, OperandRow
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.log.rows import Op, OperandRow
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.oplog import GemmAttributes, Role
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
+from kb_dataexec.arrays.functions import FUNCTIONS, Function
 from kb_dataexec.backends import current
-from kb_dataexec.dtypes import Array, cast, numpy_dtype
-from kb_dataexec.ops.base import Op, OperandRow
-from kb_dataexec.ops.functions import FUNCTIONS, Function
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.log.rows import Op, OperandRow
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes, Role
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kb_dataexec.dtypes import cast
-from kb_dataexec.ops.base import Op, OperandRow
-from kb_dataexec.store import MemoryStore
+from kb_dataexec.arrays.dtypes import cast
+from kb_dataexec.log.rows import Op, OperandRow
+from kb_dataexec.memory.store import MemoryStore
 from kb_messages.oplog import Role
 
 

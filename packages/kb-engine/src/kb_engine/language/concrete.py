@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.handles import Value
-from kb_engine.language.transposed import Transposed
+from kb_engine.program.transposed import Transposed
+from kb_engine.program.values import Value
 from kb_messages.errors import KernelError
 
 _Operator = Callable[[Any, Any], Any]

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from kb_engine.language.handles import Value
-from kb_engine.language.tensors import TensorRef
+from kb_engine.program.tensors import TensorRef
+from kb_engine.program.values import Value
 from kb_messages.commands import EpilogueScope
 from kb_messages.dtypes import DType
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from kb_engine.language.epilogue import SCOPES, Epilogue
-from kb_engine.language.handles import CompositeHandle, LoadedTensor, Value
-from kb_engine.language.issue import describe, dtype_named, tile_shape
 from kb_engine.language.math import MathOps
-from kb_engine.language.tensors import TensorRef
-from kb_engine.language.transposed import SWAP, Transposed, refuse
-from kb_engine.pending import Producer
+from kb_engine.memory.pending import Producer
+from kb_engine.program.issue import describe, dtype_named, tile_shape
+from kb_engine.program.tensors import TensorRef
+from kb_engine.program.transposed import SWAP, Transposed, refuse
+from kb_engine.program.values import CompositeHandle, LoadedTensor, Value
 from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, Matrix
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.handles import CompositeHandle, LoadedTensor, Value
-from kb_engine.language.issue import Issuer, describe, dtype_named, tile_shape
-from kb_engine.language.tensors import TensorRef
-from kb_engine.language.transposed import Transposed, refuse
-from kb_engine.pending import Producer
+from kb_engine.memory.pending import Producer
+from kb_engine.program.issue import Issuer, describe, dtype_named, tile_shape
+from kb_engine.program.tensors import TensorRef
+from kb_engine.program.transposed import Transposed, refuse
+from kb_engine.program.values import CompositeHandle, LoadedTensor, Value
 from kb_messages.commands import MathCommand, MathInput
 from kb_messages.dtypes import DType
 from kb_messages.errors import KernelError
@@ -217,8 +217,8 @@ def _evaluate(
     math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
 ) -> npt.NDArray[Any]:
     """The value of a function of known integers, as the executor will compute it."""
-    from kb_dataexec.dtypes import cast
-    from kb_dataexec.ops.functions import FUNCTIONS
+    from kb_dataexec.arrays.dtypes import cast
+    from kb_dataexec.arrays.functions import FUNCTIONS
 
     arguments = [
         np.full((1, 1), int(argument), np.int64)

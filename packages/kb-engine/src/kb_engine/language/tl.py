@@ -12,11 +12,11 @@ from kb_engine.language import masks
 from kb_engine.language.concrete import Concrete
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.handles import Completion, CompositeHandle, LoadedTensor, Value
-from kb_engine.language.issue import describe, in_tcm
 from kb_engine.language.math import Argument
-from kb_engine.language.tensors import TensorRef
-from kb_engine.language.transposed import SWAP, Transposed, refuse
+from kb_engine.program.issue import describe, in_tcm
+from kb_engine.program.tensors import TensorRef
+from kb_engine.program.transposed import SWAP, Transposed, refuse
+from kb_engine.program.values import Completion, CompositeHandle, LoadedTensor, Value
 from kb_messages.commands import Fill, LoadCommand, StoreCommand
 from kb_messages.errors import KernelError
 from kb_messages.stages import TileShape

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from kb_dataexec.logfile import LogWriter, OpLog
-from kb_dataexec.store import MemoryStore
-from kb_engine.clock import Clock
-from kb_engine.component import ComponentBase
-from kb_engine.oplog import OpLogger
-from kb_engine.ports import Gate
-from kb_engine.roles import CommandScheduler, Initiator, MemoryComponent, SingleChannelMemory
+from kb_dataexec.memory.store import MemoryStore
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.pe_roles import CommandScheduler, Initiator, MemoryComponent, SingleChannelMemory
+from kb_engine.block.stage_server import Gate
+from kb_engine.observe.recorder import OpLogger
 from kb_engine.testing import costs, flow
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
+from kb_engine.timing.clock import Clock
 from kb_messages.commands import SubmittedCommand
 from kb_messages.oplog import WaitReason
 from kb_messages.stages import StageParams, StageType

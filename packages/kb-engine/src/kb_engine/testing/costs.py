@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kb_engine.clock import Clock
-from kb_engine.component import ComponentBase
-from kb_engine.roles import CommandIssuer, ForwardingComponent, SingleChannelMemory
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.pe_roles import CommandIssuer, ForwardingComponent, SingleChannelMemory
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
+from kb_engine.timing.clock import Clock
 from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
 from kb_messages.dtypes import DType
 from kb_messages.stages import Rectangle

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from kb_engine.clock import Clock
-from kb_engine.component import ComponentBase, Context
-from kb_engine.pipeline import PipelineContext, TileToken
-from kb_engine.ports import Gate, StageServer
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.in_flight import PipelineContext, TileToken
+from kb_engine.block.stage_server import Gate, StageServer
 from kb_engine.testing.subject import PE, StubFabric, Subject
+from kb_engine.timing.clock import Clock
 from kb_messages.commands import GemmCommand, Matrix, SubmittedCommand
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError

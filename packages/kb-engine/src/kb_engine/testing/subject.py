@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from kb_engine.clock import Clock
-from kb_engine.component import ComponentBase, Context
-from kb_engine.ports import StageServer
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.stage_server import StageServer
+from kb_engine.timing.clock import Clock
 from kb_messages.dtypes import DType
 from kb_messages.errors import KbError
 from kb_messages.stages import DmaParams, GemmParams, Rectangle, StageParams, StageType, TransferParams

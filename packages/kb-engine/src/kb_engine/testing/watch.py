@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.clock import Clock
-from kb_engine.component import ComponentBase, Context
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.timing.clock import Clock
 
 _PLAIN = (int, float, str, bytes, Enum, Fraction, type(None))
 _OPAQUE = (type, ModuleType, Clock, Context)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.component import ComponentBase, Context
-from kb_engine.units import Rate
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.timing.units import Rate
 from kb_messages.stages import GemmParams, StageParams, StageType
 
 

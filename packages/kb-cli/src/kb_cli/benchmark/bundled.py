@@ -1,0 +1,46 @@
+"""The topologies and benchmarks that come with kb: in the wheel, or in the checkout it is installed from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from kb_messages.errors import BenchmarkError, KbError, TopologyError
+from kb_topology import did_you_mean, listing
+
+Kind = Literal["benchmarks", "topologies"]
+_SUFFIX: dict[Kind, str] = {"benchmarks": ".py", "topologies": ".yaml"}
+_SINGULAR: dict[Kind, str] = {"benchmarks": "benchmark", "topologies": "topology"}
+_ERROR: dict[Kind, type[KbError]] = {"benchmarks": BenchmarkError, "topologies": TopologyError}
+
+
+def folder(kind: Kind) -> Path:
+    """Where the bundled files of *kind* lie."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_bundled" / kind
+    return installed if installed.is_dir() else package.parents[3] / kind
+
+
+def names(kind: Kind) -> list[str]:
+    """The names of what is bundled: file names without suffix, below *folder*."""
+    root, suffix = folder(kind), _SUFFIX[kind]
+    pattern = f"*{suffix}" if kind == "benchmarks" else f"**/*{suffix}"
+    return sorted(path.relative_to(root).as_posix().removesuffix(suffix) for path in root.glob(pattern))
+
+
+def find(kind: Kind, text: str) -> Path:
+    """The file that a user means by *text*: a bundled name, or a path, which has a suffix or a separator.
+
+    Raises BenchmarkError or TopologyError when it is neither.
+    """
+    known = names(kind)
+    if text in known:
+        return folder(kind) / f"{text}{_SUFFIX[kind]}"
+    if "/" in text or "\\" in text or Path(text).suffix:
+        path = Path(text)
+        if not path.exists():
+            near = did_you_mean(path.stem, known)
+            raise _ERROR[kind](text, "no such file", f"a {_SINGULAR[kind]} file or a bundled name", near)
+        return path
+    fix = did_you_mean(text, known) or f"a file of your own is named with its suffix, {text}{_SUFFIX[kind]}"
+    raise _ERROR[kind](f"{_SINGULAR[kind]} {text!r}", "an unknown name", f"one of {listing(known)}, or a file", fix)

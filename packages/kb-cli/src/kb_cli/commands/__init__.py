@@ -1,0 +1,1 @@
+"""The subcommands of `kb`, one module each."""

@@ -1,0 +1,138 @@
+"""The sentence on what bounds a run, and the units that reports are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kb_cli.run.metrics import LINK, Use
+
+BUSY = 0.6
+"""A block that is busy for less than this cannot be what bounds a run: something else keeps it waiting."""
+NEAR = 0.1
+"""A DMA channel this close to a memory's or link's utilization is busy waiting for it."""
+EVEN = 0.05
+
+_PLURAL = {
+    "pe_gemm": "the GEMM arrays",
+    "pe_math": "the math units",
+    "pe_dma_read": "the DMA read channels",
+    "pe_dma_write": "the DMA write channels",
+    "pe_fetch_store": "the TCM ports",
+    "hbm": "the HBM slices",
+    "sram": "the SRAMs",
+    LINK: "the links",
+}
+_SINGULAR = {"hbm": "HBM slice", "sram": "SRAM", LINK: "link"}
+_CHANNELS = ("pe_dma_read", "pe_dma_write")
+
+WAITS = {
+    "channel": "a block that serves another tile",
+    "tcm_port": "the TCM port",
+    "register_file": "room in the register file",
+    "compute_slot": "a compute slot",
+    "operand": "an operand",
+    "barrier": "a barrier",
+    "queue_full": "room in the next queue",
+}
+"""What tiles wait for, by the reason in the log."""
+
+
+def bounded_by(uses: Mapping[str, Use], waits_ps: Mapping[str, int] | None) -> str:
+    """One sentence. *uses* by kind of block (`pe_gemm`, `hbm`, `link`, ...), *waits_ps* by reason if there is a log."""
+    if not uses:
+        return "Nothing was measured."
+    ranked = sorted(uses, key=lambda kind: (-round(uses[kind].busiest, 2), kind == LINK, -uses[kind].mean))
+    top = ranked[0]
+    waiting = ""
+    if top in _CHANNELS:
+        cause = _cause(top, uses, ranked)
+        if cause:
+            waiting, top = top, cause
+    if uses[top].busiest < BUSY:
+        return _latency_bound(uses[top], top, waits_ps)
+    others = [kind for kind in ranked if kind not in (top, waiting) and not _same_bytes(kind, top)]
+    parts = [f"Bound by {_name(top, uses[top])}: {_busy(top, uses[top])}"]
+    if waiting:
+        it = "them" if _is_even(uses[top]) else "it"
+        parts.append(
+            f"{_PLURAL[waiting]} in front of {it} are held {percent(uses[waiting].mean)} of the time on average"
+        )
+    if others and uses[others[0]].busiest > 0:
+        parts.append(f"{_which(others[0], uses[others[0]])} is next at {percent(uses[others[0]].busiest)}")
+    return "; ".join(parts) + "."
+
+
+def _cause(channel: str, uses: Mapping[str, Use], ranked: list[str]) -> str | None:
+    """The memory or link that is about as busy as the DMA *channel*: what it waits for."""
+    near = uses[channel].busiest - NEAR
+    return next((kind for kind in ranked if kind in _SINGULAR and uses[kind].busiest >= max(near, BUSY)), None)
+
+
+def _same_bytes(kind: str, top: str) -> bool:
+    """A memory and the link in front of it carry the same bytes: naming both says nothing new."""
+    return kind in _SINGULAR and top in _SINGULAR
+
+
+def _name(kind: str, use: Use) -> str:
+    one = kind in _SINGULAR and not _is_even(use)
+    return f"{_SINGULAR[kind]} {use.node}" if one else _PLURAL.get(kind, f"the {kind} blocks")
+
+
+def _which(kind: str, use: Use) -> str:
+    return (
+        f"{_SINGULAR.get(kind, 'block')} {use.node}"
+        if kind not in _CHANNELS
+        else f"the {_PLURAL[kind][4:-1]} of {use.node}"
+    )
+
+
+def _busy(kind: str, use: Use) -> str:
+    if use.count == 1:
+        return f"busy {percent(use.busiest)} of the time"
+    if kind in _SINGULAR and not _is_even(use):
+        return f"busy {percent(use.busiest)} of the time ({percent(use.mean)} on average over {use.count})"
+    if _is_even(use):
+        return f"busy {percent(use.mean)} of the time on average"
+    return f"{use.node} busy {percent(use.busiest)} of the time ({percent(use.mean)} on average over {use.count})"
+
+
+def _is_even(use: Use) -> bool:
+    """Whether all blocks of a kind are about as busy as the busiest, so that naming one says nothing."""
+    return use.count > 1 and use.busiest - use.mean < EVEN
+
+
+def _latency_bound(use: Use, kind: str, waits_ps: Mapping[str, int] | None) -> str:
+    most = f"{_which(kind, use)} most, at {percent(use.busiest)}"
+    text = f"Bound by latency: no block is busy {percent(BUSY)} of the time, {most}"
+    total = sum(waits_ps.values()) if waits_ps else 0
+    if not waits_ps or not total:
+        return f"{text}."
+    reason = max(waits_ps, key=lambda each: waits_ps[each])
+    share = percent(waits_ps[reason] / total)
+    return f"{text}; tiles waited longest for {WAITS.get(reason, reason)} ({share} of all waits)."
+
+
+def percent(share: float) -> str:
+    """`99.9 %`."""
+    return f"{share * 100:.1f} %"
+
+
+def duration(ps: float) -> str:
+    """Picoseconds in the unit that suits them: `12.345 us`."""
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):
+        if abs(ps) >= size:
+            return f"{ps / size:.3f} {unit}"
+    return f"{ps:.0f} ps"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with a decimal prefix: `13.4 TFLOP/s`, `4.19 MB`."""
+    for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            return f"{value / size:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+def bandwidth(gbs: float) -> str:
+    """Bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
+    return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"

@@ -1,0 +1,1 @@
+"""One run of a benchmark: simulation, verification, result and folder."""

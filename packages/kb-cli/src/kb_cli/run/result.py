@@ -1,0 +1,179 @@
+"""Result: what one run says, in the order of its JSON. run.json holds it without the wall times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from kb_cli.benchmark.expected import OutputCheck
+from kb_cli.benchmark.params import shown_params
+from kb_cli.benchmark.setup import Setup
+from kb_cli.report.bounded_by import bounded_by
+from kb_cli.run.data import Kept
+from kb_cli.run.metrics import Traffic
+from kb_cli.run.sanitizer import Sanitized
+from kb_cli.run.simulate import HostTimes, Outcome
+from kb_cli.run.tally import QUEUE_FULL, SERVICE
+from kb_engine.launch.launch import LaunchResult
+
+PS_PER_NS = 1000
+
+
+class Busiest(Struct, frozen=True, kw_only=True):
+    """The busiest block of a kind, and how busy it was (0 to 1)."""
+
+    node: str
+    utilization: float
+    count: int
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """One launch on `pes` PEs: when the first kernel began and the last ended, the host's call and its answer around.
+
+    `late_pes` PEs began after the target that all were given, the last of them by `late_ns`.
+    """
+
+    start_ns: float
+    end_ns: float
+    pes: int
+    call_ns: float
+    response_ns: float
+    late_pes: int
+    late_ns: float
+
+
+class HostTime(Struct, frozen=True, kw_only=True):
+    """What the host waited for: writes and reads of tensors, MMUs, and launches, before and after their kernels."""
+
+    write_ns: float
+    read_ns: float
+    map_ns: float
+    launch_ns: float
+    response_ns: float
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """One run. What was not done is None: `verified` without verification, `log_digest` without a log.
+
+    `latency` is from the first kernel's start to the last one's end, over all launches; `host` is what comes on top,
+    and None on a topology without a host. `shape` is the row of a shapes file, where the run is one, and `sanitizer` is
+    there when it was asked for. `waits_ps` adds up over all tile stages.
+    """
+
+    benchmark: str
+    topology: str
+    shape: dict[str, object] | UnsetType = UNSET
+    params: dict[str, object]
+    seed: int
+    latency_ns: float
+    latency_ps: int
+    verified: bool | None
+    max_abs_err: float | None
+    flops: int
+    achieved_flops: float
+    peak_flops: float | None
+    utilization: dict[str, float]
+    busiest: dict[str, Busiest]
+    bytes: dict[str, Traffic]
+    bandwidth_gbs: dict[str, float]
+    bounded_by: str
+    tile_stages: int
+    ops: int
+    log_digest: str | None
+    waits_ps: dict[str, int] | None
+    stages_ps: dict[str, dict[str, int]] | None
+    launches: list[Launch]
+    host: HostTime | None
+    outputs: list[OutputCheck]
+    refusal: str | None
+    sanitizer: Sanitized | UnsetType = UNSET
+    keep: Kept
+    wall_s: dict[str, float] | UnsetType = UNSET
+    run_dir: str | UnsetType = UNSET
+
+    def without_place(self) -> dict[str, Any]:
+        """What is the same on every machine and in every folder, whatever else was asked for."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        for name in ("wall_s", "run_dir", "sanitizer"):
+            found.pop(name, None)
+        return found
+
+
+def make_result(setup: Setup, outcome: Outcome, kept: Kept, run_dir: str, shape: dict[str, object] | None) -> Result:
+    """The result of *setup*, whose *outcome* lies in *run_dir*."""
+    metrics, verdict = outcome.metrics, outcome.verdict
+    seconds = metrics.span_ps / 1e12
+    waits = waits_ps(outcome.stage_times)
+    return Result(
+        benchmark=setup.loaded.name,
+        topology=setup.topology.name,
+        shape=UNSET if shape is None else shape,
+        params=shown_params(setup.params),
+        seed=setup.seed,
+        latency_ns=metrics.span_ps / PS_PER_NS,
+        latency_ps=metrics.span_ps,
+        verified=None if verdict is None else verdict.ok,
+        max_abs_err=None if verdict is None else verdict.max_abs_err,
+        flops=outcome.flops,
+        achieved_flops=outcome.flops / seconds if seconds else 0.0,
+        peak_flops=metrics.peak_flops,
+        utilization={kind: use.mean for kind, use in metrics.uses.items()},
+        busiest={
+            kind: Busiest(node=use.node, utilization=use.busiest, count=use.count) for kind, use in metrics.uses.items()
+        },
+        bytes=metrics.traffic,
+        bandwidth_gbs=metrics.bandwidth_gbs,
+        bounded_by=bounded_by(metrics.uses, waits),
+        tile_stages=metrics.tile_stages,
+        ops=outcome.log.n_ops if outcome.log is not None else 0,
+        log_digest=outcome.log.digest if outcome.log is not None else None,
+        waits_ps=waits,
+        stages_ps=outcome.stage_times,
+        launches=[_launch(each) for each in outcome.launches],
+        host=_host_time(outcome.host),
+        outputs=[] if verdict is None else verdict.outputs,
+        refusal=None if verdict is None else verdict.refusal,
+        sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
+        keep=kept,
+        wall_s=outcome.wall._asdict(),
+        run_dir=run_dir,
+    )
+
+
+def _launch(each: LaunchResult) -> Launch:
+    return Launch(
+        start_ns=each.start_ps / PS_PER_NS,
+        end_ns=each.end_ps / PS_PER_NS,
+        pes=len(each.pe_end_ps),
+        call_ns=each.call_ps / PS_PER_NS,
+        response_ns=each.response_ps / PS_PER_NS,
+        late_pes=len(each.late_ps),
+        late_ns=max(each.late_ps.values(), default=0) / PS_PER_NS,
+    )
+
+
+def _host_time(times: HostTimes | None) -> HostTime | None:
+    if times is None:
+        return None
+    return HostTime(
+        write_ns=times.write_ps / PS_PER_NS,
+        read_ns=times.read_ps / PS_PER_NS,
+        map_ns=times.map_ps / PS_PER_NS,
+        launch_ns=times.launch_ps / PS_PER_NS,
+        response_ns=times.response_ps / PS_PER_NS,
+    )
+
+
+def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | None:
+    """Waits by reason over all stages, the full queue downstream among them."""
+    if stage_times is None:
+        return None
+    totals: dict[str, int] = {}
+    for times in stage_times.values():
+        for reason, waited in times.items():
+            if reason != SERVICE:
+                totals[reason] = totals.get(reason, 0) + waited
+    totals.setdefault(QUEUE_FULL, 0)
+    return totals

@@ -1,0 +1,182 @@
+"""One run: inputs, the simulation, then the data it stands for. Computes only; folders and reports are others'."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.benchmark.expected import Expected, Progress, Verdict, execute, judge
+from kb_cli.benchmark.setup import Arrays, Setup, expected_outputs, flops_of, inputs_of, launch
+from kb_cli.run.metrics import Metrics, Usage, measure
+from kb_cli.run.sanitizer import Sanitized, sanitize_run
+from kb_cli.run.tally import PlanTally, TallyingWriter, new_writer
+from kb_cli.run.trace_file import Trace
+from kb_dataexec.log.tables import LogSummary
+from kb_dataexec.memory.store import MemoryStore
+from kb_engine.engine.engine import Engine
+from kb_engine.host.host import Host
+from kb_engine.launch.launch import LaunchResult
+from kb_engine.program.leaks import LeakWatch
+from kb_engine.program.tensors import Tensor
+
+
+class Wall(NamedTuple):
+    """Seconds on this machine. `timing`: the launches and closing the log, without inputs and host allocations.
+
+    `data`: the executor, reading the log back left out. `verify`: the reference, the allowed errors and the comparison.
+    """
+
+    timing: float
+    data: float = 0.0
+    verify: float = 0.0
+
+
+class Outcome(NamedTuple):
+    """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged, and
+    `sanitized` when nobody asked."""
+
+    metrics: Metrics
+    launches: list[LaunchResult]
+    host: HostTimes | None
+    flops: int
+    inputs_sha256: dict[str, str]
+    log: LogSummary | None
+    stage_times: dict[str, dict[str, int]] | None
+    initial_memory: MemoryStore
+    expected: dict[str, Expected]
+    verdict: Verdict | None
+    wall: Wall
+    sanitized: Sanitized | None = None
+
+
+class HostTimes(NamedTuple):
+    """Picoseconds of the host's calls: for tensors written and read, for MMUs, and for launches around their kernels.
+
+    `launch_ps` is from the call to the first kernel's start, `response_ps` from the last one's end to the answer.
+    """
+
+    write_ps: int
+    read_ps: int
+    map_ps: int
+    launch_ps: int
+    response_ps: int
+
+
+class TimedHost(Host):
+    """A host that knows how long its launches took on this machine, and what they used."""
+
+    def __init__(self, engine: Engine, root: Path) -> None:
+        super().__init__(engine, root)
+        self.wall_s = 0.0
+        self.usage = Usage(engine)
+
+    def launch(self, *args: Any, **options: Any) -> LaunchResult:
+        """As Host's."""
+        with self.usage.launch():
+            began = perf_counter()
+            try:
+                return super().launch(*args, **options)
+            finally:
+                self.wall_s += perf_counter() - began
+
+    @property
+    def times(self) -> HostTimes | None:
+        """What its calls took; None where the topology has no host."""
+        if self.engine.host is None:
+            return None
+        return HostTimes(
+            write_ps=self.write_ps,
+            read_ps=self.read_ps,
+            map_ps=self.map_ps,
+            launch_ps=sum(each.start_ps - each.call_ps for each in self.launches),
+            response_ps=sum(each.response_ps - each.end_ps for each in self.launches),
+        )
+
+
+def simulate(
+    setup: Setup, log_folder: Path | None = None, progress: Progress | None = None, trace: Trace | None = None
+) -> Outcome:
+    """Run *setup*. The log streams to *log_folder*, or stays in memory without one.
+
+    *trace* takes the events of pass 1, *progress* follows pass 2. Raises what the benchmark's own code raises, told by
+    its own frames, and the errors of kernels and engine.
+    """
+    inputs = inputs_of(setup)
+    digests = {name: _sha256(array) for name, array in inputs.items()}
+    plans, writer = PlanTally(), new_writer(log_folder) if setup.log else None
+    watch = LeakWatch() if setup.sanitize else None
+    with _closed_on_error(writer):
+        engine = Engine(setup.topology, writer, trace, on_plan=plans, leaks=watch)
+        host = TimedHost(engine, root=setup.loaded.root)
+        outputs = launch(setup, host, inputs)
+    began = perf_counter()
+    engine.close_log()
+    timing = host.wall_s + perf_counter() - began
+    initial = engine.initial_memory
+    assert initial is not None, "there was a launch"
+    expected, verdict, wall = (
+        _verify(setup, writer, initial, (inputs, outputs), timing, progress)
+        if setup.checks and writer is not None
+        else ({}, None, Wall(timing))
+    )
+    sanitized = (
+        sanitize_run(writer.written(), initial, [(each.start_ps, each.end_ps) for each in host.launches], watch)
+        if watch is not None and writer is not None
+        else None
+    )
+    return Outcome(
+        metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), host.usage),
+        launches=host.launches,
+        host=host.times,
+        flops=flops_of(setup),
+        inputs_sha256=digests,
+        log=writer.summary if writer is not None else None,
+        stage_times=writer.stage_times if writer is not None else None,
+        initial_memory=initial,
+        expected=expected,
+        verdict=verdict,
+        wall=wall,
+        sanitized=sanitized,
+    )
+
+
+@contextmanager
+def _closed_on_error(writer: TallyingWriter | None) -> Iterator[None]:
+    """Let go of the log's files when the run fails."""
+    try:
+        yield
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+
+
+def _verify(
+    setup: Setup,
+    writer: TallyingWriter,
+    initial: MemoryStore,
+    tensors: tuple[Arrays, dict[str, Tensor]],
+    timing: float,
+    progress: Progress | None,
+) -> tuple[dict[str, Expected], Verdict, Wall]:
+    log = writer.written()
+    began = perf_counter()
+    memory = execute(log, initial, progress)
+    executed = perf_counter()
+    expected = expected_outputs(setup, *tensors)
+    verdict = judge(log, memory, expected)
+    return expected, verdict, Wall(timing, executed - began, perf_counter() - executed)
+
+
+def _sha256(array: npt.NDArray[Any]) -> str:
+    """Over dtype, shape and bytes."""
+    digest = hashlib.sha256(f"{array.dtype.name} {array.shape}\n".encode())
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

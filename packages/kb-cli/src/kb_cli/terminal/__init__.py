@@ -1,0 +1,1 @@
+"""How `kb` writes to a terminal: tables, units and JSON."""

@@ -1,0 +1,95 @@
+"""Benchmark files: exactly one benchmark, and errors that show their author's frames alone."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kb_cli.benchmark import bundled
+from kb_cli.benchmark.load import load_benchmark
+from kb_messages.errors import BenchmarkError, TopologyError
+
+Write = Callable[..., Path]
+
+
+def refusal(path: Path | str) -> str:
+    with pytest.raises(BenchmarkError) as caught:
+        load_benchmark(str(path))
+    return str(caught.value)
+
+
+def test_a_file_and_a_bundled_name_load(bench_file: Write) -> None:
+    loaded = load_benchmark(str(bench_file()))
+    assert (loaded.name, loaded.label, loaded.bench.Params().size) == ("small", "small.py", 8)
+    assert load_benchmark("gemm").name == "gemm"
+
+
+def test_what_runs_is_what_is_on_disk_now(bench_file: Write) -> None:
+    assert load_benchmark(str(bench_file())).bench.Params().size == 8
+    assert load_benchmark(str(bench_file("size: int = 8", "size: int = 9"))).bench.Params().size == 9
+    assert not list(bench_file().parent.glob("__pycache__"))
+
+
+def test_a_benchmark_may_import_its_neighbour(bench_file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    path = bench_file(
+        "import numpy as np\n", "import numpy as np\nfrom kb_test_neighbour import SIZE\n", "= 8", "= SIZE"
+    )
+    (path.parent / "kb_test_neighbour.py").write_text("SIZE = 5\n")
+    assert load_benchmark(str(path)).bench.Params().size == 5
+
+
+def test_no_benchmark_two_and_an_abstract_one_are_refused(bench_file: Write) -> None:
+    path = bench_file("(Benchmark[Params])", "")
+    assert refusal(path) == (
+        "small.py: got no Benchmark subclass, needs exactly one; derive a class from kb_engine.host.benchmark.Benchmark"
+    )
+    path = bench_file()
+    path.write_text(path.read_text() + "\n\nclass Other(Small):\n    pass\n")
+    assert refusal(path) == "small.py: got 2 benchmarks (Small, Other), needs exactly one; one file a benchmark"
+    path = bench_file("def flops", "def flips", "def reference", "def references")
+    assert refusal(path) == "small.py: Small: got no flops, reference, needs every method of Benchmark"
+
+
+def test_a_benchmark_without_params_is_refused(bench_file: Write) -> None:
+    path = bench_file("    Params = Params\n", "")
+    assert refusal(path) == "small.py: Small: got no Params, needs a msgspec Struct; set `Params = YourStruct`"
+
+
+def test_an_import_that_fails_shows_the_author_s_frames(bench_file: Write) -> None:
+    path = bench_file("import numpy as np", "import nonumpy")
+    assert refusal(path) == (
+        "small.py:3: got ModuleNotFoundError: No module named 'nonumpy', needs the import of the file to succeed; "
+        f'see the frames below\n  File "{path}", line 3, in <module>\n    import nonumpy'
+    )
+
+
+def test_a_syntax_error_names_its_place(bench_file: Write) -> None:
+    path = bench_file("import numpy as np", "import numpy as")
+    assert refusal(path).startswith("small.py:3:16: got a syntax error (")
+
+
+def test_an_import_that_exits_is_an_error_like_any_other(bench_file: Write) -> None:
+    path = bench_file("import numpy as np", "raise SystemExit(0)")
+    assert refusal(path).startswith("small.py:3: got SystemExit: 0, needs the import of the file to succeed; ")
+
+
+def test_names_and_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    assert refusal("gem") == (
+        "benchmark 'gem': got an unknown name, needs one of gemm, power_iteration, softmax, vector_add, or a file; "
+        "did you mean 'gemm'?"
+    )
+    assert refusal("./gemm.py") == (
+        "./gemm.py: got no such file, needs a benchmark file or a bundled name; did you mean 'gemm'?"
+    )
+    assert refusal(tmp_path) == f"{tmp_path}: got a directory, needs a Python file with one Benchmark subclass"
+    with pytest.raises(TopologyError) as caught:
+        bundled.find("topologies", "one_pee")
+    assert "did you mean 'one_pe'?" in str(caught.value)
+
+
+def test_what_is_bundled_is_found() -> None:
+    assert "gemm" in bundled.names("benchmarks")
+    assert {"one_cube", "one_pe"} <= set(bundled.names("topologies"))
+    assert bundled.find("topologies", "one_pe").is_file()

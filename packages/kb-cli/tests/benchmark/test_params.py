@@ -1,0 +1,126 @@
+"""`-p KEY=VALUE` by the type of the field."""
+
+from typing import Annotated, Literal
+
+import pytest
+from msgspec import Meta, Struct
+
+from kb_cli.benchmark.field_types import describe
+from kb_cli.benchmark.params import Refusal, build_params, parse_assignments, shown_params, value_of
+from kb_messages.dtypes import DType
+from kb_messages.errors import BenchmarkError
+from kb_messages.stages import TileShape
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+class Params(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    M: Size = 512
+    scale: Annotated[float, Meta(gt=0, le=4)] = 1.0
+    dtype: DType = DType.F16
+    tile: TileShape | None = TileShape(128, 128, 128)
+    mode: Literal["fast", "slow"] = "fast"
+    check: bool = False
+    note: str | None = None
+    dims: tuple[int, ...] = (1,)
+
+
+class Required(Struct):
+    M: Size
+    N: Size = 1
+
+    def __post_init__(self) -> None:
+        if self.M < self.N:
+            raise ValueError("M is below N")
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "value"),
+    [
+        ("7", Size, 7),
+        (" 7 ", Size, 7),
+        ("0.5", float, 0.5),
+        ("1e3", float, 1000.0),
+        ("3", int | float, 3),
+        ("f32", DType, DType.F32),
+        ("16x8x4", TileShape | None, TileShape(16, 8, 4)),
+        ("none", TileShape | None, None),
+        ("None", int | None, None),
+        ("slow", Literal["fast", "slow"], "slow"),
+        ("true", bool, True),
+        ("NO", bool, False),
+        ("hello", str | None, "hello"),
+        ("none", str | None, None),
+        ("[1, 2]", list[int], [1, 2]),
+    ],
+)
+def test_text_becomes_a_value_of_the_field(text: str, type_: object, value: object) -> None:
+    assert value_of(text, type_) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("M=0", "-p M: got 0, needs >= 1"),
+        ("M=abc", "-p M: got 'abc', needs an int"),
+        ("M=1.5", "-p M: got '1.5', needs an int"),
+        ("M=", "-p M: got '', needs an int"),
+        ("scale=9", "-p scale: got 9.0, needs <= 4"),
+        ("scale=x", "-p scale: got 'x', needs a number"),
+        ("tile=8x8", "-p tile: got '8x8', needs a tile MxNxK or none; write it like 128x128x128"),
+        ("tile=0x8x8", "-p tile: got '0x8x8', needs a tile MxNxK or none; write it like 128x128x128"),
+        ("mode=fats", "-p mode: got 'fats', needs one of fast, slow; did you mean 'fast'?"),
+        ("check=2", "-p check: got '2', needs true or false"),
+        ("m=1", ("-p m: got an unknown parameter, needs one of M, scale, dtype, tile, mode, check, note, dims; "
+                "did you mean 'M'?")),
+        ("tyle=1x1x1", ("-p tyle: got an unknown parameter, needs one of M, scale, dtype, tile, mode, check, note, "
+                       "dims; did you mean 'tile'?")),
+    ],
+)  # fmt: skip
+def test_what_is_no_value_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BenchmarkError) as caught:
+        build_params(Params, parse_assignments([text]))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["M"], "-p: got 'M', needs KEY=VALUE; write it like -p M=512"),
+        (["=3"], "-p: got '=3', needs KEY=VALUE; write it like -p M=512"),
+        (["M=1", "M=2"], "-p M: got '1' and '2', needs one value; give it once"),
+    ],
+)
+def test_assignments_that_are_none(texts: list[str], message: str) -> None:
+    with pytest.raises(BenchmarkError) as caught:
+        parse_assignments(texts)
+    assert str(caught.value) == message
+
+
+def test_a_value_may_hold_an_equals_sign() -> None:
+    assert parse_assignments(["note=a=b"]) == {"note": "a=b"}
+
+
+def test_a_field_without_default_must_be_given() -> None:
+    with pytest.raises(BenchmarkError, match=r"^-p M: got no value, needs an int >= 1; add -p M=\.\.\.$"):
+        build_params(Required, {})
+
+
+def test_the_struct_s_own_check_is_heard() -> None:
+    with pytest.raises(BenchmarkError, match=r"^-p: got parameters that do not go together \(M is below N\)"):
+        build_params(Required, {"M": "1", "N": "2"})
+
+
+def test_all_bounds_are_told_when_asked() -> None:
+    with pytest.raises(Refusal) as caught:
+        value_of("x", Size, full=True)
+    assert caught.value.needs == "an int >= 1"
+    assert describe(Annotated[float, Meta(gt=0, le=4)]) == "a number > 0 and <= 4"
+
+
+def test_shown_params_can_be_given_again() -> None:
+    params = build_params(Params, {"tile": "8x16x32", "dtype": "bf16"})
+    shown = shown_params(params)
+    assert shown["tile"] == "8x16x32"
+    texts = {name: str(value) for name, value in shown.items() if name != "dims"}
+    assert build_params(Params, texts) == params

@@ -1,0 +1,83 @@
+"""Shapes files: what is read, and what an error says about the line."""
+
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from msgspec import Meta, Struct
+
+from kb_cli.benchmark.shapes import read_shapes
+from kb_messages.errors import BenchmarkError
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+class Params(Struct):
+    M: Size
+    N: Size
+    K: Size
+    seed: int = 0
+
+
+def read(folder: Path, content: str | bytes, **texts: str) -> list[tuple[object, ...]]:
+    path = folder / "shapes.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    rows = read_shapes(path, Params, texts)
+    return [(row.where.removeprefix(f"{folder}/"), row.cells, row.params) for row in rows]
+
+
+def test_rows_carry_their_line_labels_and_params(tmp_path: Path) -> None:
+    rows = read(tmp_path, "layer,M,N,K\nq,1,2,3\n\nk,4,5,6\n", seed="9")
+    assert rows == [
+        ("shapes.csv:2", {"layer": "q", "M": 1, "N": 2, "K": 3}, Params(1, 2, 3, 9)),
+        ("shapes.csv:4", {"layer": "k", "M": 4, "N": 5, "K": 6}, Params(4, 5, 6, 9)),
+    ]
+
+
+def test_byte_order_mark_crlf_spaces_and_quotes_do_not_matter(tmp_path: Path) -> None:
+    content = b'\xef\xbb\xbfM, N ,K,why\r\n 1,2,3,"a, b"\r\n\r\n,,,\r\n'
+    assert read(tmp_path, content) == [("shapes.csv:2", {"why": "a, b", "M": 1, "N": 2, "K": 3}, Params(1, 2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("M,N,K\n1,2,3\nx,1,1\n", "shapes.csv:3: M: got 'x', needs an int >= 1"),
+        ("M,N,K\n1,0,3\n", "shapes.csv:2: N: got 0, needs an int >= 1"),
+        ("M,N,K\n1,2,\n", "shapes.csv:2: K: got '', needs an int >= 1"),
+        ("M,N,K\n1,2\n", "shapes.csv:2: got 2 cells, needs 3, one for each column"),
+        ("M,N,K\n1,2,3,4\n", "shapes.csv:2: got 4 cells, needs 3, one for each column"),
+        ("", "shapes.csv: got an empty file, needs a CSV file in UTF-8 with columns M, N and K"),
+        ("\n\n", "shapes.csv: got an empty file, needs a CSV file in UTF-8 with columns M, N and K"),
+        ("M,N,K\n", "shapes.csv: got no rows, needs a CSV file in UTF-8 with columns M, N and K"),
+        ("m,N\n1,2\n", "shapes.csv:1: got no column M, K, needs columns M, N and K in upper case; it has m, N"),
+        ("\nM,N,K,M\n", "shapes.csv:2: got two columns M, needs one; rename or remove one of them"),
+        ("M,N,K,\n1,2,3,\n", "shapes.csv:1: got no name for column 4, needs a name for every column"),
+        (b"M,N,K\n\xff,1,1\n", ("shapes.csv: got bytes that are not UTF-8, at byte 6, needs a CSV file in UTF-8 with "
+                               "columns M, N and K")),
+    ],
+)  # fmt: skip
+def test_errors_name_file_and_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+    with pytest.raises(BenchmarkError) as caught:
+        read(tmp_path, content)
+    assert str(caught.value).removeprefix(f"{tmp_path}/") == message
+
+
+def test_a_directory_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="got a directory, needs a CSV file"):
+        read_shapes(tmp_path, Params, {})
+    with pytest.raises(BenchmarkError, match="got no such file, needs a CSV file"):
+        read_shapes(tmp_path / "nope.csv", Params, {})
+
+
+def test_a_size_is_given_once(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match=r"^-p M: got a value beside --shapes, needs one of the two; "):
+        read(tmp_path, "M,N,K\n1,2,3\n", M="4")
+
+
+def test_a_benchmark_without_sizes_has_no_shapes(tmp_path: Path) -> None:
+    class Other(Struct):
+        size: int = 1
+
+    with pytest.raises(BenchmarkError, match="got a benchmark without parameter M, needs one with M, N and K"):
+        read_shapes(tmp_path, Other, {})

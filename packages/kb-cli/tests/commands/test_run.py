@@ -1,0 +1,143 @@
+"""`kb run` in one process: what it prints, what it writes, how it ends."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from kb_cli.run import data as rundata
+
+Write = Callable[..., Path]
+Invoke = Callable[..., Result]
+SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
+
+
+def test_json_is_all_that_is_on_stdout(invoke: Invoke, bench_file: Write) -> None:
+    noisy = "    print('noise', flush=True)\n\n    def flops"
+    path = bench_file("    def flops", noisy, "tl.wait(", "print('more', flush=True); tl.wait(")
+    done = invoke("run", path, "--json")
+    assert done.exit_code == 0
+    result = json.loads(done.stdout)
+    assert "noise" in done.stderr
+    assert "more" in done.stderr
+    assert (result["benchmark"], result["topology"], result["params"]) == (
+        "small",
+        "one_cube",
+        {"size": 8, "label": "x"},
+    )
+    assert (result["verified"], result["flops"], result["peak_flops"]) == (True, 1024, None)
+    assert result["latency_ns"] * 1000 == result["latency_ps"]
+    assert result["ops"] == result["tile_stages"] == 6
+
+
+def test_a_table_ends_with_the_sentence(invoke: Invoke) -> None:
+    done = invoke("run", "gemm", *SMALL)
+    assert done.exit_code == 0
+    assert "\x1b" not in done.stdout
+    assert done.stdout.rstrip().rsplit("\n", 1)[1].startswith("Bound by ")
+    assert "verified      c: ok, 960 elements" in done.stdout
+
+
+def test_what_is_not_verified_is_null(invoke: Invoke) -> None:
+    unverified = json.loads(invoke("run", "gemm", *SMALL, "--no-verify", "--json").stdout)
+    assert (unverified["verified"], unverified["max_abs_err"]) == (None, None)
+    assert unverified["ops"] > 0
+    assert unverified["log_digest"]
+    unlogged = json.loads(invoke("run", "gemm", *SMALL, "--no-log", "--json").stdout)
+    assert [unlogged[name] for name in ("verified", "ops", "log_digest", "waits_ps")] == [None, 0, None, None]
+    assert unlogged["latency_ps"] == unverified["latency_ps"]
+    assert unlogged["run_dir"] != unverified["run_dir"]
+
+
+def test_wrong_numbers_end_with_1(invoke: Invoke, bench_file: Write) -> None:
+    done = invoke("run", bench_file("np.float64)}", "np.float64) + 1}"), "--json")
+    assert done.exit_code == 1
+    result = json.loads(done.stdout)
+    assert result["verified"] is False
+    assert result["max_abs_err"] == pytest.approx(1, abs=1e-3)
+    assert result["outputs"][0]["n_wrong"] == 64
+    table = invoke("run", bench_file("np.float64)}", "np.float64) + 1}"))
+    assert "FAILED\n" in table.stdout
+    assert "c: 64 of 64 elements wrong" in table.stdout
+
+
+def test_an_output_nobody_wrote_fails_verification(invoke: Invoke, bench_file: Write) -> None:
+    done = invoke("run", bench_file('    tl.wait(tl.composite("gemm", a, b, out=c))', "    pass"), "--json")
+    assert done.exit_code == 1
+    assert "were never written" in json.loads(done.stdout)["outputs"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("replacement", "message"),
+    [
+        (('return {"c": c}', "return c"), "small.py: launch(): got Tensor, needs a dict of the output tensors by name"),
+        (('return {"c": c}', "return {}"), "small.py: launch(): got no outputs, needs at least one"),
+        (("host.launch(kernel, a, b, c, pes=[0])", "pass"),
+         "small.py: launch(): got no kernel launched, needs a call of host.launch"),
+        (('return {"c": inputs', 'return {"d": inputs'),
+         "small.py: reference(): got outputs ['d'], needs those of launch(), ['c']"),
+        (('return {"c": inputs', 'return {"c": np.ones((7, 8))}\n        return {"c": inputs'),
+         "small.py: reference(): got shape (7, 8) for c, needs (8, 8)"),
+        (("def flops", "def tolerance(self, p, inputs, expected):\n        return {'d': 1}\n\n    def flops"),
+         "small.py: tolerance(): got an output 'd', needs some of ['c']"),
+        (("def flops", "def tolerance(self, p, inputs, expected):\n        return {'c': [1, 2]}\n\n    def flops"),
+         "small.py: tolerance(): got shape (2,) for c, needs (8, 8) or one number"),
+        (("return {name: rng", "return 5\n        return {name: rng"),
+         "small.py: inputs(): got int, needs a dict of numpy arrays"),
+    ],
+)  # fmt: skip
+def test_answers_of_a_benchmark_that_cannot_be_used(
+    invoke: Invoke, bench_file: Write, replacement: tuple[str, str], message: str
+) -> None:
+    done = invoke("run", bench_file(*replacement), "--json")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
+
+
+def test_a_method_that_raises_shows_its_own_frames(invoke: Invoke, bench_file: Write) -> None:
+    path = bench_file("return 2 * p.size**3", "return p.nope")
+    done = invoke("run", path)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        "error: small.py:33: got AttributeError: 'Params' object has no attribute 'nope', needs flops() to succeed; "
+        f'see the frames below\n  File "{path}", line 33, in flops\n    return p.nope\n'
+    )
+    assert "kb_cli" not in done.stderr
+
+
+def test_the_stated_tolerance_decides(invoke: Invoke, bench_file: Write) -> None:
+    stated = ("def flops", "def tolerance(self, p, inputs, expected):\n        return {'c': 2}\n\n    def flops")
+    assert invoke("run", bench_file("np.float64)}", "np.float64) + 1}", *stated)).exit_code == 0
+
+
+def test_limits_of_what_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundata, "RUN_LIMIT", 1024)
+    done = invoke("run", "gemm", *SMALL, "--json")
+    result = json.loads(done.stdout)
+    assert result["keep"]["data"] is False
+    assert "more than the 1 KiB --keep auto keeps of a run" in done.stderr
+    assert sorted(path.name for path in Path(result["run_dir"]).iterdir()) == [
+        "bench.py", "run.json", "topology.yaml", "wall.json",
+    ]  # fmt: skip
+    kept = json.loads(invoke("run", "gemm", *SMALL, "--json", "--keep", "all").stdout)
+    assert kept["keep"]["data"] is True
+    assert (Path(kept["run_dir"]) / "log" / "manifest.json").is_file()
+
+
+def test_all_shapes_share_one_limit(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n8,8,8\n")
+    args = ["run", "gemm", "--shapes", "shapes.csv", "--topology", "one_pe", "--json"]
+    one = json.loads(invoke(*args).stdout)[0]["keep"]["nbytes"]
+    monkeypatch.setattr("kb_cli.commands.run.SHAPES_LIMIT", one + one // 2)
+    done = invoke(*args)
+    assert [row["keep"]["data"] for row in json.loads(done.stdout)] == [True, False]
+    assert done.stderr.startswith("note: no data kept of 1 of 2 runs: ")
+
+
+def test_a_row_that_cannot_run_names_its_line(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n9,9,9\n")
+    done = invoke("run", "gemm", "--shapes", "shapes.csv", "-p", "dtype=i16")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: shapes.csv:2: gemm.py:")
+    assert list((tmp_path / "kb-runs").iterdir()) == []

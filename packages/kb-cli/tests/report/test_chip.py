@@ -1,0 +1,101 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+
+from kb_cli.report.chip import default_view
+from kb_topology import loads_topology
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_show_says_what_there_is_and_where_the_picture_went(invoke: Invoke, here: Path) -> None:
+    done = invoke("topology", "show", "one_pe")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "one_pe: One PE with one HBM slice behind one XBAR."
+    assert lines[2] == "1 SIP, 1 cube, 1 PE, 9 nodes"
+    assert ["hbm", "1"] in [line.split() for line in lines]
+    # 2 mm x 7 ps
+    assert ["pe_dma", "xbar", "both", "1", "128", "128", "2", "14"] in [line.split() for line in lines]
+    assert [line.split()[:5] for line in lines if line.startswith("tcm")] == [
+        ["tcm", "1", "2", "MiB", "sip0.cube0.pe0.pe_tcm"]
+    ]
+    assert lines[-1] == "picture (cube): one_pe-cube.svg"
+    assert ElementTree.parse(here / "one_pe-cube.svg").getroot().tag.endswith("svg")
+
+
+def test_show_as_json_has_counts_links_and_the_memory_map(invoke: Invoke, here: Path) -> None:
+    found = json.loads(invoke("topology", "show", "four_sip", "--json", "--view", "sip", "--out", "x.svg").stdout)
+    assert (found["sips"], found["cubes"], found["pes"]) == (4, 64, 512)
+    assert found["nodes"]["ucie"] == 256
+    (mesh,) = [group for group in found["links"] if group["a"] == group["b"] == "ucie"]
+    # 4 SIPs with 4 x 3 links east to west and as many north to south
+    assert mesh == {
+        "a": "ucie",
+        "b": "ucie",
+        "both_ways": True,
+        "links": 96,
+        "bw_gbs": 256.0,
+        "total_gbs": 96 * 256.0,
+        "length_mm": 2.0,
+        "latency_ps": 14,
+    }
+    # HBM, TCM and registers of 64 cubes, 8 in a row each; and SRAM
+    assert len(found["memory_map"]) == 4 * 64
+    assert found["memory_map"][0] == {
+        "space": "hbm",
+        "count": 8,
+        "nbytes": 2 << 30,
+        "first": "sip0.cube0.hbm0",
+        "last": "sip0.cube0.hbm7",
+        "base": 1 << 42,
+        "stride": 1 << 32,
+    }
+    assert (found["view"], found["picture"]) == ("sip", "x.svg")
+    assert "four_sip: SIP" in (here / "x.svg").read_text()
+
+
+def test_what_repeats_from_cube_to_cube_is_one_row_of_the_map(invoke: Invoke) -> None:
+    lines = invoke("topology", "show", "four_sip").stdout.splitlines()
+    (hbm,) = [line.split() for line in lines if line.startswith("hbm") and "GiB" in line]
+    # sip 3 << 54 | cube 15 << 46 | hbm 1 << 42 | unit 7 << 32
+    end = 3 << 54 | 15 << 46 | 1 << 42 | 7 << 32
+    assert hbm == ["hbm", "512", "2", "GiB", "sip0.cube0.hbm0", hex(1 << 42), "sip3.cube15.hbm7", hex(end)]
+
+
+def test_a_picture_that_cannot_be_written_is_refused(invoke: Invoke) -> None:
+    done = invoke("topology", "show", "one_pe", "--out", "no/such.svg")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: no/such.svg: got a file that cannot be written (No such file or directory), needs a file in a folder "
+        "that is there; name one with --out\n"
+    )
+
+
+def test_a_name_becomes_a_file_name(invoke: Invoke, here: Path) -> None:
+    (here / "odd.yaml").write_text("name: ../a b\nwire_ps_per_mm: 7\ncube: {nodes: {}}\n")
+    assert invoke("topology", "show", "odd.yaml").exit_code == 0
+    assert (here / ".._a_b-cube.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "view"),
+    [
+        ("", "cube"),
+        ("cubes_per_sip: 2\n", "sip"),
+        ("sips: 2\n", "system"),
+        ("system: {nodes: {host: {kind: host, impl: x.y}}}\n", "system"),
+    ],
+)
+def test_the_view_is_the_widest_that_shows_something(more: str, view: str) -> None:
+    assert default_view(loads_topology(f"name: x\nwire_ps_per_mm: 7\n{more}cube: {{nodes: {{}}}}\n")) == view

@@ -1,0 +1,1 @@
+"""High-bandwidth memory: one latency for all, or banks, rows and refresh."""

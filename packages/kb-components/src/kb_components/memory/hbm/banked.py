@@ -1,0 +1,124 @@
+"""HBM with rows and banks: what a request costs follows from where its bytes lie and from what was asked before."""
+
+from __future__ import annotations
+
+from kb_components.memory.hbm.access_pattern import runs_of
+from kb_components.memory.hbm.address_bits import address_mapping
+from kb_components.memory.hbm.pseudo_channel import PseudoChannel
+from kb_components.memory.hbm.refresh import RefreshClock
+from kb_components.memory.hbm.request_part import Part
+from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
+from kb_engine.block.component import Context
+from kb_engine.block.pe_roles import MemoryComponent
+from kb_engine.timing.units import Rate, ps_from_ns
+from kb_messages.address import OFFSET_MASK
+from kb_messages.errors import TopologyError
+from kb_messages.stages import Rectangle
+from kb_topology import exact
+
+_MOST_PATTERNS = 1 << 12
+
+
+class HbmBanked(MemoryComponent[HbmBankedSpec]):
+    """Pseudo-channels side by side, each serving its part of a request in order; the last burst ends the request.
+
+    A service takes no event: its length follows from the visits that the request pays to banks. `busy_ps` is the time
+    in which data buses move bursts, as the mean over the pseudo-channels.
+
+    Source: timing rules of JEDEC JESD235 as DRAMsim3 and Ramulator 2 apply them; the order of service is assumed.
+    """
+
+    spec_type = HbmBankedSpec
+
+    def __init__(self, spec: HbmBankedSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self.mapping = address_mapping(spec.mapping)
+        self.mapping.check(self.node_id, spec.burst_nbytes, context.memory_nbytes)
+        self._timing = timing = Timing(spec)
+        if 0 < timing.refi <= timing.rfc:
+            got = f"{timing.refi} cycles, of which refresh takes {timing.rfc}"
+            raise TopologyError(f"{self.node_id}.trefi_ns", got, "time between refreshes", "raise trefi_ns")
+        self._refresh = RefreshClock(timing.refi, timing.rfc)
+        banks = self.mapping.n_banks, self.mapping.banks_per_group
+        self.channels = [PseudoChannel(timing, self._refresh, *banks) for _ in range(self.mapping.n_channels)]
+        self._cycle = Rate(1_000_000 / exact(spec.clock_mhz))
+        self._latency_ps = ps_from_ns(spec.latency_ns)
+        self._bursts = 0
+        self._known: dict[tuple[int, int, int, int], list[Part]] = {}
+
+    @property
+    def row_hits(self) -> int:
+        """Bursts that found their row open."""
+        return sum(channel.hits for channel in self.channels)
+
+    @property
+    def row_closed(self) -> int:
+        """Bursts that found their bank without an open row."""
+        return sum(channel.closed for channel in self.channels)
+
+    @property
+    def row_misses(self) -> int:
+        """Bursts that found another row open in their bank."""
+        return sum(channel.misses for channel in self.channels)
+
+    @property
+    def turnarounds(self) -> int:
+        """Changes between reading and writing of a pseudo-channel's data bus."""
+        return sum(channel.turnarounds for channel in self.channels)
+
+    @property
+    def refreshes(self) -> int:
+        """Refreshes of pseudo-channels up to the last command of each."""
+        return sum(channel.refreshes for channel in self.channels)
+
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """Every pseudo-channel that *memory* touches serves its bursts in the order of their addresses."""
+        nbytes = memory.rows * memory.row_nbytes
+        if write:
+            self.written_nbytes += nbytes
+        else:
+            self.read_nbytes += nbytes
+        if not nbytes:
+            return t_ps + self._latency_ps, max(t_ps, last_byte_ps) + self._latency_ps
+        row, parts = self._parts(memory.base & OFFSET_MASK, memory.rows, memory.row_nbytes, memory.stride)
+        arrival = self._refresh.active(self._cycle_at(t_ps))
+        last_byte = arrival if last_byte_ps <= t_ps else self._refresh.active(self._cycle_at(last_byte_ps))
+        commands = [self.channels[part.channel].serve(arrival, part, row, last_byte, write) for part in parts]
+        self._bursts += sum(part.n_bursts for part in parts)
+        self.busy_ps = self._cycle.ps(-(-self._bursts * self.spec.tccd_s_cycles // len(self.channels)))
+        first = min(command for command, _ in commands)
+        last = max(command for _, command in commands)
+        return self._data_ps(first, last, write)
+
+    def _data_ps(self, first: int, last: int, write: bool) -> tuple[int, int]:
+        """When the data of column commands at *first* and *last* are out (read), or both times written."""
+        wall, spec = self._refresh.wall, self.spec
+        if write:
+            committed = self._cycle.ps(wall(last) + spec.wl_cycles + spec.tccd_s_cycles) + self._latency_ps
+            return committed, committed
+        first_byte = self._cycle.ps(wall(first) + spec.rl_cycles) + self._latency_ps
+        last_byte = self._cycle.ps(wall(last) + spec.rl_cycles + spec.tccd_s_cycles) + self._latency_ps
+        return first_byte, last_byte
+
+    def _cycle_at(self, t_ps: int) -> int:
+        """The first cycle that begins at or after *t_ps*."""
+        each = self._cycle.ps_each
+        return -(-t_ps * each.denominator // each.numerator)
+
+    def _parts(self, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[int, list[Part]]:
+        """The row that the parts' rows count from, and the part of each pseudo-channel.
+
+        Rectangles that differ in whole rows of the memory have the same parts, unless the rows end within one of them.
+        """
+        mapping, burst = self.mapping, self.spec.burst_nbytes
+        period, top = mapping.below_row * burst, mapping.below_top * burst
+        end = offset + (rows - 1) * stride + row_nbytes - 1
+        row = offset % top // period if offset // top == end // top else 0
+        key = offset - row * period, rows, row_nbytes, stride
+        parts = self._known.get(key)
+        if parts is None:
+            if len(self._known) >= _MOST_PATTERNS:
+                self._known.clear()
+            parts = [Part(*each) for each in runs_of(mapping, self._timing, burst, key)]
+            self._known[key] = parts
+        return row, parts

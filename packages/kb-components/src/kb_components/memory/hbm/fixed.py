@@ -1,0 +1,42 @@
+"""HBM slice of fixed latency: every request waits its turn, pays one latency, and moves its bytes at one bandwidth."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from kb_engine.block.component import Context
+from kb_engine.block.pe_roles import SingleChannelMemory
+from kb_engine.timing.units import Rate, ps_from_ns
+
+
+class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bandwidth of the slice (GB/s, reads and writes together) and access latency (ns)."""
+
+    bw_gbs: Annotated[float, Meta(gt=0)]
+    latency_ns: Annotated[float, Meta(ge=0)]
+
+
+class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
+    """First come, first served; the latency of one request overlaps the bytes of the one before.
+
+    Source: assumed (rows, banks, turnaround and refresh are not modelled).
+    """
+
+    __slots__ = ("_latency_ps", "_rate")
+
+    spec_type = HbmFixedSpec
+
+    def __init__(self, spec: HbmFixedSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._rate = Rate.from_gbs(spec.bw_gbs)
+        self._latency_ps = ps_from_ns(spec.latency_ns)
+
+    def latency_ps(self, nbytes: int, write: bool) -> int:
+        """The same for reads and writes of any size."""
+        return self._latency_ps
+
+    def occupancy_ps(self, nbytes: int, write: bool) -> int:
+        """Bytes over bandwidth."""
+        return self._rate.ps(nbytes)

@@ -1,0 +1,259 @@
+"""A pseudo-channel of an HBM: rows, banks, the data bus, and when commands may follow each other."""
+
+from __future__ import annotations
+
+from kb_components.memory.hbm.access_pattern import Run, Stretch
+from kb_components.memory.hbm.refresh import RefreshClock
+from kb_components.memory.hbm.request_part import Outcome, Part
+from kb_components.memory.hbm.timing import Timing
+
+_LONG_AGO = -(1 << 62)
+_MOST_OUTCOMES = 64
+
+
+class PseudoChannel:
+    """Serves requests in order of arrival, and the bursts of a request in order of their addresses.
+
+    Column commands are in order, tCCD apart or more. A row is opened as soon as its request is there and its bank,
+    tRRD and tFAW allow, however much is to be read before it: rows of other banks open behind the bytes of this one.
+    All times are in active cycles (RefreshClock). A refresh that falls between two requests closes all rows; one
+    within a request delays what follows and leaves them open.
+    """
+
+    __slots__ = (
+        "_activated_group",
+        "_activates",
+        "_closed_at",
+        "_last",
+        "_last_group",
+        "_last_write",
+        "_per_group",
+        "_precharge_from",
+        "_refresh",
+        "_rows",
+        "_timing",
+        "closed",
+        "hits",
+        "misses",
+        "refreshes",
+        "turnarounds",
+    )
+
+    def __init__(self, timing: Timing, refresh: RefreshClock, n_banks: int, banks_per_group: int) -> None:
+        self._timing = timing
+        self._refresh = refresh
+        self._per_group = banks_per_group
+        self._rows = [-1] * n_banks
+        self._precharge_from = [_LONG_AGO] * n_banks
+        self._closed_at = [_LONG_AGO] * n_banks
+        self._activates = [_LONG_AGO] * 4
+        self._activated_group = 0
+        self._last = _LONG_AGO
+        self._last_group = 0
+        self._last_write = False
+        self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = 0
+
+    def serve(self, arrival: int, part: Part, row: int, last_byte: int, write: bool) -> tuple[int, int]:
+        """When the first and the last column command of a request leave.
+
+        Rows of *part* count from *row*. The last command is not sent before *last_byte*.
+        """
+        arrival, start = self._begin(arrival, part.runs[0].stretch.first_group, write)
+        to_precharge = self._timing.write_to_precharge if write else self._timing.read_to_precharge
+        key = self._idle_state(part, row, arrival, write) if start == arrival else None
+        outcome = part.outcomes.get(key) if key is not None else None
+        if outcome is not None:
+            first = self._recall(outcome, row, arrival)
+        else:
+            counts = self.hits, self.closed, self.misses
+            first = self._serve_runs(part, row, arrival, start, to_precharge)
+            if key is not None and len(part.outcomes) < _MOST_OUTCOMES:
+                part.outcomes[key] = self._outcome(part, row, arrival, first, counts)
+        if self._last < last_byte:
+            self._last = last_byte
+            bank = part.last_bank
+            self._precharge_from[bank] = max(self._precharge_from[bank], last_byte + to_precharge)
+        self._last_write = write
+        self.refreshes = self._refresh.count(self._last)
+        if self._timing.closes:
+            self._close(part)
+        return first, self._last
+
+    def _serve_runs(self, part: Part, row: int, arrival: int, start: int, to_precharge: int) -> int:
+        """Serve one run after the other; returns the first column command."""
+        first = self._run(part.runs[0], row, arrival, start, to_precharge)
+        for run in part.runs[1:]:
+            self._run(run, row, arrival, self._next(run.stretch), to_precharge)
+        return first
+
+    def _idle_state(self, part: Part, row: int, arrival: int, write: bool) -> tuple[int, ...] | None:
+        """What an outcome of *part* depends on, or None when it has to wait for what came before it."""
+        timing, activated = self._timing, self._activates[3]
+        if activated + max(timing.rrd_s, timing.rrd_l, timing.faw) > arrival:
+            return None
+        rows, precharge_from, closed_at = self._rows, self._precharge_from, self._closed_at
+        state = [int(write)]
+        for bank, first_row in part.first_rows:
+            found = rows[bank]
+            if (closed_at[bank] if found < 0 else precharge_from[bank]) > arrival:
+                return None
+            state.append(0 if found < 0 else 1 if found == row + first_row else 2)
+        return tuple(state)
+
+    def _outcome(self, part: Part, row: int, arrival: int, first: int, counts: tuple[int, int, int]) -> Outcome:
+        """What was just done, relative to *row* and *arrival*; *counts* are those of before."""
+        closed, misses = self.closed - counts[1], self.misses - counts[2]
+        n_activates = min(4, closed + misses)
+        return Outcome(
+            first=first - arrival,
+            last=self._last - arrival,
+            last_group=self._last_group,
+            hits=self.hits - counts[0],
+            closed=closed,
+            misses=misses,
+            banks=tuple(
+                (bank, self._rows[bank] - row, self._precharge_from[bank] - arrival) for bank, _ in part.first_rows
+            ),
+            activates=tuple(at - arrival for at in self._activates[4 - n_activates :]),
+            activated_group=self._activated_group,
+        )
+
+    def _recall(self, outcome: Outcome, row: int, arrival: int) -> int:
+        """Do again what was done before, at other rows and another time; returns the first column command."""
+        for bank, row_up, precharge_from in outcome.banks:
+            self._rows[bank] = row + row_up
+            self._precharge_from[bank] = arrival + precharge_from
+        if outcome.activates:
+            self._activates = [*self._activates, *(arrival + at for at in outcome.activates)][-4:]
+            self._activated_group = outcome.activated_group
+        self._last, self._last_group = arrival + outcome.last, outcome.last_group
+        self.hits += outcome.hits
+        self.closed += outcome.closed
+        self.misses += outcome.misses
+        return arrival + outcome.first
+
+    def _begin(self, arrival: int, group: int, write: bool) -> tuple[int, int]:
+        """From when rows can be opened for a request, and from when its first column command can be sent."""
+        start = arrival
+        if self._last != _LONG_AGO:
+            start = max(arrival, self._last + self._gap(group, write))
+        refreshes = self._refresh.count(start)
+        if refreshes > self.refreshes:
+            arrival = max(arrival, self._refresh.after(refreshes))
+            self._rows = [-1] * len(self._rows)
+            self._closed_at = [_LONG_AGO] * len(self._rows)
+            self._activates = [_LONG_AGO] * 4
+        return arrival, start
+
+    def _gap(self, group: int, write: bool) -> int:
+        timing, same = self._timing, group == self._last_group
+        if write == self._last_write:
+            return timing.ccd_l if same else timing.ccd_s
+        self.turnarounds += 1
+        if write:
+            return timing.read_to_write
+        return timing.write_to_read_l if same else timing.write_to_read_s
+
+    def _next(self, stretch: Stretch) -> int:
+        """From when the first column command of a request's next stretch can be sent."""
+        return self._last + (self._timing.ccd_l if stretch.first_group == self._last_group else self._timing.ccd_s)
+
+    def _run(self, run: Run, row: int, arrival: int, start: int, to_precharge: int) -> int:
+        """Serve every repetition of a stretch; returns its first column command."""
+        row += run.row
+        first = self._walk(run.stretch, row, arrival, start, to_precharge)
+        if run.repeat > 1:
+            self._repeat(run, row, arrival, to_precharge)
+        return first
+
+    def _repeat(self, run: Run, row: int, arrival: int, to_precharge: int) -> None:
+        """Where a repetition leaves its banks as the one before did, only later and at higher rows, so do all others:
+        what is left of them takes that long each.
+        """
+        stretch = run.stretch
+        state = self._state(stretch, row)
+        for left in range(run.repeat - 2, -1, -1):
+            last, counts = self._last, (self.hits, self.closed, self.misses)
+            row += run.row_step
+            self._walk(stretch, row, arrival, self._next(stretch), to_precharge)
+            before, state = state, self._state(stretch, row)
+            if state == before:
+                self._skip(stretch, left * run.row_step, left * (self._last - last))
+                self.hits += left * (self.hits - counts[0])
+                self.closed += left * (self.closed - counts[1])
+                self.misses += left * (self.misses - counts[2])
+                return
+
+    def _walk(self, stretch: Stretch, row: int, arrival: int, start: int, to_precharge: int) -> int:
+        """Serve one stretch, visit by visit; its first column command leaves at *start* or later, and is returned.
+
+        Within a visit column commands follow each other as fast as tCCD lets them, so `start` is all that moves.
+        """
+        rows, precharge_from = self._rows, self._precharge_from
+        first: int | None = None
+        opened = 0
+        for bank, row_up, cycles, leaves in stretch.visits:
+            if rows[bank] != row + row_up:
+                opened += 1
+                ready = self._open(bank, row + row_up, arrival) - cycles
+                if ready > start:
+                    start = ready
+            if first is None:
+                first = start
+            for left, until in leaves:
+                until += start + to_precharge
+                if until > precharge_from[left]:
+                    precharge_from[left] = until
+        self.hits += stretch.n_bursts - opened
+        self._last = start + stretch.length
+        self._last_group = stretch.last_group
+        assert first is not None
+        return first
+
+    def _open(self, bank: int, row: int, arrival: int) -> int:
+        """Open *row* as early as can be; returns when its first column command may leave."""
+        timing, activates = self._timing, self._activates
+        if self._rows[bank] < 0:
+            at = max(arrival, self._closed_at[bank])
+            self.closed += 1
+        else:
+            at = max(arrival, self._precharge_from[bank]) + timing.rp
+            if timing.closes:
+                self.closed += 1
+            else:
+                self.misses += 1
+        group = bank // self._per_group
+        at = max(
+            at,
+            activates[3] + (timing.rrd_l if group == self._activated_group else timing.rrd_s),
+            activates[0] + timing.faw,
+        )
+        self._activates = [*activates[1:], at]
+        self._activated_group = group
+        self._rows[bank] = row
+        self._precharge_from[bank] = at + timing.ras
+        return at + timing.rcd
+
+    def _state(self, stretch: Stretch, row: int) -> list[int]:
+        """All that decides what a stretch costs next, relative to its *row* and to the last column command."""
+        last, rows, precharge_from = self._last, self._rows, self._precharge_from
+        state = [each - last for each in self._activates]
+        state.append(self._activated_group)
+        for bank in stretch.banks:
+            state.append(rows[bank] - row)
+            state.append(precharge_from[bank] - last)
+        return state
+
+    def _skip(self, stretch: Stretch, row_step: int, cycles: int) -> None:
+        """Let *cycles* pass over a stretch that leaves its banks *row_step* rows higher."""
+        self._last += cycles
+        self._activates = [each + cycles for each in self._activates]
+        for bank in stretch.banks:
+            self._rows[bank] += row_step
+            self._precharge_from[bank] += cycles
+
+    def _close(self, part: Part) -> None:
+        """The closed page policy: rows are closed when the request that opened them is over."""
+        for bank, _ in part.first_rows:
+            self._rows[bank] = -1
+            self._closed_at[bank] = self._precharge_from[bank] + self._timing.rp

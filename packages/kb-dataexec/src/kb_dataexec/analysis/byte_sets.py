@@ -1,0 +1,153 @@
+"""Atoms: the coarsest sets of bytes of which each of some rectangles is a union, found without pairing rectangles.
+
+Rectangles whose address ranges meet form a component: a tensor, say. Where all rows of one are one stride apart, its
+bytes are a table of rows and columns; rows that begin and end no rectangle are not told apart, so that a tile of 128
+rows costs no more than one of a single row. Where strides differ, rows count one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import spread
+
+_SEEDS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
+
+
+class Atoms(NamedTuple):
+    """Rectangle i is the union of the atoms `member[first[i]:first[i + 1]]`, ascending numbers."""
+
+    first: Array
+    member: Array
+
+
+class _Runs(NamedTuple):
+    """Bytes [begin, end) on a line on which all rectangles lie, and the rectangle each run belongs to."""
+
+    begin: Array
+    end: Array
+    rectangle: Array
+
+
+class _Parts(NamedTuple):
+    """Blocks of a component's table: rows [row, row + rows), columns [col, col + cols), of a rectangle."""
+
+    rectangle: Array
+    row: Array
+    rows: Array
+    col: Array
+    cols: Array
+
+    @classmethod
+    def joined(cls, parts: list[_Parts]) -> _Parts:
+        """All blocks but the empty ones."""
+        whole = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        kept = (whole[2] > 0) & (whole[4] > 0)
+        return cls(*(column[kept] for column in whole))
+
+
+def atoms(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> Atoms:
+    """The atoms of the rectangles that these columns (int64) describe; one without bytes has none."""
+    runs = _runs(*_without_gaps(owner, offset, rows, row_nbytes, stride))
+    bounds = np.unique(np.concatenate((runs.begin, runs.end)))
+    begin, end = np.searchsorted(bounds, runs.begin), np.searchsorted(bounds, runs.end)
+    interval, run = spread(begin, end - begin)
+    for seed in _SEEDS:
+        cover = _cover(len(bounds), begin, end, runs.rectangle, seed)
+        _, atom, width = np.unique(cover, return_inverse=True, return_counts=True)
+        pairs, found = np.unique(runs.rectangle[run] * len(width) + atom[interval], return_counts=True)
+        rectangle, member = np.divmod(pairs, max(len(width), 1))
+        if (found == width[member]).all():  # else two sets of rectangles have one hash
+            return Atoms(np.append(0, np.cumsum(np.bincount(rectangle, minlength=len(owner)))), member)
+    raise AssertionError("four different hashes, and collisions of all of them")
+
+
+def _cover(length: int, begin: Array, end: Array, rectangle: Array, seed: int) -> Array:
+    """For each elementary interval a number that tells by which rectangles it is covered: the sum of their hashes."""
+    number = (rectangle.astype(np.uint64) + np.uint64(1)) * np.uint64(seed)
+    number = (number ^ (number >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    number ^= number >> np.uint64(32)
+    change = np.zeros(length, np.uint64)
+    np.add.at(change, begin, number)
+    np.subtract.at(change, end, number)
+    return np.cumsum(change)
+
+
+def _without_gaps(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> tuple[Array, ...]:
+    """The rectangles with rows that touch or overlap made one row; empty ones have no row."""
+    joined = (rows == 1) | (stride <= row_nbytes)
+    row_nbytes = np.where(joined, (rows - 1) * stride + row_nbytes, row_nbytes)
+    rows = np.where(row_nbytes > 0, np.where(joined, np.minimum(rows, 1), rows), 0)
+    return owner, offset, rows, row_nbytes, np.where(joined, 0, stride)
+
+
+def _runs(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> _Runs:
+    component, base, pitch = _components(owner, offset, rows, row_nbytes, stride)
+    parts = _Parts.joined(_tabled(offset - base[component], rows, row_nbytes, stride, pitch[component]))
+    home = component[parts.rectangle]
+    height = np.zeros(len(base), np.int64)
+    np.maximum.at(height, home, parts.row + parts.rows)
+    top = (np.cumsum(height + 1) - height - 1)[home] + parts.row
+    slabs = np.unique(np.concatenate((top, top + parts.rows)))
+    width = np.zeros(len(slabs), np.int64)
+    first = np.searchsorted(slabs, top)
+    slab, part = spread(first, np.searchsorted(slabs, top + parts.rows) - first)
+    np.maximum.at(width, slab, (parts.col + parts.cols)[part])
+    begin = (np.cumsum(width) - width)[slab] + parts.col[part]
+    return _Runs(begin, begin + parts.cols[part], parts.rectangle[part])
+
+
+def _components(
+    owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array
+) -> tuple[Array, Array, Array]:
+    """(the component of each rectangle; by component its first offset, and the stride all its rows share, or 0)."""
+    order = np.lexsort((offset, owner))
+    low = offset[order]
+    high = low + np.maximum((rows - 1) * stride + row_nbytes, 0)[order]
+    changes = np.append(True, np.diff(owner[order]) != 0)[: len(order)]
+    memory = np.cumsum(changes) - 1
+    span = int(high.max() - low.min()) + 1 if len(order) else 1
+    reach = np.maximum.accumulate(high - low.min(initial=0) + memory * span) - memory * span + low.min(initial=0)
+    opens = changes | np.append(True, low[1:] >= reach[:-1])[: len(order)]
+    component = np.empty(len(order), np.int64)
+    component[order] = np.cumsum(opens) - 1
+    base = low[opens]
+    least, most = np.full(len(base), np.iinfo(np.int64).max), np.zeros(len(base), np.int64)
+    tall = rows > 1
+    np.minimum.at(least, component[tall], stride[tall])
+    np.maximum.at(most, component[tall], stride[tall])
+    return component, base, np.where(least == most, most, 0)
+
+
+def _tabled(distance: Array, rows: Array, row_nbytes: Array, stride: Array, pitch: Array) -> list[_Parts]:
+    """The rectangles as blocks of tables with rows of *pitch* bytes; of one row where the pitch is 0."""
+    every = np.arange(len(distance))
+    flat = every[pitch == 0]
+    nth, which = spread(np.zeros(len(flat), np.int64), rows[flat])
+    at = flat[which]
+    ones = np.ones(len(at), np.int64)
+    single = _Parts(at, 0 * ones, ones, distance[at] + nth * stride[at], row_nbytes[at])
+    tall = every[(pitch > 0) & (rows > 1)]
+    row, col = np.divmod(distance[tall], pitch[tall])
+    left = np.minimum(row_nbytes[tall], pitch[tall] - col)
+    here = _Parts(tall, row, rows[tall], col, left)
+    wrapped = _Parts(tall, row + 1, rows[tall], 0 * col, row_nbytes[tall] - left)
+    return [single, here, wrapped, *_lines(every[(pitch > 0) & (rows == 1)], distance, row_nbytes, pitch)]
+
+
+def _lines(one: Array, distance: Array, nbytes: Array, pitch: Array) -> list[_Parts]:
+    """Single runs in a table: what lies in its first row, the rows between, and what lies in the last."""
+    pitch, begin = pitch[one], distance[one]
+    end: Any = begin + nbytes[one]
+    row, col = np.divmod(begin, pitch)
+    first = np.minimum(end - begin, pitch - col)
+    whole = (end - begin - first) // pitch
+    last = end - begin - first - whole * pitch
+    return [
+        _Parts(one, row, np.ones_like(row), col, first),
+        _Parts(one, row + 1, whole, 0 * col, pitch),
+        _Parts(one, row + 1 + whole, np.ones_like(row), 0 * col, last),
+    ]

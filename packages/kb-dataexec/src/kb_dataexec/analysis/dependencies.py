@@ -1,0 +1,232 @@
+"""What depends on what, by the bytes: exact overlap of rectangles, the records that each record has to follow, and
+the ops that given outputs depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntFlag
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.byte_sets import atoms
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import spread
+from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.tables import OpLog
+from kb_messages.errors import LogError
+from kb_messages.oplog import Role
+
+
+class Rectangle(NamedTuple):
+    """`rows` runs of `row_nbytes` bytes, `stride` bytes apart, from `offset` of memory `owner`."""
+
+    owner: int
+    offset: int
+    rows: int
+    row_nbytes: int
+    stride: int
+
+    @property
+    def stop(self) -> int:
+        """The offset after the last byte."""
+        return self.offset + (self.rows - 1) * self.stride + self.row_nbytes
+
+
+def overlap(a: Rectangle, b: Rectangle) -> bool:
+    """Whether two rectangles share a byte: exact, also where strides differ or rows interleave."""
+    return common_byte(a, b) is not None
+
+
+def common_byte(a: Rectangle, b: Rectangle) -> int | None:
+    """The lowest offset that both rectangles have, None where they share no byte."""
+    if a.owner != b.owner or a.stop <= b.offset or b.stop <= a.offset:
+        return None
+    if a.rows > b.rows:
+        a, b = b, a
+    found = (_common_with_run(a.offset + row * a.stride, a.row_nbytes, b) for row in range(a.rows))
+    return next((offset for offset in found if offset is not None), None)
+
+
+def _common_with_run(start: int, nbytes: int, rectangle: Rectangle) -> int | None:
+    """The lowest offset in [start, start + nbytes) that a row r has, whose end, offset + r * stride + row_nbytes, is
+    beyond start."""
+    past = start - rectangle.offset - rectangle.row_nbytes
+    row = max(0, past // rectangle.stride + 1) if rectangle.rows > 1 and rectangle.stride else 0
+    begin = rectangle.offset + row * rectangle.stride
+    meets = row < rectangle.rows and begin < start + nbytes and start < begin + rectangle.row_nbytes
+    return max(begin, start) if meets else None
+
+
+class Kind(IntFlag):
+    """Why a record follows another. A released operand is read and then written: its bytes are un-initialised."""
+
+    RAW = 1
+    WAR = 2
+    WAW = 4
+    EXPLICIT = 8
+
+
+class Dependencies(NamedTuple):
+    """Records in command order, by index: `op_id[i]` is record i's id.
+
+    Record i follows the records `producer[first[i]:first[i + 1]]`, which are earlier ones, ascending and distinct;
+    `kind` (of `Kind`, several at once) says why.
+    """
+
+    op_id: Array
+    first: Array
+    producer: Array
+    kind: Array
+
+
+def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
+    """The direct dependencies of all records of *log*, exact to the byte, and those of *explicit*: (op, op it follows).
+
+    Record i follows an earlier record j when both touch one byte, one of them writes it, and no record in between
+    writes it. That leaves out what follows from other dependencies. The effort grows like n log n in the records.
+    Raises LogError as `Schedule` does, and for explicit dependencies on unknown, equal or later ops.
+    """
+    return dependencies_in(Schedule(log), explicit)
+
+
+def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
+    """`dependencies` of a log that is scheduled already."""
+    n_ops = len(schedule.ops)
+    found = [*_by_bytes(schedule), _explicit(schedule.ops["op_id"], explicit)]
+    pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])
+    kind = np.concatenate([np.full(len(follower), kind, np.int64) for follower, _, kind in found])
+    order = np.argsort(pair, kind="stable")
+    pair, kind = pair[order], kind[order]
+    opens = np.flatnonzero(np.append(True, np.diff(pair) != 0)[: len(pair)])
+    kinds = np.bitwise_or.reduceat(kind, opens) if len(opens) else kind
+    follower, producer = np.divmod(pair[opens], max(n_ops, 1))
+    first = np.append(0, np.cumsum(np.bincount(follower, minlength=n_ops)))
+    return Dependencies(schedule.ops["op_id"], first, producer, kinds)
+
+
+def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
+    """(followers, what each one follows, why), with repetitions."""
+    op, atom, reads, writes = _accesses(schedule)
+    at = np.arange(len(op))
+    begin = np.maximum.accumulate(np.where(np.append(True, np.diff(atom) != 0)[: len(at)], at, 0))
+    last_write = np.append(-1, np.maximum.accumulate(np.where(writes, at, -1)))[: len(at)]
+    written = last_write >= begin
+    next_write = np.append(np.minimum.accumulate(np.where(writes, at, len(at))[::-1])[::-1], len(at))[1:]
+    overwritten = reads & (next_write < len(at))
+    overwritten[overwritten] = atom[next_write[overwritten]] == atom[overwritten]
+    raw, waw = written & reads, written & writes
+    return [
+        (op[raw], op[last_write[raw]], Kind.RAW),
+        (op[waw], op[last_write[waw]], Kind.WAW),
+        (op[next_write[overwritten]], op[overwritten], Kind.WAR),
+    ]
+
+
+def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
+    """(record, atom, whether it reads, whether it writes) of every touch of an atom, by atom and then by record."""
+    rows = schedule.operands
+    columns = [rows[name].astype(np.int64) for name in Rectangle._fields]
+    cell = _cells(columns)
+    number_of_cells = int(cell.max()) + 1 if len(cell) else 0
+    sample = np.zeros(number_of_cells, np.int64)
+    sample[cell] = np.arange(len(cell))
+    first, member = atoms(*(column[sample] for column in columns))
+    at, operand = spread(first[cell], (first[1:] - first[:-1])[cell])
+    record = np.repeat(np.arange(len(schedule.ops)), np.diff(schedule.first))
+    writes = np.isin(rows["role"], [role for role in Role if role.is_write])
+    key = member[at] * len(schedule.ops) + record[operand]
+    order = np.argsort(key, kind="stable")
+    key, operand = key[order], operand[order]
+    opens = np.flatnonzero(np.append(True, np.diff(key) != 0)[: len(key)])
+    flags = np.where(writes, 2, 1 + 2 * (rows["release"] != 0))[operand]
+    flags = np.bitwise_or.reduceat(flags, opens) if len(opens) else flags
+    atom, op = np.divmod(key[opens], max(len(schedule.ops), 1))
+    return op, atom, (flags & 1) > 0, (flags & 2) > 0
+
+
+def _cells(columns: list[Array]) -> Array:
+    """A number for each row, equal where all columns are; the numbers count from 0."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        _, rank = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (int(rank.max(initial=0)) + 1) + rank, return_inverse=True)
+    return number
+
+
+def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array, Kind]:
+    wanted = np.array(list(pairs), np.int64).reshape(-1, 2)
+    by_id = np.argsort(op_ids)
+    index = (
+        by_id[np.minimum(np.searchsorted(op_ids[by_id], wanted), max(len(op_ids) - 1, 0))] if len(op_ids) else wanted
+    )
+    for (op, after), (follower, producer) in zip(wanted.tolist(), index.tolist(), strict=True):
+        if not len(op_ids) or op_ids[follower] != op or op_ids[producer] != after or producer >= follower:
+            raise LogError(
+                "explicit dependencies", f"op {op} after op {after}", "ops of the log, the second an earlier one"
+            )
+    return index[:, 0], index[:, 1], Kind.EXPLICIT
+
+
+def backward_slice(log: OpLog, outputs: Iterable[Rectangle | tuple[int, int, int, int, int]]) -> set[int]:
+    """The ids of the ops that the bytes of *outputs* depend on, at the end of the log in command order.
+
+    Byte-exact: an op belongs to it when a byte that it wrote is read by one that does, or is an output, and was not
+    written again in between. Raises LogError as `Schedule` does.
+    """
+    schedule = Schedule(log)
+    needed = _NeededBytes(schedule)
+    for output in outputs:
+        needed.add(Rectangle(*output))
+    found: set[int] = set()
+    fields = [schedule.operands[name].tolist() for name in Rectangle._fields]
+    writes = np.isin(schedule.operands["role"], [role for role in Role if role.is_write]).tolist()
+    first = schedule.first.tolist()
+    for index in range(len(schedule.ops) - 1, -1, -1):
+        span = range(first[index], first[index + 1])
+        rectangles = [(Rectangle(*(field[at] for field in fields)), writes[at]) for at in span]
+        taken = [needed.take(rectangle) for rectangle, written in rectangles if written]
+        if any(taken):
+            found.add(int(schedule.ops["op_id"][index]))
+            for rectangle, written in rectangles:
+                if not written:
+                    needed.add(rectangle)
+    return found
+
+
+class _NeededBytes:
+    """One flag a byte of each memory's used range; pages that are never set cost no memory."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        rows = schedule.operands
+        stops = rows["offset"] + (rows["rows"] - 1) * rows["stride"] + rows["row_nbytes"]
+        self._flags: dict[int, tuple[int, Array]] = {}
+        for owner in np.unique(rows["owner"]).tolist():
+            mine = rows["owner"] == owner
+            low, high = int(rows["offset"][mine].min()), int(stops[mine].max())
+            self._flags[owner] = (low, np.zeros(high - low, np.bool_))
+
+    def add(self, rectangle: Rectangle) -> None:
+        for view in self._views(rectangle):
+            view[...] = True
+
+    def take(self, rectangle: Rectangle) -> bool:
+        """Whether a byte of the rectangle was needed; none is from now on."""
+        hit = False
+        for view in self._views(rectangle):
+            if view.any():
+                hit = True
+                view[...] = False
+        return hit
+
+    def _views(self, rectangle: Rectangle) -> list[Array]:
+        """The flags of the rectangle, as one view, or by rows where part of it lies outside the used range."""
+        if rectangle.owner not in self._flags:
+            return []
+        base, flags = self._flags[rectangle.owner]
+        at = rectangle.offset - base
+        if at >= 0 and rectangle.stop - base <= flags.size:
+            shape, strides = (rectangle.rows, rectangle.row_nbytes), (rectangle.stride, 1)
+            return [np.ndarray(shape, np.bool_, flags, at, strides)]
+        starts = (at + row * rectangle.stride for row in range(rectangle.rows))
+        return [flags[max(0, start) : max(0, start + rectangle.row_nbytes)] for start in starts]

@@ -1,0 +1,114 @@
+"""Hazards: pairs of records that depend on each other, and that time does not keep in the order of their commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.dependencies import Dependencies, Kind
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.schedule import Schedule
+from kb_messages.errors import LogError
+
+HOST: Final = "host"
+"""The component of records that no PE made."""
+
+
+class Hazard(StrEnum):
+    """What hardware could get wrong, by what the second record does to what the first one reads or writes.
+
+    Races are between two PEs of a launch, which nothing puts in order; the others between any two records.
+    """
+
+    READ_TOO_EARLY = "missing wait"
+    WRITTEN_OUT_OF_ORDER = "written out of order"
+    OVERWRITTEN_TOO_EARLY = "overwritten too early"
+    READ_RACE = "read race"
+    WRITE_RACE = "write race"
+    OVERWRITE_RACE = "overwrite race"
+
+    @property
+    def is_race(self) -> bool:
+        """Whether two PEs are involved that nothing puts in order."""
+        return self in (Hazard.WRITE_RACE, Hazard.READ_RACE, Hazard.OVERWRITE_RACE)
+
+
+class Hazards(NamedTuple):
+    """Pairs of records, by index in command order: `second` follows `first` and does not wait for it.
+
+    `code` counts in the order of Hazard; `done_ps` is when `second` could have begun, and `early_ps` by how much it
+    began before that, negative for races that come late enough; `pe` is a number for the PE of each of the log's
+    records, -1 for the host.
+    """
+
+    first: Array
+    second: Array
+    code: Array
+    done_ps: Array
+    early_ps: Array
+    pe: Array
+
+
+def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[int, int]] = ()) -> Hazards:
+    """Those dependencies *found* by bytes that are hazards.
+
+    A record may touch its bytes at any time from `t_start_ps` to `t_end_ps`: one that follows another has to begin when
+    that has ended, or later. One that reads what another command produces has to begin when all of that command has
+    ended, since nothing but its end can be waited for: that this very piece of it is there already is luck. Between PEs
+    of one launch nothing sees to any order, whatever the times; *launches* are (start, end) in picoseconds, and without
+    them all the log is one. Raises LogError when launches overlap.
+    """
+    ops = schedule.ops
+    follower = np.repeat(np.arange(len(ops)), np.diff(found.first))
+    reads, writes = ((found.kind & kind) > 0 for kind in (Kind.RAW, Kind.WAW))
+    command = ops["command_seq"]
+    by_command = reads & (command[found.producer] != command[follower])
+    done = np.where(by_command, _command_ends(ops)[found.producer], ops["t_end_ps"][found.producer])
+    early = done - ops["t_start_ps"][follower]
+    pe, launch = _pe_numbers(schedule), _launch_numbers(ops["t_end_ps"], launches)
+    one, two = pe[found.producer], pe[follower]
+    racing = (one != two) & (np.minimum(one, two) >= 0) & (launch[found.producer] == launch[follower])
+    at = np.flatnonzero(((early > 0) | racing) & (found.kind != Kind.EXPLICIT))
+    reads, writes, races = reads[at], writes[at], racing[at]
+    code = np.select([reads, writes], [0, 1], default=2) + 3 * races  # as Hazard lists them
+    code[races & writes] = list(Hazard).index(Hazard.WRITE_RACE)
+    return Hazards(found.producer[at], follower[at], code, done[at], early[at], pe)
+
+
+def _command_ends(ops: Array) -> Array:
+    """When the last record of each record's command ends; *ops* are in command order."""
+    opens = np.flatnonzero(np.append(True, np.diff(ops["command_seq"]) != 0)[: len(ops)])
+    ends = np.maximum.reduceat(ops["t_end_ps"], opens) if len(opens) else opens
+    result: Array = np.repeat(ends, np.diff(np.append(opens, len(ops))))
+    return result
+
+
+def _pe_numbers(schedule: Schedule) -> Array:
+    """A number for each record's PE, its component without the last part; -1 for the host."""
+    strings = schedule.log.strings
+    used, at = np.unique(schedule.ops["component"], return_inverse=True)
+    numbers = {HOST: -1}
+    for index in used.tolist():
+        numbers.setdefault(pe_of(strings[index]), len(numbers))
+    table = np.array([numbers[pe_of(strings[index])] for index in used.tolist()], np.int64)
+    result: Array = table[at]
+    return result
+
+
+def pe_of(component: str) -> str:
+    """The PE that a component is part of: what stands before the last dot."""
+    return component if component == HOST else component.rpartition(".")[0]
+
+
+def _launch_numbers(end_ps: Array, launches: Sequence[tuple[int, int]]) -> Array:
+    """Which launch each record belongs to: the first that does not end before it."""
+    ordered = sorted(launches)
+    for (_, end), (start, later_end) in pairwise(ordered):
+        if start < end:
+            raise LogError("launches", f"one from {start} to {later_end} ps", f"it to begin at {end} ps or later")
+    result: Array = np.searchsorted(np.array([end for _, end in ordered], np.int64), end_ps)
+    return result

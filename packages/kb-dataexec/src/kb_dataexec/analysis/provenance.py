@@ -1,0 +1,127 @@
+"""Who wrote a byte: found in the log when it is asked for, so that executing costs nothing more."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.names import op_name
+from kb_dataexec.log.tables import OpLog
+from kb_messages.oplog import Operand, OpKind, OpRecord, Role
+
+Place = tuple[int, int, int, int]
+"""Where a record stands in pass 2's order: (command_seq, tile_id, stage_index, op_id)."""
+
+_KEYS: Final = ("op_id", "stage_index", "tile_id", "command_seq")
+_WRITES: Final = tuple(role for role in Role if role.is_write)
+_MOST_MOVES: Final = 64
+
+
+class Origin(NamedTuple):
+    """How a byte got its value: `writer` wrote it last; `maker`, reached over moves, computed what it holds.
+
+    `writer` is None where no op of the log wrote the byte, `maker` where the value comes from the initial memory.
+    """
+
+    writer: OpRecord | None
+    maker: OpRecord | None
+
+    def __str__(self) -> str:
+        if self.writer is None:
+            return "no op of the log wrote it"
+        text = f"written by {describe(self.writer)}"
+        if self.maker is None:
+            return f"{text}, moved there from the initial memory"
+        return text if self.maker.op_id == self.writer.op_id else f"{text}, computed by {describe(self.maker)}"
+
+
+def describe(record: OpRecord) -> str:
+    """What error texts call a record: its id, name, component and kernel line, as far as it has them."""
+    return op_name(record.op_id, record.name, record.component, record.line)
+
+
+def place_of(record: OpRecord) -> Place:
+    """Where *record* stands in pass 2's order."""
+    return record.command_seq, record.tile_id, record.stage_index, record.op_id
+
+
+def last_writer(log: OpLog, owner: int, offset: int, before: Place | None = None) -> OpRecord | None:
+    """The last op, in pass 2's order, that writes byte *offset* of memory *owner*; only ops in front of *before*."""
+    return _last(log, _touching(log, owner, offset) & np.isin(log.operands["role"], _WRITES), before)
+
+
+def last_release(log: OpLog, owner: int, offset: int, before: Place | None = None) -> OpRecord | None:
+    """The last op, in pass 2's order, that un-initialises the byte; only ops in front of *before*."""
+    return _last(log, _touching(log, owner, offset) & (log.operands["release"] != 0), before)
+
+
+def origin(log: OpLog, owner: int, offset: int) -> Origin:
+    """Who wrote the byte last, and who computed the value that was moved there. Raises no error for an odd log."""
+    writer = record = last_writer(log, owner, offset)
+    for _ in range(_MOST_MOVES):
+        if record is None or record.kind is not OpKind.MEMORY:
+            break
+        source = _source_of(record, owner, offset)
+        if source is None:
+            break
+        owner, offset = source
+        record = last_writer(log, owner, offset, place_of(record))
+    return Origin(writer, record)
+
+
+def history(log: OpLog, owner: int, offset: int, reader: int | None) -> str:
+    """What happened to a byte that op *reader* (None: whoever comes after the log) could not read."""
+    before = None if reader is None else place_of(log.record(int(np.argmax(log.ops["op_id"] == reader))))
+    writer, release = (find(log, owner, offset, before) for find in (last_writer, last_release))
+    if writer is not None and release is not None and place_of(release) >= place_of(writer):
+        return f"last written by {describe(writer)}, then released by {describe(release)}"
+    if writer is not None:
+        return f"last written by {describe(writer)}"
+    if release is not None:
+        return f"initial memory, released by {describe(release)}"
+    later = last_writer(log, owner, offset)
+    return f"only later written, by {describe(later)}" if later is not None else "no op of the log writes it"
+
+
+def _touching(log: OpLog, owner: int, offset: int) -> Array:
+    """Which operand rows hold the byte."""
+    rows = log.operands
+    past = offset - rows["offset"]
+    step = np.where(rows["rows"] > 1, rows["stride"], 0)
+    row = np.minimum(past // np.maximum(step, 1), rows["rows"] - 1) * (step > 0)
+    within = past - row * step
+    touching: Array = (rows["owner"] == owner) & (past >= 0) & (within < rows["row_nbytes"])
+    return touching
+
+
+def _last(log: OpLog, operands: Array, before: Place | None) -> OpRecord | None:
+    indices = np.flatnonzero(np.isin(log.ops["op_id"], log.operands["op_id"][operands]))
+    if not len(indices):
+        return None
+    order = indices[np.lexsort(tuple(log.ops[key][indices] for key in _KEYS))]
+    for index in order[::-1].tolist():
+        place: tuple[Any, ...] = tuple(int(log.ops[key][index]) for key in reversed(_KEYS))
+        if before is None or place < before:
+            return log.record(index)
+    return None
+
+
+def _source_of(record: OpRecord, owner: int, offset: int) -> tuple[int, int] | None:
+    """(owner, offset) that a move took the byte's element from."""
+    for source, target in zip(record.operands[::2], record.operands[1::2], strict=False):
+        element = _element(target, owner, offset)
+        if target.role is Role.DST and source.role is Role.SRC and element is not None:
+            row, col = element
+            return source.owner, source.offset + row * source.stride + col * source.dtype.nbytes
+    return None
+
+
+def _element(operand: Operand, owner: int, offset: int) -> tuple[int, int] | None:
+    past = offset - operand.offset
+    if operand.owner != owner or past < 0:
+        return None
+    row = min(past // operand.stride, operand.rows - 1) if operand.rows > 1 and operand.stride else 0
+    within = past - row * operand.stride
+    return (row, within // operand.dtype.nbytes) if within < operand.row_nbytes else None

@@ -1,0 +1,17 @@
+"""Arrays and dtypes: casts, reference functions, and work on several cores."""
+
+from typing import TYPE_CHECKING
+
+from kb_messages.lazy import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.arrays.dtypes import cast as cast
+    from kb_dataexec.arrays.dtypes import numpy_dtype as numpy_dtype
+    from kb_dataexec.arrays.functions import FUNCTIONS as FUNCTIONS
+
+
+_NAMES = {
+    "kb_dataexec.arrays.dtypes": ("cast", "numpy_dtype"),
+    "kb_dataexec.arrays.functions": ("FUNCTIONS",),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -1,0 +1,18 @@
+"""Pass 2: computes what the log says, record by record or fused."""
+
+from typing import TYPE_CHECKING
+
+from kb_messages.lazy import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.execute.executor import Executor as Executor
+    from kb_dataexec.execute.incremental import PartialExecution as PartialExecution
+    from kb_dataexec.execute.incremental import Unfinished as Unfinished
+    from kb_dataexec.execute.incremental import UnfinishedError as UnfinishedError
+
+
+_NAMES = {
+    "kb_dataexec.execute.executor": ("Executor",),
+    "kb_dataexec.execute.incremental": ("PartialExecution", "Unfinished", "UnfinishedError"),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

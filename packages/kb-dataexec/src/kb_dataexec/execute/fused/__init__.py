@@ -1,0 +1,1 @@
+"""Fused execution: whole products instead of tiles."""

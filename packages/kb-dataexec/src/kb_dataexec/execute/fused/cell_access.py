@@ -1,0 +1,157 @@
+"""Many cells of one shape at a time: read as a stack, written from one, released, and checked, in few store calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array, numpy_dtype
+from kb_dataexec.execute.fused.cells import Cells, IrregularError
+from kb_dataexec.log.rows import DTYPES
+from kb_dataexec.memory.store import MemoryStore
+
+
+class CellAccess:
+    """The cells of a window in a store. A stack has shape (cells, rows, columns)."""
+
+    def __init__(self, cells: Cells, store: MemoryStore) -> None:
+        self._store = store
+        self._owner, self._offset, self._rows, self._row_nbytes, self._stride, self._dtype = cells.columns
+        self._shape = cells.shape
+        self._is_packed = (self._rows == 1) | (self._stride == self._row_nbytes)
+
+    def read(self, cells: Array) -> Array:
+        """The values of *cells*, all of one shape and type. Raises StoreError as `MemoryStore.read` does."""
+        distinct, index = np.unique(cells, return_inverse=True)
+        distinct, index = self._by_address(distinct, index.reshape(-1))
+        dtype = DTYPES[int(self._dtype[distinct[0]])]
+        rows, row_nbytes = int(self._rows[distinct[0]]), int(self._row_nbytes[distinct[0]])
+        shape = (rows, row_nbytes // dtype.nbytes)
+        found = []
+        for start, stop, step in self._progressions(distinct, dtype.nbytes):
+            owner, offset = int(self._owner[distinct[start]]), int(self._offset[distinct[start]])
+            if stop - start > 1:
+                found.append(self._store.read(owner, offset, stop - start, rows * row_nbytes, step, dtype))
+            else:
+                found.append(
+                    self._store.read(owner, offset, rows, row_nbytes, int(self._stride[distinct[start]]), dtype)
+                )
+        stacks = [array.reshape(-1, *shape) for array in found]
+        stack = stacks[0] if len(stacks) == 1 else np.concatenate(stacks)
+        return stack if len(index) == len(stack) and (np.diff(index) == 1).all() else stack[index]
+
+    def check_readable(self, cells: Array) -> None:
+        """Raise StoreError unless the bytes of *cells* are initialised and aligned."""
+        shape = self._shape[cells]
+        order = np.argsort(shape, kind="stable")
+        for part in np.split(cells[order], np.flatnonzero(np.diff(shape[order])) + 1):
+            if len(part):
+                self._check_part(part)
+
+    def check_all(self) -> None:
+        """Raise IrregularError where a cell is in no memory, or misaligned: running one by one names the place."""
+        regions = self._store.regions
+        owners = np.array([owner for owner, _, _ in regions], np.int64)
+        sizes = np.array([nbytes for _, nbytes, _ in regions], np.int64)
+        at = np.minimum(np.searchsorted(owners, self._owner), len(owners) - 1)
+        itemsize = np.array([dtype.nbytes for dtype in DTYPES])[self._dtype]
+        stop = self._offset + (self._rows - 1) * self._stride + self._row_nbytes
+        fits = (owners[at] == self._owner) & (self._offset >= 0) & (stop <= sizes[at])
+        fits &= (self._rows > 0) & (self._row_nbytes > 0) & (self._stride >= 0)
+        fits &= (self._offset % itemsize == 0) & (self._row_nbytes % itemsize == 0)
+        fits &= (self._rows == 1) | (self._stride % itemsize == 0)
+        if not fits.all():
+            raise IrregularError("a rectangle that no memory has")
+
+    def have_overlapping_rows(self, cells: Array) -> bool:
+        """Whether rows of one of *cells* overlap."""
+        return bool(((self._rows[cells] > 1) & (self._stride[cells] < self._row_nbytes[cells])).any())
+
+    def write(self, cells: Array, stack: Array) -> None:
+        """Write `stack[i]` to cell i of *cells*, which share no bytes."""
+        cells, index = self._by_address(cells, np.arange(len(cells)))
+        back = np.empty(len(cells), np.int64)
+        back[index] = np.arange(len(cells))
+        nbytes = int(self._rows[cells[0]] * self._row_nbytes[cells[0]])
+        for start, stop, step in self._progressions(cells, 1):
+            owner, offset = int(self._owner[cells[start]]), int(self._offset[cells[start]])
+            if step == nbytes and self._is_packed[cells[start]]:
+                self._store.write(owner, offset, stack[back[start:stop]].reshape(-1))
+                continue
+            for at in range(start, stop):
+                self._write_one(int(cells[at]), stack[back[at]])
+
+    def release(self, cells: Array) -> None:
+        """Un-initialise the bytes of *cells*."""
+        packed, loose = cells[self._is_packed[cells]], cells[~self._is_packed[cells]]
+        packed = self._by_address(packed, packed)[0]
+        low, owner = self._offset[packed], self._owner[packed]
+        high = low + self._rows[packed] * self._row_nbytes[packed]
+        begin = 0
+        for end in range(1, len(packed) + 1):
+            if end == len(packed) or owner[end] != owner[begin] or low[end] != high[end - 1]:
+                nbytes = int(high[end - 1] - low[begin])
+                self._store.release(int(owner[begin]), int(low[begin]), 1, nbytes, nbytes)
+                begin = end
+        for cell in loose.tolist():
+            columns = (self._owner, self._offset, self._rows, self._row_nbytes, self._stride)
+            self._store.release(*(int(column[cell]) for column in columns))
+
+    def _check_part(self, cells: Array) -> None:
+        cells = self._by_address(cells, cells)[0]
+        dtype = DTYPES[int(self._dtype[cells[0]])]
+        rows, row_nbytes = int(self._rows[cells[0]]), int(self._row_nbytes[cells[0]])
+        packed, loose = cells[self._is_packed[cells]], cells[~self._is_packed[cells]]
+        for start, stop, step in self._progressions(packed, dtype.nbytes):
+            owner, offset = int(self._owner[packed[start]]), int(self._offset[packed[start]])
+            self._store.read(owner, offset, stop - start, rows * row_nbytes, step or rows * row_nbytes, dtype)
+        for owner, offset, stride, count in self._side_by_side(loose, row_nbytes):
+            self._store.read(owner, offset, rows, count * row_nbytes, stride, dtype)
+
+    def _write_one(self, cell: int, value: Array) -> None:
+        owner, offset = int(self._owner[cell]), int(self._offset[cell])
+        self._store.write(owner, offset, value, int(self._stride[cell]))
+
+    def _by_address(self, cells: Array, index: Array) -> tuple[Array, Array]:
+        """*cells* by owner and offset; the places in it to which *index* refers."""
+        order = np.lexsort((self._offset[cells], self._owner[cells]))
+        place = np.empty(len(cells), np.int64)
+        place[order] = np.arange(len(cells))
+        return cells[order], place[index] if len(index) and index.max() < len(cells) else index
+
+    def _side_by_side(self, cells: Array, row_nbytes: int) -> Iterator[tuple[int, int, int, int]]:
+        """(owner, offset, stride, how many) of runs of *cells*, sorted by address, each to the right of the last."""
+        owner, offset, stride = self._owner[cells], self._offset[cells], self._stride[cells]
+        beside = (np.diff(owner) == 0) & (np.diff(offset) == row_nbytes) & (np.diff(stride) == 0)
+        starts = np.flatnonzero(np.append(True, ~beside)[: len(cells)])
+        counts = np.diff(np.append(starts, len(cells)))
+        return zip(
+            *(column.tolist() for column in (owner[starts], offset[starts], stride[starts], counts)), strict=True
+        )
+
+    def _progressions(self, cells: Array, itemsize: int) -> Iterator[tuple[int, int, int]]:
+        """(start, stop, step) of runs of packed cells of one memory that are *step* bytes apart, or of one cell."""
+        owner, offset, packed = self._owner[cells], self._offset[cells], self._is_packed[cells]
+        step = np.diff(offset)
+        good = (owner[1:] == owner[:-1]) & packed[1:] & packed[:-1] & (step > 0) & (step % itemsize == 0)
+        step = np.where(good, step, -1)
+        ends = np.append(np.flatnonzero(np.diff(step) != 0) + 1, len(step))
+        at, n = 0, len(cells)
+        steps = step.tolist()
+        next_end = 0
+        bounds = ends.tolist()
+        while at < n:
+            if at == n - 1 or steps[at] < 0:
+                yield at, at + 1, 0
+                at += 1
+                continue
+            while bounds[next_end] <= at:
+                next_end += 1
+            yield at, bounds[next_end] + 1, steps[at]
+            at = bounds[next_end] + 1
+
+
+def empty_stack(count: int, rows: int, cols: int, dtype: int) -> Array:
+    """Room for *count* values of (rows, cols) elements of the type with this code."""
+    return np.empty((count, rows, cols), numpy_dtype(DTYPES[dtype]))

@@ -1,0 +1,192 @@
+"""Reading op logs that are lines of JSON, one op a line, chunk by chunk. README.md describes the form."""
+
+from __future__ import annotations
+
+import binascii
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from kb_dataexec.log.jsonl_schema import (
+    DTYPES,
+    KINDS,
+    ROLES,
+    SPACES,
+    UNREADABLE,
+    OperandLine,
+    OpLine,
+    decode_op,
+    is_json,
+    refusal,
+)
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_messages.address import SPACE_BY_CODE, MemorySpace, space_code_of
+from kb_messages.errors import LogError
+from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS
+
+LINES_SUFFIX: Final = ".jsonl"
+_CHUNK_NBYTES: Final = 1 << 22
+"""Of text: as many bytes are read at a time, and their rows take about as many again."""
+
+_CODES: Final = {"<i8": "q", "<i4": "i", "<i2": "h", "|i1": "b"}
+_pack_op = struct.Struct("<" + "".join(_CODES[kind] for _, kind in OPS_COLUMNS)).pack
+_pack_operand = struct.Struct("<" + "".join(_CODES[kind] for _, kind in OPERAND_COLUMNS)).pack
+_IMMEDIATE: Final = MemorySpace.IMMEDIATE.code
+_MEMORIES: Final = SPACE_BY_CODE.keys() - {_IMMEDIATE}
+
+
+class LogLines:
+    """A log in file *path*, of which one chunk at a time is in memory, beside its strings and immediates.
+
+    `is_complete` says whether the last line is whole, by which one that was cut off between two lines is complete;
+    one that is not is refused unless *prefix* asks for the lines before it. `n_chunks` goes by bytes, so that a
+    chunk may be empty. All that reads raises LogError, naming file and line, when something is missing or does not fit.
+    """
+
+    digest: Final = None
+    """What the log says of its own digest: nothing."""
+
+    def __init__(self, path: Path, prefix: bool = False) -> None:
+        if not path.is_file():
+            raise LogError(str(path), "no such file", "a log")
+        self.path = path
+        self.prefix = prefix
+        self.is_complete = _is_last_line_whole(path)
+        self.n_chunks = -(-path.stat().st_size // _CHUNK_NBYTES)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.strings: list[str] = []
+        self._indices: dict[str, int] = {}
+        self._blob = bytearray()
+
+    @property
+    def immediates(self) -> bytes:
+        """The bytes of constants of the chunks that were read."""
+        return bytes(self._blob)
+
+    def chunks(self) -> Iterator[OpLog]:
+        """Every chunk, checked, with the strings so far; immediates are this object's, when all are read."""
+        self._forget()
+        n_lines = 0
+        with self.path.open("rb") as file:
+            for chunk in range(1, self.n_chunks + 1):
+                wanted = chunk * _CHUNK_NBYTES - file.tell()
+                lines = file.readlines(wanted) if wanted > 0 else []
+                yield self._chunk(lines, n_lines + 1)
+                n_lines += len(lines)
+
+    def _chunk(self, lines: list[bytes], first: int) -> OpLog:
+        """The rows of *lines*, of which the first is number *first*."""
+        ops, operands = bytearray(), bytearray()
+        for number, text in enumerate(lines, start=first):
+            if text.isspace():
+                continue
+            if not self.is_complete and not text.endswith(b"\n"):
+                self._check_torn(number, text)
+                continue
+            try:
+                self._add(number, decode_op(text), ops, operands)
+            except (*UNREADABLE, KeyError):
+                raise refusal(self._line(number), text) from None
+        tables = np.frombuffer(ops, OPS_DTYPE), np.frombuffer(operands, OPERAND_DTYPE)
+        return OpLog(*tables, self.strings, is_complete=self.is_complete)
+
+    def _check_torn(self, number: int, text: bytes) -> None:
+        if not self.prefix:
+            error = refusal(self._line(number), text)
+            fix = "a torn last line is left out with --prefix, or read_log(file, prefix=True)"
+            raise LogError(error.where, error.got, error.needs, fix)
+
+    def _line(self, number: int) -> str:
+        return f"{self.path}: line {number}"
+
+    def _add(self, number: int, op: OpLine, ops: bytearray, operands: bytearray) -> None:
+        """Add the rows of line *number*. Raises KeyError for a name that has no code."""
+        op_id = number - 1 if op.op_id is UNSET else op.op_id
+        tile_id = number - 1 if op.tile_id is UNSET else op.tile_id
+        times = ready, start, end, out = op.times
+        if not ready <= start <= end <= out:
+            needs = "t_ready_ps <= t_start_ps <= t_end_ps <= t_out_ps"
+            raise LogError(self._line(number), f"the times {', '.join(map(str, times))}", needs)
+        params = msgspec.json.encode(op.params).decode() if op.params else ""
+        texts = map(self._intern, (op.kind if op.name is UNSET else op.name, op.component, op.line, params))
+        ops += _pack_op(op_id, op.command_seq, tile_id, op.stage_index, KINDS[op.kind], *texts, *times, *op.waits)
+        for at, operand in enumerate(op.operands):
+            row_nbytes, stride = operand.row_nbytes, operand.stride
+            stride = row_nbytes if stride is UNSET else stride
+            role, dtype = ROLES[operand.role], DTYPES[operand.dtype]
+            try:
+                space, owner, offset = self._place(operand, stride)
+            except _Misplaced as error:
+                raise LogError(f"{self._line(number)}: operands[{at}]", error.got, error.needs) from None
+            bytes_of = owner, offset, operand.rows, row_nbytes, stride
+            operands += _pack_operand(op_id, role, space, dtype, operand.release, *bytes_of)
+
+    def _intern(self, text: str) -> int:
+        index = self._indices.get(text)
+        if index is None:
+            index = self._indices[text] = len(self.strings)
+            self.strings.append(text)
+        return index
+
+    def _place(self, operand: OperandLine, stride: int) -> tuple[int, int, int]:
+        """(code of the space, owner, offset)."""
+        owner, offset = operand.owner, operand.offset
+        if operand.immediate is not UNSET:
+            if owner is not UNSET or offset is not UNSET:
+                raise _Misplaced("an immediate and an owner or offset", "one or the other")
+            space, owner = _IMMEDIATE, 0
+            offset = self._keep(operand.immediate, (operand.rows - 1) * stride + operand.row_nbytes)
+        elif owner is UNSET or offset is UNSET:
+            raise _Misplaced("no place", "owner and offset, or the bytes themselves as immediate")
+        else:
+            space = space_code_of(owner)
+            if space not in _MEMORIES:
+                raise _Misplaced(
+                    f"owner {owner:#x}, which is in no memory", "sip << 22 | die << 14 | space << 10 | unit"
+                )
+        if operand.space is not UNSET and SPACES[operand.space] != space:
+            raise _Misplaced(
+                f"space {operand.space} with an owner in {SPACE_BY_CODE[space]}", "the owner's space, or none"
+            )
+        return space, owner, offset
+
+    def _keep(self, digits: str, nbytes: int) -> int:
+        """Add a constant to the immediates; where it begins there."""
+        try:
+            data = binascii.unhexlify(digits)
+        except ValueError:
+            raise _Misplaced("an immediate that is no hexadecimal number", "two digits a byte") from None
+        if len(data) != nbytes:
+            raise _Misplaced(
+                f"an immediate of {len(data)} bytes", f"{nbytes}, from the first row to the last one's end"
+            )
+        offset = len(self._blob)
+        self._blob += data + bytes(-nbytes % 8)
+        return offset
+
+
+class _Misplaced(Exception):
+    """Bytes that an operand cannot have."""
+
+    def __init__(self, got: str, needs: str) -> None:
+        super().__init__(got, needs)
+        self.got, self.needs = got, needs
+
+
+def _is_last_line_whole(path: Path) -> bool:
+    """Whether the file ends with a line's end, or a line that is JSON without one."""
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            last = text[text.rfind(b"\n") + 1 :]
+    return not last.strip() or is_json(last)

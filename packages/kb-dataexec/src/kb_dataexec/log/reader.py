@@ -1,0 +1,176 @@
+"""Reading op logs back from disk, checked: whole, or chunk by chunk in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog, RunningDigest
+from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
+from kb_messages.errors import LogError
+from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
+
+
+def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
+    """The log at *path*, a folder or a file of lines (`.jsonl`), to be read chunk by chunk.
+
+    With *prefix*, one that was cut off is taken as far as it got. Raises LogError when there is none.
+    """
+    if path.suffix == LINES_SUFFIX and not path.is_dir():
+        return LogLines(path, prefix)
+    if path.is_file():
+        raise LogError(str(path), "a file", f"the folder of a log, or a file of lines, {LINES_SUFFIX}")
+    return LogFolder(path, prefix)
+
+
+def read_log(path: Path, prefix: bool = False) -> OpLog:
+    """The log at *path*, a folder or a file of lines (`.jsonl`), checked.
+
+    Of a folder that is schema, codes, string indices, counts and digest. With *prefix*, a log that was never closed is
+    read as far as it got, which leaves out counts and digest, and a file without its last line where that is torn;
+    its `is_complete` is false then. Raises LogError, naming the file, when something is missing or does not fit.
+    """
+    source = open_log(path, prefix)
+    chunks = list(source.chunks())
+    ops, operands = [np.empty(0, OPS_DTYPE)], [np.empty(0, OPERAND_DTYPE)]
+    ops += [chunk.ops for chunk in chunks]
+    operands += [chunk.operands for chunk in chunks]
+    return OpLog(
+        np.concatenate(ops), np.concatenate(operands), source.strings, source.immediates, is_complete=source.is_complete
+    )
+
+
+class ManifestError(LogError):
+    """A log whose files are not what its manifest says: changed or damaged."""
+
+
+class LogFolder:
+    """A log in *folder*, of which one chunk at a time is in memory, beside its strings and immediates.
+
+    `is_complete` says whether it was closed; one that was not is refused unless *prefix* asks for what there is. All
+    that reads raises LogError, naming the file, when something is missing or does not fit.
+    """
+
+    def __init__(self, folder: Path, prefix: bool = False) -> None:
+        if prefix and not (folder / STRINGS).is_file():
+            raise LogError(str(folder), "a folder without an op log" if folder.is_dir() else "no such folder", "a log")
+        self.folder = folder
+        self.manifest = _read_manifest(folder, prefix)
+        self.is_complete = self.manifest is not None
+        self.n_chunks: int = _count_chunks(folder) if self.manifest is None else self.manifest["chunks"]
+
+    @property
+    def digest(self) -> str | None:
+        """What the manifest says of the log's digest; None without one."""
+        return None if self.manifest is None else str(self.manifest["digest"])
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """The table of strings; of a log that was cut off, those that were written whole."""
+        return _read_strings(self.folder, torn=not self.is_complete)
+
+    @cached_property
+    def immediates(self) -> bytes:
+        """The bytes of constants."""
+        return _read_bytes(self.folder / IMMEDIATES)
+
+    def chunks(self) -> Iterator[OpLog]:
+        """Every chunk, checked, with the whole log's strings and immediates.
+
+        After the last one, counts and digest are compared with the manifest's.
+        """
+        digest, n_ops, n_operands = RunningDigest(), 0, 0
+        for number in range(self.n_chunks):
+            ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE)
+            operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE)
+            chunk = OpLog(ops, operands, self.strings, self.immediates, is_complete=self.is_complete)
+            chunk.check(str(self.folder))
+            n_ops, n_operands = n_ops + len(ops), n_operands + len(operands)
+            digest.feed_rows(ops, operands)
+            yield chunk
+        if self.manifest is not None:
+            self._check_manifest(self.manifest, n_ops, n_operands, digest)
+
+    def _check_manifest(self, manifest: dict[str, Any], n_ops: int, n_operands: int, digest: RunningDigest) -> None:
+        counts = {
+            "ops": n_ops,
+            "operands": n_operands,
+            "strings": len(self.strings),
+            "immediate_nbytes": len(self.immediates),
+            "digest": digest.of(self.strings, self.immediates),
+        }
+        for field, found in counts.items():
+            if manifest[field] != found:
+                where = f"{self.folder / MANIFEST}: {field}"
+                raise ManifestError(
+                    where, f"{found} in the files", str(manifest[field]), "the log was changed or is damaged"
+                )
+
+
+def _read_manifest(folder: Path, prefix: bool) -> dict[str, Any] | None:
+    path = folder / MANIFEST
+    if prefix and not path.exists():
+        return None
+    try:
+        manifest = json.loads(_read_bytes(path))
+        found = f"{manifest['format']} version {manifest['version']}"
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogError(str(path), f"no manifest ({error})", "a JSON object with format and version") from error
+    if found != f"{LOG_FORMAT} version {LOG_FORMAT_VERSION}":
+        raise LogError(str(path), found, f"{LOG_FORMAT} version {LOG_FORMAT_VERSION}")
+    for field in ("chunks", "ops", "operands", "strings", "immediate_nbytes", "digest"):
+        if field not in manifest:
+            raise LogError(str(path), f"no field {field}", "all fields of the format")
+    return dict(manifest)
+
+
+def _count_chunks(folder: Path) -> int:
+    chunk = 0
+    while chunk_path(folder, "ops", chunk).exists() and chunk_path(folder, "operands", chunk).exists():
+        chunk += 1
+    return chunk
+
+
+def _read_table(folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any]) -> Array:
+    path = chunk_path(folder, name, chunk)
+    try:
+        table: Array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise LogError(str(path), "no such file", f"{chunks} chunks") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise LogError(str(path), f"no array ({error})", "a .npy file") from error
+    if table.dtype != dtype:
+        raise LogError(str(path), f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+    return table
+
+
+def _read_strings(folder: Path, torn: bool) -> list[str]:
+    lines = _read_bytes(folder / STRINGS).split(b"\n")
+    last = lines.pop()
+    if last and not torn:
+        raise LogError(str(folder / STRINGS), "a last line without end", "one JSON string a line")
+    try:
+        strings = [json.loads(line) for line in lines]
+    except json.JSONDecodeError as error:
+        got = f"a line that is no JSON ({error.msg})"
+        raise LogError(str(folder / STRINGS), got, "one JSON string a line") from error
+    for number, text in enumerate(strings, start=1):
+        if not isinstance(text, str):
+            raise LogError(f"{folder / STRINGS}:{number}", f"a JSON {type(text).__name__}", "a JSON string")
+    return strings
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise LogError(
+            str(path), "no such file", "a closed log", "read_log(folder, prefix=True) reads one that was cut off"
+        ) from None

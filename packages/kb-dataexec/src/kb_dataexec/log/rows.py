@@ -1,0 +1,89 @@
+"""What all ops share: a decoded record, and reading, releasing and writing its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.names import op_name
+from kb_dataexec.memory.store import MemoryStore, StoreError
+from kb_messages.dtypes import DTYPE_BY_CODE, DType
+from kb_messages.errors import LogError
+
+DTYPES: Final[tuple[DType, ...]] = tuple(DTYPE_BY_CODE[code] for code in range(len(DTYPE_BY_CODE)))
+
+
+class OperandRow(NamedTuple):
+    """A `kb_messages.oplog.Operand`, quicker to make; `role` and `release` are plain numbers."""
+
+    role: int
+    owner: int
+    offset: int
+    rows: int
+    row_nbytes: int
+    stride: int
+    dtype: DType
+    release: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, elements a row)."""
+        return self.rows, self.row_nbytes // self.dtype.nbytes
+
+    @property
+    def bytes_of(self) -> tuple[int, int, int, int, int]:
+        """What says which bytes it is: (owner, offset, rows, row_nbytes, stride)."""
+        return self[1:6]
+
+    def __str__(self) -> str:
+        rows, cols = self.shape
+        return f"{rows} x {cols} {self.dtype}"
+
+
+class Op:
+    """One record, decoded."""
+
+    __slots__ = ("component", "kind", "line", "name", "op_id", "operands", "params")
+
+    def __init__(
+        self, op_id: int, kind: int, name: str, component: str, line: str, params: str, operands: list[OperandRow]
+    ) -> None:
+        self.op_id, self.kind, self.name, self.component = op_id, kind, name, component
+        self.line, self.params, self.operands = line, params, operands
+
+    @property
+    def where(self) -> str:
+        """What error texts call it."""
+        return op_name(self.op_id, self.name, self.component, self.line)
+
+    def error(self, got: str, needs: str) -> LogError:
+        """A LogError about this op."""
+        return LogError(self.where, got, needs)
+
+    def read(self, store: MemoryStore, operands: Iterable[OperandRow]) -> list[Array]:
+        """The operands' values as (rows, cols) arrays; then releases those that say so.
+
+        Raises StoreError, naming the op, when bytes are not initialised or no memory has them.
+        """
+        try:
+            values = [store.read(*row.bytes_of, row.dtype) for row in operands]
+            for row in operands:
+                if row.release:
+                    store.release(*row.bytes_of)
+        except StoreError as error:
+            raise self._located(error) from error
+        return values
+
+    def write(self, store: MemoryStore, operand: OperandRow, array: Array) -> None:
+        """Store (rows, cols) *array* in the operand's bytes."""
+        try:
+            store.check(*operand.bytes_of, operand.dtype)
+            store.write(operand.owner, operand.offset, array, operand.stride)
+        except StoreError as error:
+            raise self._located(error) from error
+
+    def _located(self, error: StoreError) -> StoreError:
+        located = StoreError(f"{self.where}: {error.where}", error.got, error.needs, error.fix)
+        located.byte, located.op_id = error.byte, self.op_id
+        return located

@@ -1,0 +1,257 @@
+"""OpLog: an op log in memory, as two tables, a list of strings and a blob of immediates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.parallel import in_chunks
+from kb_messages.address import SPACE_BY_CODE
+from kb_messages.dtypes import DTYPE_BY_CODE
+from kb_messages.errors import LogError
+from kb_messages.oplog import (
+    LOG_FORMAT,
+    LOG_FORMAT_VERSION,
+    OPERAND_COLUMNS,
+    OPS_COLUMNS,
+    Operand,
+    OpKind,
+    OpRecord,
+    Role,
+    WaitReason,
+)
+
+OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
+OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
+_WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
+_TEXTS: Final = ("name", "component", "line", "params")
+_OPS_CODES: Final[dict[str, frozenset[int]]] = {"kind": frozenset(OpKind)}
+_CODES: Final[dict[str, frozenset[int]]] = {
+    "role": frozenset(Role),
+    "space": frozenset(SPACE_BY_CODE),
+    "dtype": frozenset(DTYPE_BY_CODE),
+    "release": frozenset((0, 1)),
+}
+
+
+class LogSummary(NamedTuple):
+    """What a closed log amounts to: its digest (sha256, hex) and the lengths of its tables."""
+
+    digest: str
+    n_ops: int
+    n_operands: int
+
+
+_WORTH_A_THREAD: Final = 1 << 16
+"""Bytes. Source: measured; hashing them takes about 40 us, as long as handing them over."""
+
+_MOST_WAITING: Final = 1 << 26
+"""Bytes that may wait to be hashed: a writer that is quicker than the thread must not fill the memory."""
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="kb-digest")
+
+
+class Digest:
+    """The digest of a log, fed piece by piece: how the rows were cut into chunks leaves no trace.
+
+    sha256 over the line `kernbench-oplog 1`, then the hex sha256 of each part, a line each: ops rows, operand rows,
+    strings (JSON, one a line, ASCII), immediates. Large pieces are hashed on a thread, in order, while the caller goes
+    on: they must not be changed.
+    """
+
+    PARTS: Final = ("ops", "operands", "strings", "immediates")
+
+    def __init__(self) -> None:
+        self._parts = {part: hashlib.sha256() for part in self.PARTS}
+        self._last: Future[None] | None = None
+        self._waiting_nbytes = 0
+
+    def feed(self, part: str, data: bytes | memoryview) -> None:
+        """Add bytes to *part*."""
+        if self._last is None and len(data) < _WORTH_A_THREAD:
+            self._parts[part].update(data)
+            return
+        self._waiting_nbytes += len(data)
+        if self._last is not None and self._waiting_nbytes > _MOST_WAITING:
+            self._last.result()
+            self._waiting_nbytes = len(data)
+        self._last = _thread().submit(self._parts[part].update, data)
+
+    def hexdigest(self) -> str:
+        """The digest of what was fed so far."""
+        if self._last is not None:
+            self._last.result()
+            self._last = None
+        lines = [f"{LOG_FORMAT} {LOG_FORMAT_VERSION}", *(self._parts[part].hexdigest() for part in self.PARTS)]
+        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+class RunningDigest:
+    """The digest of a log that is read chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._digest = Digest()
+
+    def feed_rows(self, ops: Array, operands: Array) -> None:
+        """Add a chunk's rows, which must not be changed."""
+        for part, table in (("ops", ops), ("operands", operands)):
+            self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
+
+    def of(self, strings: list[str], immediates: bytes) -> str:
+        """The digest (sha256, hex) of the rows so far with these strings and immediates: the end of its use."""
+        self._digest.feed("strings", b"".join(map(string_line, strings)))
+        self._digest.feed("immediates", immediates)
+        return self._digest.hexdigest()
+
+
+def string_line(text: str) -> bytes:
+    """One string as it stands in `strings.jsonl`."""
+    return f"{json.dumps(text)}\n".encode()
+
+
+class OpLog:
+    """A whole log. `ops` and `operands` are structured arrays with the columns of `kb_messages.oplog`, or their chunks.
+
+    Rows stand in the order they were written; an op's operands keep their order among themselves. Nothing is checked
+    on construction: `check()` does. `is_complete` is false for what a run left behind that was cut off.
+    """
+
+    def __init__(
+        self,
+        ops: Array | list[Array],
+        operands: Array | list[Array],
+        strings: list[str],
+        immediates: bytes = b"",
+        is_complete: bool = True,
+    ) -> None:
+        self._chunks = ops, operands
+        self.is_complete = is_complete
+        self.strings = strings
+        self.immediates = immediates
+
+    @cached_property
+    def ops(self) -> Array:
+        """The ops table, in one piece."""
+        chunks = self._chunks[0]
+        return np.concatenate(chunks) if isinstance(chunks, list) else chunks
+
+    @cached_property
+    def operands(self) -> Array:
+        """The operands table, in one piece."""
+        chunks = self._chunks[1]
+        return np.concatenate(chunks) if isinstance(chunks, list) else chunks
+
+    @property
+    def n_ops(self) -> int:
+        """Rows of the ops table."""
+        return len(self.ops)
+
+    @property
+    def n_operands(self) -> int:
+        """Rows of the operands table."""
+        return len(self.operands)
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) over all the log says, computed now."""
+        digest = RunningDigest()
+        digest.feed_rows(self.ops, self.operands)
+        return digest.of(self.strings, self.immediates)
+
+    @property
+    def summary(self) -> LogSummary:
+        """Digest and counts."""
+        return LogSummary(self.digest, self.n_ops, self.n_operands)
+
+    def records(self) -> Iterator[OpRecord]:
+        """Every row as an OpRecord, in written order."""
+        return (self.record(index) for index in range(self.n_ops))
+
+    def record(self, index: int) -> OpRecord:
+        """Row *index* of `ops` with its operands and texts."""
+        row = dict(zip(OPS_DTYPE.names or (), self.ops[index].item(), strict=True))
+        order, keys = self._operand_order
+        first, last = np.searchsorted(keys, (row["op_id"], row["op_id"] + 1))
+        waits = tuple(row.pop(name) for name in _WAITS)
+        texts = {name: self.strings[row.pop(name)] for name in _TEXTS}
+        operands = tuple(operand(self.operands[at].item()) for at in order[first:last])
+        return OpRecord(**row | texts | {"kind": OpKind(row["kind"])}, waits_ps=waits, operands=operands)
+
+    @cached_property
+    def _operand_order(self) -> tuple[Array, Array]:
+        order = np.argsort(self.operands["op_id"], kind="stable")
+        return order, self.operands["op_id"][order]
+
+    def check(self, where: str) -> None:
+        """Raise LogError unless tables, codes, string indices and immediates fit together. *where* opens the text."""
+        for name, table, dtype in (("ops", self.ops, OPS_DTYPE), ("operands", self.operands, OPERAND_DTYPE)):
+            if table.dtype != dtype:
+                raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+        for table, allowed in ((self.ops, _OPS_CODES), (self.operands, _CODES)):
+            _check_codes(where, table, allowed)
+        _check_texts(where, self.ops, len(self.strings))
+
+
+def operand(row: tuple[Any, ...]) -> Operand:
+    """A row of the operands table as an Operand."""
+    _, role, space, dtype, release, owner, offset, rows, row_nbytes, stride = row
+    return Operand(
+        role=Role(role),
+        space=SPACE_BY_CODE[space],
+        owner=owner,
+        offset=offset,
+        rows=rows,
+        row_nbytes=row_nbytes,
+        stride=stride,
+        dtype=DTYPE_BY_CODE[dtype],
+        release=bool(release),
+    )
+
+
+def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
+    for column, (low, high) in _bounds(table, codes).items():
+        allowed = codes[column]
+        bottom, top = min(allowed), max(allowed)
+        if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
+            continue
+        values = table[column]
+        for bad in np.unique(values).tolist():
+            if bad not in allowed:
+                name = "ops" if table.dtype == OPS_DTYPE else "operands"
+                at = int(np.argmax(values == bad))
+                raise LogError(f"{where}: {name} row {at}", f"{column} {bad}", f"{bottom} to {top}")
+
+
+def _check_texts(where: str, ops: Array, n_strings: int) -> None:
+    for column, (low, high) in _bounds(ops, _TEXTS).items():
+        if low < 0 or high >= n_strings:
+            at = int(np.argmax((ops[column] < 0) | (ops[column] >= n_strings)))
+            needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
+            raise LogError(f"{where}: ops row {at}", f"{column} {int(ops[column][at])}", needs)
+
+
+def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value in each of *columns*; none for an empty table."""
+    found: list[tuple[str, int, int]] = []
+
+    def look(chunk: slice) -> None:
+        for column in columns:
+            values = table[column][chunk]
+            found.append((column, int(values.min()), int(values.max())))
+
+    in_chunks(look, len(table))
+    bounds: dict[str, tuple[int, int]] = {}
+    for column, low, high in found:
+        least, most = bounds.get(column, (low, high))
+        bounds[column] = min(least, low), max(most, high)
+    return bounds

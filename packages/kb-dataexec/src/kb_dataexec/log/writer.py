@@ -1,0 +1,221 @@
+"""Writing op logs, in memory or streaming to a folder. README.md describes the format."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, Digest, LogSummary, OpLog, string_line
+from kb_messages.errors import LogError
+from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
+
+MANIFEST: Final = "manifest.json"
+STRINGS: Final = "strings.jsonl"
+IMMEDIATES: Final = "immediates.bin"
+
+
+def chunk_path(folder: Path, name: str, chunk: int) -> Path:
+    """The file of one table's chunk; *name* is ops or operands."""
+    return folder / f"{name}-{chunk:06d}.npy"
+
+
+class LogWriter(ABC):
+    """Takes a log chunk by chunk. Rows may refer to any string and immediate added before them."""
+
+    def __init__(self) -> None:
+        self._digest = Digest()
+        self._indices: dict[str, int] = {}
+        self._immediate_nbytes = 0
+        self._n_ops = self._n_operands = 0
+
+    def intern(self, text: str) -> int:
+        """The index of *text* in the table of strings, where it stands once."""
+        index = self._indices.get(text)
+        if index is None:
+            index = self._indices[text] = len(self._indices)
+            line = string_line(text)
+            self._digest.feed("strings", line)
+            self._keep_string(text, line)
+        return index
+
+    def immediate(self, data: bytes) -> int:
+        """Add *data* to the blob of immediates; the offset where it begins, in bytes, a multiple of 8."""
+        offset = self._immediate_nbytes
+        padded = data + bytes(-len(data) % 8)
+        self._immediate_nbytes += len(padded)
+        self._digest.feed("immediates", padded)
+        self._keep_immediate(padded)
+        return offset
+
+    def append(self, ops: Array, operands: Array) -> None:
+        """Add rows: structured arrays with `OPS_DTYPE` and `OPERAND_DTYPE`, an op's operands in the op's chunk.
+
+        The arrays are the log's from then on: do not change them. Raises LogError on other columns.
+        """
+        for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
+            if table.dtype != dtype:
+                raise LogError(f"log chunk: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+            self._digest.feed(name, np.ascontiguousarray(table).view(np.uint8).data)
+        self._n_ops += len(ops)
+        self._n_operands += len(operands)
+        self._keep_rows(ops, operands)
+
+    @property
+    def summary(self) -> LogSummary:
+        """Digest and counts of what was written so far."""
+        return LogSummary(self._digest.hexdigest(), self._n_ops, self._n_operands)
+
+    @property
+    def strings(self) -> list[str]:
+        """The table of strings so far."""
+        return list(self._indices)
+
+    @abstractmethod
+    def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """The ops and operands of every chunk written so far, from number *first* on."""
+
+    @abstractmethod
+    def written_immediates(self, start: int) -> bytes:
+        """The blob of immediates so far, from byte *start* on."""
+
+    @abstractmethod
+    def close(self) -> OpLog | LogSummary:
+        """End the log. The result has `digest`, `n_ops` and `n_operands`."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Give the log up, when the run has failed: what is written stays, without an end."""
+
+    @abstractmethod
+    def _keep_string(self, text: str, line: bytes) -> None: ...
+
+    @abstractmethod
+    def _keep_immediate(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _keep_rows(self, ops: Array, operands: Array) -> None: ...
+
+
+class MemoryLogWriter(LogWriter):
+    """Keeps the log in memory; `close` gives it as an OpLog."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ops: list[Array] = [np.empty(0, OPS_DTYPE)]
+        self._operands: list[Array] = [np.empty(0, OPERAND_DTYPE)]
+        self._blob = bytearray()
+
+    def close(self) -> OpLog:
+        """The log."""
+        return OpLog(self._ops, self._operands, list(self._indices), bytes(self._blob))
+
+    def abort(self) -> None:
+        """Nothing to do: the memory goes with the writer."""
+
+    def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """As LogWriter's."""
+        return zip(self._ops[1 + first :], self._operands[1 + first :], strict=True)
+
+    def written_immediates(self, start: int) -> bytes:
+        """As LogWriter's."""
+        return bytes(self._blob[start:])
+
+    def _keep_string(self, text: str, line: bytes) -> None:
+        pass
+
+    def _keep_immediate(self, data: bytes) -> None:
+        self._blob += data
+
+    def _keep_rows(self, ops: Array, operands: Array) -> None:
+        self._ops.append(ops)
+        self._operands.append(operands)
+
+
+class FolderLogWriter(LogWriter):
+    """Streams the log to *folder*, which must not hold one. Memory is bounded by a chunk and the strings.
+
+    What rows refer to is on disk before them, and a chunk's files appear whole, so a run that is killed leaves a
+    prefix that `read_log(folder, prefix=True)` reads. Raises LogError when *folder* already has files of a log.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / STRINGS).exists():
+            raise LogError(str(folder), "a folder that holds a log", "a new or empty folder")
+        self._folder = folder
+        self._chunks = 0
+        self._strings = (folder / STRINGS).open("wb")
+        self._immediates = (folder / IMMEDIATES).open("wb")
+
+    def close(self) -> LogSummary:
+        """Write the manifest, which makes the log complete; its digest and counts."""
+        self._strings.close()
+        self._immediates.close()
+        summary = self.summary
+        manifest = {
+            "format": LOG_FORMAT,
+            "version": LOG_FORMAT_VERSION,
+            "chunks": self._chunks,
+            "ops": summary.n_ops,
+            "operands": summary.n_operands,
+            "strings": len(self._indices),
+            "immediate_nbytes": self._immediate_nbytes,
+            "digest": summary.digest,
+        }
+        (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        return summary
+
+    def abort(self) -> None:
+        """Close the files; without a manifest the folder holds a prefix."""
+        self._strings.close()
+        self._immediates.close()
+
+    def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """As LogWriter's; read back from the folder."""
+        for chunk in range(first, self._chunks):
+            yield np.load(chunk_path(self._folder, "ops", chunk)), np.load(chunk_path(self._folder, "operands", chunk))
+
+    def written_immediates(self, start: int) -> bytes:
+        """As LogWriter's; read back from the folder."""
+        self._immediates.flush()
+        with (self._folder / IMMEDIATES).open("rb") as file:
+            file.seek(start)
+            return file.read()
+
+    def _keep_string(self, text: str, line: bytes) -> None:
+        self._strings.write(line)
+
+    def _keep_immediate(self, data: bytes) -> None:
+        self._immediates.write(data)
+
+    def _keep_rows(self, ops: Array, operands: Array) -> None:
+        self._strings.flush()
+        self._immediates.flush()
+        for name, table in (("operands", operands), ("ops", ops)):
+            partial = self._folder / f"{name}.partial"
+            with partial.open("wb") as file:
+                np.save(file, table)
+            os.replace(partial, chunk_path(self._folder, name, self._chunks))
+        self._chunks += 1
+
+
+def write_log(folder: Path, log: OpLog) -> LogSummary:
+    """Write a whole log as one chunk, with the digest and counts of what it says now; its strings stay as they are."""
+    writer = FolderLogWriter(folder)
+    for text in log.strings:
+        writer.intern(text)
+    if len(writer._indices) != len(log.strings):
+        raise LogError(str(folder), "a table of strings with duplicates", "each string once")
+    writer._immediate_nbytes = len(log.immediates)
+    writer._digest.feed("immediates", log.immediates)
+    writer._keep_immediate(log.immediates)
+    writer.append(log.ops, log.operands)
+    return writer.close()

@@ -1,0 +1,128 @@
+"""A run of bytes that was written or reserved, and which of its bytes are valid.
+
+An extent is a byte array and, unless all of it is valid, a mask of the same length. Arrays may be shared with a
+snapshot or the caller; whoever writes first copies. Spare room on either side of the array lets a rectangle that is
+written tile by tile grow without copying it each time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+
+
+class Extent:
+    """Bytes [start, stop) of a memory, held in `data`, whose first byte is address `base`."""
+
+    __slots__ = ("base", "data", "data_shared", "mask", "mask_shared", "n_valid", "start", "stop")
+
+    def __init__(self, start: int, data: Array, mask: Array | None = None, *, shared: bool = False) -> None:
+        self.base = self.start = start
+        self.stop = start + data.size
+        self.data = data
+        self.mask = mask
+        self.data_shared = self.mask_shared = shared
+        self.n_valid = data.size if mask is None else int(np.count_nonzero(mask))
+
+    @classmethod
+    def reserved(cls, start: int, stop: int) -> Extent:
+        """[start, stop) with no valid byte. Nothing is looked at: the system gives the memory when it is written to."""
+        extent = cls(start, np.empty(stop - start, np.uint8))
+        extent.mask, extent.n_valid = np.zeros(stop - start, np.bool_), 0
+        return extent
+
+    @property
+    def nbytes(self) -> int:
+        """Length of the range, valid or not."""
+        return self.stop - self.start
+
+    def clone(self) -> Extent:
+        """A second extent over the same arrays; both copy before they change them."""
+        self.data_shared = self.mask_shared = True
+        twin: Extent = Extent.__new__(Extent)
+        for name in Extent.__slots__:
+            setattr(twin, name, getattr(self, name))
+        return twin
+
+    def part(self, start: int, stop: int) -> Extent:
+        """The extent of a sub-range, over the same data but without room to grow."""
+        low, high = start - self.base, stop - self.base
+        mask = None if self.mask is None else self.mask[low:high]
+        part = Extent(start, self.data[low:high], mask)
+        part.data_shared, part.mask_shared = self.data_shared, self.mask_shared
+        return part
+
+    def rectangle(self, buffer: Array, offset: int, shape: tuple[int, ...], stride: int, dtype: np.dtype[Any]) -> Array:
+        """(rows, cols) of *dtype* as a view on `data` or `mask`."""
+        return np.ndarray(shape, dtype, buffer, offset - self.base, (stride, dtype.itemsize))
+
+    def is_valid(self, offset: int, rows: int, row_nbytes: int, stride: int) -> bool:
+        """Whether all bytes of the rectangle, which lies in the range, are valid."""
+        if self.mask is None or self.n_valid == self.nbytes:
+            return True
+        return bool(self.rectangle(self.mask, offset, (rows, row_nbytes), stride, self.mask.dtype).all())
+
+    def assign(self, offset: int, array: Array, stride: int) -> None:
+        """Store a (rows, cols) array and mark its bytes valid."""
+        self._own_data()
+        self.rectangle(self.data, offset, array.shape, stride, array.dtype)[...] = array
+        if self.n_valid < self.nbytes:
+            self._mark(offset, array.shape[0], array.shape[1] * array.dtype.itemsize, stride, True)
+
+    def invalidate(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
+        """Mark the rectangle's bytes as holding nothing."""
+        self._mark(offset, rows, row_nbytes, stride, False)
+
+    def _mark(self, offset: int, rows: int, row_nbytes: int, stride: int, valid: bool) -> None:
+        if self.mask is None:
+            self.mask = np.ones(self.data.size, np.bool_)
+        elif self.mask_shared:
+            self.mask = self.mask.copy()
+        self.mask_shared = False
+        view = self.rectangle(self.mask, offset, (rows, row_nbytes), stride, self.mask.dtype)
+        if stride >= row_nbytes or rows == 1:
+            before = int(np.count_nonzero(view))
+            view[...] = valid
+            self.n_valid += (view.size if valid else 0) - before
+        else:
+            view[...] = valid
+            self.n_valid = int(np.count_nonzero(self.mask))
+
+    def _own_data(self) -> None:
+        if self.data_shared or not self.data.flags.writeable:
+            self.data = self.data.copy()
+            self.data_shared = False
+
+    def grown(self, start: int, stop: int) -> Extent:
+        """This extent over [start, stop), which contains its range; in place where the spare room allows."""
+        if start < self.base or stop > self.base + self.data.size or self.data_shared or not self.data.flags.writeable:
+            return self._reallocated(start, stop)
+        if self.mask is None:
+            self.mask = np.zeros(self.data.size, np.bool_)
+            self.mask[self.start - self.base : self.stop - self.base] = True
+        elif self.mask_shared:
+            self.mask = self.mask.copy()
+        self.mask_shared = False
+        self.start, self.stop = start, stop
+        return self
+
+    def _reallocated(self, start: int, stop: int) -> Extent:
+        room = stop - start
+        base = max(0, start - room) if start < self.start else start
+        end = stop + room if stop > self.stop else stop
+        bigger = Extent(base, np.empty(end - base, np.uint8), np.zeros(end - base, np.bool_))
+        bigger.start, bigger.stop = start, stop
+        bigger.absorb(self)
+        return bigger
+
+    def absorb(self, other: Extent) -> None:
+        """Take over the bytes and validity of *other*, whose range lies within this one's and is all invalid here."""
+        assert self.mask is not None
+        mine = slice(other.start - self.base, other.stop - self.base)
+        theirs = slice(other.start - other.base, other.stop - other.base)
+        self.data[mine] = other.data[theirs]
+        self.mask[mine] = True if other.mask is None else other.mask[theirs]
+        self.n_valid += other.n_valid

@@ -1,0 +1,222 @@
+"""MemoryStore: what every memory of a system holds, byte by byte, without holding the bytes that nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array, numpy_dtype
+from kb_dataexec.memory import files as storefile
+from kb_dataexec.memory.contents import Extents
+from kb_dataexec.memory.extent import Extent
+from kb_messages.address import OFFSET_BITS
+from kb_messages.dtypes import DType
+from kb_messages.errors import KbError
+
+
+class StoreError(KbError):
+    """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned.
+
+    `byte` is (owner, offset) of the first byte that could not be read or is misaligned, and `op_id` who asked, where
+    they are known.
+    """
+
+    byte: tuple[int, int] | None = None
+    op_id: int | None = None
+
+
+class _Region:
+    __slots__ = ("extents", "label", "nbytes", "owner")
+
+    def __init__(self, owner: int, nbytes: int, label: str, extents: Extents) -> None:
+        self.owner, self.nbytes, self.label, self.extents = owner, nbytes, label, extents
+
+    def where(self, offset: int) -> str:
+        return f"{self.label} + {offset:#x} (address {self.owner << OFFSET_BITS | offset:#x})"
+
+
+class MemoryStore:
+    """Byte-addressable contents of the memories in *regions*: (owner, nbytes, label) each.
+
+    `owner` is `kb_messages.address.owner_of(...)`, offsets count bytes from the memory's start, and a rectangle is
+    `rows` runs of `row_nbytes` bytes, `stride` bytes apart, as in `kb_messages.oplog.Operand`. Memory is spent on bytes
+    that were written or reserved only. All methods raise StoreError for an unknown owner or a range outside it.
+    """
+
+    def __init__(self, regions: Iterable[tuple[int, int, str]]) -> None:
+        self._regions = {owner: _Region(owner, nbytes, label, Extents()) for owner, nbytes, label in regions}
+
+    @property
+    def regions(self) -> list[tuple[int, int, str]]:
+        """(owner, nbytes, label) of every memory, by owner."""
+        return [(region.owner, region.nbytes, region.label) for _, region in sorted(self._regions.items())]
+
+    @property
+    def nbytes_held(self) -> int:
+        """Bytes of all extents, reserved ones included."""
+        return sum(extent.nbytes for region in self._regions.values() for extent in region.extents.items)
+
+    def add_region(self, owner: int, nbytes: int, label: str) -> None:
+        """One more memory, empty; replaces what *owner* had."""
+        self._regions[owner] = _Region(owner, nbytes, label, Extents())
+
+    def remove_region(self, owner: int) -> None:
+        """Forget a memory and what it held."""
+        del self._regions[owner]
+
+    def write(self, owner: int, offset: int, data: Array | bytes, stride: int | None = None) -> None:
+        """Copy *data* in: bytes or a 1-D array as one row, a 2-D array as rows *stride* bytes apart (default: none)."""
+        array = np.frombuffer(data, np.uint8) if isinstance(data, bytes | bytearray | memoryview) else data
+        array = array if array.ndim == 2 else array.reshape(1, -1)
+        row_nbytes = array.shape[1] * array.dtype.itemsize
+        stride = row_nbytes if stride is None or array.shape[0] == 1 else stride
+        region = self._checked(owner, offset, array.shape[0], row_nbytes, stride)
+        if stride < row_nbytes:
+            raise StoreError(
+                region.where(offset),
+                f"a write of {row_nbytes}-byte rows {stride} bytes apart",
+                "rows that do not overlap",
+            )
+        region.extents.write(offset, array, stride)
+
+    def write_tensor(self, owner: int, offset: int, array: Array, copy: bool = True) -> None:
+        """Store a whole tensor (any shape, row-major) contiguously at *offset*.
+
+        With ``copy=False`` a C-contiguous *array* is kept as it is, without copying: it is handed over and read-only
+        from then on (a write into its range copies it first). What others could still change, a view of an array that
+        is not read-only, is copied all the same.
+        """
+        shared = not copy and array.flags.c_contiguous and not _changed_by_others(array)
+        if shared:
+            array.setflags(write=False)
+        else:
+            array = np.array(array, order="C")
+        flat = array.reshape(-1).view(np.uint8)
+        region = self._checked(owner, offset, 1, flat.size, flat.size)
+        region.extents.put(Extent(offset, flat, shared=shared))
+
+    def reserve(self, owner: int, offset: int, nbytes: int) -> None:
+        """Hold [offset, offset + nbytes) in one array, so that rectangles written into it need no joining.
+
+        Bytes that were valid stay valid; the others stay uninitialised, and cost memory when they are written.
+        """
+        self._checked(owner, offset, 1, nbytes, nbytes).extents.room_for(offset, offset + nbytes)
+
+    def read(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> Array:
+        """The rectangle as a read-only (rows, row_nbytes / itemsize) array of *dtype*; rows may overlap.
+
+        It is a view where one extent holds it all (a later write may show through: copy what you keep), else a copy.
+        Raises StoreError when a byte is not initialised or an address is no multiple of the element size.
+        """
+        region = self._checked(owner, offset, rows, row_nbytes, stride, dtype)
+        target = numpy_dtype(dtype)
+        shape = (rows, row_nbytes // target.itemsize)
+        extents = region.extents
+        extent = extents.covering(offset, offset + (rows - 1) * stride + row_nbytes)
+        if extent is None:
+            try:
+                out = extents.gather(offset, rows, row_nbytes, stride).view(target)
+            except LookupError as error:
+                raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, error.args[0]) from None
+        elif extent.is_valid(offset, rows, row_nbytes, stride):
+            out = extent.rectangle(extent.data, offset, shape, stride, target)
+        else:
+            raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, None)
+        out.setflags(write=False)
+        return out
+
+    def release(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
+        """Un-initialise the rectangle's bytes: whoever reads them next, unwritten, gets an error."""
+        self._checked(owner, offset, rows, row_nbytes, stride).extents.release(offset, rows, row_nbytes, stride)
+
+    def snapshot(self) -> MemoryStore:
+        """A store with the same contents that changes apart from this one. Copies no bytes: extents are shared until
+        either side writes to them."""
+        twin = MemoryStore(())
+        for owner, region in self._regions.items():
+            twin._regions[owner] = _Region(owner, region.nbytes, region.label, region.extents.clone())
+        return twin
+
+    def check(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> None:
+        """Raise StoreError when no memory has such a rectangle of *dtype* elements, whatever it holds."""
+        self._checked(owner, offset, rows, row_nbytes, stride, dtype)
+
+    def save(self, folder: Path) -> None:
+        """Write `index.json` and one or two .npy files an extent (bytes; validity, where not all are valid).
+
+        The same history of calls gives the same bytes on disk. Uninitialised bytes are written as zeros.
+        """
+        held = [
+            (region.owner, extent) for _, region in sorted(self._regions.items()) for extent in region.extents.items
+        ]
+        storefile.save(folder, self.regions, held)
+
+    @classmethod
+    def load(cls, folder: Path, regions: Iterable[tuple[int, int, str]] | None = None) -> MemoryStore:
+        """What `save` wrote, in the memories *regions* (default: those that were saved).
+
+        Raises StoreError when the folder holds no such store, or an extent lies outside *regions*.
+        """
+        try:
+            saved, held = storefile.load(folder)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            needs = f"a {storefile.FORMAT} index, version {storefile.VERSION}, and its files"
+            raise StoreError(str(folder / storefile.INDEX), str(error), needs) from error
+        store = cls(saved if regions is None else regions)
+        for owner, extent in held:
+            region = store._checked(owner, extent.start, 1, extent.nbytes, extent.nbytes)
+            region.extents.put(extent)
+        return store
+
+    def _checked(
+        self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType | None = None
+    ) -> _Region:
+        region = self._regions.get(owner)
+        if region is None:
+            raise StoreError(f"owner {owner:#x}", "no memory of that number", f"one of {len(self._regions)} memories")
+        if rows < 1 or row_nbytes < 1 or stride < 0:
+            raise StoreError(
+                region.where(max(offset, 0)),
+                f"{rows} rows of {row_nbytes} bytes, {stride} apart",
+                "at least one byte and a stride of 0 or more",
+            )
+        stop = offset + (rows - 1) * stride + row_nbytes
+        if offset < 0 or stop > region.nbytes:
+            raise StoreError(
+                region.where(offset) if offset >= 0 else region.label,
+                f"bytes {offset:#x} to {stop:#x}",
+                f"a range within its {region.nbytes:#x} bytes",
+            )
+        if dtype is not None:
+            size = dtype.nbytes
+            if offset % size or row_nbytes % size or (rows > 1 and stride % size):
+                needs = f"offset, rows and stride in multiples of {dtype}'s {size} bytes"
+                error = StoreError(region.where(offset), f"rows of {row_nbytes} bytes, {stride} apart", needs)
+                error.byte = owner, offset
+                raise error
+        return region
+
+    def _invalid(
+        self, region: _Region, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType, at: int | None
+    ) -> StoreError:
+        if at is None:
+            ends = ((offset + r * stride, offset + r * stride + row_nbytes) for r in range(rows))
+            at = next(bad for low, high in ends if (bad := region.extents.first_invalid(low, high)) < high)
+        known = "were released" if region.extents.was_released(at) else "were never written"
+        shape = f"{rows} x {row_nbytes // dtype.nbytes} {dtype}"
+        got = f"a read of {shape} whose bytes from {at:#x} on {known}"
+        error = StoreError(region.where(offset), got, "initialised bytes")
+        error.byte = region.owner, at
+        return error
+
+
+def _changed_by_others(array: Array) -> bool:
+    """Whether the bytes of *array* belong to somebody who can write them when *array* itself is read-only."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return True
+        base = base.base
+    return base is not None and not isinstance(base, bytes)

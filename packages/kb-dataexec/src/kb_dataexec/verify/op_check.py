@@ -1,0 +1,108 @@
+"""Debug mode: one op at a time, each held against float64, until the first that is wrong.
+
+Every op is recomputed in float64 (integers: exactly) from the very values it read, and its result may differ by the
+rounding of that one op: `shadow` says by how much. So errors do not add up, and the first op that is reported is the
+one whose own arithmetic is wrong: a backend, a cast, a function. It does not find a log that asks for the wrong thing,
+such as an address or an op that the kernel did not mean: that shows in the outputs, and `blame` says who wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec import Struct
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.backends import Backend, load_backend, using
+from kb_dataexec.backends.blas_threads import single_threaded
+from kb_dataexec.execute.executor import explained, prepared
+from kb_dataexec.log.rows import Op, OperandRow
+from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.memory.store import MemoryStore, StoreError
+from kb_dataexec.ops import gemm, math, memory
+from kb_dataexec.ops.one_by_one import RUN
+from kb_dataexec.verify import op_reference as shadow
+from kb_dataexec.verify.compare import Comparison, compare
+from kb_messages.oplog import OpKind, Role
+
+
+class WrongOp(Struct, frozen=True, kw_only=True):
+    """The first op whose result is not what float64 makes of its inputs; `comparison` is of its output."""
+
+    op_id: int
+    where: str
+    comparison: Comparison
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.comparison}"
+
+
+class Debugged(Struct, frozen=True, kw_only=True):
+    """What debug mode found: the memory after the last op that ran, how many did, and the first wrong one, if any."""
+
+    memory: MemoryStore
+    n_ops: int
+    wrong: WrongOp | None
+
+
+def debug(
+    log: OpLog,
+    initial: MemoryStore,
+    backend: Backend | str = "numpy",
+    progress: Callable[[int, int], None] | None = None,
+) -> Debugged:
+    """Execute *log* on a snapshot of *initial*, op by op, until one is wrong.
+
+    Raises LogError and StoreError as `Executor.run` does.
+    """
+    schedule = Schedule(log)
+    store, total = prepared(log, initial), len(schedule.ops)
+    found: WrongOp | None = None
+    done = 0
+    try:
+        with using(load_backend(backend) if isinstance(backend, str) else backend), single_threaded():
+            for op in schedule.iterate(0, total):
+                found = _step(op, store)
+                done += 1
+                if found is not None:
+                    break
+                if progress is not None:
+                    progress(done, total)
+    except StoreError as error:
+        raise explained(log, error) from error
+    store.remove_region(0)
+    return Debugged(memory=store, n_ops=done, wrong=found)
+
+
+def _step(op: Op, store: MemoryStore) -> WrongOp | None:
+    """Run *op*; what is wrong with its outputs."""
+    with np.errstate(all="ignore"):
+        expected = _expected(op, store)
+        RUN[op.kind](op, store)
+        for target, (value, allowed) in expected:
+            got = store.read(*target.bytes_of, target.dtype)
+            comparison = compare(f"{Role(target.role).name} {target}", got, value, allowed)
+            if not comparison.ok:
+                return WrongOp(op_id=op.op_id, where=op.where, comparison=comparison)
+    return None
+
+
+def _expected(op: Op, store: MemoryStore) -> list[tuple[OperandRow, shadow.Shadow]]:
+    """Every operand that *op* will write, and what it should be then."""
+    if op.kind == OpKind.MEMORY:
+        pairs = memory.moves(op)
+        values = _values(op, store, [source for source, _ in pairs])
+        return [(target, shadow.of_move(value, target.dtype)) for (_, target), value in zip(pairs, values, strict=True)]
+    if op.kind == OpKind.GEMM:
+        found = gemm.decode(op)
+        reads = [row for row in (found.a, found.b, found.accumulator) if row is not None]
+        return [(found.out, shadow.of_gemm(found, _values(op, store, reads)))]
+    function = math.decode(op)
+    return [(function.out, shadow.of_math(function, _values(op, store, function.inputs)))]
+
+
+def _values(op: Op, store: MemoryStore, operands: list[OperandRow]) -> list[Array]:
+    """Copies of what the operands hold, which stays."""
+    return [np.array(value) for value in op.read(store, [row._replace(release=0) for row in operands])]

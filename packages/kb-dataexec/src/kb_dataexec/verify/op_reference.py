@@ -1,0 +1,100 @@
+"""What one op should give, in float64, from the values it read; and how far its own rounding may take it from that."""
+
+from __future__ import annotations
+
+import math as mathematics
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
+from kb_dataexec.arrays.functions import FUNCTIONS
+from kb_dataexec.ops.gemm import Gemm
+from kb_dataexec.ops.math import Math
+from kb_dataexec.verify.compare import as_stored, gemm_tolerance
+from kb_messages.dtypes import DType
+
+_ROUNDOFF: Final = 2.0**-24
+_ROUNDINGS: Final = 16
+"""Of f32, for any function. Source: assumed; libraries stay within 4 for each step, and gelu and silu have a few."""
+_UNDERFLOW: Final = 2.0**-118
+"""What may be lost where a step of a function leaves f32's range: x / (1 + exp(-x)) for x = -89 is -2e-37, and is 0."""
+
+
+class Shadow(NamedTuple):
+    """What an output should be and how far each element may be from it."""
+
+    expected: Array
+    allowed: Array
+
+
+def of_move(value: Array, dtype: DType) -> Shadow:
+    """*value*, cast to *dtype*: a float rounds once, all else is exact."""
+    if not dtype.is_float or numpy_dtype(dtype) == value.dtype:
+        return _exact(cast(value, dtype))
+    expected = as_stored(value.astype(np.float64), dtype)
+    return Shadow(expected, _stored(expected, dtype))
+
+
+def of_gemm(gemm: Gemm, values: Sequence[Array]) -> Shadow:
+    """A @ B (+ accumulator): within `gemm_tolerance` for floats, exact modulo 2^32 for integers."""
+    a = values[0].T if gemm.attributes.transpose_a else values[0]
+    b = values[1].T if gemm.attributes.transpose_b else values[1]
+    if not gemm.out.dtype.is_float:
+        total = a.astype(np.int64) @ b.astype(np.int64)
+        return _exact((total + values[2] if len(values) > 2 else total).astype(np.int32))
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    expected, size = a @ b, np.abs(a) @ np.abs(b)
+    if len(values) > 2:
+        expected, size = expected + values[2], size + np.abs(values[2].astype(np.float64))
+    return Shadow(as_stored(expected, gemm.out.dtype), gemm_tolerance(expected, size, a.shape[1], gemm.out.dtype))
+
+
+def of_math(math: Math, values: Sequence[Array]) -> Shadow:
+    """The function in f64 of its arguments as they are after their cast to f32; of integers, exact."""
+    op, out = math.attributes.op, math.out.dtype
+    arguments = math.arguments(values)
+    if op == "copy":
+        return of_move(np.broadcast_to(arguments[0], math.out.shape), out)
+    axis = {"axis": math.attributes.axis} if math.function.reduces else {}
+    if math.working is DType.I64:
+        return _exact(_filled(cast(FUNCTIONS[op].apply(*arguments, **axis), out), math))
+    wide = [value if at < math.function.as_is else value.astype(np.float64) for at, value in enumerate(arguments)]
+    exact = _filled(FUNCTIONS[op].apply(*wide, **axis), math)
+    if exact.dtype == np.bool_ or out is DType.BOOL:
+        return _exact(cast(exact, out))
+    error = np.broadcast_to(_scale(op, wide, exact, math.attributes.axis) * _ROUNDOFF + _UNDERFLOW, exact.shape)
+    if not out.is_float:
+        beyond = np.abs(exact) >= 2.0 ** (8 * out.nbytes - 1)
+        return Shadow(cast(exact, out), np.where(beyond, np.inf, error + 1))
+    expected = as_stored(exact, out)
+    return Shadow(expected, error + _stored(expected, out))
+
+
+def _scale(op: str, arguments: Sequence[Array], exact: Array, axis: int | None) -> Array:
+    """The error of f32 in units of 2^-24: relative to the result, and to what cancels on the way."""
+    scale: Array = _ROUNDINGS * np.abs(exact)
+    if op == "sum":
+        length = arguments[0].shape[axis or 0]
+        scale += mathematics.sqrt(length) * np.abs(arguments[0]).sum(axis=axis, keepdims=True)
+    elif op == "fma":
+        scale += np.abs(arguments[0] * arguments[1])
+    elif op == "gelu":
+        scale += _ROUNDINGS * np.abs(arguments[0])
+    return scale
+
+
+def _stored(expected: Array, dtype: DType) -> Array:
+    """One rounding to *dtype*, and one to f32 before it."""
+    allowed: Array = (dtype.info.unit_roundoff + _ROUNDOFF) * np.abs(expected) + dtype.info.smallest_subnormal
+    return allowed
+
+
+def _filled(result: Array, math: Math) -> Array:
+    filled: Array = np.broadcast_to(result, math.out.shape)
+    return filled
+
+
+def _exact(expected: Array) -> Shadow:
+    return Shadow(expected, np.zeros(expected.shape))

@@ -1,0 +1,93 @@
+"""Directory: which block takes the host's messages for a SIP, a cube, a PE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kb_messages.errors import KernelError
+from kb_topology import Graph, NodeKind
+
+if TYPE_CHECKING:
+    from kb_engine.block.control_roles import CommandDispatcher
+    from kb_engine.block.pe_roles import CommandIssuer
+
+Cube = tuple[int, int]
+"""Number of the SIP, and of the cube in it."""
+KeyT = TypeVar("KeyT")
+BlockT = TypeVar("BlockT")
+
+
+class Directory:
+    """Blocks by place. *asked_by* of a method is the node that wants to know, named by the error."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[str, Any] = {}
+        self._io_cpus: dict[int, CommandDispatcher[Any]] = {}
+        self._m_cpus: dict[Cube, CommandDispatcher[Any]] = {}
+        self._pe_cpus: dict[Cube, dict[int, CommandIssuer[Any]]] = {}
+        self._cubes: dict[str, Cube] = {}
+        self._sips: dict[str, int] = {}
+        self._pe_numbers: dict[str, int] = {}
+
+    def fill(self, graph: Graph, blocks: Mapping[str, Any]) -> None:
+        """Enter every block that has a part in the way of messages."""
+        self.blocks.update(blocks)
+        for node in graph.nodes.values():
+            sip, cube = node.sip, node.cube
+            if node.kind is NodeKind.IO_CPU and sip is not None:
+                self._io_cpus.setdefault(sip, blocks[node.id])
+                self._sips[node.id] = sip
+            elif node.kind is NodeKind.M_CPU and sip is not None and cube is not None:
+                self._m_cpus.setdefault((sip, cube), blocks[node.id])
+                self._cubes[node.id] = sip, cube
+            elif node.kind is NodeKind.PE_CPU and sip is not None and cube is not None and node.pe is not None:
+                self._pe_cpus.setdefault((sip, cube), {})[node.pe] = blocks[node.id]
+                self._cubes[str(node.pe_id)] = sip, cube
+                self._pe_numbers[str(node.pe_id)] = node.pe
+
+    @property
+    def sips(self) -> Iterable[int]:
+        """The SIPs that have an io_cpu, lowest first."""
+        return sorted(self._io_cpus)
+
+    def io_cpu(self, sip: int, asked_by: str) -> CommandDispatcher[Any]:
+        """The io_cpu of a SIP. Raises KernelError when there is none."""
+        return _found(self._io_cpus, sip, f"sip{sip}", [f"sip{each}" for each in self._io_cpus], asked_by)
+
+    def m_cpu(self, cube: Cube, asked_by: str) -> CommandDispatcher[Any]:
+        """The m_cpu of a cube. Raises KernelError when there is none."""
+        known = [_cube_id(each) for each in self._m_cpus if each[0] == cube[0]]
+        return _found(self._m_cpus, cube, _cube_id(cube), known, asked_by)
+
+    def pe_cpu(self, cube: Cube, pe: int, asked_by: str) -> CommandIssuer[Any]:
+        """The pe_cpu of a PE. Raises KernelError when there is none."""
+        pes, name = self._pe_cpus.get(cube, {}), _cube_id(cube)
+        return _found(pes, pe, f"{name}.pe{pe}", [f"{name}.pe{each}" for each in pes], asked_by)
+
+    def pes_of(self, cube: Cube) -> list[int]:
+        """The numbers of a cube's PEs."""
+        return list(self._pe_cpus.get(cube, {}))
+
+    def sip_of(self, node_id: str) -> int:
+        """The SIP of an io_cpu."""
+        return self._sips[node_id]
+
+    def pe_number(self, pe_id: str, asked_by: str) -> int:
+        """The number of a PE in its cube. Raises KernelError when there is no such PE."""
+        return _found(self._pe_numbers, pe_id, pe_id, list(self._pe_numbers), asked_by)
+
+    def cube_of(self, name: str, asked_by: str) -> Cube:
+        """The cube of a PE or m_cpu, by its id. Raises KernelError when there is no such."""
+        return _found(self._cubes, name, name, [each for each in self._cubes if ".pe" in each], asked_by)
+
+
+def _cube_id(cube: Cube) -> str:
+    return f"sip{cube[0]}.cube{cube[1]}"
+
+
+def _found(blocks: Mapping[KeyT, BlockT], key: KeyT, name: str, known: list[str], asked_by: str) -> BlockT:
+    if key not in blocks:
+        needs = f"one of {known[0]} to {known[-1]}" if known else "a target that is there"
+        raise KernelError(asked_by, f"a message for {name}", needs)
+    return blocks[key]

@@ -1,0 +1,107 @@
+"""Buffer slots: how a region of TCM or of the register file is handed to tiles in turn.
+
+A command cuts a region into slots of its tile's size and its tiles take them round robin. Two commands with different
+tile sizes cut the region differently; a slot is then free when none of its bytes are live under the other cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from msgspec import Struct
+
+from kb_engine.timing.interning import interned
+
+
+class Slots(Struct, frozen=True):
+    """`count` slots of `nbytes` from `base` on; piece number i of a command takes slot `(first + i) % count`."""
+
+    base: int
+    nbytes: int
+    count: int
+    first: int = 0
+
+    def offset(self, number: int) -> int:
+        """Where piece *number* lies."""
+        return self.base + (self.first + number) % self.count * self.nbytes
+
+
+class Ring:
+    """Cuts a stretch of bytes into slots for command after command; equal cuts go on where the last one stopped."""
+
+    __slots__ = ("_last", "_pieces")
+
+    def __init__(self) -> None:
+        self._last: Slots | None = None
+        self._pieces = 0
+
+    def cut(self, base: int, nbytes: int, count: int, pieces: int) -> Slots:
+        """The slots for a command that will take *pieces* of them in turn."""
+        slots = Slots(base, nbytes, count)
+        last = self._last
+        if last is not None and (last.base, last.nbytes, last.count) == (base, nbytes, count):
+            slots = Slots(base, nbytes, count, (last.first + self._pieces) % count)
+        self._last, self._pieces = interned(slots), pieces
+        return self._last
+
+
+class Region:
+    """Bytes that tiles claim and free; no two live claims overlap, by construction."""
+
+    __slots__ = ("_cut", "_live", "_others", "base", "nbytes")
+
+    def __init__(self, base: int, nbytes: int) -> None:
+        self.base = base
+        self.nbytes = nbytes
+        self._cut: Hashable = None
+        self._live: dict[int, int] = {}
+        self._others: dict[Hashable, dict[int, int]] = {}
+
+    @property
+    def live_nbytes(self) -> int:
+        """Bytes claimed now."""
+        return sum(sum(claims.values()) for claims in (self._live, *self._others.values()))
+
+    def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
+        """Take the bytes from *offset* on if none of them is live. *cut* names the way the region is divided:
+        claims of one cut are known to be equal or disjoint."""
+        if cut is not self._cut and cut != self._cut:
+            self._divide(cut)
+        live = self._live
+        if offset in live or (self._others and _overlap(self._others.values(), offset, nbytes)):
+            return False
+        live[offset] = nbytes
+        return True
+
+    def is_free(self, offset: int, nbytes: int) -> bool:
+        """Whether none of the bytes from *offset* on is live."""
+        end = offset + nbytes
+        every = (self._live, *self._others.values())
+        return not any(offset < at + size and at < end for claims in every for at, size in claims.items())
+
+    def free(self, offset: int) -> None:
+        """Give the claim at *offset* back. Raises KeyError when there is none."""
+        if self._live.pop(offset, None) is None:
+            self._free_other(offset)
+
+    def _divide(self, cut: Hashable) -> None:
+        """Make *cut* the current one; what is live of others is looked through at every claim."""
+        if self._live:
+            self._others[self._cut] = self._live
+        self._cut, self._live = cut, self._others.pop(cut, {})
+
+    def _free_other(self, offset: int) -> None:
+        for cut, claims in self._others.items():
+            if offset in claims:
+                del claims[offset]
+                if not claims:
+                    del self._others[cut]
+                return
+        raise KeyError(offset)
+
+
+def _overlap(cuts: Iterable[dict[int, int]], offset: int, nbytes: int) -> bool:
+    end = offset + nbytes
+    return any(
+        offset in claims or any(offset < at + size and at < end for at, size in claims.items()) for claims in cuts
+    )

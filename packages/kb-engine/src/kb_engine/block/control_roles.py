@@ -1,0 +1,141 @@
+"""The blocks that the host's messages pass: its own end of the bus, and the processors that spread them over PEs.
+
+A message goes down as requests and its answers are counted on the way back. Both are messages of the fabric.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from kb_engine.block.component import ComponentBase, SpecT
+from kb_messages.control import HostMessage, Refusal, Request, Response
+from kb_messages.errors import KbError
+
+
+class Receiver(Protocol):
+    """What a request can be sent to."""
+
+    node_id: str
+
+    def receive(self, request: Request) -> None:
+        """*request* is here now; answer it some time."""
+
+
+class Part(NamedTuple):
+    """What a dispatcher passes on to one block."""
+
+    receiver: Receiver
+    message: HostMessage
+
+
+class HostPort(ComponentBase[SpecT]):
+    """The host's end of the bus."""
+
+    on_response: Callable[[Response], None]
+
+    @abstractmethod
+    def overhead_ps(self) -> int:
+        """What a call of the driver costs before anything leaves the host. Pure."""
+
+    @property
+    @abstractmethod
+    def channels(self) -> int:
+        """How many reads and writes of memory are under way at once, at most. Pure."""
+
+    def answer(self, response: Response) -> None:
+        """*response* is here now."""
+        self.on_response(response)
+
+
+class _Open:
+    """A request whose parts are under way."""
+
+    def __init__(self, request: Request, left: int) -> None:
+        self.request = request
+        self.left = left
+        self.refusal: Refusal | None = None
+
+
+class CommandDispatcher(ComponentBase[SpecT]):
+    """IO_CPU, M_CPU: reads one request after the other, passes its parts on, answers when all of them are answered.
+
+    Counting answers takes no time. Source: assumed.
+    """
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self._free_ps = 0
+        self._sent = 0
+        self._open: dict[int, _Open] = {}
+
+    @abstractmethod
+    def overhead_ps(self) -> int:
+        """What it costs to read a request and decide where its parts go. Pure."""
+
+    @abstractmethod
+    def parts(self, message: HostMessage) -> list[Part]:
+        """What to pass on. Raises KbError for a target that is not there: then nothing is, and the answer says so."""
+
+    def stamped(self, message: HostMessage) -> HostMessage:
+        """*message* as its parts shall be cut from; the clock is at the end of the overhead. Raises as `parts`."""
+        return message
+
+    def part_nbytes(self, message: HostMessage) -> int:
+        """Bytes that each part puts on the fabric. Pure."""
+        return 0
+
+    def reach_ps(self, message: HostMessage) -> int:
+        """From the end of this block's overhead until the last PE has *message*, were all its parts without bytes.
+
+        Every processor on the way pays its overhead once, and no part waits for another. Raises as `parts`.
+        """
+        return max((self._way_ps(part) for part in self.parts(message)), default=0)
+
+    def receive(self, request: Request) -> None:
+        """Read *request* when those before it are read, and pass it on."""
+        self._free_ps = max(self.clock._now, self._free_ps) + self.overhead_ps()
+        self.clock.call_at(self._free_ps, self._dispatch, request)
+
+    def answer(self, response: Response) -> None:
+        """One part is answered."""
+        request = self._open[response.number]
+        request.left -= 1
+        request.refusal = request.refusal or response.refusal
+        if not request.left:
+            del self._open[response.number]
+            respond(self, request.request, request.refusal)
+
+    def waiting_for(self) -> list[str]:
+        """For the report on a simulation that is stuck: one sentence for every request that is not answered."""
+        return [f"{self.node_id} waits for {each.left} answers" for each in self._open.values()]
+
+    def _dispatch(self, request: Request) -> None:
+        try:
+            message = self.stamped(request.message)
+            parts = self.parts(message)
+        except KbError as error:
+            respond(self, request, Refusal(where=error.where, got=error.got, needs=error.needs, fix=error.fix))
+            return
+        number, self._sent = self._sent, self._sent + 1
+        self._open[number] = _Open(request, len(parts))
+        nbytes, now, send = self.part_nbytes(message), self.clock._now, self.context.fabric.send
+        for receiver, part in parts:
+            onward = Request(sender=self.node_id, number=number, message=part)
+            send(self.node_id, receiver.node_id, nbytes, now, receiver.receive, onward)
+
+    def _way_ps(self, part: Part) -> int:
+        receiver = part.receiver
+        way_ps: int = self.context.fabric.leg(self.node_id, receiver.node_id).latency_ps
+        if isinstance(receiver, CommandDispatcher):
+            return way_ps + receiver.overhead_ps() + receiver.reach_ps(part.message)
+        return way_ps
+
+
+def respond(block: ComponentBase[Any], request: Request, refusal: Refusal | None = None) -> None:
+    """Answer *request*, which *block* received, over the fabric."""
+    context = block.context
+    sender = context.directory.blocks[request.sender]
+    response = Response(number=request.number, refusal=refusal)
+    context.fabric.send(block.node_id, request.sender, 0, block.clock._now, sender.answer, response)

@@ -1,0 +1,125 @@
+"""A command in flight: its plan, where its buffers lie, and the tokens that carry its tiles from block to block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from msgspec import Struct
+
+from kb_engine.block.buffers import Slots
+from kb_messages.commands import Matrix, SubmittedCommand
+from kb_messages.errors import KbError
+from kb_messages.oplog import WaitReason
+from kb_messages.plan import PipelinePlan
+from kb_messages.stages import StageType, TilePlan
+
+
+class PipelineError(KbError):
+    """A block broke the pipeline's contract: it lost a tile or completed one twice."""
+
+    exit_code = 3
+
+
+class Placement(Struct, kw_only=True):
+    """The buffer slots a command's tiles take in turn; None where its plan needs none.
+
+    `register_cut` names the way the register file is divided for them; `claimed_by_reads` says that a tile has its
+    registers before its fetch.
+    """
+
+    input: Slots | None = None
+    output: Slots | None = None
+    registers: Slots | None = None
+    accumulators: Slots | None = None
+    register_cut: tuple[int, int, int] | None = None
+    claimed_by_reads: bool = False
+
+
+class PipelineContext:
+    """One command's state while its tiles are in the pipeline.
+
+    `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
+    last to need; who sets it does so before the first of them ends. `mapped` are the operands that the kernel called by
+    virtual addresses; `t_submitted_ps` is when the command entered the submission queue.
+    """
+
+    __slots__ = ("after", "done", "first_op", "mapped", "placement", "plan", "remaining", "submitted", "t_submitted_ps")
+
+    def __init__(
+        self,
+        submitted: SubmittedCommand,
+        plan: PipelinePlan,
+        first_op: int,
+        done: Callable[[PipelineContext], None],
+    ) -> None:
+        self.submitted = submitted
+        self.plan = plan
+        self.first_op = first_op
+        self.done = done
+        self.remaining = plan.n_tiles
+        self.t_submitted_ps = 0
+        self.placement = Placement()
+        self.mapped: tuple[Matrix, ...] = ()
+        self.after: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
+
+    def complete_tile(self, token: TileToken, component: str) -> None:
+        """Count *token*'s tile as done. Raises PipelineError when it was counted before."""
+        if token.completed:
+            raise PipelineError(
+                f"{component}: tile {token.tile.tile_id} of {self.submitted.line}",
+                "a second completion",
+                "exactly one",
+                "the block must pass a token on or complete it, not both",
+            )
+        token.completed = True
+        self.remaining -= 1
+        if not self.remaining:
+            self.done(self)
+
+
+class TileToken:
+    """A tile on its way. Exactly one block holds it at a time; it routes itself by its plan's stages.
+
+    `input_at`, `output_at` and `registers_at` are the offsets of the buffers it holds.
+    """
+
+    __slots__ = (
+        "completed",
+        "context",
+        "first_op_id",
+        "index",
+        "input_at",
+        "output_at",
+        "registers_at",
+        "stages",
+        "t_end",
+        "t_ready",
+        "t_start",
+        "tile",
+        "waits",
+        "waits_since",
+    )
+
+    data_op: ClassVar[bool] = True
+    t_ready: int
+    t_start: int
+    t_end: int
+    waits_since: int
+    input_at: int | None
+    output_at: int
+    registers_at: int
+
+    def __init__(self, context: PipelineContext, tile: TilePlan, first_op_id: int) -> None:
+        self.context = context
+        self.tile = tile
+        self.stages = tile.stages
+        self.index = 0
+        self.first_op_id = first_op_id
+        self.waits: list[tuple[WaitReason, int]] | None = None
+        self.completed = False
+
+    @property
+    def op_id(self) -> int:
+        """That of the current stage: a tile's stages have consecutive ones."""
+        return self.first_op_id + self.index

@@ -1,0 +1,339 @@
+"""Queues between the blocks of a PE: one bounded queue per stage type, and the gates a service waits at.
+
+A queue's capacity is the hardware queue's depth. A full queue blocks the sender, which keeps its token and its block
+until there is room: overlap and backpressure come from that alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from simpy.events import NORMAL
+
+from kb_engine.block.in_flight import PipelineContext, PipelineError, TileToken
+from kb_engine.timing.interning import interned
+from kb_messages.errors import KbError
+from kb_messages.oplog import WaitReason
+from kb_messages.stages import Stage, StageParams, StageType
+
+if TYPE_CHECKING:
+    from kb_engine.block.component import ComponentBase
+
+Record = Callable[[tuple[int, int, int, int, int]], None]
+
+_MAX_KNOWN_COSTS = 4096
+
+
+class WiringError(KbError):
+    """Blocks that a plan or another block needs are not wired together."""
+
+
+class Gate:
+    """Something a service holds besides its own block: a port, a slot, room in the register file.
+
+    Waiters are served first come, first served. A subclass decides `admit`; whoever frees what it guards calls
+    `reopen`.
+    """
+
+    __slots__ = ("waiting",)
+
+    reason: WaitReason
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[StageServer, TileToken, int]] = deque()
+
+    def admit(self, token: TileToken) -> bool:
+        """Grant *token* what it needs, or say no and change nothing."""
+        raise NotImplementedError
+
+    def leave(self, token: TileToken) -> None:
+        """*token*'s service has ended. Override it where that frees what the gate guards."""
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """For the report of a stuck simulation: whether *token*, with stages *ahead* of it, has what is waited for."""
+        return False
+
+    def change(self, token: TileToken) -> str:
+        """For the same report: the smallest change of a capacity that would let *token* in, or nothing."""
+        return ""
+
+    def reopen(self) -> None:
+        """Let waiters in as long as they can be admitted."""
+        while self.waiting and self.admit(self.waiting[0][1]):
+            server, token, position = self.waiting.popleft()
+            server.granted(token, position, self)
+
+
+class ExclusivePort(Gate):
+    """A port one service holds at a time."""
+
+    __slots__ = ("holder", "reason")
+
+    def __init__(self, reason: WaitReason) -> None:
+        super().__init__()
+        self.reason = reason
+        self.holder: TileToken | None = None
+
+    def admit(self, token: TileToken) -> bool:
+        """Take the port if it is free."""
+        if self.holder is not None:
+            return False
+        self.holder = token
+        return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* is on the port."""
+        return token is self.holder
+
+    def leave(self, token: TileToken) -> None:
+        """Free the port for the next in line."""
+        self.holder = None
+        if self.waiting:
+            self.reopen()
+
+
+class StageServer:
+    """One queue of one block, and the service behind it: takes tokens in order, one at a time."""
+
+    __slots__ = (
+        "_after",
+        "_context",
+        "_cost_ps",
+        "_costs",
+        "_next_server",
+        "_next_stage",
+        "_own_component",
+        "_stage",
+        "begin",
+        "blocked",
+        "busy_ps",
+        "clock",
+        "component",
+        "depth",
+        "downstream",
+        "exits",
+        "finish",
+        "gates",
+        "node_id",
+        "queue",
+        "record",
+        "record_wait",
+        "served",
+        "stage_type",
+        "token",
+    )
+
+    def __init__(self, component: ComponentBase[Any], stage_type: StageType) -> None:
+        self.component = component
+        self.node_id = component.node_id
+        self.clock = component.clock
+        self.stage_type = stage_type
+        self.depth = component.queue_depth(stage_type)
+        self.queue: deque[TileToken] = deque()
+        self.token: TileToken | None = None
+        self.blocked: deque[tuple[Callable[[TileToken], None], TileToken]] = deque()
+        self.gates: tuple[Gate, ...] = ()
+        self.exits: tuple[Gate, ...] = ()
+        self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
+        self._own_component = component.node_id
+        self._context: PipelineContext | None = None
+        self._after: Callable[[TileToken], None] | None = None
+        self._next_stage: Stage | None = None
+        self._next_server = self
+        self._costs: dict[int, tuple[StageParams, int]] = {}
+        self._stage: Stage | None = None
+        self._cost_ps = 0
+        self.finish = self._finish
+        self.begin = self._begin_pure if component.has_pure_cost else component.begin
+        self.record: Record | None = None
+        self.record_wait: Callable[[int, WaitReason, int], None] | None = None
+        self.busy_ps = 0
+        self.served = 0
+
+    def guard(self, gates: tuple[Gate, ...]) -> None:
+        """Let a service start only when it has passed *gates*, in order."""
+        self.gates = gates
+        self.exits = tuple(gate for gate in gates if type(gate).leave is not Gate.leave)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a token put now would be taken without blocking the sender."""
+        return self.token is None or len(self.queue) < self.depth
+
+    @property
+    def in_service(self) -> TileToken | None:
+        """The token whose service has begun and not ended; None while it waits at a gate or for room downstream."""
+        token = self.token
+        waiting = [each for gate in self.gates for _, each, _ in gate.waiting]
+        leaving = [each for servers in self.downstream for server in servers.values() for _, each in server.blocked]
+        return None if token is None or any(each is token for each in (*waiting, *leaving)) else token
+
+    def put(self, token: TileToken) -> None:
+        """Take *token*; the caller has checked `has_room`."""
+        token.t_ready = self.clock._now
+        if self.token is None:
+            self._serve(token)
+        else:
+            self.queue.append(token)
+
+    def wait_for_room(self, send: Callable[[TileToken], None], token: TileToken) -> None:
+        """Call `send(token)` when there is room; senders are let in first come, first served.
+
+        The caller has found none: who waits is looked at when a token leaves a full queue.
+        """
+        self.blocked.append((send, token))
+
+    def granted(self, token: TileToken, position: int, gate: Gate) -> None:
+        """A gate that *token* waited at has let it in."""
+        waits = token.waits
+        if waits is None:
+            waits = token.waits = []
+        waits.append((gate.reason, self.clock._now - token.waits_since))
+        self._pass_gates(token, position + 1)
+
+    def _serve(self, token: TileToken) -> None:
+        self.token = token
+        if self.gates:
+            self._pass_gates(token, 0)
+        else:
+            token.t_start = self.clock._now
+            self.begin(token, self.finish)
+
+    def _pass_gates(self, token: TileToken, position: int) -> None:
+        number = position
+        for gate in self.gates[position:] if position else self.gates:
+            if gate.waiting or not gate.admit(token):
+                token.waits_since = self.clock._now
+                gate.waiting.append((self, token, number))
+                return
+            number += 1
+        token.t_start = self.clock._now
+        self.begin(token, self.finish)
+
+    def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
+        """Schedule the end of a service whose cost depends on its parameters alone, and is asked for once."""
+        stage = token.stages[token.index]
+        if stage is not self._stage:
+            params = stage.params
+            _, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
+            self._stage = stage
+        clock = self.clock
+        clock.push((clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
+
+    def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
+        if len(self._costs) >= _MAX_KNOWN_COSTS:
+            self._costs.clear()
+        known = self._costs[id(params)] = (params, interned(self.component.service_ps(params)))
+        return known
+
+    def _finish(self, token: TileToken) -> None:
+        """The service has ended: free what it held, then pass the token on, keep it, or complete the tile."""
+        if token is not self.token:
+            raise self._finished_twice(token)
+        token.t_end = now = self.clock._now
+        self.busy_ps += now - token.t_start
+        self.served += 1
+        for gate in self.exits:
+            gate.leave(token)
+        if token.context is not self._context:
+            self._context, self._after = token.context, token.context.after[self.stage_type]
+        if self._after is not None:
+            self._after(token)
+        index = token.index + 1
+        stages = token.stages
+        if index == len(stages):
+            self._log(token, now)
+            token.context.complete_tile(token, self.node_id)
+        else:
+            stage = stages[index]
+            if stage is self._next_stage:
+                target = self._next_server
+            elif stage.component is self._own_component and stage.stage_type is self.stage_type:
+                self._move_on(token, now)
+                self._serve(token)
+                return
+            else:
+                target = self._find_next(stage)
+                if target is self:
+                    self._move_on(token, now)
+                    self._serve(token)
+                    return
+            if target.token is None:
+                self._move_on(token, now)
+                target._serve(token)
+            elif len(target.queue) < target.depth:
+                self._move_on(token, now)
+                target.queue.append(token)
+            else:
+                target.blocked.append((self._unblocked, token))
+                return
+        self._next()
+
+    def _find_next(self, stage: Stage) -> StageServer:
+        """Who serves *stage*; remembered, as tiles go the same ways. Raises WiringError when no wire leads there."""
+        target = self.downstream[stage.stage_type].get(stage.component)
+        if target is None:
+            raise self._no_wire(stage.stage_type, stage.component)
+        if target is self:
+            self._own_component = stage.component
+        else:
+            self._next_stage, self._next_server = stage, target
+        return target
+
+    def _move_on(self, token: TileToken, now: int) -> None:
+        """Report the stage that ended and make the next one *token*'s current."""
+        record = self.record
+        if record is not None:
+            if token.waits is None and token.data_op:
+                record((token.op_id, token.t_ready, token.t_start, token.t_end, now))
+            else:
+                self._log(token, now)
+        token.index += 1
+        token.t_ready = now
+
+    def _unblocked(self, token: TileToken) -> None:
+        stage = token.stages[token.index + 1]
+        self._move_on(token, self.clock._now)
+        self.downstream[stage.stage_type][stage.component].put(token)
+        self._next()
+
+    def _next(self) -> None:
+        queue = self.queue
+        had_room = len(queue) < self.depth
+        if queue:
+            self._serve(queue.popleft())
+        else:
+            self.token = None
+        if had_room:
+            return
+        while self.blocked and (self.token is None or len(queue) < self.depth):
+            send, token = self.blocked.popleft()
+            send(token)
+
+    def _log(self, token: TileToken, t_out: int) -> None:
+        record = self.record
+        if record is not None and token.data_op:
+            record((token.op_id, token.t_ready, token.t_start, token.t_end, t_out))
+            if token.waits:
+                assert self.record_wait is not None
+                for reason, waited_ps in token.waits:
+                    self.record_wait(token.op_id, reason, waited_ps)
+        token.waits = None
+
+    def _finished_twice(self, token: TileToken) -> PipelineError:
+        return PipelineError(
+            f"{self.node_id}: tile {token.tile.tile_id} of {token.context.submitted.line}",
+            f"a second end of its {self.stage_type.name}",
+            "exactly one",
+            "the block must call finish once for each token it serves",
+        )
+
+    def _no_wire(self, stage_type: StageType, component: str) -> WiringError:
+        return WiringError(
+            self.node_id,
+            f"a token whose next stage is {stage_type.name} on {component}",
+            "a wire to a block that serves it",
+            "add the wire to pe_template",
+        )

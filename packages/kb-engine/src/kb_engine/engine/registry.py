@@ -1,0 +1,66 @@
+"""Blocks by name: the `kb.components` entry points, the built-in ones by the same door as anyone's."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import msgspec
+
+from kb_engine.block.component import ComponentBase
+from kb_messages.errors import TopologyError
+from kb_topology import NODE_KEYS, Node, Source, convert_checked, did_you_mean
+
+GROUP = "kb.components"
+
+
+class Registry:
+    """Every registered block. Raises TopologyError when two distributions register one name."""
+
+    def __init__(self, points: list[EntryPoint] | None = None) -> None:
+        self._points: dict[str, EntryPoint] = {}
+        for point in entry_points(group=GROUP) if points is None else points:
+            other = self._points.get(point.name)
+            if other is not None and other.value != point.value:
+                raise TopologyError(
+                    f"component {point.name}",
+                    f"two registrations, {_origin(other)} and {_origin(point)}",
+                    "one",
+                    "uninstall one of them or rename its entry point",
+                )
+            self._points[point.name] = point
+
+    @property
+    def names(self) -> list[str]:
+        """All registered names, sorted."""
+        return sorted(self._points)
+
+    def component_type(self, node: Node, source: Source) -> type[ComponentBase[Any]]:
+        """The class behind `node.impl`. Raises TopologyError at the node's place in the file."""
+        path = (*node.yaml_path, "impl")
+        point = self._points.get(node.impl)
+        if point is None:
+            fix = did_you_mean(node.impl, self.names) or f"installed are {', '.join(self.names) or 'none'}"
+            raise source.error(path, repr(node.impl), "the name of an installed component", fix)
+        try:
+            loaded = point.load()
+        except Exception as error:  # a third party's import may raise anything
+            raise source.error(
+                path, f"{node.impl}, which fails to load from {_origin(point)} ({error!r})", "a component that loads"
+            ) from error
+        if not (isinstance(loaded, type) and issubclass(loaded, ComponentBase)):
+            raise source.error(path, f"{node.impl} from {_origin(point)}", "a subclass of ComponentBase")
+        return loaded
+
+    def spec(self, node: Node, source: Source) -> tuple[type[ComponentBase[Any]], msgspec.Struct]:
+        """The class of *node* and its attributes as that class's Spec. Raises TopologyError, naming file and line."""
+        component_type = self.component_type(node, source)
+        spec: msgspec.Struct = convert_checked(
+            node.attrs, component_type.spec_type, source, node.yaml_path, also_known=NODE_KEYS
+        )
+        return component_type, spec
+
+
+def _origin(point: EntryPoint) -> str:
+    package = point.dist.name if point.dist is not None else "an unknown distribution"
+    return f"{package} ({point.value})"

@@ -1,0 +1,92 @@
+"""The report of a simulation that cannot go on: chains of waiters, and the circle or the missing thing they end in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from kb_engine.engine.wait_graph import Waiter, WaitGraph
+from kb_messages.errors import SimulationStuckError
+
+_MOST_GROUPS: Final = 6
+_MOST_LINES: Final = 12
+_MOST_NAMES: Final = 3
+
+
+class Chain(NamedTuple):
+    """From a kernel on, each waits for the next; the last for number `circle`, or, if None, for what is missing."""
+
+    pe_id: str
+    waiters: list[Waiter]
+    circle: int | None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Equal for PEs that are stuck alike."""
+        return *(waiter.shape for waiter in self.waiters), self.circle
+
+
+def stuck_error(graph: WaitGraph, got: str, kernels: int) -> SimulationStuckError:
+    """*got* says how the simulation is stuck; *kernels* is how many were launched."""
+    groups: dict[tuple[Any, ...], list[Chain]] = {}
+    for runner in graph.runners:
+        chain = follow(graph, runner)
+        groups.setdefault(chain.shape, []).append(chain)
+    lines = [line for chains in list(groups.values())[:_MOST_GROUPS] for line in _group(graph, chains)]
+    cut = list(groups.values())[_MOST_GROUPS:]
+    if cut:
+        lines.append(f"and {sum(map(len, cut))} more PEs in {len(cut)} other ways")
+    return SimulationStuckError(
+        "simulation",
+        f"{got} with {len(graph.runners)} of {kernels} kernels unfinished",
+        "an event that lets one of them go on",
+        "\n  ".join(["who waits for whom:", *lines]),
+    )
+
+
+def follow(graph: WaitGraph, runner: Any) -> Chain:
+    """The chain of waiters that begins at a kernel."""
+    seen: dict[int, int] = {}
+    waiters: list[Waiter] = []
+    who: object = runner
+    while who is not None:
+        if id(who) in seen:
+            return Chain(runner.pe.pe_id, waiters, seen[id(who)])
+        seen[id(who)] = len(waiters)
+        waiters.append(graph.waiter(who))
+        who = waiters[-1].then
+    return Chain(runner.pe.pe_id, waiters, None)
+
+
+def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
+    """The lines for PEs that are stuck alike: the first one's, and the names of the others."""
+    first = chains[0]
+    lines = [waiter.text for waiter in first.waiters]
+    if len(lines) > _MOST_LINES:
+        half = _MOST_LINES // 2
+        lines = [*lines[:half], f"... {len(lines) - _MOST_LINES} more between ...", *lines[-half:]]
+    full = graph.full_queues(first.pe_id)
+    lines += [f"full queues: {'; '.join(full)}"] if full and first.circle is None else []
+    lines += _end(graph, first)
+    if len(chains) > 1:
+        lines.append(f"and {len(chains) - 1} more PEs wait alike: {_listed([chain.pe_id for chain in chains[1:]])}")
+    return lines
+
+
+def _end(graph: WaitGraph, chain: Chain) -> list[str]:
+    if chain.circle is None:
+        last = chain.waiters[-1].text
+        others = [graph.waiter(token) for token in graph.in_service(chain.pe_id)]
+        missing = [each.missing for each in others if each.text != last]
+        also = [f"missing too: {_listed(missing)}"] if missing else []
+        return [f"missing: {chain.waiters[-1].missing}", *also]
+    circle = chain.waiters[chain.circle :]
+    change = next((waiter.change for waiter in circle if waiter.change), "")
+    links = "link" if len(circle) == 1 else f"{len(circle)} links"
+    lines = [f"a circle: the last {links} wait for each other"]
+    return [*lines, f"the smallest change: {change}"] if change else lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

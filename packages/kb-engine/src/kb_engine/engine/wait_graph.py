@@ -1,0 +1,219 @@
+"""The wait-for graph of a simulation that is stuck: who waits, since when, and for whom.
+
+Each waiter names one that it waits for; where it waits for several, the first of them in command order. Following them
+ends at something that never came, or goes round in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kb_engine.block.feeding import Feeding
+from kb_engine.block.in_flight import PipelineContext, TileToken
+from kb_engine.block.stage_server import Gate, StageServer
+from kb_engine.timing.units import ns_text
+from kb_messages.address import OFFSET_BITS
+from kb_messages.stages import DmaParams, StageType
+
+if TYPE_CHECKING:
+    from kb_engine.program.runner import KernelRunner
+
+
+class Waiter(NamedTuple):
+    """One line of a report. `shape` is what it shares with a waiter of another PE that waits alike.
+
+    `then` is who it waits for; without one, `missing` says what never came. `change` is the smallest change of a
+    capacity that would let it go on.
+    """
+
+    shape: tuple[str, ...]
+    text: str
+    then: object = None
+    missing: str = ""
+    change: str = ""
+
+
+class WaitGraph:
+    """What every kernel, command and tile waits for, from the state of queues, gates and feeders."""
+
+    def __init__(
+        self, runners: Sequence[KernelRunner], servers: Sequence[StageServer], memories: Mapping[int, str]
+    ) -> None:
+        self.runners = [runner for runner in runners if runner.waiting_at or runner.in_flight]
+        self._memories = memories
+        self._feedings = {runner.pe.pe_id: runner.pe.scheduler.feeding() for runner in self.runners}
+        self._owner = {
+            id(completion): context for runner in self.runners for context, completion in runner.in_flight.values()
+        }
+        self._tiles_to_go = {
+            runner.pe.pe_id: sum(context.remaining for context, _ in runner.in_flight.values())
+            for runner in self.runners
+        }
+        self._full: dict[str, list[StageServer]] = {}
+        self._place: dict[int, StageServer] = {}
+        self._gate: dict[int, Gate] = {}
+        self._blocked_by: dict[int, StageServer] = {}
+        tokens = [token for server in servers for token in self._note(server)]
+        tokens.sort(key=lambda token: (token.context.submitted.command_seq, token.tile.tile_id))
+        self._tokens: dict[str, list[TileToken]] = {}
+        for token in tokens:
+            self._tokens.setdefault(token.context.submitted.pe, []).append(token)
+
+    def _note(self, server: StageServer) -> list[TileToken]:
+        """Remember where *server*'s tokens are, and who waits to get in."""
+        tokens = [server.token, *server.queue] if server.token is not None else []
+        self._place.update((id(token), server) for token in tokens)
+        self._blocked_by.update((id(token), server) for _, token in server.blocked)
+        if server.blocked:
+            self._full.setdefault(server.blocked[0][1].context.submitted.pe, []).append(server)
+        self._gate.update((id(token), gate) for gate in server.gates for _, token, _ in gate.waiting)
+        return tokens
+
+    def waiter(self, who: object) -> Waiter:
+        """What *who* waits for: a KernelRunner, a PipelineContext (a command), a Feeding or a TileToken."""
+        if isinstance(who, PipelineContext):
+            return self._command(who)
+        if isinstance(who, Feeding):
+            return self._fed(who)
+        if isinstance(who, TileToken):
+            return self._token(who)
+        return self._kernel(who)
+
+    def in_service(self, pe_id: str) -> list[TileToken]:
+        """The tiles on *pe_id* whose service has begun and not ended."""
+        return [
+            token
+            for token in self._tokens.get(pe_id, [])
+            if self._place[id(token)].token is token
+            and id(token) not in self._gate
+            and id(token) not in self._blocked_by
+        ]
+
+    def full_queues(self, pe_id: str) -> list[str]:
+        """The queues of *pe_id* that somebody waits to get into."""
+        return [f"{_full(queue)} ({tile(queue.blocked[0][1])} waits)" for queue in self._full.get(pe_id, [])]
+
+    def _kernel(self, runner: Any) -> Waiter:
+        pe_id = runner.pe.pe_id
+        if not runner.waiting_at:
+            context, _ = next(iter(runner.in_flight.values()))
+            text = f"{pe_id}: the kernel has returned and waits for {named(context)}"
+            return Waiter(("returned",), text, context)
+        opening = f"{pe_id}: the kernel waits at {runner.waiting_at} since {ns_text(runner.waiting_since_ps)}"
+        shape = ("kernel", runner.waiting_at)
+        if runner.waiting_for is None:
+            scheduler = runner.pe.scheduler
+            text = f"{opening} for room in the submission queue of {scheduler.node_id}"
+            return Waiter((*shape, "room"), text, self._feedings[pe_id], f"{scheduler.node_id} never took a command")
+        context = self._owner.get(id(runner.waiting_for))
+        if context is None:
+            missing = f"the handle waited for at {runner.waiting_at}: no command in flight completes it"
+            return Waiter(
+                (*shape, "handle"), f"{opening} for a handle that no command in flight completes", None, missing
+            )
+        return Waiter((*shape, "command"), f"{opening} for {named(context)}", context)
+
+    def _command(self, context: PipelineContext) -> Waiter:
+        pe_id, left = context.submitted.pe, f"{context.remaining} of {context.plan.n_tiles} tiles to go"
+        shape = ("command", context.plan.kind, context.submitted.line)
+        text = f"{named(context)} has {left} since {ns_text(context.t_submitted_ps)}"
+        mine = [token for token in self._tokens.get(pe_id, []) if token.context is context]
+        then = mine[0] if mine else self._feedings.get(pe_id)
+        return Waiter(shape, text, then, f"a tile of {named(context)}: no queue and no feeder holds one")
+
+    def _fed(self, feeding: Feeding) -> Waiter:
+        token, queue = feeding.token, feeding.queue
+        opening = f"{tile(token)} waits to be fed since {ns_text(feeding.since_ps)}"
+        if queue is not None:
+            text = f"{opening} for room in {_full(queue)}"
+            return Waiter(("feeder", _role(queue)), text, queue.token, "", self._deeper(queue, token))
+        holder = self._holder(token, feeding.held_by)
+        return Waiter(
+            ("feeder", feeding.needs),
+            f"{opening} for {feeding.needs}" + (f", with {tile(holder)}" if holder is not None else ""),
+            holder,
+            f"{feeding.needs}: no tile on its way gives it back",
+            feeding.change,
+        )
+
+    def _token(self, token: TileToken) -> Waiter:
+        server = self._place[id(token)]
+        stage = f"{server.node_id} ({server.stage_type.name})"
+        shape = (_role(server), server.stage_type.name)
+        ahead, gate = self._blocked_by.get(id(token)), self._gate.get(id(token))
+        if ahead is not None:
+            text = f"{tile(token)} is held by {stage} since {ns_text(token.t_end)} for room in {_full(ahead)}"
+            return Waiter((*shape, "blocked", _role(ahead)), text, ahead.token, "", self._deeper(ahead, token))
+        if gate is not None:
+            return self._at_gate(token, gate, stage, shape)
+        if server.token is not token:
+            text = f"{tile(token)} queues for {stage} since {ns_text(token.t_ready)} behind {_tile_of(server)}"
+            return Waiter((*shape, "queued"), text, server.token)
+        return self._served(token, stage, shape)
+
+    def _at_gate(self, token: TileToken, gate: Gate, stage: str, shape: tuple[str, ...]) -> Waiter:
+        name = gate.reason.name.lower().replace("_", " ")
+        holder = self._holder(token, gate.holds)
+        held = f", with {tile(holder)}" if holder is not None else ""
+        text = f"{tile(token)} waits in {stage} since {ns_text(token.waits_since)} for its {name}{held}"
+        then = holder or self._feedings.get(token.context.submitted.pe)
+        return Waiter((*shape, "gate", name), text, then, f"the {name} of {stage}: nobody holds it", gate.change(token))
+
+    def _served(self, token: TileToken, stage: str, shape: tuple[str, ...]) -> Waiter:
+        params = token.stages[token.index].params
+        text = f"{tile(token)} is served by {stage} since {ns_text(token.t_start)}"
+        if not isinstance(params, DmaParams):
+            return Waiter((*shape, "served"), text, None, f"the end of {tile(token)} in {stage}")
+        memory = self._memories.get(params.memory.base >> OFFSET_BITS, "an unknown memory")
+        verb = "a read" if token.stages[token.index].stage_type is StageType.DMA_READ else "a write"
+        text += f", which waits for {memory} to answer {verb} of {params.memory.nbytes} bytes"
+        return Waiter((*shape, "served"), text, None, f"{stage} waits for a response of {memory} that never came")
+
+    def _holder(self, token: TileToken, holds: Any) -> TileToken | None:
+        for other in self._tokens.get(token.context.submitted.pe, []):
+            if other is not token and holds(other, self._ahead(other)):
+                return other
+        return None
+
+    def _ahead(self, token: TileToken) -> frozenset[StageType]:
+        """The stages of *token* that have not ended."""
+        first = token.index + (id(token) in self._blocked_by)
+        return frozenset(stage.stage_type for stage in token.stages[first:])
+
+    def _deeper(self, queue: StageServer, token: TileToken) -> str:
+        return queue_change(queue, self._tiles_to_go.get(token.context.submitted.pe, 0))
+
+
+def queue_change(queue: StageServer, to_go: int) -> str:
+    """The smallest change of *queue*'s depth that lets one more in, and the one that is enough for *to_go* tiles.
+
+    Besides the tile that wants in, and one in service, there are `to_go - 2` to fill it.
+    """
+    enough, deeper = to_go - 1, queue.depth + 1
+    change = f"queue_depth of {queue.node_id} from {queue.depth} to {deeper}"
+    if deeper >= enough:
+        return f"{change} breaks it: the {to_go} tiles to go cannot fill the queue"
+    return f"{change} may break it; {enough} does, as the {to_go} tiles to go cannot fill the queue then"
+
+
+def named(context: PipelineContext) -> str:
+    """A command as reports call it."""
+    return f"command {context.submitted.command_seq} ({context.plan.kind} of {context.submitted.line})"
+
+
+def tile(token: TileToken) -> str:
+    """A tile as reports call it."""
+    return f"tile {token.tile.tile_id} of command {token.context.submitted.command_seq}"
+
+
+def _tile_of(server: StageServer) -> str:
+    return tile(server.token) if server.token is not None else "nothing"
+
+
+def _full(queue: StageServer) -> str:
+    return f"the {queue.stage_type.name} queue of {queue.node_id}, {len(queue.queue)} of {queue.depth} full"
+
+
+def _role(server: StageServer) -> str:
+    return server.node_id.rsplit(".", 1)[-1]

@@ -1,0 +1,9 @@
+"""Transfers between blocks: paths over the graph, links that flows share, and time at the memories."""
+
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.link import Path
+
+__all__ = [
+    "Fabric",
+    "Path",
+]

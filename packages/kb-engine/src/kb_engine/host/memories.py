@@ -1,0 +1,89 @@
+"""Memories: where the host's tensors can lie. Each HBM slice, SRAM and TCM has an allocator, and PEs have a nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kb_engine.memory.allocator import Allocator, OutOfMemoryError
+from kb_engine.program.pe import ProcessingElement
+from kb_messages.address import OFFSET_BITS, MemorySpace
+from kb_messages.errors import KernelError
+from kb_topology import Node, Topology
+
+_SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
+
+
+class Memories:
+    """The memories of each space, numbered in the topology's order; TCMs as their PEs.
+
+    Of a TCM it hands out what tile buffers do not use, from the allocator that kernels use too. Where PEs have an MMU,
+    HBM and SRAM are handed out in whole pages, so that any tensor there can be mapped.
+    """
+
+    def __init__(self, topology: Topology, pes: Sequence[ProcessingElement]) -> None:
+        page_nbytes = max((pe.mmu.page_nbytes for pe in pes if pe.mmu is not None), default=64)
+        nodes = topology.graph.nodes
+        self._allocators: dict[MemorySpace, list[Allocator]] = {space: [] for space in _SPACES}
+        self._in_cube: dict[tuple[MemorySpace, int, int], list[int]] = {}
+        self._by_owner: dict[int, Allocator] = {pe.tcm_owner: pe.tcm for pe in pes}
+        for region in topology.address_map.regions:
+            if region.space in (MemorySpace.HBM, MemorySpace.SRAM):
+                allocator = Allocator(region.node_id, region.base, region.nbytes, page_nbytes)
+                node = nodes[region.node_id]
+                self._in_cube.setdefault((region.space, *_place(node)), []).append(self.count(region.space))
+                self._allocators[region.space].append(allocator)
+                self._by_owner[region.owner] = allocator
+        self._allocators[MemorySpace.TCM] = [pe.tcm for pe in pes]
+        self.places: list[tuple[int, int]] = []
+        """The SIP and cube of each PE."""
+        self._rank: list[int] = []
+        self._pes_in_cube: dict[tuple[int, int], int] = {}
+        for pe in pes:
+            place = _place(topology.graph.pe_nodes(pe.pe_id)[0])
+            self.places.append(place)
+            self._rank.append(self._pes_in_cube.get(place, 0))
+            self._pes_in_cube[place] = self._rank[-1] + 1
+
+    def count(self, space: MemorySpace) -> int:
+        """How many memories of *space* there are."""
+        return len(self._allocators[space])
+
+    def near(self, space: MemorySpace, pe: int) -> int:
+        """The number of the memory of *space* that PE number *pe* has in its cube.
+
+        In a cube with at least as many as PEs it is the one of the PE's own number, else they are spread evenly. Raises
+        OutOfMemoryError when the cube has none.
+        """
+        if space is MemorySpace.TCM:
+            return pe
+        sip, cube = self.places[pe]
+        found = self._in_cube.get((space, sip, cube))
+        if not found:
+            raise OutOfMemoryError(f"sip{sip}.cube{cube}", f"a cube without {space.value.upper()}", "some")
+        rank, n_pes = self._rank[pe], self._pes_in_cube[sip, cube]
+        return found[rank if len(found) >= n_pes else rank * len(found) // n_pes]
+
+    def allocate(self, space: MemorySpace, number: int, nbytes: int, name: str) -> int:
+        """The address of *nbytes* bytes for tensor *name*. Raises OutOfMemoryError, naming tensor and memory."""
+        try:
+            return self._allocators[space][number].allocate(nbytes, name)
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
+
+    def release(self, address: int) -> None:
+        """Give back what was allocated at *address*."""
+        self._by_owner[address >> OFFSET_BITS].release(address)
+
+
+def _place(node: Node) -> tuple[int, int]:
+    """SIP and cube of a node in a cube."""
+    assert node.sip is not None
+    assert node.cube is not None
+    return node.sip, node.cube
+
+
+def space_named(tensor: str, memory: str) -> MemorySpace:
+    """The space that *memory* of *tensor* names. Raises KernelError when no tensor can lie in such."""
+    if memory not in _SPACES:
+        raise KernelError(f"tensor {tensor}", f"memory={memory!r}", " or ".join(repr(each.value) for each in _SPACES))
+    return MemorySpace(memory)

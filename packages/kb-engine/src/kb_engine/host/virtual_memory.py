@@ -1,0 +1,100 @@
+"""Virtual memory as the host sees it: tensors at virtual addresses, and the messages that map them for PEs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kb_engine.block.pe_roles import AddressTranslator
+from kb_engine.engine.engine import Engine
+from kb_engine.memory.page_table import PageTable
+from kb_engine.program.tensors import Tensor
+from kb_messages.control import MmuMap, MmuMessage, MmuUnmap
+from kb_messages.errors import AddressError, KernelError
+from kb_topology import did_you_mean
+
+
+class VirtualMemory:
+    """Maps and unmaps tensors. Virtual addresses are given out from page 1 on, and none is given out twice.
+
+    `elapsed_ps` is how long the host has waited for it in all.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._mapped: dict[int, tuple[Tensor, list[MmuMap]]] = {}
+        self._next = 0
+        self.elapsed_ps = 0
+
+    def send(self, message: MmuMessage) -> None:
+        """Have the MMUs of the PEs that *message* names do as it says, all of them or, when one refuses, none.
+
+        Raises AddressError when one of them refuses, or the physical bytes are in no memory, KernelError for a PE that
+        is not there or has no MMU.
+        """
+        self._send_all([message])
+
+    def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
+        """*tensor* at virtual addresses, each block in pages of its own, one after the other from *virtual* on."""
+        page_nbytes = max((self._translator(pe_id).page_nbytes for pe_id in pe_ids), default=1)
+        at = first = max(self._next, page_nbytes) if virtual is None else virtual
+        messages: list[MmuMap] = []
+        grids = []
+        for copy in range(tensor.n_copies):
+            addresses = []
+            for _, matrix in tensor.blocks(copy):
+                nbytes = -(-matrix.nbytes // page_nbytes) * page_nbytes
+                messages.append(MmuMap(virtual=at, physical=matrix.address, nbytes=nbytes, pes=tuple(pe_ids)))
+                addresses.append(at)
+                at += nbytes
+            along = len(tensor.col_bounds) - 1
+            grids.append(tuple(tuple(addresses[row : row + along]) for row in range(0, len(addresses), along)))
+        self._send_all(messages)
+        self._next = max(self._next, -(-at // page_nbytes) * page_nbytes)
+        self._mapped[first] = replace(tensor, virtual=()), messages
+        return replace(tensor, virtual=tuple(grids))
+
+    def unmap(self, tensor: Tensor) -> None:
+        """Undo `map`. Raises KernelError for a tensor that `map` did not return, or that is unmapped already."""
+        first = tensor.virtual[0][0][0] if tensor.virtual else -1
+        physical, messages = self._mapped.get(first, (None, []))
+        if physical != replace(tensor, virtual=()):
+            raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "what host.map returned")
+        self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
+        del self._mapped[first]
+
+    def is_mapped(self, tensor: Tensor) -> bool:
+        """Whether the physical *tensor* has virtual addresses somewhere."""
+        return any(physical == tensor for physical, _ in self._mapped.values())
+
+    def _send_all(self, messages: Sequence[MmuMessage]) -> None:
+        """Try *messages* on copies of the page tables; when none is refused, send them all in one call."""
+        tried: dict[str, PageTable] = {}
+        for message in messages:
+            if isinstance(message, MmuMap):
+                self._check_is_memory(message)
+            for pe_id in message.pes:
+                if pe_id not in tried:
+                    tried[pe_id] = self._translator(pe_id).pages.copy()
+            for pe_id in message.pes:
+                tried[pe_id].obey(message)
+        call = self._engine.send(messages)
+        self.elapsed_ps += call.response_ps - call.call_ps if call is not None else 0
+
+    def _translator(self, pe_id: str) -> AddressTranslator[object]:  # type: ignore[type-var]  # of any Spec
+        pe = self._engine.pes.get(pe_id)
+        if pe is None:
+            raise KernelError("map", f"PE {pe_id!r}", "the id of a PE", did_you_mean(pe_id, self._engine.pes))
+        if pe.mmu is None:
+            raise KernelError("map", f"{pe_id}, which has no MMU", "a pe_mmu in pe_template")
+        return pe.mmu
+
+    def _check_is_memory(self, message: MmuMap) -> None:
+        region, offset = self._engine.topology.address_map.decode(message.physical)
+        if offset + message.nbytes > region.nbytes:
+            raise AddressError(
+                f"map to {region.node_id}",
+                f"bytes {offset:#x} to {offset + message.nbytes:#x}",
+                f"a range within its {region.nbytes:#x} bytes",
+            )

@@ -1,0 +1,97 @@
+"""Launch: a kernel's programs on their PEs, from when the launch reaches them until they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.runner import Kernel, KernelRunner
+from kb_engine.program.session import Session
+from kb_messages.trace import KernelEnd, KernelStart
+
+
+class LaunchResult(Struct, frozen=True, kw_only=True):
+    """One finished launch, in picoseconds.
+
+    The host called at `call_ps` and had the answer at `response_ps`; the first kernel began at `start_ps`, the last
+    ended at `end_ps`. `pe_start_ps` and `pe_end_ps` are by PE id. All were to begin at `target_start_ps`; `late_ps` has
+    the PEs that the launch reached later, and by how much. Without a host all begin as it is called, and the answer is
+    there when the last ends.
+    """
+
+    call_ps: int
+    target_start_ps: int
+    start_ps: int
+    end_ps: int
+    response_ps: int
+    pe_start_ps: dict[str, int]
+    pe_end_ps: dict[str, int]
+    late_ps: dict[str, int] = {}
+
+
+class Launch:
+    """The runners of one launch, by PE id, and when each began."""
+
+    def __init__(
+        self,
+        number: int,
+        session: Session,
+        pes: Sequence[ProcessingElement],
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        root: Path,
+    ) -> None:
+        self.number = number
+        self.runners = {
+            pe.pe_id: KernelRunner(session, pe, kernel, arguments, (place, len(pes)), root, self._ended)
+            for place, pe in enumerate(pes)
+        }
+        self.unfinished = len(pes)
+        self._session = session
+        self._target_ps: dict[str, int] = {}
+        self._start_ps: dict[str, int] = {}
+        self._done: dict[str, Callable[[], None]] = {}
+
+    def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
+        """PE *pe_id* knows of the launch now: it begins at *target_ps*, or now if that is past.
+
+        *done()* is called when its kernel has returned and all its commands are done.
+        """
+        clock = self._session.clock
+        self._target_ps[pe_id] = target_ps
+        self._done[pe_id] = done
+        clock.call_at(max(clock._now, target_ps), self._start, pe_id)
+
+    def result(self, call_ps: int, response_ps: int) -> LaunchResult:
+        """What came of it."""
+        ends = {pe_id: runner.end_ps for pe_id, runner in self.runners.items()}
+        starts = {pe_id: self._start_ps[pe_id] for pe_id in self.runners}
+        return LaunchResult(
+            call_ps=call_ps,
+            target_start_ps=min(self._target_ps.values()),
+            start_ps=min(starts.values()),
+            end_ps=max(ends.values()),
+            response_ps=response_ps,
+            pe_start_ps=starts,
+            pe_end_ps=ends,
+            late_ps={pe: late for pe, start in starts.items() if (late := start - self._target_ps[pe])},
+        )
+
+    def _start(self, pe_id: str) -> None:
+        session = self._session
+        now = self._start_ps[pe_id] = session.clock._now
+        if session.tracer is not None:
+            late = now - self._target_ps[pe_id]
+            session.tracer.launch_event(KernelStart(t_ps=now, launch=self.number, pe=pe_id, late_ps=late))
+        self.runners[pe_id].start()
+
+    def _ended(self, runner: KernelRunner) -> None:
+        session, pe_id = self._session, runner.pe.pe_id
+        self.unfinished -= 1
+        if session.tracer is not None:
+            session.tracer.launch_event(KernelEnd(t_ps=runner.end_ps, launch=self.number, pe=pe_id))
+        self._done.pop(pe_id)()

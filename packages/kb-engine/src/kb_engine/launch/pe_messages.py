@@ -1,0 +1,39 @@
+"""What a PE does with the host's messages: waits for the launch's target and starts its kernel, or has its MMU obey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kb_engine.block.control_roles import respond
+from kb_engine.launch.launch import Launch
+from kb_engine.program.pe import ProcessingElement
+from kb_messages.control import KernelLaunch, MmuMessage, Refusal, Request
+from kb_messages.errors import KbError, KernelError
+
+
+class PeCommands:
+    """Takes the requests that reach a PE's CPU. *launches* are those under way, by number."""
+
+    def __init__(self, pe: ProcessingElement, launches: Mapping[int, Launch]) -> None:
+        self._pe = pe
+        self._launches = launches
+        pe.cpu.on_request = self.take
+
+    def take(self, request: Request) -> None:
+        """*request* is here now."""
+        message = request.message
+        if isinstance(message, KernelLaunch):
+            target_ps = self._pe.cpu.clock._now if message.target_start_ps is None else message.target_start_ps
+            launch = self._launches[message.launch]
+            launch.reach(self._pe.pe_id, target_ps, lambda: respond(self._pe.cpu, request))
+        else:
+            respond(self._pe.cpu, request, self._map(message))
+
+    def _map(self, message: MmuMessage) -> Refusal | None:
+        try:
+            if self._pe.mmu is None:
+                raise KernelError("map", f"{self._pe.pe_id}, which has no MMU", "a pe_mmu in pe_template")
+            self._pe.mmu.apply(message)
+        except KbError as error:
+            return Refusal(where=error.where, got=error.got, needs=error.needs, fix=error.fix)
+        return None

@@ -1,0 +1,47 @@
+"""The bytes of all memories as pass 1 knows them: concrete ones in the store, and which ones are pending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from kb_dataexec.memory.store import MemoryStore
+from kb_engine.memory.pending import PendingBytes
+from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+from kb_messages.commands import Matrix
+
+
+class DeviceMemory:
+    """Reads and writes matrices at physical addresses."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.pending = PendingBytes()
+
+    def read(self, matrix: Matrix) -> npt.NDArray[Any]:
+        """The elements, `rows x cols`, read-only. Raises StoreError for bytes that were never written."""
+        return read_matrix(self.store, matrix)
+
+    def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
+        """The elements as they are now, read-only, whatever is written later."""
+        data = self.read(matrix).copy()
+        data.flags.writeable = False
+        return data
+
+    def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
+        """Overwrite the rectangle; its bytes are concrete from now on."""
+        write_matrix(self.store, matrix, data)
+        self.pending.clear(matrix)
+
+
+def read_matrix(store: MemoryStore, matrix: Matrix) -> npt.NDArray[Any]:
+    """The elements of a rectangle, `rows x cols`, read-only."""
+    owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
+    return store.read(owner, offset, matrix.rows, matrix.row_nbytes, matrix.stride, matrix.dtype)
+
+
+def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> None:
+    """Overwrite a rectangle with the elements of *data*."""
+    owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
+    store.write(owner, offset, data.reshape(matrix.rows, matrix.cols), matrix.stride)

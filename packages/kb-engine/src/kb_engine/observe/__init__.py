@@ -1,0 +1,1 @@
+"""What watches a run: the op log's recorder and the tracer."""

@@ -1,0 +1,175 @@
+"""Live tracing: the events of commands and stages, made where they happen.
+
+An engine without a trace is built of plain `StageServer`s and has no `Tracer`, so that nothing is paid for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.in_flight import PipelineContext, TileToken
+from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.block.stage_server import StageServer
+from kb_engine.observe.trace_order import TraceOrder
+from kb_engine.timing.clock import Clock
+from kb_messages.commands import CompletionRecord
+from kb_messages.oplog import WaitReason
+from kb_messages.stages import StageType
+from kb_messages.trace import (
+    CommandComplete,
+    CommandSubmitted,
+    DispatchWait,
+    EngineComplete,
+    EngineStart,
+    FabricTransfer,
+    LaunchEvent,
+    SubCommandDispatched,
+    TileReady,
+    TraceEvent,
+)
+
+
+class Tracer:
+    """Makes trace events and passes them on in the order of `trace_order`. `schedulers` is filled in by the engine."""
+
+    def __init__(self, clock: Clock, sink: Callable[[TraceEvent], None]) -> None:
+        self.schedulers: dict[str, CommandScheduler[Any]] = {}
+        self._clock = clock
+        self._order = TraceOrder(sink)
+        self.flush = self._order.flush
+
+    def flush_if_idle(self) -> None:
+        """Hand over everything when nothing is left to happen; the clock's housekeeping."""
+        if self._clock.is_idle:
+            self.flush()
+
+    def command_submitted(self, context: PipelineContext, operand_ps: int, queue_ps: int) -> None:
+        """A command entered its PE's submission queue: it waited for its operands, then for room in the queue."""
+        submitted, plan, now = context.submitted, context.plan, self._clock._now
+        event = CommandSubmitted(
+            t_ps=now,
+            command_seq=submitted.command_seq,
+            pe=submitted.pe,
+            component=self.schedulers[submitted.pe].node_id,
+            line=submitted.line,
+            name=plan.kind,
+            n_tiles=plan.n_tiles,
+            first_op_id=context.first_op,
+            n_ops=plan.n_stages,
+            waits_ps=_named([(WaitReason.OPERAND.name.lower(), operand_ps), (DispatchWait.QUEUE_FULL, queue_ps)]),
+        )
+        self._order.add(event, now)
+
+    def command_completed(self, record: CompletionRecord, line: str) -> None:
+        """A command's record was taken from the completion queue."""
+        event = CommandComplete(
+            t_ps=record.t_ps,
+            command_seq=record.command_seq,
+            pe=record.pe,
+            component=self.schedulers[record.pe].node_id,
+            line=line,
+            n_tiles=record.n_tiles,
+        )
+        self._order.add(event, self._clock._now)
+
+    def launch_event(self, event: LaunchEvent) -> None:
+        """Something of a launch happened now."""
+        self._order.add(event, self._clock._now)
+
+    def fabric_transfer(self, event: FabricTransfer) -> None:
+        """A transfer whose end is known."""
+        self._order.add(event, self._clock._now)
+
+    def dispatched(self, token: TileToken) -> None:
+        """The feeder puts *token* into its first queue now."""
+        now, context = self._clock._now, token.context
+        spent, since = [], context.t_submitted_ps
+        for reason, until in self.schedulers[context.submitted.pe].dispatch_waits(token):
+            spent.append((reason, until - since))
+            since = until
+        spent.append((DispatchWait.SCHEDULER, now - since))
+        stage = token.stages[token.index]
+        event = SubCommandDispatched(
+            t_ps=now,
+            op_id=token.op_id,
+            command_seq=context.submitted.command_seq,
+            tile_id=token.tile.tile_id,
+            component=stage.component,
+            stage=stage.stage_type.name.lower(),
+            waits_ps=_named(spent),
+        )
+        self._order.add(event, now)
+        self.ready(token, 0)
+
+    def ready(self, token: TileToken, blocked_ps: int) -> None:
+        """*token* was handed to the block of its current stage, for which it waited *blocked_ps* after the last one."""
+        waits = _named([(DispatchWait.QUEUE_FULL, blocked_ps)])
+        self._order.add(TileReady(waits_ps=waits, **self._of_stage(token)), self._clock._now)
+
+    def started(self, token: TileToken) -> None:
+        """The service of *token* begins now."""
+        waits = token.waits or []
+        in_queue = token.t_start - token.t_ready - sum(waited for _, waited in waits)
+        named = _named((reason.name.lower(), waited) for reason, waited in [(WaitReason.CHANNEL, in_queue), *waits])
+        self._order.add(EngineStart(waits_ps=named, **self._of_stage(token)), self._clock._now)
+
+    def ended(self, token: TileToken) -> None:
+        """The service of *token* ends now."""
+        now, last = self._clock._now, token.index + 1 == len(token.stages)
+        event = EngineComplete(completes_tile=last, **self._of_stage(token))
+        self._order.add(event, now, ends_earlier_service=token.t_start < now)
+
+    def _of_stage(self, token: TileToken) -> dict[str, Any]:
+        stage = token.stages[token.index]
+        return {
+            "t_ps": self._clock._now,
+            "op_id": token.op_id,
+            "command_seq": token.context.submitted.command_seq,
+            "tile_id": token.tile.tile_id,
+            "stage_index": token.index,
+            "component": stage.component,
+            "stage": stage.stage_type.name.lower(),
+        }
+
+
+class TracedServer(StageServer):
+    """A StageServer that tells a tracer what happens; its timing is the same."""
+
+    __slots__ = ("_begin_service", "_tracer")
+
+    def __init__(self, component: ComponentBase[Any], stage_type: StageType, tracer: Tracer) -> None:
+        super().__init__(component, stage_type)
+        self._tracer = tracer
+        self._begin_service = self.begin
+        self.begin = self._begin_traced
+
+    def put(self, token: TileToken) -> None:
+        """As StageServer's; a token at its first stage comes from the feeder."""
+        if token.index == 0:
+            self._tracer.dispatched(token)
+        super().put(token)
+
+    def _begin_traced(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
+        self._tracer.started(token)
+        self._begin_service(token, finish)
+
+    def _finish(self, token: TileToken) -> None:
+        if token is self.token:
+            self._tracer.ended(token)
+        super()._finish(token)
+
+    def _move_on(self, token: TileToken, now: int) -> None:
+        super()._move_on(token, now)
+        token.waits = None
+        self._tracer.ready(token, now - token.t_end)
+
+
+def _named(waits: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The sums by reason, without those of nothing."""
+    sums: dict[str, int] = {}
+    for reason, waited_ps in waits:
+        if waited_ps:
+            sums[str(reason)] = sums.get(str(reason), 0) + waited_ps
+    return sums

@@ -1,0 +1,58 @@
+"""What a user's own code raised, told by its own frames: none of kernbench's, none of a library's."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+
+from kb_engine.program.kernel_lines import line_of
+from kb_messages.errors import BenchmarkError, KbError, KernelError
+
+_PACKAGES = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli")
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+class UserCodeError(BenchmarkError):
+    """An exception of a kernel's or benchmark's own code; the text ends with the frames of its author's files."""
+
+    def __init__(self, where: str, got: str, needs: str, fix: str = "", frames: str = "") -> None:
+        super().__init__(where, got, needs, fix)
+        self.args = (where, got, needs, fix, frames)
+        self.frames = frames
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.frames}".rstrip()
+
+
+def explain(error: BaseException, root: Path, needs: str) -> KbError:
+    """*error*, raised below code of the folder *root*, as one that names the author's line relative to *root*.
+
+    A KbError keeps its words. *needs* says what should have happened instead of any other exception.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename, root)]
+    where = line_of(frames[-1].filename, frames[-1].lineno or 0, root) if frames else str(root)
+    if isinstance(error, KbError):
+        if not frames or error.where.startswith(where):
+            return error
+        return KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
+    linecache.checkcache()
+    shown = "".join(traceback.format_list(frames)).rstrip()
+    got = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return UserCodeError(where, got, needs, "see the frames below" if shown else "", shown)
+
+
+def _is_authors(filename: str, root: Path) -> bool:
+    """Whether a file is the author's: beside the benchmark, or in no folder of anybody else."""
+    path = Path(filename)
+    if path.parent == root:
+        return True
+    own = tuple(
+        str(Path(module.__file__).parent) + os.sep
+        for name in _PACKAGES
+        if (module := sys.modules.get(name)) is not None and module.__file__ is not None
+    )
+    return path.is_file() and not filename.startswith((*own, *_LIBRARIES))

@@ -1,0 +1,111 @@
+"""What `tl.materialize` does: has the op log so far executed, as far as one value depends on it.
+
+The log stays as it is, and pass 2 computes all of it once more. Simulated time is none of this module's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from kb_dataexec.logfile import LogWriter
+from kb_dataexec.memory.store import MemoryStore
+from kb_engine.block.in_flight import PipelineContext
+from kb_engine.observe.recorder import OpLogger
+from kb_engine.program.pe import ProcessingElement
+from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+from kb_messages.commands import Matrix, matrices_of, target_of
+from kb_messages.errors import KernelError
+
+if TYPE_CHECKING:
+    from kb_dataexec.execute.incremental import PartialExecution
+
+Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
+"""The elements of a matrix now, in command order: its place, the kernel line that asks, and that program's PE."""
+
+
+class Materializer:
+    """Reads values off the log of an engine. It costs nothing until a value is asked for.
+
+    `initial_memory` gives the memory as the first launch found it, `in_flight` the commands that are not done.
+    """
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        oplog: OpLogger,
+        pes: Sequence[ProcessingElement],
+        initial_memory: Callable[[], MemoryStore | None],
+        in_flight: Callable[[], Iterable[PipelineContext]],
+    ) -> None:
+        self._writer = writer
+        self._oplog = oplog
+        self._buffers = {pe.tcm_owner: pe.scheduler.reserved_nbytes for pe in pes}
+        self._initial_memory = initial_memory
+        self._in_flight = in_flight
+        self._execution: PartialExecution | None = None
+        self._n_chunks = self._n_immediates = 0
+
+    def __call__(self, matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
+        """The elements, read-only. Raises KernelError when they depend on a command that is not done."""
+        from kb_dataexec.analysis.dependencies import Rectangle
+        from kb_dataexec.execute.incremental import Unfinished, UnfinishedError
+
+        execution = self._up_to_date()
+        unfinished = [context for context in self._in_flight() if context.remaining]
+        listed = []
+        for context in unfinished:
+            command = context.submitted.command
+            target = target_of(command)
+            reads = [Rectangle(*_bytes_of(each)) for each in matrices_of(command) if each is not target]
+            listed.append(Unfinished(context.submitted.command_seq, reads, [Rectangle(*_bytes_of(target))]))
+        try:
+            return execution.value(Rectangle(*_bytes_of(matrix)), matrix.dtype, self._writer.strings, listed)
+        except UnfinishedError as error:
+            missing = {context.submitted.command_seq: context for context in unfinished}[error.command_seqs[0]]
+            raise _not_done(missing, line, pe) from None
+
+    def _up_to_date(self) -> PartialExecution:
+        """The execution, given all records that there are."""
+        from kb_dataexec.execute.incremental import PartialExecution
+
+        self._oplog.flush()
+        if self._execution is None:
+            memory = self._initial_memory()
+            assert memory is not None, "a kernel runs"
+            self._execution = PartialExecution(memory, self._buffers)
+        for ops, operands in self._writer.written_chunks(self._n_chunks):
+            immediates = self._writer.written_immediates(self._n_immediates)
+            self._execution.add(ops, operands, immediates)
+            self._n_chunks += 1
+            self._n_immediates += len(immediates)
+        return self._execution
+
+
+def without_log(matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
+    """What `tl.materialize` comes to in an engine that writes no log. Raises KernelError."""
+    raise KernelError(
+        line,
+        "tl.materialize in a run without an op log",
+        "the log, from which the value is computed",
+        "leave out --no-log, or give the Engine a LogWriter",
+    )
+
+
+def _bytes_of(matrix: Matrix) -> tuple[int, int, int, int, int]:
+    address = matrix.address
+    return address >> OFFSET_BITS, address & OFFSET_MASK, matrix.rows, matrix.row_nbytes, matrix.stride
+
+
+def _not_done(context: PipelineContext, line: str, pe: str) -> KernelError:
+    submitted = context.submitted
+    where = f"{context.plan.kind} of {submitted.line}"
+    if submitted.pe == pe:
+        fix = "tl.wait for its handle first"
+    else:
+        where, fix = f"{where} on {submitted.pe}", "launch what asks for it as a kernel of its own, after this one"
+    return KernelError(
+        line, f"tl.materialize of a value that depends on the {where}, which is not done", "finished commands", fix
+    )

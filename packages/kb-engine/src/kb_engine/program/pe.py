@@ -1,0 +1,65 @@
+"""A processing element as the engine sees it: its CPU, its scheduler and the memories inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler
+from kb_engine.memory.allocator import Allocator
+from kb_messages.address import OFFSET_BITS
+from kb_messages.commands import Matrix
+from kb_messages.errors import AddressError, TopologyError
+
+
+class ProcessingElement:
+    """The blocks of one PE that the engine talks to.
+
+    `tcm` hands out the part of its TCM that tile buffers do not use, to kernels and to the host alike.
+    """
+
+    def __init__(self, pe_id: str, blocks: list[ComponentBase[Any]], tcm: tuple[int, int], reg_owner: int) -> None:
+        self.pe_id = pe_id
+        self.cpu: CommandIssuer[Any] = _one(pe_id, blocks, CommandIssuer)
+        self.scheduler: CommandScheduler[Any] = _one(pe_id, blocks, CommandScheduler)
+        self.tcm_owner, self.tcm_nbytes = tcm
+        self.reg_owner = reg_owner
+        self.mmu = _translator(blocks)
+        reserved = self.scheduler.reserved_nbytes
+        if reserved > self.tcm_nbytes:
+            raise TopologyError(
+                self.scheduler.node_id,
+                f"tile buffers of {reserved} bytes",
+                f"at most the {self.tcm_nbytes} bytes of {pe_id}.pe_tcm",
+                "use a smaller input_kib or output_kib",
+            )
+
+        base = (self.tcm_owner << OFFSET_BITS) + reserved
+        self.tcm = Allocator(f"{pe_id}.pe_tcm", base, self.tcm_nbytes - reserved)
+
+    def translate(self, matrix: Matrix) -> Matrix:
+        """*matrix*, at a virtual address, at its physical one. Raises AddressError when this PE has none for it."""
+        if self.mmu is None:
+            got = f"virtual address {matrix.address:#x}, and no pe_mmu to translate it"
+            raise AddressError(self.pe_id, got, "a physical address", "add a pe_mmu to pe_template")
+        return self.mmu.pages.translate(matrix)
+
+
+def _translator(blocks: list[ComponentBase[Any]]) -> AddressTranslator[Any] | None:
+    """The PE's MMU, if it has one. Raises TopologyError for more than one, and for one that no block asks."""
+    found = [block for block in blocks if isinstance(block, AddressTranslator)]
+    for mmu in found:
+        if len(found) > 1:
+            raise TopologyError(mmu.node_id, f"{len(found)} blocks that are an AddressTranslator", "at most one")
+        if not any(mmu in block.context.downstream for block in blocks):
+            fix = "add `pe_dma -> pe_mmu` to the wires of pe_template"
+            raise TopologyError(mmu.node_id, "no wire to it", "one from the DMA", fix)
+        return mmu
+    return None
+
+
+def _one(pe_id: str, blocks: list[ComponentBase[Any]], role: type[Any]) -> Any:
+    found = [block for block in blocks if isinstance(block, role)]
+    if len(found) != 1:
+        raise TopologyError(pe_id, f"{len(found)} blocks that are a {role.__name__}", "one in pe_template")
+    return found[0]

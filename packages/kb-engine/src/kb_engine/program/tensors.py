@@ -1,0 +1,243 @@
+"""Tensors in memory, and the references to parts of them that kernels slice and pass to `tl`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import index
+from typing import SupportsIndex, TypeAlias
+
+from msgspec import Struct
+
+from kb_engine.program.transposed import Transposed
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+
+Grid: TypeAlias = "tuple[tuple[int, ...], ...]"
+Key: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
+
+
+class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tensor of one or two dimensions in device memory, cut into a grid of blocks.
+
+    `row_bounds` and `col_bounds` are the first row and column of each block, ending with the tensor's size; block
+    (i, j) lies packed at `addresses[i][j]`. A 1-D tensor is one row. A sharded tensor may have more copies, whose
+    addresses are `copies`; shard n of it is block (i, j) of a copy, `shards[n] = (copy, i, j)`. Where kernels call it
+    by other addresses than physical ones, `virtual` has them for every copy.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    row_bounds: tuple[int, ...]
+    col_bounds: tuple[int, ...]
+    addresses: Grid
+    copies: tuple[Grid, ...] = ()
+    shards: tuple[tuple[int, int, int], ...] = ()
+    virtual: tuple[Grid, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows, 1 for a tensor of one dimension."""
+        return self.row_bounds[-1]
+
+    @property
+    def cols(self) -> int:
+        """Columns."""
+        return self.col_bounds[-1]
+
+    @property
+    def n_copies(self) -> int:
+        """How often the whole tensor is there."""
+        return 1 + len(self.copies)
+
+    def block(self, i: int, j: int, copy: int = 0) -> Matrix:
+        """Block (i, j) of a copy, packed in memory."""
+        rows = self.row_bounds[i + 1] - self.row_bounds[i]
+        cols = self.col_bounds[j + 1] - self.col_bounds[j]
+        grid = self.copies[copy - 1] if copy else self.addresses
+        return Matrix.packed(rows, cols, self.dtype, grid[i][j])
+
+    def blocks(self, copy: int = 0) -> list[tuple[tuple[slice, slice], Matrix]]:
+        """Every block of a copy, with the rows and columns of the tensor it holds."""
+        return [
+            ((slice(*self.row_bounds[i : i + 2]), slice(*self.col_bounds[j : j + 2])), self.block(i, j, copy))
+            for i in range(len(self.row_bounds) - 1)
+            for j in range(len(self.col_bounds) - 1)
+        ]
+
+    def every_block(self) -> Iterator[tuple[tuple[slice, slice], Matrix]]:
+        """The blocks of all copies, one copy after the other."""
+        for copy in range(self.n_copies):
+            yield from self.blocks(copy)
+
+    @property
+    def ref(self) -> TensorRef:
+        """A reference to the whole tensor, as kernels receive it."""
+        return TensorRef(self, (0, self.rows), (0, self.cols))
+
+
+class TensorRef:
+    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`; ends are clipped.
+
+    Where ends are clipped, *asked* has those of rows and columns that were asked for: masks are of that size. Of a
+    tensor with copies it is in one of them, the first unless it comes from `shard`.
+    """
+
+    __slots__ = ("_asked", "_cols", "_copy", "_rows", "tensor")
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        rows: tuple[int, int],
+        cols: tuple[int, int],
+        copy: int = 0,
+        asked: tuple[int, int] | None = None,
+    ) -> None:
+        self._asked = asked or (rows[1], cols[1])
+        self.tensor = tensor
+        self._rows = rows
+        self._cols = cols
+        self._copy = copy
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension."""
+        cols = self._cols[1] - self._cols[0]
+        return (cols,) if len(self.tensor.shape) == 1 else (self._rows[1] - self._rows[0], cols)
+
+    @property
+    def asked_shape(self) -> tuple[int, int]:
+        """Rows and columns that were asked for: more than there are where a slice reaches beyond the tensor's edge."""
+        return self._asked[0] - self._rows[0], self._asked[1] - self._cols[0]
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.tensor.dtype
+
+    @property
+    def T(self) -> TransposedRef:
+        """The rectangle transposed, as an operand of a GEMM. Raises KernelError for a tensor of one dimension."""
+        return TransposedRef(self, f"{self}.T")
+
+    @property
+    def row_slice(self) -> slice:
+        """Which rows of the whole tensor these are."""
+        return slice(*self._rows)
+
+    @property
+    def col_slice(self) -> slice:
+        """Which columns of the whole tensor these are."""
+        return slice(*self._cols)
+
+    @property
+    def num_shards(self) -> int:
+        """How many owners the tensor has a shard for, 0 if it is not sharded."""
+        return len(self.tensor.shards)
+
+    def shard(self, number: int) -> TensorRef:
+        """The part, or the copy, of the sharded tensor that owner *number* has; slices of it count from its corner.
+
+        Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of one.
+        """
+        tensor = self.tensor
+        if (self._rows, self._cols) != ((0, tensor.rows), (0, tensor.cols)):
+            raise KernelError(str(self), "shard of a slice", "shard of the whole tensor", "slice the shard")
+        if not tensor.shards:
+            fix = "allocate it with shard='row', 'column' or 'replica'"
+            raise KernelError(str(self), "shard of a tensor that has none", "a sharded tensor", fix)
+        if not 0 <= number < len(tensor.shards):
+            raise KernelError(str(self), f"shard {number}", f"0 to {len(tensor.shards) - 1}")
+        copy, i, j = tensor.shards[number]
+        rows = tensor.row_bounds[i], tensor.row_bounds[i + 1]
+        return TensorRef(tensor, rows, (tensor.col_bounds[j], tensor.col_bounds[j + 1]), copy)
+
+    def __getitem__(self, key: Key) -> TensorRef:
+        keys = key if isinstance(key, tuple) else (key,)
+        one_dimensional = len(self.tensor.shape) == 1
+        if len(keys) > len(self.tensor.shape):
+            raise KernelError(str(self), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
+        (rows, cols), (row_asked, col_asked) = (self._rows, self._cols), self._asked
+        if not one_dimensional:
+            rows, row_asked = self._cut(rows, row_asked, keys[0])
+        if one_dimensional or len(keys) > 1:
+            cols, col_asked = self._cut(cols, col_asked, keys[-1])
+        return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
+
+    def part(self, rows: slice, cols: slice) -> TensorRef:
+        """Some of its rows and columns, counted from its corner."""
+        top, left = self._rows[0], self._cols[0]
+        row_bounds, col_bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
+        return TensorRef(self.tensor, row_bounds, col_bounds, self._copy)
+
+    def _cut(self, span: tuple[int, int], asked: int, key: slice | SupportsIndex) -> tuple[tuple[int, int], int]:
+        """The part of *span* that *key* means, and the end it asks for; *asked* is that of *span*."""
+        start, end = span
+        try:
+            part = key if isinstance(key, slice) else slice(index(key), index(key) + 1 or None)
+            first, last, step = part.indices(end - start)
+        except TypeError as error:
+            raise KernelError(str(self), f"the index {key!r}", "integers or slices of integers") from error
+        if step != 1:
+            raise KernelError(str(self), f"a slice with step {step}", "step 1")
+        if last <= first:
+            raise KernelError(
+                str(self), f"an empty slice {part.start}:{part.stop} of {end - start} elements", "at least one element"
+            )
+        if not isinstance(key, slice):
+            asked = start + last
+        elif key.stop is not None:
+            asked = start + max(last, index(key.stop))
+        return (start + first, start + last), asked
+
+    def matrix(self) -> Matrix:
+        """The rectangle of memory, at its virtual address if the tensor has such.
+
+        Raises KernelError when it lies in more than one block of the tensor.
+        """
+        tensor = self.tensor
+        i = bisect_right(tensor.row_bounds, self._rows[0]) - 1
+        j = bisect_right(tensor.col_bounds, self._cols[0]) - 1
+        block = tensor.block(i, j, self._copy)
+        address = tensor.virtual[self._copy][i][j] if tensor.virtual else block.address
+        if self._rows[1] > tensor.row_bounds[i + 1] or self._cols[1] > tensor.col_bounds[j + 1]:
+            raise KernelError(
+                str(self),
+                f"a slice over several blocks (cut at rows {tensor.row_bounds}, columns {tensor.col_bounds})",
+                "one inside a block",
+                "split the access at the block's edge or allocate the tensor with other `blocks`",
+            )
+        row, col = self._rows[0] - tensor.row_bounds[i], self._cols[0] - tensor.col_bounds[j]
+        return Matrix(
+            address=address + row * block.stride + col * tensor.dtype.nbytes,
+            rows=self._rows[1] - self._rows[0],
+            cols=self._cols[1] - self._cols[0],
+            stride=block.stride,
+            dtype=tensor.dtype,
+        )
+
+    def __str__(self) -> str:
+        rows, cols = self._rows, self._cols
+        inside = f"{cols[0]}:{cols[1]}"
+        return (
+            f"{self.tensor.name}[{inside}]"
+            if len(self.tensor.shape) == 1
+            else (f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]")
+        )
+
+
+class TransposedRef(Transposed[TensorRef]):
+    """A rectangle of a tensor, transposed. Slice it as it is seen: `a.T[k0:k1, m0:m1]` is `a[m0:m1, k0:k1].T`."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Key) -> TransposedRef:
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) > 2:
+            raise KernelError(str(self), f"{len(keys)} indices", "at most 2")
+        return self.of[keys[1] if len(keys) > 1 else slice(None), keys[0]].T
+
+    def __str__(self) -> str:
+        return f"{self.of}.T"

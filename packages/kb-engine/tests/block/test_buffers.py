@@ -1,0 +1,105 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_engine.block.buffers import Region, Ring, Slots
+
+
+def test_pieces_take_slots_in_turn():
+    slots = Slots(100, 10, 3, first=2)
+    assert [slots.offset(number) for number in range(5)] == [120, 100, 110, 120, 100]
+
+
+def test_an_equal_cut_goes_on_where_the_last_one_stopped():
+    ring = Ring()
+    first = ring.cut(0, 16, 4, pieces=3)
+    second = ring.cut(0, 16, 4, pieces=2)
+    third = ring.cut(0, 16, 4, pieces=1)
+    assert [first.offset(n) for n in range(3)] == [0, 16, 32]
+    assert [second.offset(n) for n in range(2)] == [48, 0]
+    assert third.offset(0) == 16
+
+
+def test_another_cut_begins_at_the_first_slot():
+    ring = Ring()
+    ring.cut(0, 16, 4, pieces=3)
+    assert ring.cut(0, 8, 8, pieces=1) == Slots(0, 8, 8)
+
+
+def test_a_slot_is_free_again_when_it_is_given_back():
+    region = Region(0, 64)
+    assert region.claim("cut", 0, 32)
+    assert not region.claim("cut", 0, 32)
+    region.free(0)
+    assert region.claim("cut", 0, 32)
+    assert region.live_nbytes == 32
+
+
+def test_a_new_cut_waits_for_the_bytes_of_the_old_one():
+    region = Region(0, 96)
+    assert region.claim(32, 0, 32)
+    assert region.claim(32, 32, 32)
+    assert not region.claim(48, 0, 48)
+    region.free(0)
+    assert not region.claim(48, 0, 48)  # 32 to 48 is still live
+    region.free(32)
+    assert region.claim(48, 0, 48)
+    assert region.claim(48, 48, 48)
+
+
+def test_a_new_cut_takes_at_once_what_the_old_one_does_not_hold():
+    region = Region(0, 96)
+    assert region.claim(32, 0, 32)
+    assert region.claim(48, 48, 48)
+    assert region.live_nbytes == 80
+
+
+def test_the_old_cut_still_knows_of_the_new_one():
+    region = Region(0, 96)
+    assert region.claim(48, 48, 48)
+    assert not region.claim(32, 64, 32)
+    assert not region.claim(32, 32, 32)
+    assert region.claim(32, 0, 32)
+
+
+def test_what_was_not_claimed_cannot_be_given_back():
+    with pytest.raises(KeyError):
+        Region(0, 64).free(0)
+
+
+@given(
+    st.lists(st.integers(8, 60), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 20)), max_size=60),
+)
+def test_live_claims_never_share_a_byte_and_a_refusal_has_a_reason(sizes, steps):
+    region, live = Region(0, 128), {}
+    for which, gives_back, number in steps:
+        if gives_back and live:
+            region.free(offset := sorted(live)[number % len(live)])
+            del live[offset]
+            continue
+        nbytes = sizes[which % len(sizes)]
+        offset = number % (128 // nbytes) * nbytes
+        bytes_now = set(range(offset, offset + nbytes))
+        clashes = any(bytes_now & other for other in live.values())
+        assert region.claim(nbytes, offset, nbytes) == (not clashes)
+        if not clashes:
+            live[offset] = bytes_now
+        assert region.live_nbytes == sum(map(len, live.values()))
+
+
+@given(st.integers(1, 6), st.lists(st.integers(1, 12), min_size=1, max_size=8))
+def test_commands_of_one_cut_take_slots_first_in_first_out(count, commands):
+    ring = Ring()
+    taken = [
+        slots.offset(n) for pieces in commands for slots in [ring.cut(64, 8, count, pieces)] for n in range(pieces)
+    ]
+    assert taken == [64 + number % count * 8 for number in range(len(taken))]
+
+
+def test_bytes_are_free_while_none_of_them_is_claimed():
+    region = Region(0, 100)
+    assert region.claim("cut", 20, 10)
+    assert [region.is_free(offset, 10) for offset in (10, 11, 20, 29, 30)] == [True, False, False, False, True]
+    region.free(20)
+    assert region.is_free(0, 100)

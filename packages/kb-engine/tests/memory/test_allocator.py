@@ -1,0 +1,120 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_engine.memory.allocator import Allocator, Lease, OutOfMemoryError
+from kb_messages.errors import KbError
+
+
+def test_ranges_are_handed_out_from_the_lowest_address_on_and_aligned():
+    allocator = Allocator("hbm0", 4096, 1024)
+    assert [allocator.allocate(nbytes) for nbytes in (1, 64, 65, 10)] == [4096, 4160, 4224, 4352]
+    assert allocator.free_nbytes == 1024 - 64 - 64 - 128 - 64
+
+
+def test_nothing_takes_a_place_too():
+    allocator = Allocator("hbm0", 0, 128)
+    assert [allocator.allocate(0), allocator.allocate(0)] == [0, 64]
+
+
+def test_the_first_gap_that_is_large_enough_is_taken():
+    allocator = Allocator("hbm0", 0, 1024)
+    starts = [allocator.allocate(128) for _ in range(8)]
+    for start in (starts[1], starts[3], starts[4]):
+        allocator.release(start)
+    assert allocator.allocate(256) == starts[3]
+    assert allocator.allocate(64) == starts[1]
+
+
+def test_neighbours_that_come_back_are_one_piece_again():
+    allocator = Allocator("hbm0", 0, 192)
+    for start in [allocator.allocate(64) for _ in range(3)][::-1]:
+        allocator.release(start)
+    assert allocator.allocate(192) == 0
+
+
+def test_a_full_memory_says_how_much_there_is():
+    allocator = Allocator("sip0.cube0.hbm0", 0, 256)
+    starts = [allocator.allocate(64) for _ in range(4)]
+    allocator.release(starts[0])
+    allocator.release(starts[2])
+    with pytest.raises(OutOfMemoryError) as caught:
+        allocator.allocate(100)
+    assert str(caught.value) == (
+        "sip0.cube0.hbm0: got a request for 100 bytes, needs at most 64 in one piece (128 of 256 are free); "
+        "use smaller tensors or a larger memory"
+    )
+
+
+def test_an_empty_memory_has_nothing():
+    with pytest.raises(OutOfMemoryError) as caught:
+        Allocator("tcm", 0, 0).allocate(1)
+    assert str(caught.value) == (
+        "tcm: got a request for 1 bytes, needs at most 0 in one piece (0 of 0 are free); "
+        "use smaller tensors or a larger memory"
+    )
+
+
+@pytest.mark.parametrize("start", [0, 64, 128])
+def test_what_is_not_allocated_cannot_be_released(start):
+    allocator = Allocator("tcm", 0, 256)
+    if start == 0:
+        allocator.release(allocator.allocate(64))
+    else:
+        assert allocator.allocate(192) == 0
+    with pytest.raises(KbError) as caught:
+        allocator.release(start)
+    assert str(caught.value) == (
+        f"tcm: got a release of {start:#x}, needs the start of an allocation that is not yet released"
+    )
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 700)), max_size=60))
+def test_allocations_never_overlap_and_everything_comes_back(steps):
+    allocator, live = Allocator("tcm", 640, 2048), {}
+    for gives_back, number in steps:
+        if gives_back and live:
+            start = sorted(live)[number % len(live)]
+            allocator.release(start)
+            del live[start]
+            continue
+        size = max(1, -(-number // 64)) * 64
+        # First fit, by looking at every aligned start.
+        taken = {byte for start, end in live.items() for byte in range(start, end, 64)}
+        fits = [s for s in range(640, 2688 - size + 1, 64) if not taken & set(range(s, s + size, 64))]
+        if fits:
+            start = allocator.allocate(number)
+            assert start == fits[0]
+            live[start] = start + size
+        else:
+            with pytest.raises(OutOfMemoryError):
+                allocator.allocate(number)
+        assert allocator.free_nbytes == 2048 - sum(end - start for start, end in live.items())
+    for start in live:
+        allocator.release(start)
+    assert allocator.allocate(2048) == 640
+
+
+def test_a_full_memory_names_the_three_largest_holders():
+    allocator = Allocator("hbm0", 0, 1024)
+    for holder, nbytes in (("a", 64), ("b", 128), ("c", 192), ("", 256), ("a", 128), ("d", 64)):
+        allocator.allocate(nbytes, holder)
+    with pytest.raises(OutOfMemoryError) as caught:
+        allocator.allocate(200)
+    assert str(caught.value) == (
+        "hbm0: got a request for 200 bytes, needs at most 192 in one piece (192 of 1024 are free, a holds 192, "
+        "c holds 192, b holds 128); use smaller tensors or a larger memory"
+    )
+
+
+def test_a_lease_gives_back_what_it_holds_and_nothing_else():
+    allocator = Allocator("tcm", 0, 256)
+    kept = allocator.allocate(64)
+    lease = Lease(allocator)
+    starts = [lease.allocate(64, "kernel.py:3") for _ in range(3)]
+    lease.release(starts[1])
+    lease.end()
+    assert allocator.free_nbytes == 192
+    lease.end()
+    allocator.release(kept)
+    assert allocator.allocate(256) == 0

@@ -1,0 +1,38 @@
+import numpy as np
+
+from kb_dataexec.memory.store import MemoryStore
+from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.memory.pending import Producer
+from kb_messages.address import OFFSET_BITS
+from kb_messages.commands import Matrix
+from kb_messages.dtypes import DType
+
+OWNER = 9
+
+
+def memory():
+    return DeviceMemory(MemoryStore([(OWNER, 1024, "hbm0")]))
+
+
+def matrix(offset, rows, cols, stride):
+    return Matrix(address=(OWNER << OFFSET_BITS) + offset, rows=rows, cols=cols, stride=stride, dtype=DType.I32)
+
+
+def test_a_rectangle_is_read_as_it_was_written():
+    device, part = memory(), matrix(32, 2, 3, 64)
+    device.write(part, np.arange(6, dtype=np.int32))
+    np.testing.assert_array_equal(device.read(part), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(device.read(matrix(32 + 64 + 4, 1, 2, 8)), [[4, 5]])
+
+
+def test_what_is_read_cannot_be_written_to():
+    device, part = memory(), matrix(0, 1, 2, 8)
+    device.write(part, np.zeros(2, np.int32))
+    assert not device.read(part).flags.writeable
+
+
+def test_a_write_makes_pending_bytes_concrete():
+    device, part = memory(), matrix(0, 2, 2, 16)
+    device.pending.mark(part, Producer("op", "k.py:1"))
+    device.write(part, np.zeros((2, 2), np.int32))
+    assert device.pending.producer(part) is None

@@ -1,0 +1,145 @@
+"""Probes of the toy chip: 10 ps a byte on links, 1000 ps through the crossbar, 30000 and 20 a byte at the memory."""
+
+import numpy as np
+import pytest
+
+from kb_engine.probe.all_pairs import NO_PATH, probe_all
+from kb_engine.probe.probe import Operation, Phase, ProbeError, probe
+from kb_messages.errors import TopologyError
+
+PE, DMA, XBAR, HBM = "sip0.cube0.pe0", "sip0.cube0.pe0.pe_dma", "sip0.cube0.xbar0", "sip0.cube0.hbm0"
+FOUR_PES = (("pe_layout: {count: 1}", "pe_layout: {count: 4}"),)
+SLOW_LINK = ('to: "hbm[*]", bw_gbs: 100', 'to: "hbm[*]", bw_gbs: 25')
+TWO_SLICES = ("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 2")
+
+
+@pytest.fixture
+def toy(toy_chip, monkeypatch, toy_points):
+    """The toy chip; a probe builds its engine with the blocks that are installed, so the toys have to be."""
+    monkeypatch.setattr("kb_engine.engine.registry.entry_points", lambda group: toy_points)
+    return toy_chip
+
+
+def parts(measured):
+    return [(part.phase.value, part.node, part.latency_ps) for part in measured.parts]
+
+
+def test_a_read_pays_request_memory_data_and_bytes(toy):
+    measured = probe(toy(), PE, HBM, 512)
+    assert parts(measured) == [
+        ("request", XBAR, 1000),
+        ("request", HBM, 0),
+        ("memory", HBM, 30000),
+        ("data", XBAR, 1000),
+        ("data", DMA, 0),
+        ("bytes", HBM, 512 * 20),
+    ]
+    assert measured.latency_ps == 32000 + 10240
+    assert measured.bandwidth_gbs == 512 * 1000 / 42240
+    assert (measured.bottleneck, measured.bottleneck_gbs) == (HBM, 50.0)
+
+
+def test_a_write_pays_its_bytes_before_the_memory(toy):
+    measured = probe(toy(), PE, HBM, 512, operation=Operation.WRITE)
+    # The bytes take 10 a byte on the links. The memory takes 20, and is behind by the other half, then 30000.
+    assert parts(measured) == [
+        ("data", XBAR, 1000),
+        ("data", HBM, 0),
+        ("bytes", f"{DMA} -> {XBAR}", 5120),
+        ("memory", HBM, 5120 + 30000),
+        ("acknowledge", XBAR, 1000),
+        ("acknowledge", DMA, 0),
+    ]
+    assert measured.latency_ps == 42240
+
+
+def test_a_slow_link_is_the_bottleneck(toy):
+    measured = probe(toy(SLOW_LINK), PE, HBM, 512)
+    assert measured.latency_ps == 32000 + 512 * 40
+    assert (measured.bottleneck, measured.bottleneck_gbs) == (f"{HBM} -> {XBAR}", 25.0)
+
+
+def test_a_message_goes_one_way(toy):
+    measured = probe(toy(), PE, HBM, 512, operation=Operation.SEND)
+    assert parts(measured) == [("data", XBAR, 1000), ("data", HBM, 0), ("bytes", f"{DMA} -> {XBAR}", 5120)]
+
+
+@pytest.mark.parametrize("flows", [2, 4])
+def test_writes_from_several_dmas_share_the_link_to_the_memory(toy, flows):
+    measured = probe(toy(*FOUR_PES, SLOW_LINK), PE, HBM, 512, flows, Operation.WRITE)
+    # 40 ps a byte on the shared link, each flow its part of it. The memory takes 20 a byte and is done with all but the
+    # last of them by then: equal ends are served one after the other, each done in the time it came in.
+    shared = flows * 512 * 40
+    assert [flow.latency_ps for flow in measured.flows] == [1000 + shared + 30000 + 1000] * flows
+    assert [flow.src for flow in measured.flows] == [f"sip0.cube0.pe{number}.pe_dma" for number in range(flows)]
+    assert measured.parts[-1].phase is Phase.OTHER_FLOWS
+    assert measured.parts[-1].latency_ps == (flows - 1) * 512 * 40
+    assert (measured.bottleneck, measured.bottleneck_gbs) == (f"{XBAR} -> {HBM}", 25.0)
+    assert measured.bandwidth_gbs == flows * 512 * 1000 / (32000 + shared)
+
+
+def test_reads_of_one_memory_follow_each_other(toy):
+    measured = probe(toy(*FOUR_PES), PE, HBM, 512, 4)
+    assert [flow.latency_ps for flow in measured.flows] == [32000 + turn * 10240 for turn in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 64, 4096])
+@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("flows", [1, 3])
+def test_parts_add_up(toy, nbytes, operation, flows):
+    measured = probe(toy(*FOUR_PES), "pe1", "hbm0", nbytes, flows, operation)
+    assert sum(part.latency_ps for part in measured.parts) == measured.latency_ps
+    assert all(part.latency_ps >= 0 for part in measured.parts)
+
+
+def test_further_flows_start_behind_the_first_and_go_round(toy):
+    measured = probe(toy(*FOUR_PES), "pe2", "hbm0", 64, 3)
+    assert [flow.src for flow in measured.flows] == [f"sip0.cube0.pe{number}.pe_dma" for number in (2, 3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (
+            {"dst": "hbm0", "nbytes": 1 << 21},
+            "--nbytes: got 2097152, needs at most the 1048576 bytes of sip0.cube0.hbm0",
+        ),
+        ({"dst": "hbm0", "nbytes": -1}, "--nbytes: got -1, needs 0 or more"),
+        ({"dst": "hbm0", "flows": 2}, "--flows: got 2, needs at most 1, one for each DMA"),
+        (
+            {"dst": "xbar0", "operation": Operation.READ},
+            f"{DMA} -> {XBAR}: got a read of a node without memory, needs a memory; use --op send",
+        ),
+    ],
+)
+def test_what_cannot_be_probed_is_refused(toy, asked, sentence):
+    with pytest.raises(ProbeError) as caught:
+        probe(toy(), "pe0", **{"nbytes": 64, **asked})
+    assert str(caught.value) == sentence
+
+
+def test_a_node_that_is_not_there_is_refused(toy):
+    with pytest.raises(TopologyError) as caught:
+        probe(toy(), "pe0", "hbn0", 64)
+    assert str(caught.value) == ("node: got 'sip0.cube0.hbn0', needs the id of a node; did you mean 'sip0.cube0.hbm0'?")
+
+
+def test_a_matrix_holds_what_single_probes_give(toy):
+    chip = toy(*FOUR_PES, TWO_SLICES, SLOW_LINK)
+    matrix = probe_all(chip, 512)
+    single = [[probe(chip, src, dst, 512).latency_ps for dst in matrix.memories] for src in matrix.sources]
+    assert (len(matrix.sources), len(matrix.memories)) == (4, 2)
+    assert matrix.latency_ps.tolist() == single
+    assert matrix.bandwidth_gbs.tolist() == [[512 * 1000 / ps for ps in row] for row in single]
+
+
+def test_a_matrix_says_where_there_is_no_path(toy):
+    matrix = probe_all(toy(TWO_SLICES, ('to: "hbm[*]"', 'to: "hbm[0]"')), 64)
+    assert matrix.latency_ps.tolist() == [[32000 + 64 * 20, NO_PATH]]
+    assert np.isnan(matrix.bandwidth_gbs).tolist() == [[False, True]]
+
+
+def test_progress_counts_searches(toy):
+    seen = []
+    probe_all(toy(*FOUR_PES), 64, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(number, 5) for number in range(1, 6)]

@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_engine.host.sharding import block_bounds
+from kb_engine.program.tensors import Tensor
+from kb_messages.dtypes import DType
+from kb_messages.errors import KernelError
+
+BASE = 1 << 40
+
+
+def tensor(shape, down=1, along=1, dtype=DType.I32):
+    """Blocks lie 4096 bytes apart."""
+    rows, cols = (1, shape[0]) if len(shape) == 1 else shape
+    return Tensor(
+        name="a",
+        shape=shape,
+        dtype=dtype,
+        row_bounds=block_bounds(rows, down),
+        col_bounds=block_bounds(cols, along),
+        addresses=tuple(tuple(BASE + (i * along + j) * 4096 for j in range(along)) for i in range(down)),
+    )
+
+
+ends = st.one_of(st.none(), st.integers(-14, 14))
+keys = st.one_of(st.builds(slice, ends, ends), st.integers(-12, 11))
+
+
+def like(array, key):
+    """numpy's answer, an integer keeping its dimension; None where nothing is left or the index is out of range."""
+    parts = key if isinstance(key, tuple) else (key,)
+    kept = []
+    for part, size in zip(parts, array.shape, strict=False):
+        if isinstance(part, int):
+            if not -size <= part < size:
+                return None
+            part = [part]
+        kept.append(np.arange(size)[part])
+    for dimension, chosen in enumerate(kept):
+        array = array.take(chosen, axis=dimension)
+    return array if array.size else None
+
+
+def elements(ref, array):
+    """What the matrix that *ref* stands for holds, when *array* lies packed at BASE."""
+    m = ref.matrix()
+    flat, width = array.reshape(-1), m.stride // m.dtype.nbytes
+    first = (m.address - BASE) // m.dtype.nbytes
+    rows = [flat[first + row * width : first + row * width + m.cols] for row in range(m.rows)]
+    return np.array(rows).reshape(ref.shape)
+
+
+@given(st.one_of(keys, st.tuples(keys), st.tuples(keys, keys)), st.one_of(st.none(), keys))
+def test_slices_of_a_matrix_are_numpys(key, then):
+    array = np.arange(7 * 11).reshape(7, 11)
+    expected, ref = like(array, key), tensor((7, 11)).ref
+    if expected is None:
+        with pytest.raises(KernelError):
+            ref[key]
+        return
+    ref = ref[key]
+    if then is not None:
+        expected = like(expected, then)
+        if expected is None:
+            with pytest.raises(KernelError):
+                ref[then]
+            return
+        ref = ref[then]
+    np.testing.assert_array_equal(elements(ref, array), expected)
+
+
+@given(keys)
+def test_slices_of_a_vector_are_numpys(key):
+    array = np.arange(9)
+    expected, ref = like(array, key), tensor((9,)).ref
+    if expected is None:
+        with pytest.raises(KernelError):
+            ref[key]
+    else:
+        np.testing.assert_array_equal(elements(ref[key], array), expected)
+
+
+def test_ends_are_cut_to_the_edge():
+    assert tensor((7, 11)).ref[5:100, -3:].shape == (2, 3)
+
+
+def test_a_part_of_a_block_is_a_rectangle_in_it():
+    # Blocks of 4 x 3: element (5, 4) is element (1, 1) of block (1, 1), the fourth of two a row.
+    m = tensor((8, 6), down=2, along=2).ref[5:7, 4:6].matrix()
+    assert (m.address, m.rows, m.cols, m.stride) == (BASE + 3 * 4096 + 12 + 4, 2, 2, 12)
+
+
+def message(ref, key):
+    with pytest.raises(KernelError) as caught:
+        ref[key].matrix()
+    return str(caught.value)
+
+
+A = tensor((8, 6), down=2, along=2).ref
+
+
+@pytest.mark.parametrize(
+    ("ref", "key", "expected"),
+    [
+        (A, slice(0, 8, 2), "a[0:8, 0:6]: got a slice with step 2, needs step 1"),
+        (A, slice(None, None, -1), "a[0:8, 0:6]: got a slice with step -1, needs step 1"),
+        (A, slice(3, 3), "a[0:8, 0:6]: got an empty slice 3:3 of 8 elements, needs at least one element"),
+        (A, 8, "a[0:8, 0:6]: got an empty slice 8:9 of 8 elements, needs at least one element"),
+        (A, (0, 0, 0), "a[0:8, 0:6]: got 3 indices, needs at most 2"),
+        (A, "x", "a[0:8, 0:6]: got the index 'x', needs integers or slices of integers"),
+        (A, slice(0, 1.5), "a[0:8, 0:6]: got the index slice(0, 1.5, None), needs integers or slices of integers"),
+        (A, None, "a[0:8, 0:6]: got the index None, needs integers or slices of integers"),
+        (
+            A,
+            (slice(3, 5), slice(0, 2)),
+            ("a[3:5, 0:2]: got a slice over several blocks (cut at rows (0, 4, 8), columns (0, 3, 6)), needs "
+            "one inside a block; split the access at the block's edge or allocate the tensor with other `blocks`"),
+        ),
+        (
+            A,
+            (slice(0, 2), slice(2, 4)),
+            ("a[0:2, 2:4]: got a slice over several blocks (cut at rows (0, 4, 8), columns (0, 3, 6)), needs "
+            "one inside a block; split the access at the block's edge or allocate the tensor with other `blocks`"),
+        ),
+        (tensor((9,)).ref, (0, 0), "a[0:9]: got 2 indices, needs at most 1"),
+        (tensor((9,)).ref, slice(4, 2), "a[0:9]: got an empty slice 4:2 of 9 elements, needs at least one element"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_sliced_is_refused(ref, key, expected):
+    assert message(ref, key) == expected
+
+
+def test_numpy_integers_are_indices():
+    ref = tensor((8, 6)).ref
+    assert ref[np.int64(2), np.int32(3)].matrix() == ref[2, 3].matrix()
+
+
+def test_text_names_the_tensor_and_the_part():
+    assert str(A) == "a[0:8, 0:6]"
+    assert str(A[1:3, 2]) == "a[1:3, 2:3]"
+    assert str(tensor((9,)).ref[4:]) == "a[4:9]"
+
+
+def test_shape_and_dtype_are_those_of_the_part():
+    assert (A[2:5, 1:2].shape, A.dtype) == ((3, 1), DType.I32)
+    assert tensor((9,)).ref[3:5].shape == (2,)

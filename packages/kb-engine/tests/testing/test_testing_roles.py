@@ -1,0 +1,107 @@
+"""As test_testing, for blocks that the engine itself talks to: nodes that forward, memories, DMAs, PE_CPUs."""
+
+import pytest
+from engine_said_by import said_by
+from engine_toys import Cpu, Dma, Hbm, Xbar
+
+
+class Loaded(Xbar):
+    def overhead_ps(self):
+        return self.clock.now
+
+
+class Shrinking(Hbm):
+    def occupancy_ps(self, nbytes, write):
+        return 0 if nbytes > 4096 else nbytes
+
+
+class Eager(Hbm):
+    def occupancy_ps(self, nbytes, write):
+        return 100 + nbytes
+
+
+class Impatient(Hbm):
+    def reserve(self, t_ps, nbytes, last_byte_ps, write):
+        return t_ps - 1, t_ps
+
+
+class Dear(Cpu):
+    def issue_ps(self, command):
+        return str(command)
+
+
+class Hasty(Dma):
+    lead_ps = 5000
+
+
+class Vague(Dma):
+    lead_ps = 0.5
+
+
+HBM = {"ps_per_byte": 20, "latency_ps": 30000}
+
+
+@pytest.mark.parametrize(
+    ("impl", "attributes", "check", "sentence"),
+    [
+        (
+            Loaded,
+            {},
+            "overhead_ps_asks_neither_clock_nor_context",
+            (
+                "Loaded.overhead_ps: got a look at clock.now, needs the Spec and the arguments alone; "
+                "look up in __init__ or connect what does not change"
+            ),
+        ),
+        (
+            Hasty,
+            {},
+            "keeps_its_lead",
+            (
+                "Hasty.lead_ps: got a transfer that starts 0 ps after its call, "
+                "needs the 5000 ps that it promises, or more; promise less"
+            ),
+        ),
+        (Vague, {}, "keeps_its_lead", "Vague.lead_ps: got 0.5, needs an int >= 0; round down, to whole picoseconds"),
+        (
+            Shrinking,
+            HBM,
+            "occupancy_ps_grows_with_the_bytes",
+            "Shrinking.occupancy_ps: got 4096 for 4096 bytes and 0 for 1048576, needs at least as much for more bytes",
+        ),
+        (
+            Eager,
+            HBM,
+            "zero_bytes_occupy_nothing",
+            "Eager.occupancy_ps(0, False): got 100, needs 0; put what a request costs into latency_ps",
+        ),
+        (
+            Impatient,
+            HBM,
+            "requests_are_served_in_order",
+            "got -1 and 0 for a request that arrives at 0, needs ints in order, not before the arrival",
+        ),
+        (Dear, {"issue_ps": 1}, "issue_ps_is_a_whole_number", "needs an int >= 0"),
+        (
+            Hbm,
+            {"ps_per_byte": 20},
+            "is_built_from_attributes",
+            (
+                "Hbm.Spec: got attributes that it refuses (Object missing required field `latency_ps`), "
+                "needs attributes to build the block from"
+            ),
+        ),
+    ],
+)
+def test_a_broken_role_fails_with_the_right_sentence(impl, attributes, check, sentence):
+    assert sentence in said_by(check, impl, attributes)
+
+
+class Abstract(Hbm):
+    latency_ps = Hbm.__base__.latency_ps
+
+
+def test_a_role_half_done_names_what_is_missing():
+    assert said_by("is_built_from_attributes", Abstract, HBM) == (
+        "Abstract.class: got no latency_ps, needs every method of its role; define them"
+    )
