@@ -5,13 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from kb_dataexec.dtypes import cast
-from kb_dataexec.verify import gemm_tolerance
-from kb_engine.bench import Arrays, Benchmark
-from kb_engine.host import Host
-from kb_engine.language import Language, Tensor, TensorRef
-from kb_messages.dtypes import DType
-from kb_messages.stages import TileShape
+from kb_engine import Arrays, Benchmark, DType, Host, Language, Tensor, TensorRef, TileShape, cast, gemm_tolerance
 
 Size = Annotated[int, Meta(ge=1)]
 

@@ -8,9 +8,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, Struct
 
-from kb_engine.bench import Arrays, Benchmark
-from kb_engine.host import Host
-from kb_engine.language import Language, Tensor, TensorRef
+from kb_engine import Arrays, Benchmark, Host, Language, Tensor, TensorRef
 
 Size = Annotated[int, Meta(ge=1)]
 

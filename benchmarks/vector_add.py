@@ -5,11 +5,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, Struct
 
-from kb_dataexec.dtypes import cast
-from kb_engine.bench import Arrays, Benchmark
-from kb_engine.host import Host
-from kb_engine.language import Language, Tensor, TensorRef
-from kb_messages.dtypes import DType
+from kb_engine import Arrays, Benchmark, DType, Host, Language, Tensor, TensorRef, cast
 
 Size = Annotated[int, Meta(ge=1)]
 

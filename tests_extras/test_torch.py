@@ -12,13 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kb_dataexec.arrays.dtypes import cast
-from kb_dataexec.arrays.functions import FUNCTIONS
-from kb_dataexec.backends import BackendError, load_backend, using
-from kb_dataexec.backends.numpy_backend import NumpyBackend
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.verify.compare import compare
-from kb_messages.dtypes import DType
+from kb_dataexec import Executor, cast, compare
+from kb_dataexec.arrays import FUNCTIONS
+from kb_dataexec.backends import BackendError, NumpyBackend, load_backend, using
+from kb_messages import DType
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packages/kb-dataexec/tests"))
 from dataexec_gemm_log import GemmProblem

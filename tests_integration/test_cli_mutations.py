@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from kb_cli.commands.verify import verify_run
 from kb_cli.main import kb
 from kb_cli.run.data import load_data
-from kb_dataexec.analysis.dependencies import backward_slice
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import write_log
-from kb_engine.language import Tensor
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import backward_slice
+from kb_dataexec.log import write_log
+from kb_engine import Tensor
+from kb_messages import OFFSET_BITS, OFFSET_MASK
 
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
 

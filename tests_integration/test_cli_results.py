@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import read_log, write_log
+from kb_dataexec import OpLog, read_log
+from kb_dataexec.log import write_log
 
 KB = str(Path(sys.executable).with_name("kb"))
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]

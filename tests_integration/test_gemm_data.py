@@ -12,19 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.arrays.dtypes import cast
-from kb_dataexec.execute.executor import Executor
+from kb_dataexec import Executor, MemoryLogWriter, MemoryStore, OpLog, cast
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.execute.fused import window as products
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_engine.program.tensors import Tensor
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
+from kb_engine import Engine, Host, Tensor, read_tensor
+from kb_messages import DType, KbError
 from kb_topology import load_topology
 
 Array = npt.NDArray[Any]

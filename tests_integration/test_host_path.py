@@ -8,10 +8,8 @@ from click.testing import CliRunner
 
 from kb_cli.benchmark import bundled
 from kb_cli.main import kb
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_messages.control import CubeTarget
-from kb_messages.trace import KernelStart
+from kb_engine import Engine, Host
+from kb_messages import CubeTarget, KernelStart
 from kb_topology import load_topology, loads_topology
 
 

@@ -11,14 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kb_dataexec.arrays.dtypes import cast, numpy_dtype
-from kb_dataexec.execute.executor import Executor
+from kb_dataexec import Executor, MemoryLogWriter, cast, numpy_dtype
 from kb_dataexec.execute.fused import run as fused
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
+from kb_engine import Engine, Host, read_tensor
+from kb_messages import DType, KbError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]

@@ -10,17 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from kb_components.pe.pe_math import FUNCTIONS as COSTS
-from kb_dataexec.arrays.dtypes import cast, numpy_dtype
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.ops.math import FUNCTIONS as EXECUTED
-from kb_dataexec.verify.compare import compare
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
-from kb_messages.functions import MATH_FUNCTIONS
+from kb_dataexec import Executor, MemoryLogWriter, OpLog, cast, compare, numpy_dtype
+from kb_dataexec.arrays import FUNCTIONS as EXECUTED
+from kb_engine import Engine, Host, read_tensor
+from kb_messages import MATH_FUNCTIONS, DType, KbError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]

@@ -11,15 +11,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_engine.host.sharding import Sharding
-from kb_engine.probe.probe import probe
-from kb_engine.program.tensors import Tensor
-from kb_messages.control import MmuMap
-from kb_messages.errors import KbError
+from kb_dataexec import Executor, MemoryLogWriter
+from kb_engine import Engine, Host, Sharding, Tensor, read_tensor
+from kb_engine.probe import probe
+from kb_messages import KbError, MmuMap
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]

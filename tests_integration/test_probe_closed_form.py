@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from kb_cli.main import kb
-from kb_engine.probe.probe import Phase
-from kb_engine.probe.probe import probe as measure
+from kb_engine.probe import Phase
+from kb_engine.probe import probe as measure
 from kb_topology import loads_topology
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"

@@ -15,14 +15,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.analysis.sanitize import sanitize
-from kb_dataexec.execute.executor import Executor
+from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
 from kb_dataexec.execute.fused import run as fused
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_messages.dtypes import DType
+from kb_engine import Engine, Host, read_tensor
+from kb_messages import DType
 from kb_topology import loads_topology
 
 ONE_CUBE = (Path(__file__).parents[1] / "topologies/one_cube.yaml").read_text(encoding="utf-8")

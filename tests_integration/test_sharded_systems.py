@@ -7,12 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_engine.host.sharding import Sharding
-from kb_engine.program.tensors import Tensor
+from kb_dataexec import Executor, MemoryLogWriter
+from kb_engine import Engine, Host, Sharding, Tensor, read_tensor
 from kb_topology import Topology, load_topology
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_engine.language import Language, TensorRef
-from kb_messages.errors import KernelError
-from kb_messages.stages import TileShape
+from kb_engine import Engine, Host, Language, TensorRef
+from kb_messages import KernelError, TileShape
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]

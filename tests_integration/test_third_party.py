@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kb_cli.benchmark import bundled
-from kb_dataexec.log.reader import read_log
-from kb_engine.engine.registry import Registry
+from kb_dataexec import read_log
+from kb_engine.engine import Registry
 from kb_engine.testing import component_checks
 
 acme = pytest.importorskip("acme_blocks.pe_gemm", reason="`nox -s integration` installs acme-blocks beside our wheels")

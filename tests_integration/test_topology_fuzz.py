@@ -17,11 +17,9 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import folder
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_engine.language import Language, TensorRef
-from kb_messages.errors import KbError
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host, Language, TensorRef
+from kb_messages import KbError
 from kb_topology import loads_topology
 from kb_topology.diagram import VIEWS, draw
 

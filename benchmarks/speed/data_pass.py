@@ -10,11 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from softmax_log import PER_ROW, Softmax, softmax
 
-from kb_dataexec.analysis.dependencies import dependencies
-from kb_dataexec.analysis.sanitize import sanitize
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.memory.store import MemoryStore
-from kb_messages.dtypes import DType
+from kb_dataexec import Executor, MemoryStore, dependencies, sanitize
+from kb_messages import DType
 
 COLS, PES = 512, 512
 TENSOR = 4096

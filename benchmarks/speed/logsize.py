@@ -18,7 +18,8 @@ from time import perf_counter
 
 import numpy as np
 
-from kb_dataexec.logfile import OPERAND_DTYPE, OPS_DTYPE, FolderLogWriter, LogFolder
+from kb_dataexec import FolderLogWriter
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LogFolder
 
 CHUNK = 1 << 14
 OPERANDS = 3

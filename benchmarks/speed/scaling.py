@@ -18,12 +18,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_engine.language import Language, Tensor, TensorRef
-from kb_messages.dtypes import DType
-from kb_messages.stages import TileShape
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host, Language, Tensor, TensorRef
+from kb_messages import DType, TileShape
 from kb_topology import load_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"

@@ -10,12 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.memory.store import MemoryStore
-from kb_messages.address import MemorySpace, owner_of
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_dataexec import MemoryLogWriter, MemoryStore, OpLog
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
+from kb_messages import DType, MemorySpace, OpKind, Role, owner_of
 
 X, W, LARGEST, SHIFTED, POWERS, TOTAL, QUOTIENT, RESULT = range(8)
 """The values of a row, each in a buffer of its own in TCM."""

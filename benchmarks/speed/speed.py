@@ -18,16 +18,9 @@ import numpy as np
 from chip import ONE_PE, Chip
 from textbook import TextbookPe
 
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_engine.language import Language, Tensor, TensorRef
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import TileShape
+from kb_dataexec import Executor, MemoryLogWriter, OpLog
+from kb_engine import Engine, Host, Language, Tensor, TensorRef
+from kb_messages import DType, Matrix, PipelinePlan, TileShape
 from kb_plans import generate_gemm_plan
 from kb_topology import load_topology
 

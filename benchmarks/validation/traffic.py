@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kb_engine.engine.engine import Engine
-from kb_messages.stages import Rectangle
+from kb_engine import Engine
+from kb_messages import Rectangle
 from kb_topology import loads_topology
 
 U280 = Path(__file__).parents[2] / "topologies" / "u280_hbm.yaml"

@@ -10,16 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec.analysis.dependencies import Rectangle
-from kb_dataexec.arrays.dtypes import cast
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.memory.store import MemoryStore
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_engine.language import Tensor
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
-from kb_messages.dtypes import DType
+from kb_dataexec import MemoryLogWriter, MemoryStore, OpLog, cast
+from kb_dataexec.analysis import Rectangle
+from kb_engine import Engine, Host, Tensor, read_tensor
+from kb_messages import OFFSET_BITS, OFFSET_MASK, DType
 from kb_topology import load_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"

@@ -19,12 +19,10 @@ import numpy as np
 from mutation_cases import CASES, Case
 from mutation_values import Values
 
-from kb_dataexec.analysis.dependencies import backward_slice
-from kb_dataexec.execute.executor import Executor
+from kb_dataexec import Executor, OpLog, compare
+from kb_dataexec.analysis import backward_slice
 from kb_dataexec.execute.fused import run as fused
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.verify.compare import compare
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 _CHANGES: dict[str, tuple[int, ...]] = {
     "offset": (-64, -2, 2, 4, 64, 4096),

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec.log.rows import Op, OperandRow
-from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import MemoryStore, OpLog
+from kb_dataexec.log import Op, OperandRow, Schedule
 from kb_dataexec.ops import gemm, math, memory
-from kb_messages.oplog import OpKind
+from kb_messages import OpKind
 
 Numbers = npt.NDArray[np.uint64]
 _INTERCHANGEABLE = ("add", "mul", "maximum", "minimum", "eq", "ne", "and", "or")

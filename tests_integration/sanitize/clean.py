@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.host.benchmark import Benchmark
+from kb_engine import Benchmark
 
 ROWS = 64
 TILES = {"gemm": (32, 32, 32), "flat": (32, 32)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.host.benchmark import Benchmark
+from kb_engine import Benchmark
 
 SIDE, TILE, BAND = 256, (64, 64, 64), 64
 

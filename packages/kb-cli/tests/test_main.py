@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from kb_cli import main
 from kb_cli.commands import topology
-from kb_messages.errors import KbError, SimulationStuckError
+from kb_messages import KbError, SimulationStuckError
 
 Invoke = Callable[..., Result]
 HEAVY = ["numpy", "rich", "msgspec", "yaml", "simpy", "kb_engine", "kb_topology", "kb_messages"]

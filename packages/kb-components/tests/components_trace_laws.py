@@ -3,7 +3,7 @@
 from collections import defaultdict
 from itertools import pairwise
 
-from kb_messages.trace import (
+from kb_messages import (
     CommandComplete,
     CommandSubmitted,
     EngineComplete,

@@ -16,13 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_engine.launch.launch import LaunchResult
-from kb_messages.oplog import OpRecord
-from kb_messages.plan import PipelinePlan
-from kb_messages.trace import TraceEvent
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host, LaunchResult
+from kb_messages import OpRecord, PipelinePlan, TraceEvent
 from kb_topology import Topology, loads_topology
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests import what they share from modules beside them

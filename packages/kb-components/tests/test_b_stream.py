@@ -3,9 +3,7 @@
 import pytest
 
 from kb_components.pe.pe_fetch_store import PeFetchStore
-from kb_messages.errors import KernelError
-from kb_messages.oplog import WaitReason
-from kb_messages.stages import StageType
+from kb_messages import KernelError, StageType, WaitReason
 
 READ = WRITE = 44240
 FETCH_A = 1000 + 512 * 5

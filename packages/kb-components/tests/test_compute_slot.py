@@ -9,8 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from kb_messages.errors import KernelError
-from kb_messages.trace import CommandComplete
+from kb_messages import CommandComplete, KernelError
 
 FETCH, GEMM, RELU, STORE, WRITE = 6120, 46000, 16000, 3560, 44240
 FIRST = 7000 + 64720 + 7000 + 44240 + 7000

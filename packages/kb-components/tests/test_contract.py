@@ -8,10 +8,9 @@ from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
 from kb_components.pe.pe_tcm import PeTcm
-from kb_engine.engine.registry import GROUP
+from kb_engine.engine import GROUP
 from kb_engine.testing import Neighbour, check_component, component_checks
-from kb_messages.dtypes import DType
-from kb_messages.stages import MathParams, StageType
+from kb_messages import DType, MathParams, StageType
 
 BLOCKS = {point.name: point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")}
 

@@ -1,6 +1,6 @@
 """What a tile waited for before its first block, by name. Chip and arithmetic are those of test_pe_scheduler.py."""
 
-from kb_messages.trace import CommandSubmitted, SubCommandDispatched
+from kb_messages import CommandSubmitted, SubCommandDispatched
 
 BOTH, FETCH = 88480, 6120
 ONE_TILE = (16, 16, 16)

@@ -5,8 +5,8 @@ from importlib.metadata import entry_points
 import pytest
 from msgspec import Struct
 
-from kb_engine.block.component import ComponentBase
-from kb_engine.engine.registry import GROUP
+from kb_engine.block import ComponentBase
+from kb_engine.engine import GROUP
 
 POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith("builtin.")]
 

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from components_two_cubes import HOST, TWO_SIPS, nothing
 
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.block.pe_roles import AddressTranslator
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_messages.control import MmuMap, Refusal
-from kb_messages.errors import KbError, KernelError, SimulationStuckError, TopologyError
-from kb_messages.trace import FabricTransfer
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host
+from kb_engine.block import AddressTranslator
+from kb_messages import FabricTransfer, KbError, KernelError, MmuMap, Refusal, SimulationStuckError, TopologyError
 
 DATA = np.arange(256, dtype=np.float16).reshape(16, 16)
 CALL, WAY, BYTES, HBM = 100000, 31000, 512 * 20, 30000

@@ -10,12 +10,18 @@ from importlib.metadata import EntryPoint, entry_points
 import pytest
 from components_two_cubes import HOST, TWO_SIPS, nothing
 
-from kb_engine.engine.engine import Engine
-from kb_engine.engine.registry import GROUP, Registry
-from kb_engine.host.host import Host
-from kb_messages.control import CubeTarget
-from kb_messages.errors import KernelError, TopologyError
-from kb_messages.trace import FabricTransfer, KernelEnd, KernelStart, LaunchResponse, LaunchSent
+from kb_engine import Engine, Host
+from kb_engine.engine import GROUP, Registry
+from kb_messages import (
+    CubeTarget,
+    FabricTransfer,
+    KernelEnd,
+    KernelError,
+    KernelStart,
+    LaunchResponse,
+    LaunchSent,
+    TopologyError,
+)
 
 PES = [f"sip0.cube{cube}.pe{pe}" for cube in (0, 1) for pe in (0, 1)]
 START = 157000

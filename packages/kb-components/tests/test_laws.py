@@ -6,12 +6,21 @@ from itertools import combinations, pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kb_messages.address import MemorySpace
-from kb_messages.commands import EpilogueOp, EpilogueScope, MathInput, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.oplog import MathAttributes, Role
-from kb_messages.stages import StageType, TileShape
-from kb_messages.trace import CommandComplete, CommandSubmitted, FabricTransfer
+from kb_messages import (
+    CommandComplete,
+    CommandSubmitted,
+    DType,
+    EpilogueOp,
+    EpilogueScope,
+    FabricTransfer,
+    MathAttributes,
+    MathInput,
+    Matrix,
+    MemorySpace,
+    Role,
+    StageType,
+    TileShape,
+)
 from kb_plans import count, generate_gemm_plan, generate_math_plan
 
 side = st.integers(1, 40)

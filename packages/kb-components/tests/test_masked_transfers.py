@@ -5,8 +5,7 @@ On the round chip, in picoseconds: a command takes 7000 to begin, a read or a wr
 
 import numpy as np
 
-from kb_messages.address import MemorySpace
-from kb_messages.stages import Rectangle
+from kb_messages import MemorySpace, Rectangle
 
 
 def ragged(tl, a):

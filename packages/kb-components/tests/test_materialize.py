@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter, read_log
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host, read_tensor
-from kb_messages.errors import KernelError
+from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
+from kb_engine import Engine, Host, read_tensor
+from kb_messages import KernelError
 
 
 class Chip:

@@ -6,7 +6,7 @@ exp of 256 elements in 16 lanes, 4 cycles a group, 64000.
 
 import pytest
 
-from kb_messages.trace import CommandComplete
+from kb_messages import CommandComplete
 
 READ = WRITE = 44240
 MOVE, EXP = 3560, 64000

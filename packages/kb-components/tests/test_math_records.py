@@ -2,8 +2,7 @@
 
 import pytest
 
-from kb_messages.oplog import Role
-from kb_messages.stages import DmaParams, GemmParams, MathParams, Place, TransferParams
+from kb_messages import DmaParams, GemmParams, MathParams, Place, Role, TransferParams
 
 
 def kernel(tl, a, b, c, row, matrix):

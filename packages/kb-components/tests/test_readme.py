@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import NODEFAULT, fields
 
-from kb_engine.engine.registry import GROUP
+from kb_engine.engine import GROUP
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_messages.errors import KbError
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host
+from kb_messages import KbError
 
 
 def load_once(topology, tmp_path):

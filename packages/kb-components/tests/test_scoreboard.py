@@ -7,12 +7,9 @@ submission queue, 4000 to take a command. A read or write of 512 bytes 44240, FE
 import numpy as np
 import pytest
 
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import read_tensor
-from kb_messages.errors import KernelError, TopologyError
-from kb_messages.trace import CommandSubmitted
+from kb_dataexec import Executor, MemoryLogWriter
+from kb_engine import Engine, read_tensor
+from kb_messages import CommandSubmitted, KernelError, TopologyError
 
 SCOREBOARD = (("issue_ns: 3}", "issue_ns: 3, issue: scoreboard}"),)
 READ = WRITE = 44240

@@ -7,10 +7,8 @@ from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
 from kb_components.pe.pe_math import PeMath
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_messages.errors import SimulationStuckError
-from kb_messages.stages import StageType
+from kb_engine import Engine, Host
+from kb_messages import SimulationStuckError, StageType
 
 ONE_TILE = (16, 16, 16)
 SQUARES = [(16, 16, "f16")] * 4

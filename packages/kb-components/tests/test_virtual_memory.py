@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from kb_engine.host.host import read_tensor
-from kb_messages.control import MmuMap, MmuUnmap
-from kb_messages.errors import KbError
+from kb_engine import read_tensor
+from kb_messages import KbError, MmuMap, MmuUnmap
 
 PAGE = 4096
 PE = "sip0.cube0.pe0"

@@ -11,9 +11,7 @@ from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.logfile import MemoryLogWriter, OpLog
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.verify.compare import gemm_tolerance
-from kb_messages.address import MemorySpace, owner_of
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, MemorySpace, OpKind, Role, owner_of
 
 HBM = owner_of(0, 0, MemorySpace.HBM, 0)
 TCM = owner_of(0, 0, MemorySpace.TCM, 0)

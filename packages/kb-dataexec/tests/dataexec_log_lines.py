@@ -2,8 +2,7 @@
 
 import json
 
-from kb_messages.address import MemorySpace
-from kb_messages.oplog import WaitReason
+from kb_messages import MemorySpace, WaitReason
 
 
 def line_of(record, immediates=b""):

@@ -10,8 +10,7 @@ from dataexec_gemm_log import HBM, REG, REGIONS, TCM, GemmProblem, LogBuilder, m
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.logfile import OpLog
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 ACC = 1 << 16
 BIAS, RESIDUAL, ROUNDED = ACC + (1 << 14), ACC + (2 << 14), ACC + (3 << 14)

@@ -5,8 +5,7 @@ import numpy as np
 from dataexec_gemm_log import TCM, move
 
 from kb_dataexec.arrays.dtypes import cast, numpy_dtype
-from kb_messages.dtypes import DType
-from kb_messages.oplog import MathAttributes, Role
+from kb_messages import DType, MathAttributes, Role
 
 STEP = 4096
 DTYPE_OF = {numpy_dtype(dtype): dtype for dtype in DType}

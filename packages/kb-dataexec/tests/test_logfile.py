@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kb_dataexec.log.tables import OPERAND_DTYPE, OpLog
 from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter, read_log, write_log
-from kb_messages.errors import LogError
+from kb_messages import LogError
 
 LOG = GemmProblem(12, 12, 12, (4, 4, 4)).log()
 LOG.immediates = b"12345678"

@@ -10,8 +10,7 @@ from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.verify.compare import compare
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
+from kb_messages import DType, KbError
 
 DELTAS = (-64, -2, 1, 4, 32, 8192)
 

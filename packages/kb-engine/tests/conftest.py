@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kb_dataexec.logfile import LogWriter, MemoryLogWriter
+from kb_dataexec import LogWriter, MemoryLogWriter
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import GROUP, Registry
 from kb_engine.host.host import Host

@@ -19,12 +19,23 @@ from kb_engine.block.pe_roles import (
     SingleChannelMemory,
 )
 from kb_engine.block.stage_server import ExclusivePort
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import GemmCommand, LoadCommand
-from kb_messages.errors import PlanError
-from kb_messages.oplog import Role, WaitReason
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, TileShape, When
+from kb_messages import (
+    OFFSET_BITS,
+    Axis,
+    BufferNeeds,
+    GemmCommand,
+    LoadCommand,
+    OperandTemplate,
+    PipelinePlan,
+    Place,
+    PlanError,
+    Role,
+    StageTemplate,
+    StageType,
+    TileShape,
+    WaitReason,
+    When,
+)
 
 GEMM_PS, MOVE_PS = 5000, 700
 INPUTS, OUTPUTS = 0, 64 * 1024

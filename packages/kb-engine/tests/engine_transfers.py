@@ -1,6 +1,6 @@
 """Chips and transfers on them, for tests of the fabric."""
 
-from kb_messages.stages import Rectangle
+from kb_messages import Rectangle
 
 DMA, HBM = "sip0.cube0.pe{}.pe_dma", "sip0.cube0.hbm{}"
 

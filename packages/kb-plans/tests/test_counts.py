@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import DmaParams, GemmParams, StageType, TileShape, TransferParams
+from kb_messages import DmaParams, DType, GemmParams, Matrix, PipelinePlan, StageType, TileShape, TransferParams
 from kb_plans import PlanCounts, count, generate_gemm_plan, generate_transfer_plan
 
 sizes = st.integers(1, 20)

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.oplog import Role
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import (
+from kb_messages import (
     DmaParams,
+    DType,
     GemmParams,
+    Matrix,
     OperandTemplate,
+    PipelinePlan,
     Place,
+    PlanError,
     Rectangle,
+    Role,
     StageType,
     TilePlan,
     TileShape,

@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.oplog import Role
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import (
+from kb_messages import (
     DmaParams,
+    DType,
+    EpilogueOp,
+    EpilogueScope,
     GemmParams,
+    Matrix,
     OperandTemplate,
+    PipelinePlan,
     Place,
     Rectangle,
+    Role,
     StageTemplate,
     StageType,
     TileShape,

@@ -4,12 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.commands import MathInput, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import DmaParams, MathParams, Place, Rectangle, StageType, TilePlan, TileShape, TransferParams
+from kb_messages import (
+    DmaParams,
+    DType,
+    MathAttributes,
+    MathInput,
+    MathParams,
+    Matrix,
+    PipelinePlan,
+    Place,
+    PlanError,
+    Rectangle,
+    Role,
+    StageType,
+    TilePlan,
+    TileShape,
+    TransferParams,
+)
 from kb_plans import TileRoom, count, generate_math_plan, suggest_math_tile
 
 READ, FETCH, MATH = StageType.DMA_READ, StageType.FETCH, StageType.MATH

@@ -3,11 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.plan import BufferNeeds
-from kb_messages.stages import TileShape
+from kb_messages import BufferNeeds, DType, Matrix, PlanError, TileShape
 from kb_plans import TileRoom, generate_gemm_plan, suggest_tile
 
 KIB = 1024

@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.commands import Fill, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.stages import DmaParams, Place, Rectangle, StageType
+from kb_messages import DmaParams, DType, Fill, Matrix, Place, PlanError, Rectangle, StageType
 from kb_plans import count, generate_transfer_plan
 
 FAR = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)

@@ -1,7 +1,6 @@
 import pytest
 
-from kb_messages.address import MemorySpace, PhysAddr, owner_of
-from kb_messages.errors import AddressError, TopologyError
+from kb_messages import AddressError, MemorySpace, PhysAddr, TopologyError, owner_of
 from kb_topology import AddressMap, Region
 
 HBM = 0x400_0000_0000  # kind 1 << 42

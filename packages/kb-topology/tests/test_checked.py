@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import Source, convert_checked
 from kb_topology.yaml_reader import read_yaml
 

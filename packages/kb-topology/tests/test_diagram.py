@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import load_topology, loads_topology
 from kb_topology.diagram import VIEWS, Scene, chart, draw, layout
 from kb_topology.diagram.chart import Box, Chart, Edge

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import Link, Wire
 
 BRIDGE_LINK = '{from: "xbar[*]", to: bridge, bw_gbs: 256, length_mm: 2.5}'

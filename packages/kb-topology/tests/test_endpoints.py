@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import NodeKind
 from kb_topology.endpoints import Ends, expand, pairs
 from kb_topology.spec import NodeTemplate

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import NodeKind, exact
 
 

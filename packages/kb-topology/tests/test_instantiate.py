@@ -1,7 +1,6 @@
 import pytest
 
-from kb_messages.address import MemorySpace
-from kb_messages.errors import TopologyError
+from kb_messages import MemorySpace, TopologyError
 from kb_topology import Memory, NodeKind, loads_topology
 
 

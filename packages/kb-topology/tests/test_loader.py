@@ -1,6 +1,6 @@
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import Source
 from kb_topology.loader import load_spec, read_source
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 
 MESH_LINE = '{rows: 2, cols: 3, north: "ucie[0]", east: "ucie[1]", south: "ucie[2]", west: "ucie[3]",'
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Link, Node, NodeKind, Router, exact, load_topology
 
 

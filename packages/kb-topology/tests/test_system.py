@@ -2,8 +2,7 @@
 
 import pytest
 
-from kb_messages.address import PhysAddr
-from kb_messages.errors import TopologyError
+from kb_messages import PhysAddr, TopologyError
 from kb_topology import Router, loads_topology
 
 

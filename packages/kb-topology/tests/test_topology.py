@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_messages.errors import KbError
+from kb_messages import KbError
 from kb_topology import Node, NodeKind, Router, Topology, load_topology, loads_topology
 
 PACKAGE = Path(__file__).parents[1]

@@ -1,6 +1,6 @@
 import pytest
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.yaml_reader import format_path, read_marks, read_yaml
 
 

@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
         except MemoryError as error:
             ctx.exit(_refuse(f"out of memory ({error})" if str(error) else "out of memory", 2))
         except Exception as error:
-            from kb_messages.errors import KbError
+            from kb_messages import KbError
 
             if not isinstance(error, KbError):
                 raise

@@ -8,7 +8,7 @@ import pytest
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import load_benchmark
-from kb_messages.errors import BenchmarkError, TopologyError
+from kb_messages import BenchmarkError, TopologyError
 
 Write = Callable[..., Path]
 

@@ -7,9 +7,7 @@ from msgspec import Meta, Struct
 
 from kb_cli.benchmark.field_types import describe
 from kb_cli.benchmark.params import Refusal, build_params, parse_assignments, shown_params, value_of
-from kb_messages.dtypes import DType
-from kb_messages.errors import BenchmarkError
-from kb_messages.stages import TileShape
+from kb_messages import BenchmarkError, DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]
 

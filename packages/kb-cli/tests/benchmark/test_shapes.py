@@ -7,7 +7,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from kb_cli.benchmark.shapes import read_shapes
-from kb_messages.errors import BenchmarkError
+from kb_messages import BenchmarkError
 
 Size = Annotated[int, Meta(ge=1)]
 

@@ -12,9 +12,9 @@ from click.testing import Result
 from kb_cli.benchmark.expected import _byte_of
 from kb_cli.commands.verify import verify_run
 from kb_cli.run import data as rundata
-from kb_dataexec.backends.numpy_backend import NumpyBackend
-from kb_engine.program.tensors import Tensor
-from kb_messages.dtypes import DType
+from kb_dataexec.backends import NumpyBackend
+from kb_engine import Tensor
+from kb_messages import DType
 
 Invoke = Callable[..., Result]
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]

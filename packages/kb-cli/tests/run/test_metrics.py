@@ -6,10 +6,8 @@ import pytest
 from kb_cli.benchmark.bundled import find
 from kb_cli.run.metrics import Traffic, Usage, measure
 from kb_cli.run.tally import PlanTally, TallyingMemoryWriter
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_messages.dtypes import DType
-from kb_messages.stages import TileShape
+from kb_engine import Engine, Host
+from kb_messages import DType, TileShape
 from kb_topology import load_topology
 
 M, N, K, TILE = 32, 16, 48, TileShape(16, 16, 16)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from click.testing import Result
 
-from kb_messages.trace import CommandComplete, KernelEnd, TraceEvent
+from kb_messages import CommandComplete, KernelEnd, TraceEvent
 
 Write = Callable[..., Path]
 Invoke = Callable[..., Result]

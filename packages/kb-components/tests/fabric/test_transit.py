@@ -3,8 +3,8 @@
 import pytest
 
 from kb_components.fabric.transit import Transit, TransitSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
+from kb_engine.block import Context
+from kb_engine.timing import Clock
 
 PE0, PE1, PE2 = (f"sip0.cube0.pe{number}" for number in range(3))
 HALVES = (32, 16, "f16", (2, 1))

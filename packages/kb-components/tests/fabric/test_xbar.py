@@ -3,8 +3,8 @@
 import pytest
 
 from kb_components.fabric.xbar import Xbar, XbarSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
+from kb_engine.block import Context
+from kb_engine.timing import Clock
 
 
 @pytest.mark.parametrize(("overhead_ns", "expected_ps"), [(0, 0), (1, 1000), (2.5, 2500), (0.0001, 1)])

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from kb_components.memory.sram import Sram, SramSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.errors import KernelError
-from kb_messages.stages import Rectangle
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import KernelError, Rectangle
 
 ONES = np.ones((16, 16), np.float16)
 HALF_KIB = Rectangle(0, 1, 512, 512)

@@ -3,10 +3,9 @@
 import pytest
 
 from kb_components.pe.pe_cpu import PeCpu, PeCpuSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.commands import GemmCommand, LoadCommand, Matrix
-from kb_messages.dtypes import DType
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import DType, GemmCommand, LoadCommand, Matrix
 
 MATRIX = Matrix.packed(4, 4, DType.F16)
 
@@ -19,7 +18,7 @@ def test_every_command_costs_issue_ns(command, issue_ns, expected_ps):
 
 
 def test_commands_reach_the_scheduler_one_issue_time_apart(simulate):
-    from kb_messages.trace import CommandSubmitted
+    from kb_messages import CommandSubmitted
 
     def kernel(tl, a, b, c):
         for _ in range(3):

@@ -1,7 +1,6 @@
 """One transfer at a time a channel; reading and writing have a channel each."""
 
-from kb_messages.stages import StageType
-from kb_messages.trace import FabricTransfer
+from kb_messages import FabricTransfer, StageType
 
 READ = WRITE = 44240  # 2000 + 1000 + 512 x 20 + 30000 + 1000, see test_pipeline.py
 

@@ -3,12 +3,10 @@
 import pytest
 
 from kb_components.pe.pe_fetch_store import PeFetchStore, PeFetchStoreSpec
-from kb_engine.block.component import Context
-from kb_engine.block.stage_server import WiringError
-from kb_engine.engine.engine import Engine
-from kb_engine.timing.clock import Clock
-from kb_messages.oplog import WaitReason
-from kb_messages.stages import StageType, TransferParams
+from kb_engine import Engine
+from kb_engine.block import Context, WiringError
+from kb_engine.timing import Clock
+from kb_messages import StageType, TransferParams, WaitReason
 
 READ = WRITE = 44240
 BOTH, FETCH, GEMM, STORE = 88480, 6120, 46000, 3560

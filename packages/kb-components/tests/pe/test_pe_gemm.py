@@ -3,11 +3,9 @@
 import pytest
 
 from kb_components.pe.pe_gemm import PeGemm, PeGemmSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.stages import GemmParams, StageType
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import DType, GemmParams, PlanError, StageType
 
 
 def array(rows=16, cols=16, clock_ghz=1.0, **more):

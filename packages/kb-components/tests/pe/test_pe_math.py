@@ -1,11 +1,9 @@
 import pytest
 
 from kb_components.pe.pe_math import FUNCTIONS, PeMath, PeMathSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.stages import MathParams, StageType
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import DType, MathParams, PlanError, StageType
 
 
 def unit(lanes=16, clock_ghz=1.0, **more):

@@ -5,15 +5,11 @@ import pytest
 from msgspec.structs import replace
 
 from kb_components.pe.pe_mmu import PeMmu, PeMmuSpec
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_engine.block.component import Context
-from kb_engine.host.host import read_tensor
-from kb_engine.timing.clock import Clock
-from kb_messages.address import VIRTUAL_END
-from kb_messages.control import MmuUnmap
-from kb_messages.errors import KernelError, TopologyError
-from kb_messages.stages import Rectangle
+from kb_dataexec import Executor, MemoryLogWriter
+from kb_engine import read_tensor
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import VIRTUAL_END, KernelError, MmuUnmap, Rectangle, TopologyError
 
 PAGE = 4096
 HIT, MISS = 1000, 1000 + 2 * 10000

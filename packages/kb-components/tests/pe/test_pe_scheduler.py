@@ -5,13 +5,9 @@ import pytest
 from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.pe_gemm import PeGemm
-from kb_engine.block.completion_queue import CompletionQueue
-from kb_engine.block.in_flight import PipelineError
-from kb_engine.engine.engine import Engine
-from kb_messages.commands import CompletionRecord
-from kb_messages.errors import KernelError, TopologyError
-from kb_messages.stages import StageType
-from kb_messages.trace import CommandComplete, CommandSubmitted
+from kb_engine import Engine
+from kb_engine.block import CompletionQueue, PipelineError
+from kb_messages import CommandComplete, CommandSubmitted, CompletionRecord, KernelError, StageType, TopologyError
 from kb_plans import TileRoom
 
 READ = WRITE = 44240
@@ -146,7 +142,7 @@ def test_a_tile_waits_for_the_output_buffer_of_the_one_before_it(simulate):
 
 
 def test_buffers_larger_than_the_tcm_are_refused(chip):
-    from kb_engine.engine.engine import Engine
+    from kb_engine import Engine
 
     with pytest.raises(TopologyError) as caught:
         Engine(chip(("size: 1 MiB}, bw_gbs: 200", "size: 127 KiB}, bw_gbs: 200")))

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from kb_components.pe.pe_tcm import PeTcm, PeTcmSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.errors import KernelError
-from kb_messages.oplog import WaitReason
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import KernelError, WaitReason
 
 ONES = np.ones((16, 16), np.float16)
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kb_messages.lazy import lazy_door
+from kb_messages import lazy_door
 
 if TYPE_CHECKING:
     from kb_dataexec.analysis.dependencies import dependencies as dependencies

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from kb_dataexec.analysis.byte_sets import atoms
 from kb_dataexec.analysis.dependencies import Kind, Rectangle, backward_slice, common_byte, dependencies, overlap
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, LogError, OpKind, Role
 
 rectangles = st.builds(
     Rectangle, st.just(1), st.integers(0, 60), st.integers(1, 6), st.integers(1, 12), st.sampled_from([0, 5, 8, 12, 16])

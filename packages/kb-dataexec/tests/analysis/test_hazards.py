@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from kb_dataexec.analysis.dependencies import dependencies_in
 from kb_dataexec.analysis.hazards import HOST, Hazard, hazards, pe_of
 from kb_dataexec.log.schedule import Schedule
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, LogError, OpKind, Role
 
 WINDOWS = [(0, 12), (12, 24)]
 

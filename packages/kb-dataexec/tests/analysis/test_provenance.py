@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from kb_dataexec.analysis.provenance import describe, last_writer, origin, place_of
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 
 def test_an_outputs_origin_is_its_last_write_and_the_gemm_that_computed_it():

@@ -4,8 +4,7 @@ from dataexec_math_log import SoftmaxProblem
 
 from kb_dataexec.analysis.hazards import Hazard
 from kb_dataexec.analysis.sanitize import sanitize
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 
 def add(builder, command, line, span, target, source=None, component="sip0.cube0.pe0.pe_dma"):

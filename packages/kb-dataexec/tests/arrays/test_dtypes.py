@@ -6,7 +6,7 @@ import pytest
 
 from kb_dataexec.arrays import dtypes
 from kb_dataexec.arrays.dtypes import cast, cast_into, numpy_dtype
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 
 @pytest.mark.parametrize("dtype", list(DType))

@@ -11,8 +11,7 @@ from dataexec_gemm_log import HBM, GemmProblem, LogBuilder, move
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import FolderLogWriter, write_log
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 PROBLEM = GemmProblem(12, 10, 16, (8, 8, 8))
 AT_C = f"{HBM << 32 | PROBLEM.at_c:#x}"

@@ -8,7 +8,7 @@ from dataexec_gemm_log import HBM
 
 from kb_dataexec.log import jsonl as loglines
 from kb_dataexec.logfile import read_log
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 N_OPS = 50
 

@@ -12,7 +12,7 @@ from kb_dataexec.execute.fused import window as products
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import StoreError
 from kb_dataexec.verify.compare import compare
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 DTYPES = [DType.F16, DType.BF16, DType.F8E4M3, DType.F32, DType.I8]
 

@@ -14,8 +14,7 @@ from kb_dataexec.execute.incremental import PartialExecution, Unfinished, Unfini
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 BUFFER = 256
 """Bytes of the TCM that are tile buffers."""

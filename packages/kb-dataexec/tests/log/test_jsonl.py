@@ -11,10 +11,7 @@ from kb_dataexec.execute.executor import Executor
 from kb_dataexec.log import jsonl as loglines
 from kb_dataexec.logfile import LogLines, open_log, read_log, write_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_messages.address import MemorySpace
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, LogError, MemorySpace, OpKind, Role
 
 PROBLEM = GemmProblem(12, 12, 12, (4, 4, 4), transpose_b=True)
 OUT = {"role": "OUT", "owner": HBM, "offset": 0, "rows": 1, "row_nbytes": 4, "dtype": "f32"}

@@ -11,7 +11,7 @@ import pytest
 from dataexec_gemm_log import GemmProblem
 
 from kb_dataexec.logfile import LogFolder, read_log, write_log
-from kb_messages.errors import LogError
+from kb_messages import LogError
 
 LOG = GemmProblem(12, 12, 12, (4, 4, 4)).log()
 

@@ -6,8 +6,7 @@ from dataexec_gemm_log import HBM, TCM, GemmProblem
 
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
-from kb_messages.errors import LogError
-from kb_messages.oplog import Role
+from kb_messages import LogError, Role
 
 
 @pytest.fixture

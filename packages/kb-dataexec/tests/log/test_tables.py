@@ -3,10 +3,7 @@ import pytest
 from dataexec_gemm_log import GemmProblem
 
 from kb_dataexec.log.tables import OPS_DTYPE, OpLog
-from kb_messages.address import MemorySpace
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.oplog import Operand, OpKind, Role
+from kb_messages import DType, LogError, MemorySpace, Operand, OpKind, Role
 
 
 @pytest.fixture

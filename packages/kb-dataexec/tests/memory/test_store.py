@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 HBM = 0x400
 SIZE = 256

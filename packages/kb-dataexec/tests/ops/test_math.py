@@ -14,10 +14,7 @@ from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.math import FUNCTIONS
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.functions import MATH_FUNCTIONS
-from kb_messages.oplog import OpKind, Role
+from kb_messages import MATH_FUNCTIONS, DType, LogError, OpKind, Role
 
 WHERE = "op 0 (an_op, pe0, kernel.py:3)"
 FLOATS = [DType.F32, DType.F16, DType.BF16, DType.F8E4M3, DType.F8E5M2]

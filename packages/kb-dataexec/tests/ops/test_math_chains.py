@@ -12,8 +12,7 @@ from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.math import FUNCTIONS
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 ROWS, COLS, SLOTS = 3, 5, 4
 DIRECT = {

@@ -8,9 +8,7 @@ from kb_dataexec.arrays.dtypes import cast, numpy_dtype
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.gemm import product
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, LogError, OpKind, Role
 
 WHERE = "op 0 (an_op, pe0, kernel.py:3)"
 

@@ -5,7 +5,7 @@ import pytest
 
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.verify.compare import as_stored, compare, default_tolerance, gemm_tolerance, largest_finite
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 
 @pytest.fixture(scope="module")

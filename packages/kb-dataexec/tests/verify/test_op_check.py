@@ -12,8 +12,7 @@ from kb_dataexec.execute.executor import Executor
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.compare import compare
 from kb_dataexec.verify.op_check import debug
-from kb_messages.dtypes import DType
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, OpKind, Role
 
 PROBLEMS = [
     GemmProblem(37, 29, 230, (16, 8, 50)),

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from kb_messages.lazy import lazy_door
+from kb_messages import lazy_door
 
 if TYPE_CHECKING:
-    from kb_dataexec.arrays.dtypes import cast as cast
-    from kb_dataexec.verify.compare import default_tolerance as default_tolerance
-    from kb_dataexec.verify.compare import gemm_tolerance as gemm_tolerance
+    from kb_dataexec import cast as cast
+    from kb_dataexec import default_tolerance as default_tolerance
+    from kb_dataexec import gemm_tolerance as gemm_tolerance
     from kb_engine.engine.engine import Engine as Engine
     from kb_engine.host.benchmark import Arrays as Arrays
     from kb_engine.host.benchmark import Benchmark as Benchmark
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kb_engine.launch.launch import LaunchResult as LaunchResult
     from kb_engine.program.tensors import Tensor as Tensor
     from kb_engine.program.tensors import TensorRef as TensorRef
-    from kb_messages.control import CubeTarget as CubeTarget
-    from kb_messages.dtypes import DType as DType
-    from kb_messages.stages import TileShape as TileShape
+    from kb_messages import CubeTarget as CubeTarget
+    from kb_messages import DType as DType
+    from kb_messages import TileShape as TileShape
 
 __version__ = "0.1.0"
 

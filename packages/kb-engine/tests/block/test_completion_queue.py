@@ -1,5 +1,5 @@
 from kb_engine.block.completion_queue import CompletionQueue
-from kb_messages.commands import CompletionRecord
+from kb_messages import CompletionRecord
 
 
 def record(seq):

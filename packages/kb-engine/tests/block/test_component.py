@@ -7,7 +7,7 @@ from engine_toys import Dma, Gemm, GemmByCallback, GemmByProcess, Mover, NoSpec,
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import WiringError
 from kb_engine.timing.clock import Clock
-from kb_messages.stages import StageType, TransferParams
+from kb_messages import StageType, TransferParams
 
 
 def context(node_id="sip0.cube0.pe0.block"):

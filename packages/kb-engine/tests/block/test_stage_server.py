@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.block.stage_server import ExclusivePort, Gate, WiringError
-from kb_messages.oplog import WaitReason
+from kb_messages import WaitReason
 
 READ = 1000 + 30000 + 512 * 20 + 1000
 START = 3000
@@ -70,7 +70,7 @@ def test_a_full_queue_keeps_the_tile_and_its_block(toy_host, writer, impl):
 
 
 def test_a_third_partys_block_changes_time_and_no_data(toy_host, writer):
-    from kb_dataexec.logfile import MemoryLogWriter
+    from kb_dataexec import MemoryLogWriter
 
     def data(records):
         return {key: (r.op_id, r.kind, r.name, r.component, r.params, r.operands) for key, r in records.items()}

@@ -2,7 +2,7 @@ import pytest
 
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import Registry
-from kb_messages.errors import KernelError, TopologyError
+from kb_messages import KernelError, TopologyError
 
 
 def refusal(toy_engine, *changes):

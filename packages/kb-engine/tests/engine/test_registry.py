@@ -4,7 +4,7 @@ import engine_toys
 import pytest
 
 from kb_engine.engine.registry import GROUP, Registry
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 
 
 class Distribution:

@@ -11,9 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kb_engine.block.in_flight import PipelineError
-from kb_messages.errors import TopologyError
-from kb_messages.stages import Rectangle
-from kb_messages.trace import FabricTransfer
+from kb_messages import FabricTransfer, Rectangle, TopologyError
 from kb_topology import Router
 
 

@@ -10,7 +10,7 @@ from kb_engine.block.control_roles import HostPort
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.lookahead import Lookahead
-from kb_messages.stages import Rectangle
+from kb_messages import Rectangle
 from kb_topology import Router
 
 

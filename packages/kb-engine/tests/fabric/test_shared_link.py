@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_messages.stages import Rectangle
+from kb_messages import Rectangle
 from kb_topology import Router
 
 DMA, HBM = "sip0.cube0.pe{}.pe_dma", "sip0.cube0.hbm{}"

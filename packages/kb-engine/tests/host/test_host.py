@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.execute.executor import Executor
+from kb_dataexec import Executor
 from kb_engine.host.host import DeferredRead, read_tensor
 from kb_engine.host.sharding import block_bounds
 from kb_engine.memory.allocator import OutOfMemoryError
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 3"),)
 

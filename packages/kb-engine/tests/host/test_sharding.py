@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_engine.host.sharding import Sharding, block_bounds, layout, sharding_of
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 PLACES = [(sip, cube) for sip in range(2) for cube in range(3) for _ in range(2)]  # 2 PEs in each of 2 x 3 cubes
 

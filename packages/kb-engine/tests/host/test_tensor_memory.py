@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.memory.store import StoreError
+from kb_dataexec import Executor, StoreError
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import Registry
 from kb_engine.host.host import DeferredRead, Host
 from kb_engine.host.sharding import Sharding
 from kb_engine.memory.allocator import OutOfMemoryError
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 from kb_topology import AddressMap, Graph
 
 FOUR_PES = (("pe_layout: {count: 1}", "pe_layout: {count: 4}"),)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_engine.language.concrete import Concrete
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 FUNCTIONS = ["add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor", "lt", "le", "gt", "ge", "eq", "ne"]
 small = st.integers(-50, 50)

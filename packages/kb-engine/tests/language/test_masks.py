@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from kb_engine.language.concrete import Concrete
 from kb_engine.language.masks import window
 from kb_engine.program.tensors import Tensor
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, KernelError
 
 
 def ref(rows, cols):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_messages.errors import KernelError
-from kb_messages.stages import TileShape
+from kb_messages import KernelError, TileShape
 
 
 def load_no_tensor(tl, a, c):

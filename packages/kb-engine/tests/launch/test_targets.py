@@ -1,8 +1,7 @@
 import pytest
 
 from kb_engine.launch.targets import owning_cubes, pes_of, split, targets_of
-from kb_messages.control import CubeTarget, KernelLaunch, MmuUnmap
-from kb_messages.errors import KernelError
+from kb_messages import CubeTarget, KernelError, KernelLaunch, MmuUnmap
 
 TWO = (("toy\n", "toy\nsips: 2\ncubes_per_sip: 2\n"), ("pe_layout: {count: 1}", "pe_layout: {count: 2}"))
 """Two SIPs of two cubes of two PEs."""

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_engine.memory.allocator import Allocator, Lease, OutOfMemoryError
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 
 def test_ranges_are_handed_out_from_the_lowest_address_on_and_aligned():

@@ -1,11 +1,9 @@
 import numpy as np
 
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import MemoryStore
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.memory.pending import Producer
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
+from kb_messages import OFFSET_BITS, DType, Matrix
 
 OWNER = 9
 

@@ -3,9 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_engine.memory.page_table import PageTable
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import AddressError
+from kb_messages import AddressError, DType, Matrix
 
 PAGE = 256
 BASE = 1 << 42

@@ -3,9 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_engine.memory.pending import PendingBytes, Producer, overlaps, without
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
+from kb_messages import OFFSET_BITS, DType, Matrix
 
 OWNER = 5 << OFFSET_BITS
 

@@ -5,10 +5,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
-from kb_messages.oplog import Operand, OpKind, WaitReason
-from kb_messages.stages import Place, StageType, rectangle
+from kb_dataexec import MemoryLogWriter
+from kb_messages import (
+    OFFSET_BITS,
+    OFFSET_MASK,
+    MemorySpace,
+    Operand,
+    OpKind,
+    PhysAddr,
+    Place,
+    StageType,
+    WaitReason,
+    rectangle,
+)
 
 TIMES = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 ARRAYS = {"f16": np.float16, "f32": np.float32, "i8": np.int8, "i32": np.int32}

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from kb_engine.observe.trace_order import TraceOrder, order_key
-from kb_messages.trace import (
+from kb_messages import (
     CommandComplete,
     CommandSubmitted,
     EngineComplete,

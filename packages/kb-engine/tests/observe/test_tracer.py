@@ -5,8 +5,7 @@ import pytest
 
 from kb_engine.block.stage_server import StageServer
 from kb_engine.observe.tracer import TracedServer
-from kb_messages.errors import SimulationStuckError
-from kb_messages.trace import (
+from kb_messages import (
     CommandComplete,
     CommandSubmitted,
     EngineComplete,
@@ -14,6 +13,7 @@ from kb_messages.trace import (
     FabricTransfer,
     KernelEnd,
     KernelStart,
+    SimulationStuckError,
     SubCommandDispatched,
     TileReady,
 )

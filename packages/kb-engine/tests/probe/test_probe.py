@@ -5,7 +5,7 @@ import pytest
 
 from kb_engine.probe.all_pairs import NO_PATH, probe_all
 from kb_engine.probe.probe import Operation, Phase, ProbeError, probe
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 
 PE, DMA, XBAR, HBM = "sip0.cube0.pe0", "sip0.cube0.pe0.pe_dma", "sip0.cube0.xbar0", "sip0.cube0.hbm0"
 FOUR_PES = (("pe_layout: {count: 1}", "pe_layout: {count: 4}"),)

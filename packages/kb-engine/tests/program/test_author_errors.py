@@ -2,7 +2,7 @@ import pickle
 from pathlib import Path
 
 from kb_engine.program.author_errors import UserCodeError, explain
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 ROOT = Path(__file__).parent
 

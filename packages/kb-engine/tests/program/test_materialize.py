@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 A, B = (np.arange(256, dtype=np.float32).reshape(16, 16) / 128 + start for start in (-1, 2))
 EXPECTED = (A.astype(np.float64) @ B).round(3)
@@ -28,7 +28,7 @@ def test_a_composite_becomes_concrete_in_its_handle_and_in_memory(toy_host, writ
 
 
 def test_the_log_says_the_same_whether_somebody_looks_or_not(toy_engine):
-    from kb_dataexec.logfile import MemoryLogWriter
+    from kb_dataexec import MemoryLogWriter
     from kb_engine.host.host import Host
 
     def kernel(tl, a, b, c, look):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.program.author_errors import UserCodeError
-from kb_messages.errors import KbError, KernelError, PlanError
-from kb_messages.trace import CommandComplete, CommandSubmitted
+from kb_messages import CommandComplete, CommandSubmitted, KbError, KernelError, PlanError
 
 HERE = "test_runner.py"
 READ = 42240  # 512 bytes, see test_fabric.py

@@ -5,9 +5,7 @@ from hypothesis import strategies as st
 
 from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.program.values import Completion
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import GemmCommand, LoadCommand, Matrix, StoreCommand, SubmittedCommand
-from kb_messages.dtypes import DType
+from kb_messages import OFFSET_BITS, DType, GemmCommand, LoadCommand, Matrix, StoreCommand, SubmittedCommand
 
 
 def matrix(start, rows, cols, stride=None, owner=1):

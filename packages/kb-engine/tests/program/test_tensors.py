@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from kb_engine.host.sharding import block_bounds
 from kb_engine.program.tensors import Tensor
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, KernelError
 
 BASE = 1 << 40
 

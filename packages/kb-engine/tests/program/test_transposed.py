@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.program.tensors import Tensor
-from kb_messages.commands import GemmCommand
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, GemmCommand, KernelError
 
 NEEDS = "needs one as it is stored: only a and b of tl.dot and of tl.composite('gemm') may be transposed"
 SWAP = "compute the result the other way round: (a @ b).T is b.T @ a.T"

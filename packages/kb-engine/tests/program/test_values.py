@@ -5,9 +5,7 @@ import pytest
 
 from kb_engine.memory.pending import Producer
 from kb_engine.program.values import CompositeHandle, LoadedTensor
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, KernelError, Matrix
 
 MATRIX = Matrix.packed(2, 3, DType.F32, 1 << 40)
 PRODUCER = Producer("composite gemm", "gemm.py:12")

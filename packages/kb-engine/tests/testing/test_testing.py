@@ -9,10 +9,9 @@ from engine_said_by import said_by
 from engine_toys import Cpu, Dma, Gemm, GemmByCallback, GemmByProcess, Hbm, Mover, Tcm, Xbar
 from msgspec import Struct
 
-from kb_dataexec.logfile import MemoryLogWriter
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import MemoryLogWriter, MemoryStore
 from kb_engine.testing import check_component, component_checks
-from kb_messages.stages import StageType
+from kb_messages import StageType
 
 
 def names_of(impl, attributes=None, **options):

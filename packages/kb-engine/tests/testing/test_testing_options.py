@@ -5,7 +5,7 @@ from engine_said_by import said_by
 from engine_toys import Gemm, Tcm
 
 from kb_engine.testing import Neighbour, check_component
-from kb_messages.stages import StageType, TransferParams
+from kb_messages import StageType, TransferParams
 
 
 class Looking(Gemm):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kb_engine.timing import clock as clock_module
 from kb_engine.timing.clock import HOUSEKEEPING_INTERVAL, Clock
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 
 def test_callbacks_run_in_order_of_time():

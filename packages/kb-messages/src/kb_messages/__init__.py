@@ -51,6 +51,7 @@ from kb_messages.errors import (
     TopologyError,
 )
 from kb_messages.functions import MATH_FUNCTIONS, MathFunction
+from kb_messages.lazy import lazy_door
 from kb_messages.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
@@ -195,6 +196,7 @@ __all__ = [
     "__version__",
     "depth_axis",
     "is_virtual",
+    "lazy_door",
     "matrices_of",
     "memory_side",
     "owner_of",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kb_messages.oplog import Role
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import OperandTemplate, Place, StageTemplate, StageType, depth_axis
+from kb_messages import OperandTemplate, PipelinePlan, Place, Role, StageTemplate, StageType, depth_axis
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes
-from kb_messages.stages import Axis
+from kb_messages import Axis, DType, EpilogueOp, EpilogueScope, MathAttributes, Matrix, PlanError
 
 
 class _Arguments(NamedTuple):

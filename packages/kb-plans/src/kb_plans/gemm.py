@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kb_messages.commands import EpilogueOp, EpilogueScope, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.oplog import GemmAttributes, MathAttributes, Role
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, TileShape, When
+from kb_messages import (
+    Axis,
+    BufferNeeds,
+    DType,
+    EpilogueOp,
+    EpilogueScope,
+    GemmAttributes,
+    MathAttributes,
+    Matrix,
+    OperandTemplate,
+    PipelinePlan,
+    Place,
+    PlanError,
+    Role,
+    StageTemplate,
+    StageType,
+    TileShape,
+    When,
+)
 from kb_plans.epilogue import EpilogueMath, resolve
 from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot, stage, take_out
 

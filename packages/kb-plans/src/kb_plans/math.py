@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kb_messages.commands import MathInput, Matrix
-from kb_messages.errors import PlanError
-from kb_messages.functions import MATH_FUNCTIONS
-from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import Axis, Place, StageType, TileShape
+from kb_messages import (
+    MATH_FUNCTIONS,
+    Axis,
+    BufferNeeds,
+    MathAttributes,
+    MathInput,
+    Matrix,
+    PipelinePlan,
+    Place,
+    PlanError,
+    Role,
+    StageType,
+    TileShape,
+)
 from kb_plans.templates import Input, along, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 
 

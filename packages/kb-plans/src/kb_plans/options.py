@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from kb_messages.commands import EpilogueOp, GemmCommand
+from kb_messages import EpilogueOp, GemmCommand
 
 
 class GemmOptions(TypedDict, total=False):

@@ -7,11 +7,7 @@ from typing import Unpack
 
 from msgspec import Struct
 
-from kb_messages.commands import MathInput, Matrix
-from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes
-from kb_messages.plan import BufferNeeds
-from kb_messages.stages import TileShape
+from kb_messages import BufferNeeds, MathAttributes, MathInput, Matrix, PlanError, TileShape
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 from kb_plans.options import GemmOptions

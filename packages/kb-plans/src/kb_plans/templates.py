@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.oplog import GemmAttributes, MathAttributes, Role
-from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+from kb_messages import (
+    Axis,
+    DType,
+    GemmAttributes,
+    MathAttributes,
+    Matrix,
+    OperandTemplate,
+    Place,
+    Role,
+    StageTemplate,
+    StageType,
+    When,
+)
 
 SLOT_ALIGNMENT = 64
 """Bytes a buffer's operands are aligned to. Source: assumed (a common SRAM line)."""

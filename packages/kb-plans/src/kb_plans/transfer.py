@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kb_messages.commands import Fill, Matrix
-from kb_messages.errors import PlanError
-from kb_messages.oplog import Role
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+from kb_messages import (
+    Axis,
+    BufferNeeds,
+    Fill,
+    Matrix,
+    OperandTemplate,
+    PipelinePlan,
+    Place,
+    PlanError,
+    Role,
+    StageTemplate,
+    StageType,
+    When,
+)
 
 
 def generate_transfer_plan(

@@ -9,8 +9,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from kb_messages.address import OFFSET_BITS, MemorySpace, PhysAddr
-from kb_messages.errors import AddressError, TopologyError
+from kb_messages import OFFSET_BITS, AddressError, MemorySpace, PhysAddr, TopologyError
 from kb_topology.graph import Graph, Memory, Node
 from kb_topology.sentences import listing
 from kb_topology.sizes import format_nbytes

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.sentences import did_you_mean, listing, short
 from kb_topology.source import Source
 from kb_topology.yaml_reader import YamlPath

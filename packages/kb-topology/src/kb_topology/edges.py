@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import UnsetType
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.endpoints import expand, pairs
 from kb_topology.graph import Link, Wire, exact
 from kb_topology.limits import MAX_ITEMS

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.sentences import cut, did_you_mean, listing
 from kb_topology.templates import Level
 

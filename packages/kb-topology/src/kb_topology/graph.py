@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from kb_messages.address import MemorySpace
-from kb_messages.errors import TopologyError
+from kb_messages import MemorySpace, TopologyError
 from kb_topology.sentences import did_you_mean
 from kb_topology.spec import NodeKind
 from kb_topology.yaml_reader import YamlPath

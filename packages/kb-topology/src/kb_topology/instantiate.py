@@ -8,7 +8,7 @@ from functools import partial
 from string import digits
 from types import MappingProxyType
 
-from kb_messages.address import MemorySpace
+from kb_messages import MemorySpace
 from kb_topology.edges import build_links, build_wires
 from kb_topology.endpoints import Fail
 from kb_topology.graph import Graph, Memory, Node

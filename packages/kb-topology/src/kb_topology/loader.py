@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.checked import convert_checked
 from kb_topology.sentences import short
 from kb_topology.source import Source

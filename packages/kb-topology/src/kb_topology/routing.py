@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.graph import Graph, Node
 from kb_topology.search import Interior, Route, Search
 from kb_topology.sentences import listing

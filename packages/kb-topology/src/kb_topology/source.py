@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.yaml_reader import YamlPath, format_path, read_marks
 
 

@@ -8,7 +8,7 @@ import os
 import msgspec
 from msgspec import Struct
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.address_map import AddressMap
 from kb_topology.graph import Graph
 from kb_topology.instantiate import instantiate

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 import yaml
 from msgspec import Struct
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology.scalars import NumberError, resolve
 from kb_topology.sentences import short
 

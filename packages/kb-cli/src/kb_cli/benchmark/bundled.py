@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from kb_messages.errors import BenchmarkError, KbError, TopologyError
+from kb_messages import BenchmarkError, KbError, TopologyError
 from kb_topology import did_you_mean, listing
 
 Kind = Literal["benchmarks", "topologies"]

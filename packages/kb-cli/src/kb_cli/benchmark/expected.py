@@ -10,15 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from kb_dataexec import Executor, MemoryStore, OpLog, StoreError, compare
 from kb_dataexec.analysis import provenance as blame
-from kb_dataexec.execute.executor import Executor
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_dataexec.verify.compare import compare
-from kb_engine.host.host import read_tensor
-from kb_engine.program.tensors import Tensor
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
-from kb_messages.errors import KbError
+from kb_engine import Tensor, read_tensor
+from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError
 
 Progress = Callable[[int, int], None]
 

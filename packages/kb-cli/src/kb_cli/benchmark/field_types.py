@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from msgspec import Meta
 
-from kb_messages.stages import TileShape
+from kb_messages import TileShape
 from kb_topology import listing
 
 _WORDS: dict[Any, str] = {int: "an int", float: "a number", bool: "true or false", str: "text", NoneType: "none"}

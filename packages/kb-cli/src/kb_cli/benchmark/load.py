@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.user_code import user_code
-from kb_engine.host.benchmark import Benchmark
-from kb_messages.errors import BenchmarkError
+from kb_engine import Benchmark
+from kb_messages import BenchmarkError
 
 BenchmarkType = type[Benchmark[Any]]
 

@@ -13,8 +13,7 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
 from kb_cli.benchmark.field_types import Member, choices_of, describe, members_of
-from kb_messages.errors import BenchmarkError, PlanError
-from kb_messages.stages import TileShape
+from kb_messages import BenchmarkError, PlanError, TileShape
 from kb_topology import did_you_mean, listing
 
 _EXPECTED = re.compile(r"Expected `[^`]*`(.*?)(?:, got .*)?")

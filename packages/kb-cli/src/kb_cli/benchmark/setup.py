@@ -10,10 +10,9 @@ import numpy.typing as npt
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.benchmark.user_code import user_code
-from kb_dataexec.verify.compare import default_tolerance
-from kb_engine.host.host import Host
-from kb_engine.program.tensors import Tensor
-from kb_messages.errors import BenchmarkError
+from kb_dataexec import default_tolerance
+from kb_engine import Host, Tensor
+from kb_messages import BenchmarkError
 from kb_topology import Topology
 
 Arrays = dict[str, npt.NDArray[Any]]

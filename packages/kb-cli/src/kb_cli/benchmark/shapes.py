@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from kb_cli.benchmark.params import Refusal, build_params, field_of, value_of
-from kb_messages.errors import BenchmarkError
+from kb_messages import BenchmarkError
 from kb_topology import listing
 
 SIZES = ("M", "N", "K")

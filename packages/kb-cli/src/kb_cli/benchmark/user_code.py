@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kb_engine.program.author_errors import explain
-from kb_messages.errors import KbError
+from kb_engine.program import explain
+from kb_messages import KbError
 
 
 @contextmanager

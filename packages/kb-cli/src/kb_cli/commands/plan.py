@@ -12,13 +12,20 @@ from kb_cli.benchmark import bundled
 from kb_cli.benchmark.params import build_params, parse_assignments
 from kb_cli.report.bounded_by import quantity
 from kb_cli.terminal.output import emit_json, emit_tables, new_table
-from kb_engine.engine.engine import Engine
-from kb_engine.program.pe import ProcessingElement
-from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, Matrix, SubmittedCommand
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageType, TileShape
+from kb_engine import Engine
+from kb_engine.program import ProcessingElement
+from kb_messages import (
+    DType,
+    EpilogueOp,
+    EpilogueScope,
+    GemmCommand,
+    Matrix,
+    PipelinePlan,
+    PlanError,
+    StageType,
+    SubmittedCommand,
+    TileShape,
+)
 from kb_plans import GemmOptions, TileRoom, count, gemm_options, generate_gemm_plan, suggest_tile
 from kb_topology import load_topology
 

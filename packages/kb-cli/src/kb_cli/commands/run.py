@@ -23,7 +23,7 @@ from kb_cli.run.sanitizer import found_something
 from kb_cli.run.save import identity, record_run, rows_json
 from kb_cli.run.trace_file import trace_to
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
-from kb_messages.errors import BenchmarkError, KbError
+from kb_messages import BenchmarkError, KbError
 from kb_topology import load_topology
 
 

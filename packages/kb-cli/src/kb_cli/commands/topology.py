@@ -10,7 +10,7 @@ from msgspec import Struct
 from kb_cli.benchmark import bundled
 from kb_cli.report.chip import default_view, overview, save_picture
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
-from kb_engine.engine.engine import Engine
+from kb_engine import Engine
 from kb_topology import Topology, count_kinds, format_nbytes, load_topology
 from kb_topology.diagram import VIEWS, View
 

@@ -13,7 +13,7 @@ from kb_cli.run.data import LOG, load_data, sha256_of
 from kb_cli.run.folder import RUN, RunFolderError, read_run
 from kb_cli.run.sanitizer import Sanitized, found_something, sanitize_stored
 from kb_cli.terminal.output import emit_json, emit_lines
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 
 class Verification(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import LinkGroup, Topology, count_kinds, link_groups
 from kb_topology.diagram import View, draw
 

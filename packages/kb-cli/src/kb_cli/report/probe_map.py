@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from kb_cli.report.heatmap import Panel, Tick, heat_map
 from kb_cli.terminal.output import emit_json, emit_tables, new_table, progress_bar
-from kb_engine.probe.all_pairs import NO_PATH, Matrix, probe_all
-from kb_engine.probe.probe import ProbeError
-from kb_messages.address import MemorySpace
+from kb_engine.probe import NO_PATH, Matrix, ProbeError, probe_all
+from kb_messages import MemorySpace
 from kb_topology import Topology
 
 _WHOLE = 16

@@ -15,10 +15,8 @@ from msgspec import Struct
 from kb_cli.benchmark.expected import Expected
 from kb_cli.run.folder import RunFolderError, read_json, write_json
 from kb_cli.run.simulate import Outcome
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import read_log
-from kb_dataexec.memory.store import MemoryStore
-from kb_engine.program.tensors import Tensor
+from kb_dataexec import MemoryStore, OpLog, read_log
+from kb_engine import Tensor
 from kb_topology import format_nbytes
 
 MEMORY, EXPECTED, LOG = "memory", "expected", "log"

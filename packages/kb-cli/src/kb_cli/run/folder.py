@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 FORMAT, FORMAT_VERSION = "kernbench-run", 1
 RUN, WALL, TOPOLOGY, BENCH = "run.json", "wall.json", "topology.yaml", "bench.py"

@@ -10,13 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from kb_cli.run.tally import PlanTally
-from kb_engine.block.pe_roles import MemoryComponent
-from kb_engine.engine.engine import Engine
-from kb_engine.launch.launch import LaunchResult
-from kb_messages.address import MemorySpace
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.stages import StageType
+from kb_engine import Engine, LaunchResult
+from kb_engine.block import MemoryComponent
+from kb_messages import DType, MemorySpace, PlanError, StageType
 from kb_topology import NodeKind, exact
 
 LINK = "link"

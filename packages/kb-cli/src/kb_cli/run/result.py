@@ -16,7 +16,7 @@ from kb_cli.run.metrics import Traffic
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import HostTimes, Outcome
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
-from kb_engine.launch.launch import LaunchResult
+from kb_engine import LaunchResult
 
 PS_PER_NS = 1000
 

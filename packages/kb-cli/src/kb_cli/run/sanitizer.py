@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from kb_dataexec.analysis.sanitize import Finding, sanitize
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.memory.store import MemoryStore
-from kb_engine.program.leaks import Leak, LeakWatch
+from kb_dataexec import MemoryStore, OpLog, sanitize
+from kb_dataexec.analysis import Finding
+from kb_engine.program import Leak, LeakWatch
 
 _PS_PER_NS = 1000
 

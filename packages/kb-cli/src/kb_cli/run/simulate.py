@@ -18,13 +18,10 @@ from kb_cli.run.metrics import Metrics, Usage, measure
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
 from kb_cli.run.tally import PlanTally, TallyingWriter, new_writer
 from kb_cli.run.trace_file import Trace
-from kb_dataexec.log.tables import LogSummary
-from kb_dataexec.memory.store import MemoryStore
-from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
-from kb_engine.launch.launch import LaunchResult
-from kb_engine.program.leaks import LeakWatch
-from kb_engine.program.tensors import Tensor
+from kb_dataexec import MemoryStore
+from kb_dataexec.log import LogSummary
+from kb_engine import Engine, Host, LaunchResult, Tensor
+from kb_engine.program import LeakWatch
 
 
 class Wall(NamedTuple):

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec.log.tables import OpLog
-from kb_dataexec.logfile import FolderLogWriter, LogWriter, MemoryLogWriter, read_log
-from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageType
+from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, OpLog, read_log
+from kb_messages import PipelinePlan, StageType, WaitReason
 from kb_plans import count
 
 Rows = npt.NDArray[Any]

@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from kb_messages.errors import BenchmarkError
-from kb_messages.trace import TraceEvent
+from kb_messages import BenchmarkError, TraceEvent
 
 Trace = Callable[[TraceEvent], None]
 _EVENTS_A_WRITE = 1024

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.control_roles import CommandDispatcher, Part
-from kb_engine.timing.units import ps_from_ns
-from kb_messages.control import HostMessage, KernelLaunch
+from kb_engine.block import CommandDispatcher, Part, ps_from_ns
+from kb_messages import HostMessage, KernelLaunch
 
 
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

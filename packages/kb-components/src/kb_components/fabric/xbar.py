@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.pe_roles import ForwardingComponent
-from kb_engine.timing.units import ps_from_ns
+from kb_engine.block import ForwardingComponent, ps_from_ns
 
 
 class XbarSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

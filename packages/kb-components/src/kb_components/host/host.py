@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.control_roles import HostPort
-from kb_engine.timing.units import ps_from_ns
+from kb_engine.block import HostPort, ps_from_ns
 
 
 class HostSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

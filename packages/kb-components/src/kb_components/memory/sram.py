@@ -6,10 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import Context
-from kb_engine.block.pe_roles import SingleChannelMemory
-from kb_engine.timing.units import Rate, ps_from_ns
-from kb_messages.stages import Rectangle
+from kb_engine.block import Context, Rate, SingleChannelMemory, ps_from_ns
+from kb_messages import Rectangle
 
 
 class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

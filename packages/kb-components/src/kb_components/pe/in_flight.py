@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.block.buffers import Region
-from kb_engine.block.feeding import Feeding
-from kb_engine.block.in_flight import PipelineContext, TileToken
-from kb_engine.timing.units import KIB
-from kb_messages.stages import StageType
-from kb_messages.trace import DispatchWait
+from kb_engine.block import KIB, Feeding, PipelineContext, Region, TileToken
+from kb_messages import DispatchWait, StageType
 
 
 class InFlight:

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.pe_roles import CommandIssuer
-from kb_engine.timing.units import ps_from_ns
-from kb_messages.commands import Command
+from kb_engine.block import CommandIssuer, ps_from_ns
+from kb_messages import Command
 
 
 class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

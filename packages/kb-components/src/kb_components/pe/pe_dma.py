@@ -10,16 +10,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import Context
-from kb_engine.block.in_flight import TileToken
-from kb_engine.block.pe_roles import AddressTranslator, Initiator
-from kb_engine.fabric.link import Path
-from kb_engine.timing.units import ps_from_ns
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import Matrix
-from kb_messages.errors import PlanError, TopologyError
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import Rectangle, StageType, memory_side
+from kb_engine.block import AddressTranslator, Context, Initiator, TileToken, ps_from_ns
+from kb_engine.fabric import Path
+from kb_messages import OFFSET_BITS, Matrix, PipelinePlan, PlanError, Rectangle, StageType, TopologyError, memory_side
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,14 +12,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from kb_components.pe.pe_tcm import PeTcm
-from kb_engine.block.buffers import Region, Ring
-from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.in_flight import PipelineContext, TileToken
-from kb_engine.block.stage_server import Gate
-from kb_messages.errors import PlanError
-from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import DmaParams, StageParams, StageType, TransferParams
+from kb_engine.block import ComponentBase, Context, Gate, PipelineContext, Region, Ring, TileToken
+from kb_messages import DmaParams, PipelinePlan, PlanError, StageParams, StageType, TransferParams, WaitReason
 
 _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 

@@ -7,13 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from kb_engine.block.component import ComponentBase, Context
-from kb_engine.timing.units import Rate
-from kb_messages.dtypes import DType
-from kb_messages.errors import PlanError
-from kb_messages.oplog import Role
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import GemmParams, StageParams, StageType
+from kb_engine.block import ComponentBase, Context, Rate
+from kb_messages import DType, GemmParams, PipelinePlan, PlanError, Role, StageParams, StageType
 from kb_topology import exact
 
 _DEFAULT_RATE = {

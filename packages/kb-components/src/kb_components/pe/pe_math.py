@@ -7,11 +7,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import ComponentBase, Context
-from kb_engine.timing.units import Rate
-from kb_messages.errors import PlanError
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import MathParams, StageParams, StageType
+from kb_engine.block import ComponentBase, Context, Rate
+from kb_messages import MathParams, PipelinePlan, PlanError, StageParams, StageType
 
 
 class FunctionClass(Enum):

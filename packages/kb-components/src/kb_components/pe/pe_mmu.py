@@ -7,10 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import Context
-from kb_engine.block.pe_roles import AddressTranslator
-from kb_engine.timing.units import KIB, ps_from_ns
-from kb_messages.stages import Rectangle
+from kb_engine.block import KIB, AddressTranslator, Context, ps_from_ns
+from kb_messages import Rectangle
 
 
 class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

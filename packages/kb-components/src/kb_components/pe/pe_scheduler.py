@@ -17,19 +17,34 @@ from msgspec import Meta, Struct
 from kb_components.pe.in_flight import InFlight, wait_for_buffer, wait_for_fetches
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.planning import check_wires, generate_plan
-from kb_engine.block.buffers import Region, Ring, Slots
-from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.feeding import Feeding
-from kb_engine.block.in_flight import PipelineContext, TileToken
-from kb_engine.block.pe_roles import CommandScheduler
-from kb_engine.block.stage_server import ExclusivePort, StageServer, WiringError
-from kb_engine.timing.units import KIB, ps_from_ns
-from kb_messages.commands import Command, MathCommand, SubmittedCommand
-from kb_messages.errors import PlanError
-from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageType, TilePlan, When
-from kb_messages.trace import DispatchWait
+from kb_engine.block import (
+    KIB,
+    CommandScheduler,
+    ComponentBase,
+    Context,
+    ExclusivePort,
+    Feeding,
+    PipelineContext,
+    Region,
+    Ring,
+    Slots,
+    StageServer,
+    TileToken,
+    WiringError,
+    ps_from_ns,
+)
+from kb_messages import (
+    Command,
+    DispatchWait,
+    MathCommand,
+    PipelinePlan,
+    PlanError,
+    StageType,
+    SubmittedCommand,
+    TilePlan,
+    WaitReason,
+    When,
+)
 from kb_plans import TileRoom
 
 

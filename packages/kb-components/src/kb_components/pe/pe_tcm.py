@@ -10,11 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import Context
-from kb_engine.block.pe_roles import SingleChannelMemory
-from kb_engine.block.stage_server import ExclusivePort
-from kb_engine.timing.units import Rate, ps_from_ns
-from kb_messages.oplog import WaitReason
+from kb_engine.block import Context, ExclusivePort, Rate, SingleChannelMemory, ps_from_ns
+from kb_messages import WaitReason
 
 
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

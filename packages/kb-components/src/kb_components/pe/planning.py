@@ -6,11 +6,8 @@ from collections.abc import Container
 from typing import Any
 
 from kb_components.pe.pe_fetch_store import PeFetchStore
-from kb_engine.block.component import ComponentBase
-from kb_messages.commands import Command, GemmCommand, LoadCommand, MathCommand
-from kb_messages.errors import PlanError
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageType
+from kb_engine.block import ComponentBase
+from kb_messages import Command, GemmCommand, LoadCommand, MathCommand, PipelinePlan, PlanError, StageType
 from kb_plans import (
     TileRoom,
     gemm_options,

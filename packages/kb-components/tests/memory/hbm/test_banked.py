@@ -10,10 +10,9 @@ import pytest
 
 from kb_components.memory.hbm.banked import HbmBanked
 from kb_components.memory.hbm.timing import HbmBankedSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.errors import TopologyError
-from kb_messages.stages import Rectangle
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import Rectangle, TopologyError
 
 NBYTES = 1 << 20
 ATTRIBUTES = {

@@ -3,8 +3,8 @@
 import pytest
 
 from kb_components.memory.hbm.fixed import HbmFixed, HbmFixedSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
+from kb_engine.block import Context
+from kb_engine.timing import Clock
 
 PES = [f"sip0.cube0.pe{number}" for number in range(4)]
 

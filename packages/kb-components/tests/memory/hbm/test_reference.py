@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from kb_components.memory.hbm.banked import HbmBanked
 from kb_components.memory.hbm.reference import ReferenceHbm
 from kb_components.memory.hbm.timing import HbmBankedSpec
-from kb_engine.block.component import Context
-from kb_engine.timing.clock import Clock
-from kb_messages.stages import Rectangle
+from kb_engine.block import Context
+from kb_engine.timing import Clock
+from kb_messages import Rectangle
 
 NBYTES = 1 << 20
 MAPPINGS = (

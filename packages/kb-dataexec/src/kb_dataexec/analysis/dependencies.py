@@ -14,8 +14,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import spread
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
-from kb_messages.errors import LogError
-from kb_messages.oplog import Role
+from kb_messages import LogError, Role
 
 
 class Rectangle(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from kb_dataexec.analysis.dependencies import Dependencies, Kind
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.schedule import Schedule
-from kb_messages.errors import LogError
+from kb_messages import LogError
 
 HOST: Final = "host"
 """The component of records that no PE made."""

@@ -9,7 +9,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.names import op_name
 from kb_dataexec.log.tables import OpLog
-from kb_messages.oplog import Operand, OpKind, OpRecord, Role
+from kb_messages import Operand, OpKind, OpRecord, Role
 
 Place = tuple[int, int, int, int]
 """Where a record stands in pass 2's order: (command_seq, tile_id, stage_index, op_id)."""

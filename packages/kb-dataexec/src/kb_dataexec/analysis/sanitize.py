@@ -20,7 +20,7 @@ from kb_dataexec.log.columns import part
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
-from kb_messages.oplog import Role
+from kb_messages import Role
 
 _KINDS: Final = tuple(Hazard)
 

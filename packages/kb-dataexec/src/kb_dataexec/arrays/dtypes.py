@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from kb_dataexec.arrays import parallel
-from kb_messages.dtypes import DType, Overflow
+from kb_messages import DType, Overflow
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

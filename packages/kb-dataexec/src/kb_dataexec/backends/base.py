@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 
 class BackendError(KbError):

@@ -8,7 +8,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.arrays.functions import FUNCTIONS
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 
 class NumpyBackend:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.backends.base import BackendError
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 _LIMB: Final = 16
 """Bits of the digits that integers are multiplied by."""

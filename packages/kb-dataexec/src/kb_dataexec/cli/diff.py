@@ -13,7 +13,7 @@ from kb_dataexec.analysis.provenance import describe, place_of
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import emit, emit_json
 from kb_dataexec.logfile import OpLog, read_log
-from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpRecord
+from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, OpRecord
 
 _TEXTS: Final = ("name", "component", "line", "params")
 _TIMES: Final = tuple(name for name, _ in OPS_COLUMNS if name.endswith("_ps"))

@@ -13,7 +13,7 @@ from kb_dataexec.cli.output import Progress, emit, emit_json
 from kb_dataexec.log.reader import ManifestError
 from kb_dataexec.logfile import LogFolder, LogLines, open_log
 from kb_dataexec.memory.names import memory_name
-from kb_messages.oplog import OpKind, Role
+from kb_messages import OpKind, Role
 
 _WRITES = tuple(role for role in Role if role.is_write)
 

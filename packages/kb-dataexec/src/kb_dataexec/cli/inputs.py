@@ -13,7 +13,7 @@ from kb_dataexec.cli.outputs import load_array
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
+from kb_messages import OFFSET_BITS, OFFSET_MASK
 
 _LARGEST: Final = 1 << OFFSET_BITS
 """Bytes of a memory that nothing tells the size of. Source: an address has so many bits of offset."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kb_dataexec.backends import BACKENDS
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 INTERRUPTED = 130
 _LOG = "the folder of a log, or its lines, .jsonl; of one that was cut off too"

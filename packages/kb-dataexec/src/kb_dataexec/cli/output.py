@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 
 class UsageError(KbError):

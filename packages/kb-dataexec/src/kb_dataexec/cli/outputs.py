@@ -13,8 +13,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import UsageError
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.verify.compare import default_tolerance
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
-from kb_messages.dtypes import DType
+from kb_messages import OFFSET_BITS, OFFSET_MASK, DType
 
 _PLACE: Final = re.compile(r"(?P<address>\w+):(?P<rows>\d+)x(?P<cols>\d+):(?P<dtype>\w+)(:(?P<stride>\w+))?")
 _NEEDS: Final = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"

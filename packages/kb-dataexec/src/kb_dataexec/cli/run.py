@@ -20,7 +20,7 @@ from kb_dataexec.logfile import OpLog, read_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.compare import compare
 from kb_dataexec.verify.op_check import debug
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 _AS_THEY_ARE = "fiub"
 

@@ -12,7 +12,7 @@ from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one as tilewise
-from kb_messages.address import MemorySpace
+from kb_messages import MemorySpace
 
 Mode = Literal["fused", "tile"]
 

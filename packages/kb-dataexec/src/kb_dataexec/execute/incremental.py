@@ -18,9 +18,7 @@ from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one as tilewise
-from kb_messages.address import MemorySpace, space_code_of
-from kb_messages.dtypes import DType
-from kb_messages.oplog import Role
+from kb_messages import DType, MemorySpace, Role, space_code_of
 
 _PRIVATE_SPACES: Final = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES: Final = tuple(role for role in Role if role.is_write)

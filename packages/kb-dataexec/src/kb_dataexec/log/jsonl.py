@@ -27,9 +27,7 @@ from kb_dataexec.log.jsonl_schema import (
     refusal,
 )
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
-from kb_messages.address import SPACE_BY_CODE, MemorySpace, space_code_of
-from kb_messages.errors import LogError
-from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS
+from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, LogError, MemorySpace, space_code_of
 
 LINES_SUFFIX: Final = ".jsonl"
 _CHUNK_NBYTES: Final = 1 << 22

@@ -8,10 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from kb_messages.address import SPACE_BY_CODE
-from kb_messages.dtypes import DType
-from kb_messages.errors import LogError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import SPACE_BY_CODE, DType, LogError, OpKind, Role
 
 KINDS: Final = {kind.name.lower(): kind.value for kind in OpKind}
 ROLES: Final = {role.name: role.value for role in Role}

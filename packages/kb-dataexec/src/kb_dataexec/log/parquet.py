@@ -12,10 +12,7 @@ from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.logfile import LogFolder, LogLines, OpLog
-from kb_messages.address import SPACE_BY_CODE
-from kb_messages.dtypes import DTYPE_BY_CODE
-from kb_messages.errors import KbError
-from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role
+from kb_messages import DTYPE_BY_CODE, OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, KbError, OpKind, Role
 
 _TEXTS: Final = ("name", "component", "line", "params")
 _CODES: Final[dict[str, dict[int, str]]] = {

@@ -14,8 +14,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog, RunningDigest
 from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
-from kb_messages.errors import LogError
-from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:

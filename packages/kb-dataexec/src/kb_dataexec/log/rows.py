@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.names import op_name
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_messages.dtypes import DTYPE_BY_CODE, DType
-from kb_messages.errors import LogError
+from kb_messages import DTYPE_BY_CODE, DType, LogError
 
 DTYPES: Final[tuple[DType, ...]] = tuple(DTYPE_BY_CODE[code] for code in range(len(DTYPE_BY_CODE)))
 

@@ -13,9 +13,7 @@ from kb_dataexec.log.columns import Columns, by_column, part
 from kb_dataexec.log.names import op_name
 from kb_dataexec.log.rows import DTYPES, Op, OperandRow
 from kb_dataexec.log.tables import OpLog
-from kb_messages.address import SPACE_BY_CODE, MemorySpace
-from kb_messages.errors import LogError
-from kb_messages.oplog import Role
+from kb_messages import SPACE_BY_CODE, LogError, MemorySpace, Role
 
 _KEYS = ("op_id", "stage_index", "tile_id", "command_seq")
 _ROW = ("role", "dtype", "release", "owner", "offset", "rows", "row_nbytes", "stride")

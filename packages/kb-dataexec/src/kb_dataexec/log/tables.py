@@ -13,14 +13,14 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
-from kb_messages.address import SPACE_BY_CODE
-from kb_messages.dtypes import DTYPE_BY_CODE
-from kb_messages.errors import LogError
-from kb_messages.oplog import (
+from kb_messages import (
+    DTYPE_BY_CODE,
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
     OPERAND_COLUMNS,
     OPS_COLUMNS,
+    SPACE_BY_CODE,
+    LogError,
     Operand,
     OpKind,
     OpRecord,

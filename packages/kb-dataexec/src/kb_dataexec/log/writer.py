@@ -13,8 +13,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, Digest, LogSummary, OpLog, string_line
-from kb_messages.errors import LogError
-from kb_messages.oplog import LOG_FORMAT, LOG_FORMAT_VERSION
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
 
 MANIFEST: Final = "manifest.json"
 STRINGS: Final = "strings.jsonl"

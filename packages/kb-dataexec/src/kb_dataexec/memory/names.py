@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb_messages.address import SPACE_BY_CODE
+from kb_messages import SPACE_BY_CODE
 
 
 def memory_name(owner: int) -> str:

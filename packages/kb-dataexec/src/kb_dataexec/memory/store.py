@@ -11,9 +11,7 @@ from kb_dataexec.arrays.dtypes import Array, numpy_dtype
 from kb_dataexec.memory import files as storefile
 from kb_dataexec.memory.contents import Extents
 from kb_dataexec.memory.extent import Extent
-from kb_messages.address import OFFSET_BITS
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
+from kb_messages import OFFSET_BITS, DType, KbError
 
 
 class StoreError(KbError):

@@ -11,7 +11,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages.oplog import GemmAttributes, Role
+from kb_messages import GemmAttributes, Role
 
 
 class Gemm(NamedTuple):

@@ -14,8 +14,7 @@ from kb_dataexec.arrays.functions import FUNCTIONS, Function
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages.dtypes import DType
-from kb_messages.oplog import MathAttributes, Role
+from kb_messages import DType, MathAttributes, Role
 
 
 class Math(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages.oplog import Role
+from kb_messages import Role
 
 
 def moves(op: Op) -> list[tuple[OperandRow, OperandRow]]:

@@ -12,7 +12,7 @@ from kb_dataexec.log.rows import Op
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops import gemm, math, memory
-from kb_messages.oplog import OpKind
+from kb_messages import OpKind
 
 RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {
     OpKind.MEMORY: memory.run,

@@ -10,7 +10,7 @@ from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.backends import current
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.ops.math import Math
-from kb_messages.oplog import GemmAttributes
+from kb_messages import GemmAttributes
 
 
 def math_on_stacks(math: Math, stacks: Sequence[Array]) -> Array:

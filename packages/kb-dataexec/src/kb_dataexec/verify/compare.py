@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_messages.dtypes import DType, Overflow
+from kb_messages import DType, Overflow
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 

@@ -25,7 +25,7 @@ from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.one_by_one import RUN
 from kb_dataexec.verify import op_reference as shadow
 from kb_dataexec.verify.compare import Comparison, compare
-from kb_messages.oplog import OpKind, Role
+from kb_messages import OpKind, Role
 
 
 class WrongOp(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from kb_dataexec.arrays.functions import FUNCTIONS
 from kb_dataexec.ops.gemm import Gemm
 from kb_dataexec.ops.math import Math
 from kb_dataexec.verify.compare import as_stored, gemm_tolerance
-from kb_messages.dtypes import DType
+from kb_messages import DType
 
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS: Final = 16

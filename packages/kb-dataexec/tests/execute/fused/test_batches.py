@@ -14,8 +14,7 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.ops.math import FUNCTIONS, decode
 from kb_dataexec.ops.stacks import gemm_on_stacks, math_on_stacks
-from kb_messages.dtypes import DType
-from kb_messages.oplog import GemmAttributes, OpKind, Role
+from kb_messages import DType, GemmAttributes, OpKind, Role
 
 COUNT = 7
 SHAPES = [(1, 1), (1, 33), (5, 1), (3, 17), (16, 64)]

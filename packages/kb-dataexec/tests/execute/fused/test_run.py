@@ -16,9 +16,7 @@ from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.ops.math import FUNCTIONS
 from kb_dataexec.verify.compare import gemm_tolerance
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import DType, KbError, OpKind, Role
 
 SIZE = 96
 OWNERS = (HBM, TCM, REG)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 from kb_topology import Graph, NodeKind
 
 if TYPE_CHECKING:

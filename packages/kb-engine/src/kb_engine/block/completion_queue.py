@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from kb_messages.commands import CompletionRecord
+from kb_messages import CompletionRecord
 
 
 class CompletionQueue:

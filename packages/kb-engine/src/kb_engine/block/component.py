@@ -16,8 +16,7 @@ from kb_engine.block.block_directory import Directory
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Gate, StageServer, WiringError
 from kb_engine.timing.clock import Clock
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageParams, StageType
+from kb_messages import PipelinePlan, StageParams, StageType
 
 SpecT = TypeVar("SpecT", bound=Struct)
 BlockT = TypeVar("BlockT")

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from kb_engine.block.component import ComponentBase, SpecT
-from kb_messages.control import HostMessage, Refusal, Request, Response
-from kb_messages.errors import KbError
+from kb_messages import HostMessage, KbError, Refusal, Request, Response
 
 
 class Receiver(Protocol):

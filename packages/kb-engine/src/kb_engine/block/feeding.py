@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
-from kb_messages.stages import StageType
+from kb_messages import StageType
 
 
 class Feeding(NamedTuple):

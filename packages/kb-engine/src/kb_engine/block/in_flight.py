@@ -8,11 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from kb_engine.block.buffers import Slots
-from kb_messages.commands import Matrix, SubmittedCommand
-from kb_messages.errors import KbError
-from kb_messages.oplog import WaitReason
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageType, TilePlan
+from kb_messages import KbError, Matrix, PipelinePlan, StageType, SubmittedCommand, TilePlan, WaitReason
 
 
 class PipelineError(KbError):

@@ -12,11 +12,17 @@ from kb_engine.block.feeding import Feeding
 from kb_engine.block.in_flight import PipelineContext, PipelineError, TileToken
 from kb_engine.memory.page_table import PageTable
 from kb_engine.timing.interning import interned
-from kb_messages.commands import Command, CompletionRecord, SubmittedCommand
-from kb_messages.control import MmuMessage, MmuUnmap, Request
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import Rectangle
-from kb_messages.trace import DispatchWait
+from kb_messages import (
+    Command,
+    CompletionRecord,
+    DispatchWait,
+    MmuMessage,
+    MmuUnmap,
+    PipelinePlan,
+    Rectangle,
+    Request,
+    SubmittedCommand,
+)
 
 
 class CommandIssuer(ComponentBase[SpecT]):

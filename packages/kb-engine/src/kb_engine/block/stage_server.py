@@ -14,9 +14,7 @@ from simpy.events import NORMAL
 
 from kb_engine.block.in_flight import PipelineContext, PipelineError, TileToken
 from kb_engine.timing.interning import interned
-from kb_messages.errors import KbError
-from kb_messages.oplog import WaitReason
-from kb_messages.stages import Stage, StageParams, StageType
+from kb_messages import KbError, Stage, StageParams, StageType, WaitReason
 
 if TYPE_CHECKING:
     from kb_engine.block.component import ComponentBase

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kb_dataexec.logfile import LogSummary, LogWriter, OpLog
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import LogWriter, MemoryStore, OpLog
+from kb_dataexec.log import LogSummary
 from kb_engine.block.block_directory import Directory
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.in_flight import PipelineContext
@@ -33,12 +33,19 @@ from kb_engine.program.runner import Kernel, KernelRunner
 from kb_engine.program.session import Session
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import ns_text
-from kb_messages.commands import Matrix
-from kb_messages.control import CubeTarget, KernelLaunch, MmuMessage
-from kb_messages.errors import KernelError, SimulationStuckError
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import StageType
-from kb_messages.trace import LaunchResponse, LaunchSent, TraceEvent
+from kb_messages import (
+    CubeTarget,
+    KernelError,
+    KernelLaunch,
+    LaunchResponse,
+    LaunchSent,
+    Matrix,
+    MmuMessage,
+    PipelinePlan,
+    SimulationStuckError,
+    StageType,
+    TraceEvent,
+)
 from kb_topology import Graph, Node, NodeKind, Topology
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kb_engine.block.component import ComponentBase
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 from kb_topology import NODE_KEYS, Node, Source, convert_checked, did_you_mean
 
 GROUP = "kb.components"

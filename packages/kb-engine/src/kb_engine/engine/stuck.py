@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from kb_engine.engine.wait_graph import Waiter, WaitGraph
-from kb_messages.errors import SimulationStuckError
+from kb_messages import SimulationStuckError
 
 _MOST_GROUPS: Final = 6
 _MOST_LINES: Final = 12

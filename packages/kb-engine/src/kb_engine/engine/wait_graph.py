@@ -13,8 +13,7 @@ from kb_engine.block.feeding import Feeding
 from kb_engine.block.in_flight import PipelineContext, TileToken
 from kb_engine.block.stage_server import Gate, StageServer
 from kb_engine.timing.units import ns_text
-from kb_messages.address import OFFSET_BITS
-from kb_messages.stages import DmaParams, StageType
+from kb_messages import OFFSET_BITS, DmaParams, StageType
 
 if TYPE_CHECKING:
     from kb_engine.program.runner import KernelRunner

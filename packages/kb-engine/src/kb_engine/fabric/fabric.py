@@ -23,11 +23,8 @@ from kb_engine.fabric.lookahead import Lookahead
 from kb_engine.fabric.shared_link import SharedLink, Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.timing.clock import Clock
-from kb_messages.errors import TopologyError
-from kb_messages.stages import Rectangle
-from kb_messages.trace import FabricTransfer
-from kb_topology import AddressMap, Graph, Link, Route, Router
-from kb_topology.spec import FORWARDING
+from kb_messages import FabricTransfer, Rectangle, TopologyError
+from kb_topology import FORWARDING, AddressMap, Graph, Link, Route, Router
 
 
 class Fabric:

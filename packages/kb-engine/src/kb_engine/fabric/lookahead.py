@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from heapq import heappop, heappush
 
-from kb_topology import Graph
-from kb_topology.spec import FORWARDING
+from kb_topology import FORWARDING, Graph
 
 
 class Lookahead:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kb_messages.stages import Rectangle
+from kb_messages import Rectangle
 
 if TYPE_CHECKING:
     from kb_engine.fabric.link import Flow, Path

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kb_dataexec.arrays.dtypes import numpy_dtype
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import MemoryStore, numpy_dtype
 from kb_engine.engine.engine import Engine
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
@@ -25,11 +24,7 @@ from kb_engine.memory.device_memory import read_matrix
 from kb_engine.memory.pending import Producer
 from kb_engine.program.runner import Kernel
 from kb_engine.program.tensors import Tensor, TensorRef
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace
-from kb_messages.commands import Matrix
-from kb_messages.control import CubeTarget, MmuMessage
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import OFFSET_BITS, OFFSET_MASK, CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage
 
 
 class DeferredRead:

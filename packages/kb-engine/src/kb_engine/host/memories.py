@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.program.pe import ProcessingElement
-from kb_messages.address import OFFSET_BITS, MemorySpace
-from kb_messages.errors import KernelError
+from kb_messages import OFFSET_BITS, KernelError, MemorySpace
 from kb_topology import Node, Topology
 
 _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 Cut = Literal["row", "column", "replica"]
 

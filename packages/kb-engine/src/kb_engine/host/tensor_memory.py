@@ -12,10 +12,7 @@ from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds, layout, sharding_of
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.tensors import Grid, Tensor
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import OFFSET_BITS, OFFSET_MASK, DType, KernelError, Matrix, MemorySpace
 
 
 class TensorMemory:

@@ -10,8 +10,7 @@ from kb_engine.block.pe_roles import AddressTranslator
 from kb_engine.engine.engine import Engine
 from kb_engine.memory.page_table import PageTable
 from kb_engine.program.tensors import Tensor
-from kb_messages.control import MmuMap, MmuMessage, MmuUnmap
-from kb_messages.errors import AddressError, KernelError
+from kb_messages import AddressError, KernelError, MmuMap, MmuMessage, MmuUnmap
 from kb_topology import did_you_mean
 
 

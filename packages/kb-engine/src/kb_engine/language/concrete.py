@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kb_engine.program.transposed import Transposed
 from kb_engine.program.values import Value
-from kb_messages.errors import KernelError
+from kb_messages import KernelError
 
 _Operator = Callable[[Any, Any], Any]
 _ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.values import Value
-from kb_messages.commands import EpilogueScope
-from kb_messages.dtypes import DType
+from kb_messages import DType, EpilogueScope
 
 Operand: TypeAlias = "TensorRef | Value"
 

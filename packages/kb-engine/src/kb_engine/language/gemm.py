@@ -12,10 +12,7 @@ from kb_engine.program.issue import describe, dtype_named, tile_shape
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_engine.program.values import CompositeHandle, LoadedTensor, Value
-from kb_messages.commands import EpilogueOp, EpilogueScope, GemmCommand, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
-from kb_messages.stages import TileShape
+from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, Matrix, TileShape
 
 Factor: TypeAlias = "TensorRef | Value | Transposed[Any]"
 

@@ -11,8 +11,7 @@ from kb_engine.language.concrete import Concrete
 from kb_engine.program.issue import describe, in_tcm
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.values import Value
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, KernelError
 
 
 class Window(NamedTuple):
@@ -65,7 +64,7 @@ def padded(data: npt.NDArray[Any], part: Window, element: npt.NDArray[Any]) -> n
 
 def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
     """*value* as a 1 x 1 array of *dtype*. Raises KernelError where it is no number, or none of an integer type."""
-    from kb_dataexec.arrays.dtypes import cast
+    from kb_dataexec import cast
 
     if not isinstance(value, (int, float)):
         raise KernelError(line, f"other = {describe(value)}", "a number")

@@ -13,12 +13,7 @@ from kb_engine.program.issue import Issuer, describe, dtype_named, tile_shape
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed, refuse
 from kb_engine.program.values import CompositeHandle, LoadedTensor, Value
-from kb_messages.commands import MathCommand, MathInput
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
-from kb_messages.functions import MATH_FUNCTIONS
-from kb_messages.oplog import MathAttributes
-from kb_messages.stages import TileShape
+from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, MathCommand, MathInput, TileShape
 
 Argument: TypeAlias = "TensorRef | Value | float"
 
@@ -217,8 +212,8 @@ def _evaluate(
     math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
 ) -> npt.NDArray[Any]:
     """The value of a function of known integers, as the executor will compute it."""
-    from kb_dataexec.arrays.dtypes import cast
-    from kb_dataexec.arrays.functions import FUNCTIONS
+    from kb_dataexec import cast
+    from kb_dataexec.arrays import FUNCTIONS
 
     arguments = [
         np.full((1, 1), int(argument), np.int64)

@@ -17,9 +17,7 @@ from kb_engine.program.issue import describe, in_tcm
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_engine.program.values import Completion, CompositeHandle, LoadedTensor, Value
-from kb_messages.commands import Fill, LoadCommand, StoreCommand
-from kb_messages.errors import KernelError
-from kb_messages.stages import TileShape
+from kb_messages import Fill, KernelError, LoadCommand, StoreCommand, TileShape
 
 ValueT = TypeVar("ValueT", bound=Value)
 

@@ -17,11 +17,18 @@ from kb_engine.block.control_roles import CommandDispatcher, HostPort
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.targets import split
 from kb_engine.timing.clock import Clock
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import Matrix
-from kb_messages.control import HostMessage, Refusal, Request, Response
-from kb_messages.errors import KernelError, SimulationStuckError, TopologyError
-from kb_messages.stages import Rectangle
+from kb_messages import (
+    OFFSET_BITS,
+    HostMessage,
+    KernelError,
+    Matrix,
+    Rectangle,
+    Refusal,
+    Request,
+    Response,
+    SimulationStuckError,
+    TopologyError,
+)
 from kb_topology import Node, NodeKind, Topology
 
 _ON_THE_WAY = (NodeKind.HOST, NodeKind.IO_CPU, NodeKind.M_CPU)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.runner import Kernel, KernelRunner
 from kb_engine.program.session import Session
-from kb_messages.trace import KernelEnd, KernelStart
+from kb_messages import KernelEnd, KernelStart
 
 
 class LaunchResult(Struct, frozen=True, kw_only=True):

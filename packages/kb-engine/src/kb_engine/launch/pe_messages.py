@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from kb_engine.block.control_roles import respond
 from kb_engine.launch.launch import Launch
 from kb_engine.program.pe import ProcessingElement
-from kb_messages.control import KernelLaunch, MmuMessage, Refusal, Request
-from kb_messages.errors import KbError, KernelError
+from kb_messages import KbError, KernelError, KernelLaunch, MmuMessage, Refusal, Request
 
 
 class PeCommands:

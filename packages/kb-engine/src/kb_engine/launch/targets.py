@@ -9,9 +9,7 @@ from msgspec.structs import replace
 
 from kb_engine.block.block_directory import Cube
 from kb_engine.program.tensors import Tensor, TensorRef
-from kb_messages.address import OFFSET_BITS
-from kb_messages.control import CubeTarget, HostMessage, KernelLaunch
-from kb_messages.errors import KernelError
+from kb_messages import OFFSET_BITS, CubeTarget, HostMessage, KernelError, KernelLaunch
 from kb_topology import Graph, Topology
 
 KeyT = TypeVar("KeyT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from heapq import nlargest
 
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 _SHOWN = 3
 

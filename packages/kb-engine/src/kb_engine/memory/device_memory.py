@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import MemoryStore
 from kb_engine.memory.pending import PendingBytes
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
-from kb_messages.commands import Matrix
+from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
 
 
 class DeviceMemory:

@@ -7,10 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kb_messages.address import VIRTUAL_BITS, is_virtual
-from kb_messages.commands import Matrix
-from kb_messages.control import MmuMap, MmuMessage
-from kb_messages.errors import AddressError
+from kb_messages import VIRTUAL_BITS, AddressError, Matrix, MmuMap, MmuMessage, is_virtual
 
 _SHOWN = 8
 

@@ -7,9 +7,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
-from kb_messages.commands import Matrix
-from kb_messages.errors import KernelError
+from kb_messages import OFFSET_BITS, OFFSET_MASK, KernelError, Matrix
 
 PayloadT = TypeVar("PayloadT")
 

@@ -15,10 +15,21 @@ import numpy.typing as npt
 
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import PipelineContext
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, space_code_of
-from kb_messages.oplog import OpKind, Role
-from kb_messages.plan import PipelinePlan
-from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+from kb_messages import (
+    OFFSET_BITS,
+    OFFSET_MASK,
+    Axis,
+    MemorySpace,
+    OperandTemplate,
+    OpKind,
+    PipelinePlan,
+    Place,
+    Role,
+    StageTemplate,
+    StageType,
+    When,
+    space_code_of,
+)
 
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]

@@ -12,13 +12,22 @@ from typing import Final
 
 import numpy as np
 
-from kb_dataexec.logfile import LogWriter
+from kb_dataexec import LogWriter
 from kb_engine.block.in_flight import PipelineContext
 from kb_engine.observe.record_tables import CommandGroup, Ints, Rows, structure
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK, MemorySpace, PhysAddr
-from kb_messages.commands import Matrix
-from kb_messages.errors import LogError
-from kb_messages.oplog import OPERAND_COLUMNS, OPS_COLUMNS, OpKind, Role, WaitReason
+from kb_messages import (
+    OFFSET_BITS,
+    OFFSET_MASK,
+    OPERAND_COLUMNS,
+    OPS_COLUMNS,
+    LogError,
+    Matrix,
+    MemorySpace,
+    OpKind,
+    PhysAddr,
+    Role,
+    WaitReason,
+)
 
 _FIELDS: Final = 5
 _CHUNK_RECORDS: Final = 1 << 14

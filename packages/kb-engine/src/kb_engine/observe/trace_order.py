@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final
 
-from kb_messages.trace import (
+from kb_messages import (
     CommandComplete,
     CommandSubmitted,
     EngineComplete,

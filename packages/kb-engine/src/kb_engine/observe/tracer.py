@@ -14,20 +14,20 @@ from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.block.stage_server import StageServer
 from kb_engine.observe.trace_order import TraceOrder
 from kb_engine.timing.clock import Clock
-from kb_messages.commands import CompletionRecord
-from kb_messages.oplog import WaitReason
-from kb_messages.stages import StageType
-from kb_messages.trace import (
+from kb_messages import (
     CommandComplete,
     CommandSubmitted,
+    CompletionRecord,
     DispatchWait,
     EngineComplete,
     EngineStart,
     FabricTransfer,
     LaunchEvent,
+    StageType,
     SubCommandDispatched,
     TileReady,
     TraceEvent,
+    WaitReason,
 )
 
 

@@ -13,8 +13,7 @@ from kb_engine.block.component import Context
 from kb_engine.block.pe_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.timing.clock import Clock
-from kb_messages.address import MemorySpace
-from kb_messages.stages import Rectangle
+from kb_messages import MemorySpace, Rectangle
 from kb_topology import Topology
 from kb_topology.search import Interior, Search
 

@@ -12,7 +12,7 @@ from kb_engine.block.pe_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.fabric.link import Path
 from kb_engine.timing.clock import Clock
-from kb_messages.stages import Rectangle
+from kb_messages import Rectangle
 from kb_topology import Link, Topology
 
 _MANY_BYTES: Final = 1 << 20

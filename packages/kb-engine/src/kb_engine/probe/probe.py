@@ -14,8 +14,7 @@ from msgspec import Struct
 from kb_engine.block.pe_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.probe.closed_form import Alone, Operation, Part, Phase, in_closed_form, link_ps, memory_gbs, parts, ways
-from kb_messages.errors import KbError
-from kb_messages.stages import Rectangle
+from kb_messages import KbError, Rectangle
 from kb_topology import Topology
 
 __all__ = ["Flow", "Operation", "Part", "Phase", "Probe", "ProbeError", "probe"]

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 from kb_engine.program.kernel_lines import line_of
-from kb_messages.errors import BenchmarkError, KbError, KernelError
+from kb_messages import BenchmarkError, KbError, KernelError
 
 _PACKAGES = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli")
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))

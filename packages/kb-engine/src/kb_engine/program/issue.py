@@ -12,11 +12,7 @@ from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
 from kb_engine.program.values import Completion, Value
-from kb_messages.address import VIRTUAL_END
-from kb_messages.commands import Command, Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import AddressError, KernelError
-from kb_messages.stages import TileShape
+from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, Matrix, TileShape
 
 Submit = Callable[[Command, str, Completion, bool], None]
 """Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from kb_dataexec.logfile import LogWriter
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import PipelineContext
 from kb_engine.observe.recorder import OpLogger
 from kb_engine.program.pe import ProcessingElement
-from kb_messages.address import OFFSET_BITS, OFFSET_MASK
-from kb_messages.commands import Matrix, matrices_of, target_of
-from kb_messages.errors import KernelError
+from kb_messages import OFFSET_BITS, OFFSET_MASK, KernelError, Matrix, matrices_of, target_of
 
 if TYPE_CHECKING:
-    from kb_dataexec.execute.incremental import PartialExecution
+    from kb_dataexec.execute import PartialExecution
 
 Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
 """The elements of a matrix now, in command order: its place, the kernel line that asks, and that program's PE."""
@@ -50,8 +47,8 @@ class Materializer:
 
     def __call__(self, matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
         """The elements, read-only. Raises KernelError when they depend on a command that is not done."""
-        from kb_dataexec.analysis.dependencies import Rectangle
-        from kb_dataexec.execute.incremental import Unfinished, UnfinishedError
+        from kb_dataexec.analysis import Rectangle
+        from kb_dataexec.execute import Unfinished, UnfinishedError
 
         execution = self._up_to_date()
         unfinished = [context for context in self._in_flight() if context.remaining]
@@ -69,7 +66,7 @@ class Materializer:
 
     def _up_to_date(self) -> PartialExecution:
         """The execution, given all records that there are."""
-        from kb_dataexec.execute.incremental import PartialExecution
+        from kb_dataexec.execute import PartialExecution
 
         self._oplog.flush()
         if self._execution is None:

@@ -7,9 +7,7 @@ from typing import Any
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler
 from kb_engine.memory.allocator import Allocator
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import Matrix
-from kb_messages.errors import AddressError, TopologyError
+from kb_messages import OFFSET_BITS, AddressError, Matrix, TopologyError
 
 
 class ProcessingElement:

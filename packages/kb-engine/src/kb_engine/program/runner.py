@@ -22,8 +22,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.program.session import Session
 from kb_engine.program.values import Completion
-from kb_messages.commands import Command, Matrix, SubmittedCommand, matrices_of
-from kb_messages.errors import KbError, KernelError
+from kb_messages import Command, KbError, KernelError, Matrix, SubmittedCommand, matrices_of
 
 Kernel = Callable[..., None]
 

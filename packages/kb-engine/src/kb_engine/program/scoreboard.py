@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from kb_engine.memory.pending import Rectangles, overlaps
 from kb_engine.program.values import Completion
-from kb_messages.address import OFFSET_BITS
-from kb_messages.commands import Matrix, SubmittedCommand, matrices_of, target_of
+from kb_messages import OFFSET_BITS, Matrix, SubmittedCommand, matrices_of, target_of
 
 
 class _Use(NamedTuple):

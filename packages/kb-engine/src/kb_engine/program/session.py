@@ -11,8 +11,7 @@ from kb_engine.observe.tracer import Tracer
 from kb_engine.program.leaks import LeakWatch
 from kb_engine.program.materialize import Materialize, without_log
 from kb_engine.timing.clock import Clock
-from kb_messages.commands import SubmittedCommand
-from kb_messages.plan import PipelinePlan
+from kb_messages import PipelinePlan, SubmittedCommand
 
 
 class Session:

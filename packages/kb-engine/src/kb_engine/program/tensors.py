@@ -10,9 +10,7 @@ from typing import SupportsIndex, TypeAlias
 from msgspec import Struct
 
 from kb_engine.program.transposed import Transposed
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, KernelError, Matrix
 
 Grid: TypeAlias = "tuple[tuple[int, ...], ...]"
 Key: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"

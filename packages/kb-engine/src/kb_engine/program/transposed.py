@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
-from kb_messages.dtypes import DType
-from kb_messages.errors import KernelError
+from kb_messages import DType, KernelError
 
 NEEDS = "one as it is stored: only a and b of tl.dot and of tl.composite('gemm') may be transposed"
 SWAP = "compute the result the other way round: (a @ b).T is b.T @ a.T"

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
 from kb_engine.program.transposed import Transposed
-from kb_messages.commands import Matrix
-from kb_messages.dtypes import DType
+from kb_messages import DType, Matrix
 
 
 class Maths(Protocol):

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kb_dataexec.logfile import LogWriter, OpLog
-from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.pe_roles import CommandScheduler, Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.block.stage_server import Gate
@@ -19,9 +18,7 @@ from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
 from kb_engine.timing.clock import Clock
-from kb_messages.commands import SubmittedCommand
-from kb_messages.oplog import WaitReason
-from kb_messages.stages import StageParams, StageType
+from kb_messages import StageParams, StageType, SubmittedCommand, WaitReason
 
 _FORBIDDEN = {MemoryStore: "a memory store", OpLogger: "the op log", OpLog: "an op log", LogWriter: "a log writer"}
 

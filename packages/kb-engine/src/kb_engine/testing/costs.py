@@ -11,9 +11,7 @@ from kb_engine.block.pe_roles import CommandIssuer, ForwardingComponent, SingleC
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
 from kb_engine.timing.clock import Clock
-from kb_messages.commands import Command, GemmCommand, LoadCommand, Matrix, StoreCommand
-from kb_messages.dtypes import DType
-from kb_messages.stages import Rectangle
+from kb_messages import Command, DType, GemmCommand, LoadCommand, Matrix, Rectangle, StoreCommand
 
 SIZES = (0, 1, 63, 64, 65, 4096, 1 << 20)
 _MATRIX = Matrix.packed(16, 16, DType.F16)

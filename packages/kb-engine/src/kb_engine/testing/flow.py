@@ -6,7 +6,7 @@ from typing import Any
 
 from kb_engine.testing.line import N_TILES, Line, route_of
 from kb_engine.testing.subject import Subject
-from kb_messages.stages import StageType
+from kb_messages import StageType
 
 OPENS_AFTER_PS = 10_000_000
 

@@ -12,12 +12,21 @@ from kb_engine.block.in_flight import PipelineContext, TileToken
 from kb_engine.block.stage_server import Gate, StageServer
 from kb_engine.testing.subject import PE, StubFabric, Subject
 from kb_engine.timing.clock import Clock
-from kb_messages.commands import GemmCommand, Matrix, SubmittedCommand
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
-from kb_messages.oplog import WaitReason
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import Stage, StageTemplate, StageType, TilePlan, When
+from kb_messages import (
+    BufferNeeds,
+    DType,
+    GemmCommand,
+    KbError,
+    Matrix,
+    PipelinePlan,
+    Stage,
+    StageTemplate,
+    StageType,
+    SubmittedCommand,
+    TilePlan,
+    WaitReason,
+    When,
+)
 
 N_TILES = 12
 STUB_PS = 700

@@ -10,9 +10,7 @@ import msgspec
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.clock import Clock
-from kb_messages.dtypes import DType
-from kb_messages.errors import KbError
-from kb_messages.stages import DmaParams, GemmParams, Rectangle, StageParams, StageType, TransferParams
+from kb_messages import DmaParams, DType, GemmParams, KbError, Rectangle, StageParams, StageType, TransferParams
 
 PE = "sip0.cube0.pe0"
 

@@ -23,7 +23,7 @@ import simpy
 from simpy.core import SimTime
 from simpy.events import NORMAL, Event
 
-from kb_messages.errors import KbError
+from kb_messages import KbError
 
 HOUSEKEEPING_INTERVAL = 1 << 14
 """Entries between two calls of `Clock.housekeeping`."""

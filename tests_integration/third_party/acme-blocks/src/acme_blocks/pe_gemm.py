@@ -6,9 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import ComponentBase, Context
-from kb_engine.timing.units import Rate
-from kb_messages.stages import GemmParams, StageParams, StageType
+from kb_engine.block import ComponentBase, Context, Rate
+from kb_messages import GemmParams, StageParams, StageType
 
 
 class AcmeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

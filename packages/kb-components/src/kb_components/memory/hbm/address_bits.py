@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from kb_messages.errors import TopologyError
+from kb_messages import TopologyError
 
 PATTERN = r"[0-9]+(R|PC|BG|B|C)(-[0-9]+(R|PC|BG|B|C))*"
 """A mapping as PG313 of Xilinx writes it, from the highest address bits to the lowest: `14R-1BG-2B-5C-1BG`."""

@@ -6,9 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block.component import Context
-from kb_engine.block.pe_roles import SingleChannelMemory
-from kb_engine.timing.units import Rate, ps_from_ns
+from kb_engine.block import Context, Rate, SingleChannelMemory, ps_from_ns
 
 
 class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
-from kb_engine.timing.units import ps_from_ns
-from kb_messages.stages import Rectangle
+from kb_engine.block import ps_from_ns
+from kb_messages import Rectangle
 from kb_topology import exact
 
 _NEVER = -(10**30)

@@ -23,8 +23,7 @@ from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.ops.gemm import attributes_of
 from kb_dataexec.ops.math import decode
 from kb_dataexec.ops.stacks import gemm_on_stacks, math_on_stacks
-from kb_messages.errors import LogError
-from kb_messages.oplog import OpKind, Role
+from kb_messages import LogError, OpKind, Role
 
 Compute = Callable[[Sequence[Array]], Array]
 _SEGMENT_NBYTES: Final = 1 << 22

@@ -19,7 +19,7 @@ from kb_dataexec.log.columns import part
 from kb_dataexec.log.rows import DTYPES
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.ops.gemm import attributes_of
-from kb_messages.oplog import OpKind, Role
+from kb_messages import OpKind, Role
 
 _WORTH_THREADS: Final = 1 << 14
 """Operands. Source: assumed; resolving 397 thousand took 24 ms, so these take about 1 ms."""
