@@ -6,7 +6,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from kb_cli.benchmark.field_types import describe
-from kb_cli.benchmark.params import Refusal, build_params, parse_assignments, shown_params, value_of
+from kb_cli.benchmark.params import BadValue, build_params, parse_assignments, shown_params, value_of
 from kb_messages import BenchmarkError, DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]
@@ -110,7 +110,7 @@ def test_the_struct_s_own_check_is_heard() -> None:
 
 
 def test_all_bounds_are_told_when_asked() -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(BadValue) as caught:
         value_of("x", Size, full=True)
     assert caught.value.needs == "an int >= 1"
     assert describe(Annotated[float, Meta(gt=0, le=4)]) == "a number > 0 and <= 4"

@@ -20,7 +20,7 @@ _EXPECTED = re.compile(r"Expected `[^`]*`(.*?)(?:, got .*)?")
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-class Refusal(Exception):
+class BadValue(Exception):
     """A text that is no value of a field: what it needs to be, and how to get there."""
 
     def __init__(self, got: str, needs: str, fix: str = "") -> None:
@@ -60,7 +60,7 @@ def build_params(params_type: type[Struct], texts: Mapping[str, str], given: Map
             raise BenchmarkError(f"-p {key}", "an unknown parameter", f"one of {listing(known)}", fix)
         try:
             values[key] = value_of(text, known[key].type)
-        except Refusal as refusal:
+        except BadValue as refusal:
             raise refusal.at(f"-p {key}") from None
     for key, field in known.items():
         if key not in values and field.required:
@@ -69,7 +69,7 @@ def build_params(params_type: type[Struct], texts: Mapping[str, str], given: Map
 
 
 def value_of(text: str, type_: Any, full: bool = False) -> object:
-    """The value of *type_* that *text* says. Raises Refusal, whose `needs` always has all bounds when *full*."""
+    """The value of *type_* that *text* says. Raises BadValue, whose `needs` always has all bounds when *full*."""
     members = members_of(type_)
     for member in members:
         try:
@@ -135,15 +135,15 @@ def _one_of(text: str, choices: Mapping[str, object]) -> object:
     return choices[text]
 
 
-def _refusal(error: msgspec.ValidationError, value: object, type_: Any, full: bool) -> Refusal:
+def _refusal(error: msgspec.ValidationError, value: object, type_: Any, full: bool) -> BadValue:
     bound = _EXPECTED.fullmatch(str(error).partition(" - at ")[0])
     needs = re.sub(r"\.0$", "", bound[1].strip()) if bound else ""
     got = repr(value) if isinstance(value, str) else str(value)
-    return Refusal(got, describe(type_) if full or not needs else needs)
+    return BadValue(got, describe(type_) if full or not needs else needs)
 
 
-def _no_member(text: str, type_: Any, members: list[Member], full: bool) -> Refusal:
+def _no_member(text: str, type_: Any, members: list[Member], full: bool) -> BadValue:
     choices = [choice for member in members for choice in choices_of(member.type_)]
     tile = any(member.type_ is TileShape for member in members)
     fix = did_you_mean(text, choices) or ("write it like 128x128x128" if tile else "")
-    return Refusal(repr(text), describe(type_, bounds=full), fix)
+    return BadValue(repr(text), describe(type_, bounds=full), fix)

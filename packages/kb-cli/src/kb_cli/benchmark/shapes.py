@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from kb_cli.benchmark.params import Refusal, build_params, field_of, value_of
+from kb_cli.benchmark.params import BadValue, build_params, field_of, value_of
 from kb_messages import BenchmarkError
 from kb_topology import listing
 
@@ -100,6 +100,6 @@ def _row(where: str, header: list[str], cells: list[str], params_type: type[Stru
         assert field is not None
         try:
             sizes[name] = value_of(by_column.pop(name), field.type, full=True)
-        except Refusal as refusal:
+        except BadValue as refusal:
             raise refusal.at(f"{where}: {name}") from None
     return Row(where, by_column, sizes, build_params(params_type, texts, sizes))

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.params import build_params, parse_assignments
-from kb_cli.report.bounded_by import quantity
 from kb_cli.terminal.output import emit_json, emit_tables, new_table
+from kb_cli.terminal.units import quantity
 from kb_engine import Engine
 from kb_engine.program import ProcessingElement
 from kb_messages import (

@@ -9,8 +9,8 @@ import click
 from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.benchmark import bundled
-from kb_cli.report.bounded_by import duration, quantity
 from kb_cli.terminal.output import emit_json, emit_tables, new_table
+from kb_cli.terminal.units import duration, quantity
 from kb_engine.probe import Operation, Probe, ProbeError, probe
 from kb_messages import MemorySpace
 from kb_topology import load_topology, parse_nbytes

@@ -18,7 +18,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.shapes import Row, read_shapes
 from kb_cli.run.data import SHAPES_LIMIT, Policy
 from kb_cli.run.folder import RUN, NewRunFolder, folder_name, write_json
-from kb_cli.run.result import Result
+from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.save import identity, record_run, rows_json
 from kb_cli.run.trace_file import trace_to
@@ -96,7 +96,7 @@ def command(
     click.get_current_context().exit(1 if failed else 0)
 
 
-def _run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> list[Result]:
+def _run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> list[RunResult]:
     name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
     with NewRunFolder(out, name) as folder:
         with trace_to(trace_path) as trace, progress_bar("checking the numbers") as progress:
@@ -105,9 +105,9 @@ def _run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) 
     return [result]
 
 
-def _run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[Result]:
+def _run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[RunResult]:
     config = {**identity(setup), "rows": [[row.cells, shown_params(row.params)] for row in rows]}
-    results: list[Result] = []
+    results: list[RunResult] = []
     left = SHAPES_LIMIT
     with NewRunFolder(out, folder_name(setup.loaded.name, config)) as folder:
         with progress_bar("shapes") as progress:
@@ -134,13 +134,13 @@ def _told_where(row: Row) -> Iterator[None]:
         raise
 
 
-def _tell_if_dropped(results: list[Result]) -> None:
+def _tell_if_dropped(results: list[RunResult]) -> None:
     dropped = [result for result in results if not result.keep.data and result.keep.policy is Policy.AUTO]
     if dropped and dropped[0].log_digest is not None:
         click.echo(f"note: no data kept of {len(dropped)} of {len(results)} runs: {dropped[0].keep.why}", err=True)
 
 
-def _print(results: list[Result], as_json: bool, shapes: bool) -> None:
+def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
     if as_json:
         _tell_if_dropped(results)
         emit_json(results if shapes else results[0])

@@ -23,7 +23,7 @@ class MemoryCount(Struct, frozen=True, kw_only=True):
     nbytes: int
 
 
-class Check(Struct, frozen=True, kw_only=True):
+class ChipCheck(Struct, frozen=True, kw_only=True):
     """What a topology that can be built is made of. `nodes` by kind."""
 
     name: str
@@ -36,12 +36,12 @@ class Check(Struct, frozen=True, kw_only=True):
     memories: list[MemoryCount]
 
 
-def check(topology: Topology) -> Check:
+def check(topology: Topology) -> ChipCheck:
     """Build every block of *topology*. Raises TopologyError at the first that cannot be."""
     Engine(topology)
     graph = topology.graph
     sizes = Counter((region.space.value, region.nbytes) for region in topology.address_map.regions)
-    return Check(
+    return ChipCheck(
         name=topology.name,
         description=topology.description,
         digest=topology.digest,
@@ -88,7 +88,7 @@ def show_command(topology: str, view: View | None, out: str | None, as_json: boo
         emit_tables(*chip_tables(found))
 
 
-def _lines(file: str, found: Check) -> list[str]:
+def _lines(file: str, found: ChipCheck) -> list[str]:
     nodes = ", ".join(f"{count} {kind}" for kind, count in found.nodes.items())
     pes = f"{found.pes} {'PE' if found.pes == 1 else 'PEs'}"
     memories = ", ".join(f"{each.count} x {format_nbytes(each.nbytes)} {each.space}" for each in found.memories)

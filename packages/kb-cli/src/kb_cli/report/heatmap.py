@@ -22,7 +22,7 @@ _MARGIN = 150
 _SCALE = 110
 
 
-class Panel(Struct, frozen=True, kw_only=True):
+class HeatMapPanel(Struct, frozen=True, kw_only=True):
     """`values[row, column]`, NaN where there is none; `unit` stands at the scale."""
 
     title: str
@@ -37,7 +37,7 @@ class Tick(Struct, frozen=True):
     text: str
 
 
-def heat_map(title: str, panels: Sequence[Panel], rows: Sequence[Tick], columns: Sequence[Tick]) -> str:
+def heat_map(title: str, panels: Sequence[HeatMapPanel], rows: Sequence[Tick], columns: Sequence[Tick]) -> str:
     """An SVG with the panels side by side. *rows* and *columns* say which cells belong to what."""
     width = len(panels) * (_MARGIN + _SIDE + _SCALE)
     height = 60 + _SIDE + _MARGIN
@@ -54,7 +54,7 @@ def heat_map(title: str, panels: Sequence[Panel], rows: Sequence[Tick], columns:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(panel: Panel, left: int, top: int, rows: Sequence[Tick], columns: Sequence[Tick]) -> list[str]:
+def _panel(panel: HeatMapPanel, left: int, top: int, rows: Sequence[Tick], columns: Sequence[Tick]) -> list[str]:
     low, high = _range(panel.values)
     n_rows, n_columns = panel.values.shape
     png = base64.b64encode(_png(_enlarged(_coloured(panel.values, low, high)))).decode()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kb_cli.report.heatmap import Panel, Tick, heat_map
+from kb_cli.report.heatmap import HeatMapPanel, Tick, heat_map
 from kb_cli.terminal.output import emit_json, emit_tables, new_table, progress_bar
 from kb_engine.probe import NO_PATH, Matrix, ProbeError, probe_all
 from kb_messages import MemorySpace
@@ -55,8 +55,8 @@ def draw(chip: Topology, matrix: Matrix) -> str:
     return heat_map(
         f"{chip.name}: every PE (down) reads {matrix.nbytes} B of every memory (along), alone",
         [
-            Panel(title="latency", unit="ns", values=latency),
-            Panel(title="bandwidth", unit="GB/s", values=matrix.bandwidth_gbs),
+            HeatMapPanel(title="latency", unit="ns", values=latency),
+            HeatMapPanel(title="bandwidth", unit="GB/s", values=matrix.bandwidth_gbs),
         ],
         _ticks(matrix.sources),
         _ticks(matrix.memories),

@@ -9,11 +9,11 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.benchmark.shapes import SIZES
-from kb_cli.report.bounded_by import bandwidth, duration, percent, quantity
-from kb_cli.run.result import PS_PER_NS, HostTime, Result
+from kb_cli.run.result import PS_PER_NS, HostTime, RunResult
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import new_table
+from kb_cli.terminal.units import bandwidth, duration, percent, quantity
 
 _SPACES = {"hbm": "HBM", "sram": "SRAM", "tcm": "TCM", "reg": "registers (TCM port)"}
 _COLUMNS = {
@@ -25,7 +25,7 @@ _COLUMNS = {
 }
 
 
-def run_tables(result: Result) -> list[Any]:
+def run_tables(result: RunResult) -> list[Any]:
     """What `kb run` prints for one run."""
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
     if result.stages_ps:
@@ -34,7 +34,7 @@ def run_tables(result: Result) -> list[Any]:
     return [part for table in parts for part in (table, "")] + [result.bounded_by]
 
 
-def shapes_tables(results: Sequence[Result]) -> list[Any]:
+def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
     """What `kb run --shapes` prints: a row a run, and the totals."""
     first = results[0]
     labels = list(first.shape) if isinstance(first.shape, dict) else []
@@ -61,7 +61,7 @@ def shapes_tables(results: Sequence[Result]) -> list[Any]:
     return [*lines, f"run folder {Path(str(first.run_dir)).parent}"]
 
 
-def _verified_count(results: Sequence[Result]) -> str:
+def _verified_count(results: Sequence[RunResult]) -> str:
     checked = [result for result in results if result.verified is not None]
     return (
         f"{sum(result.verified is True for result in checked)} of {len(checked)} verified"
@@ -70,12 +70,12 @@ def _verified_count(results: Sequence[Result]) -> str:
     )
 
 
-def _title(result: Result) -> str:
+def _title(result: RunResult) -> str:
     params = " ".join(f"{name}={'none' if value is None else value}" for name, value in result.params.items())
     return f"{result.benchmark} on {result.topology}: {params} (seed {result.seed})"
 
 
-def _summary(result: Result) -> Table:
+def _summary(result: RunResult) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row("latency", duration(result.latency_ps))
     if result.host is not None:
@@ -106,7 +106,7 @@ def _host(host: HostTime) -> str:
     return "; ".join(parts)
 
 
-def _achieved(result: Result) -> str:
+def _achieved(result: RunResult) -> str:
     text = quantity(result.achieved_flops, "FLOP/s")
     if not result.peak_flops:
         return text
@@ -114,29 +114,29 @@ def _achieved(result: Result) -> str:
     return f"{text}, {share} of the peak of {quantity(result.peak_flops, 'FLOP/s')}"
 
 
-def _verification(result: Result) -> str:
+def _verification(result: RunResult) -> str:
     if result.verified is None:
         return "not done"
     return "\n".join(_sentences(result)) if result.verified else "FAILED\n" + "\n".join(_sentences(result))
 
 
-def _sentences(result: Result) -> list[str]:
+def _sentences(result: RunResult) -> list[str]:
     return (
         [result.refusal] if result.refusal else [check.text for check in result.outputs if check.ok == result.verified]
     )
 
 
-def _sanitizer_texts(result: Result) -> list[str]:
+def _sanitizer_texts(result: RunResult) -> list[str]:
     return result.sanitizer.texts if isinstance(result.sanitizer, Sanitized) else []
 
 
-def _speed(result: Result, wall_s: dict[str, float]) -> str:
+def _speed(result: RunResult, wall_s: dict[str, float]) -> str:
     timing = wall_s["timing"]
     speed = f"{timing:.2f} s ({quantity(result.tile_stages / timing, '').rstrip()} tile stages/s)" if timing else "0 s"
     return f"{speed}, data {wall_s['data']:.2f} s, verification {wall_s['verify']:.2f} s"
 
 
-def _blocks(result: Result) -> Table:
+def _blocks(result: RunResult) -> Table:
     table = new_table("block", "count", "busy", "busiest", "which")
     for column in table.columns[1:4]:
         column.justify = "right"
@@ -148,7 +148,7 @@ def _blocks(result: Result) -> Table:
     return table
 
 
-def _memories(result: Result) -> Table:
+def _memories(result: RunResult) -> Table:
     table = new_table("memory", "read", "written", "rate", "of bandwidth")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -173,7 +173,7 @@ def _times(stages_ps: dict[str, dict[str, int]]) -> Table:
     return table
 
 
-def _shape_cells(result: Result) -> Iterable[str]:
+def _shape_cells(result: RunResult) -> Iterable[str]:
     peak = percent(result.achieved_flops / result.peak_flops) if result.peak_flops else "-"
     hbm = result.bytes.get("hbm")
     gbs = f"{(hbm.read + hbm.write) / result.latency_ns:.1f}" if hbm and result.latency_ns else "-"
@@ -182,5 +182,5 @@ def _shape_cells(result: Result) -> Iterable[str]:
     return duration(result.latency_ps), f"{result.achieved_flops / 1e12:.3f}", peak, gbs, verified, error
 
 
-def _where(result: Result) -> str:
+def _where(result: RunResult) -> str:
     return " ".join(f"{name}={value}" for name, value in result.shape.items()) if isinstance(result.shape, dict) else ""

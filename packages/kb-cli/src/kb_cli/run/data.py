@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kb_cli.benchmark.expected import Expected
 from kb_cli.run.folder import RunFolderError, read_json, write_json
-from kb_cli.run.simulate import Outcome
+from kb_cli.run.simulate import RunOutcome
 from kb_dataexec import MemoryStore, OpLog, read_log
 from kb_engine import Tensor
 from kb_topology import format_nbytes
@@ -49,7 +49,7 @@ class RunData(NamedTuple):
     expected: dict[str, Expected]
 
 
-def keep(folder: Path, outcome: Outcome, policy: Policy, left_nbytes: int = SHAPES_LIMIT) -> Kept:
+def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = SHAPES_LIMIT) -> Kept:
     """Write the outcome's data into *folder*, or take its log away when *policy* or a limit says so.
 
     *left_nbytes* is what this run may still take of the limit of all runs together; only `auto` has limits.
@@ -73,13 +73,13 @@ def remove_log(folder: Path) -> None:
         (folder / LOG).rmdir()
 
 
-def _nbytes(folder: Path, outcome: Outcome) -> int:
+def _nbytes(folder: Path, outcome: RunOutcome) -> int:
     log = sum(file.stat().st_size for file in (folder / LOG).glob("*"))
     arrays = sum(output.reference.nbytes + output.allowed.nbytes for output in outcome.expected.values())
     return outcome.initial_memory.nbytes_held + arrays + log
 
 
-def _why_not(nbytes: int, outcome: Outcome, policy: Policy, left_nbytes: int) -> str:
+def _why_not(nbytes: int, outcome: RunOutcome, policy: Policy, left_nbytes: int) -> str:
     if policy is Policy.NONE:
         return "--keep none"
     if outcome.log is None:

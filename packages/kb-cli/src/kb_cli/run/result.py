@@ -1,4 +1,4 @@
-"""Result: what one run says, in the order of its JSON. run.json holds it without the wall times."""
+"""RunResult: what one run says, in the order of its JSON. run.json holds it without the wall times."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_cli.benchmark.expected import OutputCheck
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
-from kb_cli.report.bounded_by import bounded_by
+from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.data import Kept
 from kb_cli.run.metrics import Traffic
 from kb_cli.run.sanitizer import Sanitized
-from kb_cli.run.simulate import HostTimes, Outcome
+from kb_cli.run.simulate import HostTimes, RunOutcome
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
 from kb_engine import LaunchResult
 
@@ -29,7 +29,7 @@ class Busiest(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class LaunchTimes(Struct, frozen=True, kw_only=True):
     """One launch on `pes` PEs: when the first kernel began and the last ended, the host's call and its answer around.
 
     `late_pes` PEs began after the target that all were given, the last of them by `late_ns`.
@@ -54,7 +54,7 @@ class HostTime(Struct, frozen=True, kw_only=True):
     response_ns: float
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class RunResult(Struct, frozen=True, kw_only=True):
     """One run. What was not done is None: `verified` without verification, `log_digest` without a log.
 
     `latency` is from the first kernel's start to the last one's end, over all launches; `host` is what comes on top,
@@ -84,7 +84,7 @@ class Result(Struct, frozen=True, kw_only=True):
     log_digest: str | None
     waits_ps: dict[str, int] | None
     stages_ps: dict[str, dict[str, int]] | None
-    launches: list[Launch]
+    launches: list[LaunchTimes]
     host: HostTime | None
     outputs: list[OutputCheck]
     refusal: str | None
@@ -101,12 +101,14 @@ class Result(Struct, frozen=True, kw_only=True):
         return found
 
 
-def make_result(setup: Setup, outcome: Outcome, kept: Kept, run_dir: str, shape: dict[str, object] | None) -> Result:
+def make_result(
+    setup: Setup, outcome: RunOutcome, kept: Kept, run_dir: str, shape: dict[str, object] | None
+) -> RunResult:
     """The result of *setup*, whose *outcome* lies in *run_dir*."""
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
     waits = waits_ps(outcome.stage_times)
-    return Result(
+    return RunResult(
         benchmark=setup.loaded.name,
         topology=setup.topology.name,
         shape=UNSET if shape is None else shape,
@@ -142,8 +144,8 @@ def make_result(setup: Setup, outcome: Outcome, kept: Kept, run_dir: str, shape:
     )
 
 
-def _launch(each: LaunchResult) -> Launch:
-    return Launch(
+def _launch(each: LaunchResult) -> LaunchTimes:
+    return LaunchTimes(
         start_ns=each.start_ps / PS_PER_NS,
         end_ns=each.end_ps / PS_PER_NS,
         pes=len(each.pe_end_ps),

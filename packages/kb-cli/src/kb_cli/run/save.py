@@ -10,7 +10,7 @@ from kb_cli.benchmark.expected import Progress
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.data import LOG, SHAPES_LIMIT, Policy, checksums, keep
 from kb_cli.run.folder import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, environment, versions, write_json
-from kb_cli.run.result import Result, make_result
+from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace
 
@@ -23,7 +23,7 @@ def record_run(
     shape: dict[str, object] | None = None,
     progress: Progress | None = None,
     trace: Trace | None = None,
-) -> Result:
+) -> RunResult:
     """One run, written to the first path of *folder*, which will be called by the second.
 
     The log streams to the folder, and a killed run leaves it there to be read; a log nobody keeps stays in memory,
@@ -52,7 +52,7 @@ def identity(setup: Setup) -> dict[str, Any]:
     }
 
 
-def rows_json(setup: Setup, results: Sequence[Result]) -> dict[str, Any]:
+def rows_json(setup: Setup, results: Sequence[RunResult]) -> dict[str, Any]:
     """The run.json above the folders of a shapes run."""
     rows = [
         {"folder": f"{number:04d}", "shape": result.shape, "latency_ps": result.latency_ps, "verified": result.verified}
@@ -61,7 +61,7 @@ def rows_json(setup: Setup, results: Sequence[Result]) -> dict[str, Any]:
     return {"format": FORMAT, "version": FORMAT_VERSION, **identity(setup), "environment": environment(), "rows": rows}
 
 
-def _run_json(setup: Setup, result: Result, inputs: dict[str, str], files: dict[str, str]) -> dict[str, Any]:
+def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, str]) -> dict[str, Any]:
     """Nothing in it differs from run to run: wall times have a file of their own."""
     return {
         "format": FORMAT,

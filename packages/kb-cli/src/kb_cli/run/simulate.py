@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, inputs_of, launch
 from kb_cli.benchmark.expected import Expected, Progress, Verdict, execute, judge
-from kb_cli.benchmark.setup import Arrays, Setup, expected_outputs, flops_of, inputs_of, launch
+from kb_cli.benchmark.setup import Setup
 from kb_cli.run.metrics import Metrics, Usage, measure
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
 from kb_cli.run.tally import PlanTally, TallyingWriter, new_writer
@@ -35,7 +36,7 @@ class Wall(NamedTuple):
     verify: float = 0.0
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged, and
     `sanitized` when nobody asked."""
 
@@ -99,7 +100,7 @@ class TimedHost(Host):
 
 def simulate(
     setup: Setup, log_folder: Path | None = None, progress: Progress | None = None, trace: Trace | None = None
-) -> Outcome:
+) -> RunOutcome:
     """Run *setup*. The log streams to *log_folder*, or stays in memory without one.
 
     *trace* takes the events of pass 1, *progress* follows pass 2. Raises what the benchmark's own code raises, told by
@@ -128,7 +129,7 @@ def simulate(
         if watch is not None and writer is not None
         else None
     )
-    return Outcome(
+    return RunOutcome(
         metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), host.usage),
         launches=host.launches,
         host=host.times,

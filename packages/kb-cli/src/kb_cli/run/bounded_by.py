@@ -1,10 +1,11 @@
-"""The sentence on what bounds a run, and the units that reports are written in."""
+"""The sentence that names what bounds a run: a busy block, or latency and its longest wait."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from kb_cli.run.metrics import LINK, Use
+from kb_cli.terminal.units import percent
 
 BUSY = 0.6
 """A block that is busy for less than this cannot be what bounds a run: something else keeps it waiting."""
@@ -110,29 +111,3 @@ def _latency_bound(use: Use, kind: str, waits_ps: Mapping[str, int] | None) -> s
     reason = max(waits_ps, key=lambda each: waits_ps[each])
     share = percent(waits_ps[reason] / total)
     return f"{text}; tiles waited longest for {WAITS.get(reason, reason)} ({share} of all waits)."
-
-
-def percent(share: float) -> str:
-    """`99.9 %`."""
-    return f"{share * 100:.1f} %"
-
-
-def duration(ps: float) -> str:
-    """Picoseconds in the unit that suits them: `12.345 us`."""
-    for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):
-        if abs(ps) >= size:
-            return f"{ps / size:.3f} {unit}"
-    return f"{ps:.0f} ps"
-
-
-def quantity(value: float, unit: str) -> str:
-    """A number with a decimal prefix: `13.4 TFLOP/s`, `4.19 MB`."""
-    for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= size:
-            return f"{value / size:.4g} {prefix}{unit}"
-    return f"{value:.4g} {unit}"
-
-
-def bandwidth(gbs: float) -> str:
-    """Bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
-    return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"

@@ -1,0 +1,85 @@
+"""Calls of the methods that a benchmark's author wrote. Each answer is checked at once, so errors name the method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.benchmark.expected import Expected
+from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.user_code import user_code
+from kb_dataexec import default_tolerance
+from kb_engine import Host, Tensor
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def inputs_of(setup: Setup) -> Arrays:
+    """The input arrays, drawn from a generator seeded for this run."""
+    rng = np.random.Generator(np.random.PCG64(setup.seed))
+    with user_code(setup.loaded.path, "inputs()"):
+        inputs: Any = setup.loaded.bench.inputs(setup.params, rng)
+    if not isinstance(inputs, dict) or not all(isinstance(array, np.ndarray) for array in inputs.values()):
+        raise setup.error("inputs", type(inputs).__name__, "a dict of numpy arrays")
+    return dict(inputs)
+
+
+def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
+    """Run the benchmark's launches; the output tensors."""
+    with user_code(setup.loaded.path, "launch()"):
+        outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
+    if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
+        raise setup.error("launch", type(outputs).__name__, "a dict of the output tensors by name")
+    if not outputs:
+        raise setup.error("launch", "no outputs", "at least one")
+    if not host.launches:
+        raise setup.error("launch", "no kernel launched", "a call of host.launch")
+    return dict(outputs)
+
+
+def flops_of(setup: Setup) -> int:
+    """Operations of the algorithm."""
+    with user_code(setup.loaded.path, "flops()"):
+        return int(setup.loaded.bench.flops(setup.params))
+
+
+def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> dict[str, Expected]:
+    """Reference and allowed error of every output."""
+    references = _references(setup, inputs, outputs)
+    with user_code(setup.loaded.path, "tolerance()"):
+        answer = setup.loaded.bench.tolerance(setup.params, inputs, references)
+        stated = {name: np.asarray(error, np.float64) for name, error in answer.items()}
+    for name, error in stated.items():
+        if name not in outputs:
+            raise setup.error("tolerance", f"an output {name!r}", f"some of {list(outputs)}")
+        if not _broadcasts(error.shape, outputs[name].shape):
+            raise setup.error("tolerance", f"shape {error.shape} for {name}", f"{outputs[name].shape} or one number")
+    return {
+        name: Expected(
+            tensor,
+            references[name],
+            stated[name] if name in stated else default_tolerance(references[name], tensor.dtype),
+        )
+        for name, tensor in outputs.items()
+    }
+
+
+def _references(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> Arrays:
+    with user_code(setup.loaded.path, "reference()"):
+        answer = setup.loaded.bench.reference(setup.params, inputs)
+        references = {name: np.asarray(array) for name, array in answer.items()}
+    if references.keys() != outputs.keys():
+        raise setup.error("reference", f"outputs {list(references)}", f"those of launch(), {list(outputs)}")
+    for name, tensor in outputs.items():
+        if references[name].shape != tensor.shape:
+            raise setup.error("reference", f"shape {references[name].shape} for {name}", f"{tensor.shape}")
+    return references
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False

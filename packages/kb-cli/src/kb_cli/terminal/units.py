@@ -1,0 +1,29 @@
+"""Numbers as text with their unit: shares, durations, quantities, bandwidths."""
+
+from __future__ import annotations
+
+
+def percent(share: float) -> str:
+    """`99.9 %`."""
+    return f"{share * 100:.1f} %"
+
+
+def duration(ps: float) -> str:
+    """Picoseconds in the unit that suits them: `12.345 us`."""
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):
+        if abs(ps) >= size:
+            return f"{ps / size:.3f} {unit}"
+    return f"{ps:.0f} ps"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with a decimal prefix: `13.4 TFLOP/s`, `4.19 MB`."""
+    for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            return f"{value / size:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+def bandwidth(gbs: float) -> str:
+    """Bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
+    return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"
