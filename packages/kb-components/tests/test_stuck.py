@@ -189,7 +189,7 @@ def test_a_port_names_the_tile_that_holds_it(simulate, monkeypatch):
 def test_a_tile_buffer_more_is_the_smallest_change(chip, monkeypatch, changes, change):
     monkeypatch.setattr(PeDma, "begin", lambda self, token, finish: None)
     engine = stuck_engine(chip(*changes, ("pe_dma, queue_depth: 4", "pe_dma, queue_depth: 9")))
-    assert engine.pes[PE].scheduler.feeding().change == change
+    assert engine.pes[PE].scheduler.feeder_wait().change == change
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,10 @@ from msgspec.structs import replace
 
 from kb_engine.block.buffers import Slots
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.feeding import Feeding
+from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, SingleChannelMemory
+from kb_engine.block.gates import ExclusivePort
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.pe_roles import (
-    CommandIssuer,
-    CommandScheduler,
-    ForwardingComponent,
-    Initiator,
-    SingleChannelMemory,
-)
-from kb_engine.block.stage_server import ExclusivePort
+from kb_engine.block.pe_roles import CommandIssuer, CommandScheduler, FeederWait
 from kb_messages import (
     OFFSET_BITS,
     Axis,
@@ -139,10 +133,10 @@ class Scheduler(CommandScheduler[NoSpec]):
         server.put(token)
         self.feed()
 
-    def feeding(self):
+    def feeder_wait(self):
         if not self.waiting:
             return None
-        return Feeding(self.waiting[0], self.waiting_since, queue=self.waiting[1])
+        return FeederWait(self.waiting[0], self.waiting_since, queue=self.waiting[1])
 
 
 class Dma(Initiator[QueueSpec]):

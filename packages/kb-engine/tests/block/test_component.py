@@ -5,7 +5,7 @@ import pytest
 from engine_toys import Dma, Gemm, GemmByCallback, GemmByProcess, Mover, NoSpec, QueueSpec, Tcm, Xbar, XbarSpec
 
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.stage_server import WiringError
+from kb_engine.block.gates import WiringError
 from kb_engine.timing.clock import Clock
 from kb_messages import StageType, TransferParams
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_engine.block.stage_server import ExclusivePort, Gate, WiringError
+from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_messages import WaitReason
 
 READ = 1000 + 30000 + 512 * 20 + 1000

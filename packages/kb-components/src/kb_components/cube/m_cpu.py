@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import CommandDispatcher, Part, ps_from_ns
+from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns
 from kb_messages import HostMessage, KernelLaunch
 
 
@@ -26,11 +26,12 @@ class MCpu(CommandDispatcher[MCpuSpec]):
         """Picoseconds from `overhead_ns`, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)
 
-    def parts(self, message: HostMessage) -> list[Part]:
+    def parts(self, message: HostMessage) -> list[MessagePart]:
         """One for each PE that *message* is for; `all` are those of `pe_layout`."""
         directory, cube = self.context.directory, self.context.directory.cube_of(self.node_id, self.node_id)
         return [
-            Part(directory.pe_cpu(cube, pe, self.node_id), message) for pe in dict.fromkeys(self._pes(message, cube))
+            MessagePart(directory.pe_cpu(cube, pe, self.node_id), message)
+            for pe in dict.fromkeys(self._pes(message, cube))
         ]
 
     def _pes(self, message: HostMessage, cube: tuple[int, int]) -> Iterable[int]:

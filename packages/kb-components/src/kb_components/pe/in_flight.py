@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.block import KIB, Feeding, PipelineContext, Region, TileToken
+from kb_engine.block import KIB, CommandInFlight, FeederWait, Region, TileToken
 from kb_messages import DispatchWait, StageType
 
 
@@ -13,7 +13,7 @@ class InFlight:
 
     __slots__ = ("context", "t_decoded_ps", "t_fed_ps", "t_taken_ps")
 
-    def __init__(self, context: PipelineContext) -> None:
+    def __init__(self, context: CommandInFlight) -> None:
         self.context = context
         self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = 0
 
@@ -33,16 +33,16 @@ class InFlight:
         ]
 
 
-def wait_for_fetches(token: TileToken, since_ps: int) -> Feeding:
+def wait_for_fetches(token: TileToken, since_ps: int) -> FeederWait:
     """*token* starts with its fetch, and tiles fed before it have yet to be fetched."""
 
     def has_yet_to_fetch(_: TileToken, ahead: frozenset[StageType]) -> bool:
         return StageType.FETCH in ahead
 
-    return Feeding(token, since_ps, needs="the tiles before it to be fetched", held_by=has_yet_to_fetch)
+    return FeederWait(token, since_ps, needs="the tiles before it to be fetched", held_by=has_yet_to_fetch)
 
 
-def wait_for_buffer(node_id: str, token: TileToken, since_ps: int, inputs: Region, outputs: Region) -> Feeding:
+def wait_for_buffer(node_id: str, token: TileToken, since_ps: int, inputs: Region, outputs: Region) -> FeederWait:
     """*token* has no input buffer, or an input buffer and no output buffer."""
     name, last, region = "input", StageType.FETCH, inputs
     slots = token.context.placement.input
@@ -51,7 +51,7 @@ def wait_for_buffer(node_id: str, token: TileToken, since_ps: int, inputs: Regio
         slots = token.context.placement.output
     assert slots is not None
     nbytes = (slots.count + 1) * slots.nbytes
-    return Feeding(
+    return FeederWait(
         token,
         since_ps,
         needs=f"an {name} buffer of {node_id}",

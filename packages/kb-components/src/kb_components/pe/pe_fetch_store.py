@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from kb_components.pe.pe_tcm import PeTcm
-from kb_engine.block import ComponentBase, Context, Gate, PipelineContext, Region, Ring, TileToken
+from kb_engine.block import CommandInFlight, ComponentBase, Context, Gate, Region, Ring, TileToken
 from kb_messages import DmaParams, PipelinePlan, PlanError, StageParams, StageType, TransferParams, WaitReason
 
 _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
@@ -93,7 +93,7 @@ class RegisterFile(Gate):
             return ""
         return f"the register file of {self._node_id} from {self._nbytes} to {needs} bytes may break it"
 
-    def _place(self, context: PipelineContext) -> None:
+    def _place(self, context: CommandInFlight) -> None:
         plan = context.plan
         accumulator, operands = plan.buffers.accumulator_nbytes, plan.buffers.register_nbytes
         n_accumulators = 2 if 2 * accumulator + operands <= self._nbytes else 1

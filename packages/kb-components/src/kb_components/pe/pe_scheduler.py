@@ -19,12 +19,12 @@ from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_components.pe.planning import check_wires, generate_plan
 from kb_engine.block import (
     KIB,
+    CommandInFlight,
     CommandScheduler,
     ComponentBase,
     Context,
     ExclusivePort,
-    Feeding,
-    PipelineContext,
+    FeederWait,
     Region,
     Ring,
     Slots,
@@ -105,12 +105,12 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._inputs = Region(0, spec.input_kib * KIB)
         self._outputs = Region(spec.input_kib * KIB, spec.output_kib * KIB)
         self._input_ring, self._output_ring = Ring(), Ring()
-        self._submissions: deque[PipelineContext] = deque()
+        self._submissions: deque[CommandInFlight] = deque()
         self._waiting_submitters: deque[Callable[[], None]] = deque()
-        self._decoding: PipelineContext | None = None
+        self._decoding: CommandInFlight | None = None
         self._in_flight: dict[int, InFlight] = {}
-        self._feeds: deque[PipelineContext] = deque()
-        self._feeding: PipelineContext | None = None
+        self._feeds: deque[CommandInFlight] = deque()
+        self._feeding: CommandInFlight | None = None
         self._tiles: Iterator[TilePlan] = iter(())
         self._op_id = 0
         self._token: TileToken | None = None
@@ -184,7 +184,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Register a blocked submitter."""
         self._waiting_submitters.append(call)
 
-    def submit(self, context: PipelineContext) -> None:
+    def submit(self, context: CommandInFlight) -> None:
         """Queue a command and take it when its turn comes."""
         self._in_flight[context.submitted.command_seq] = InFlight(context)
         self._submissions.append(context)
@@ -213,7 +213,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 if server.stage_type is StageType.DMA_READ:
                     server.guard((*server.gates, self._fetch_store.registers.for_reads))
 
-    def complete(self, context: PipelineContext) -> None:
+    def complete(self, context: CommandInFlight) -> None:
         """Strike the command off the in-flight table and publish its record."""
         del self._in_flight[context.submitted.command_seq]
         super().complete(context)
@@ -225,13 +225,13 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             self._turn_ps, max(self._turn_ps, self._in_order_ps), self._claimed_ps, self.clock._now
         )
 
-    def feeding(self) -> Feeding | None:
+    def feeder_wait(self) -> FeederWait | None:
         """The tile whose turn it is: it waits for room in the first queue, for earlier fetches, or for its buffers."""
         token = self._token
         if token is None:
             return None
         if self._first_queue_full:
-            return Feeding(token, self._claimed_ps, queue=self._first_server)
+            return FeederWait(token, self._claimed_ps, queue=self._first_server)
         if self._holds_back:
             return wait_for_fetches(token, self._turn_ps)
         since = max(self._turn_ps, self._in_order_ps)
@@ -244,7 +244,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 
-    def _decoded(self, context: PipelineContext) -> None:
+    def _decoded(self, context: CommandInFlight) -> None:
         self._in_flight[context.submitted.command_seq].t_decoded_ps = self.clock._now
         self._feeds.append(context)
         self._decoding = None
@@ -305,7 +305,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                 return None
             self._start(self._feeds.popleft())
 
-    def _start(self, context: PipelineContext) -> None:
+    def _start(self, context: CommandInFlight) -> None:
         """Cut the tile buffers for a command and begin with its tiles.
 
         A command that starts behind DMA does not overtake tiles of the one before that have yet to be fetched: it

@@ -1,16 +1,12 @@
-"""Directory: which block takes the host's messages for a SIP, a cube, a PE."""
+"""BlockDirectory: which block takes the host's messages for a SIP, a cube, a PE."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from kb_messages import KernelError
+from kb_messages import KernelError, Request
 from kb_topology import Graph, NodeKind
-
-if TYPE_CHECKING:
-    from kb_engine.block.control_roles import CommandDispatcher
-    from kb_engine.block.pe_roles import CommandIssuer
 
 Cube = tuple[int, int]
 """Number of the SIP, and of the cube in it."""
@@ -18,20 +14,29 @@ KeyT = TypeVar("KeyT")
 BlockT = TypeVar("BlockT")
 
 
-class Directory:
-    """Blocks by place. *asked_by* of a method is the node that wants to know, named by the error."""
+class Receiver(Protocol):
+    """A block that requests can be sent to."""
+
+    node_id: str
+
+    def receive(self, request: Request) -> None:
+        """*request* arrives now. The block answers it later."""
+
+
+class BlockDirectory:
+    """Blocks by place. *asked_by* of a method is the node that asks; errors name it."""
 
     def __init__(self) -> None:
         self.blocks: dict[str, Any] = {}
-        self._io_cpus: dict[int, CommandDispatcher[Any]] = {}
-        self._m_cpus: dict[Cube, CommandDispatcher[Any]] = {}
-        self._pe_cpus: dict[Cube, dict[int, CommandIssuer[Any]]] = {}
+        self._io_cpus: dict[int, Receiver] = {}
+        self._m_cpus: dict[Cube, Receiver] = {}
+        self._pe_cpus: dict[Cube, dict[int, Receiver]] = {}
         self._cubes: dict[str, Cube] = {}
         self._sips: dict[str, int] = {}
         self._pe_numbers: dict[str, int] = {}
 
     def fill(self, graph: Graph, blocks: Mapping[str, Any]) -> None:
-        """Enter every block that has a part in the way of messages."""
+        """Enter every block that host messages pass through."""
         self.blocks.update(blocks)
         for node in graph.nodes.values():
             sip, cube = node.sip, node.cube
@@ -51,16 +56,16 @@ class Directory:
         """The SIPs that have an io_cpu, lowest first."""
         return sorted(self._io_cpus)
 
-    def io_cpu(self, sip: int, asked_by: str) -> CommandDispatcher[Any]:
+    def io_cpu(self, sip: int, asked_by: str) -> Receiver:
         """The io_cpu of a SIP. Raises KernelError when there is none."""
         return _found(self._io_cpus, sip, f"sip{sip}", [f"sip{each}" for each in self._io_cpus], asked_by)
 
-    def m_cpu(self, cube: Cube, asked_by: str) -> CommandDispatcher[Any]:
+    def m_cpu(self, cube: Cube, asked_by: str) -> Receiver:
         """The m_cpu of a cube. Raises KernelError when there is none."""
         known = [_cube_id(each) for each in self._m_cpus if each[0] == cube[0]]
         return _found(self._m_cpus, cube, _cube_id(cube), known, asked_by)
 
-    def pe_cpu(self, cube: Cube, pe: int, asked_by: str) -> CommandIssuer[Any]:
+    def pe_cpu(self, cube: Cube, pe: int, asked_by: str) -> Receiver:
         """The pe_cpu of a PE. Raises KernelError when there is none."""
         pes, name = self._pe_cpus.get(cube, {}), _cube_id(cube)
         return _found(pes, pe, f"{name}.pe{pe}", [f"{name}.pe{each}" for each in pes], asked_by)
@@ -78,7 +83,7 @@ class Directory:
         return _found(self._pe_numbers, pe_id, pe_id, list(self._pe_numbers), asked_by)
 
     def cube_of(self, name: str, asked_by: str) -> Cube:
-        """The cube of a PE or m_cpu, by its id. Raises KernelError when there is no such."""
+        """The cube of a PE or m_cpu, by its id. Raises KernelError when there is none of that id."""
         return _found(self._cubes, name, name, [each for each in self._cubes if ".pe" in each], asked_by)
 
 

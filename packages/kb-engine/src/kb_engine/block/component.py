@@ -1,7 +1,8 @@
-"""ComponentBase: what every hardware block is, and the one place where op records are written.
+"""ComponentBase, the base class of every hardware block, and Context, a block's view of the simulation.
 
-A block states the cost of a stage as a pure function, `service_ps(params)`. One that uses other resources overrides
-`process` (a SimPy generator) or `begin` (callbacks) instead. Queues, order, backpressure and records are the base's.
+A block states the cost of a stage as a pure function, `service_ps(params)`. A block that uses other resources overrides
+`process` (a SimPy generator) or `begin` (callbacks) instead. The stage servers do the rest: queues, order, backpressure
+and op records.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
-from kb_engine.block.block_directory import Directory
+from kb_engine.block.block_directory import BlockDirectory
+from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.stage_server import Gate, StageServer, WiringError
+from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.clock import Clock
 from kb_messages import PipelinePlan, StageParams, StageType
 
@@ -23,21 +25,22 @@ BlockT = TypeVar("BlockT")
 
 
 class Context:
-    """What a block sees of the world: its node id, the clock, and its neighbours by role. No store, no log.
+    """A block's view of the simulation: its node id, the clock, the fabric, and its neighbours by role.
 
-    `directory` says who takes messages for a SIP, a cube or a PE.
+    A block sees no data: neither the store nor the op log. `directory` names the blocks that take messages for a SIP, a
+    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one.
     """
 
     __slots__ = ("_neighbours", "clock", "directory", "fabric", "memory_nbytes", "node_id")
 
     def __init__(
-        self, node_id: str, clock: Clock, fabric: Any, memory_nbytes: int, directory: Directory | None = None
+        self, node_id: str, clock: Clock, fabric: Any, memory_nbytes: int, directory: BlockDirectory | None = None
     ) -> None:
         self.node_id = node_id
         self.clock = clock
         self.fabric = fabric
         self.memory_nbytes = memory_nbytes
-        self.directory = directory or Directory()
+        self.directory = directory or BlockDirectory()
         self._neighbours: dict[str, list[ComponentBase[Any]]] = {}
 
     def add_neighbour(self, role: str, block: ComponentBase[Any]) -> None:
@@ -45,7 +48,7 @@ class Context:
         self._neighbours.setdefault(role, []).append(block)
 
     def neighbour(self, role: str, block_type: type[BlockT]) -> BlockT:
-        """The block of kind *role* that a wire leads to. Raises WiringError unless there is one *block_type*."""
+        """The block of kind *role* at the end of a wire. Raises WiringError unless exactly one is a *block_type*."""
         found = [block for block in self._neighbours.get(role, []) if isinstance(block, block_type)]
         if len(found) != 1:
             raise WiringError(
@@ -58,15 +61,15 @@ class Context:
 
     @property
     def downstream(self) -> list[ComponentBase[Any]]:
-        """Every block a wire leads to, in the topology's order."""
+        """Every block that a wire leads to, in the topology's order."""
         return [block for blocks in self._neighbours.values() for block in blocks]
 
 
 class ComponentBase(ABC, Generic[SpecT]):
     """A hardware block: one node of the topology, built from its typed attributes.
 
-    `serves` lists the stage types it has a queue for; `spec_type` is the Struct its YAML attributes are checked
-    against.
+    `serves` lists the stage types that the block has a queue for. `spec_type` is the Struct that the node's YAML
+    attributes are checked against.
     """
 
     __slots__ = ("clock", "context", "node_id", "servers", "spec")
@@ -82,14 +85,14 @@ class ComponentBase(ABC, Generic[SpecT]):
         self.servers: dict[StageType, StageServer] = {}
 
     def connect(self) -> None:
-        """Called once after every block exists; look neighbours up here."""
+        """Called once, after every block exists. Look neighbours up here."""
 
     def queue_depth(self, stage_type: StageType) -> int:
-        """Tokens that wait in front of this block for *stage_type*, the one in service not counted."""
+        """Tokens that may wait in front of this block for *stage_type*, besides the token in service."""
         return int(getattr(self.spec, "queue_depth", 1))
 
     def gates(self, stage_type: StageType) -> tuple[Gate, ...]:
-        """What a token must be granted, in order, before its service starts."""
+        """The gates that a token must pass, in order, before its service starts. Asked once, after `connect`."""
         return ()
 
     def check_plan(self, plan: PipelinePlan) -> None:
@@ -100,17 +103,17 @@ class ComponentBase(ABC, Generic[SpecT]):
         raise NotImplementedError(f"{type(self).__name__} serves no stage by a pure cost")
 
     def process(self, token: TileToken) -> Generator[Any, Any, None]:
-        """A SimPy process that serves *token*; override it where the cost depends on other resources."""
+        """A SimPy process that serves *token*. Override it where the cost depends on other resources."""
         raise NotImplementedError(f"{type(self).__name__} has no process")
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Start serving *token* now and call *finish* with it at the end; override it to use callbacks throughout."""
+        """Start serving *token* now and call *finish* with it at the end. Override it to use callbacks throughout."""
         process = self.clock.process(self.process(token))
         assert process.callbacks is not None
         process.callbacks.append(lambda _: finish(token))
 
     @property
     def has_pure_cost(self) -> bool:
-        """Whether `service_ps` says it all, so that a service takes one event and no process."""
+        """Whether `service_ps` is the whole cost, so that a service takes one event and no process."""
         own = type(self)
         return own.begin is ComponentBase.begin and own.process is ComponentBase.process

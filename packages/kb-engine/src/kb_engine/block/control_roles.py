@@ -1,29 +1,22 @@
-"""The blocks that the host's messages pass: its own end of the bus, and the processors that spread them over PEs.
+"""Roles of the blocks that the host's messages pass: the host's port, and the processors that spread them over PEs.
 
-A message goes down as requests and its answers are counted on the way back. Both are messages of the fabric.
+A message goes down to the PEs as requests, and each processor counts the answers that come back. Requests and answers
+are both messages on the fabric.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from kb_engine.block.block_directory import Receiver
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_messages import HostMessage, KbError, Refusal, Request, Response
 
 
-class Receiver(Protocol):
-    """What a request can be sent to."""
-
-    node_id: str
-
-    def receive(self, request: Request) -> None:
-        """*request* is here now; answer it some time."""
-
-
-class Part(NamedTuple):
-    """What a dispatcher passes on to one block."""
+class MessagePart(NamedTuple):
+    """The part of a message that a dispatcher sends to one block."""
 
     receiver: Receiver
     message: HostMessage
@@ -36,15 +29,15 @@ class HostPort(ComponentBase[SpecT]):
 
     @abstractmethod
     def overhead_ps(self) -> int:
-        """What a call of the driver costs before anything leaves the host. Pure."""
+        """Picoseconds that a call of the driver takes before anything leaves the host. Pure."""
 
     @property
     @abstractmethod
     def channels(self) -> int:
-        """How many reads and writes of memory are under way at once, at most. Pure."""
+        """The most reads and writes of memory that are under way at once. Pure."""
 
     def answer(self, response: Response) -> None:
-        """*response* is here now."""
+        """*response* arrives now."""
         self.on_response(response)
 
 
@@ -58,7 +51,7 @@ class _Open:
 
 
 class CommandDispatcher(ComponentBase[SpecT]):
-    """IO_CPU, M_CPU: reads one request after the other, passes its parts on, answers when all of them are answered.
+    """IO_CPU, M_CPU: reads requests one at a time, passes their parts on, and answers when all parts are answered.
 
     Counting answers takes no time. Source: assumed.
     """
@@ -71,14 +64,17 @@ class CommandDispatcher(ComponentBase[SpecT]):
 
     @abstractmethod
     def overhead_ps(self) -> int:
-        """What it costs to read a request and decide where its parts go. Pure."""
+        """Picoseconds to read a request and decide where its parts go. Pure."""
 
     @abstractmethod
-    def parts(self, message: HostMessage) -> list[Part]:
-        """What to pass on. Raises KbError for a target that is not there: then nothing is, and the answer says so."""
+    def parts(self, message: HostMessage) -> list[MessagePart]:
+        """The parts to pass on. Raises KbError for a missing target; then no part leaves, and the answer says so."""
 
     def stamped(self, message: HostMessage) -> HostMessage:
-        """*message* as its parts shall be cut from; the clock is at the end of the overhead. Raises as `parts`."""
+        """*message* with its run-time fields filled in, such as a launch's start. Raises KbError as `parts` does.
+
+        Called after the overhead, before `parts`.
+        """
         return message
 
     def part_nbytes(self, message: HostMessage) -> int:
@@ -86,19 +82,20 @@ class CommandDispatcher(ComponentBase[SpecT]):
         return 0
 
     def reach_ps(self, message: HostMessage) -> int:
-        """From the end of this block's overhead until the last PE has *message*, were all its parts without bytes.
+        """Picoseconds from the end of this block's overhead until the last PE has *message*.
 
-        Every processor on the way pays its overhead once, and no part waits for another. Raises as `parts`.
+        The parts count as messages without bytes. Every processor on the way pays its overhead once, and no part waits
+        for another. Raises KbError as `parts` does.
         """
         return max((self._way_ps(part) for part in self.parts(message)), default=0)
 
     def receive(self, request: Request) -> None:
-        """Read *request* when those before it are read, and pass it on."""
+        """Read *request* after the requests before it, and pass it on."""
         self._free_ps = max(self.clock._now, self._free_ps) + self.overhead_ps()
         self.clock.call_at(self._free_ps, self._dispatch, request)
 
     def answer(self, response: Response) -> None:
-        """One part is answered."""
+        """The answer to one part arrives."""
         request = self._open[response.number]
         request.left -= 1
         request.refusal = request.refusal or response.refusal
@@ -107,7 +104,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
             respond(self, request.request, request.refusal)
 
     def waiting_for(self) -> list[str]:
-        """For the report on a simulation that is stuck: one sentence for every request that is not answered."""
+        """One sentence for every request without an answer. The report of a stuck simulation asks."""
         return [f"{self.node_id} waits for {each.left} answers" for each in self._open.values()]
 
     def _dispatch(self, request: Request) -> None:
@@ -124,7 +121,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
             onward = Request(sender=self.node_id, number=number, message=part)
             send(self.node_id, receiver.node_id, nbytes, now, receiver.receive, onward)
 
-    def _way_ps(self, part: Part) -> int:
+    def _way_ps(self, part: MessagePart) -> int:
         receiver = part.receiver
         way_ps: int = self.context.fabric.leg(self.node_id, receiver.node_id).latency_ps
         if isinstance(receiver, CommandDispatcher):

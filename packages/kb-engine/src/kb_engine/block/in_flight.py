@@ -32,7 +32,7 @@ class Placement(Struct, kw_only=True):
     claimed_by_reads: bool = False
 
 
-class PipelineContext:
+class CommandInFlight:
     """One command's state while its tiles are in the pipeline.
 
     `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
@@ -47,7 +47,7 @@ class PipelineContext:
         submitted: SubmittedCommand,
         plan: PipelinePlan,
         first_op: int,
-        done: Callable[[PipelineContext], None],
+        done: Callable[[CommandInFlight], None],
     ) -> None:
         self.submitted = submitted
         self.plan = plan
@@ -106,7 +106,7 @@ class TileToken:
     output_at: int
     registers_at: int
 
-    def __init__(self, context: PipelineContext, tile: TilePlan, first_op_id: int) -> None:
+    def __init__(self, context: CommandInFlight, tile: TilePlan, first_op_id: int) -> None:
         self.context = context
         self.tile = tile
         self.stages = tile.stages

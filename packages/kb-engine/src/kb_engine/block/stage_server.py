@@ -8,88 +8,44 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from simpy.events import NORMAL
 
-from kb_engine.block.in_flight import PipelineContext, PipelineError, TileToken
+from kb_engine.block.gates import Gate, WiringError
+from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
-from kb_messages import KbError, Stage, StageParams, StageType, WaitReason
-
-if TYPE_CHECKING:
-    from kb_engine.block.component import ComponentBase
+from kb_messages import Stage, StageParams, StageType, WaitReason
 
 Record = Callable[[tuple[int, int, int, int, int]], None]
 
 _MAX_KNOWN_COSTS = 4096
 
 
-class WiringError(KbError):
-    """Blocks that a plan or another block needs are not wired together."""
+class Service(Protocol):
+    """What stands behind a queue: a block, as its stage servers see it."""
 
+    @property
+    def node_id(self) -> str:
+        """The block's node in the topology."""
 
-class Gate:
-    """Something a service holds besides its own block: a port, a slot, room in the register file.
+    @property
+    def clock(self) -> Clock:
+        """The simulation's clock."""
 
-    Waiters are served first come, first served. A subclass decides `admit`; whoever frees what it guards calls
-    `reopen`.
-    """
+    @property
+    def has_pure_cost(self) -> bool:
+        """Whether `service_ps` is the whole cost of a service, and `begin` is never called."""
 
-    __slots__ = ("waiting",)
+    def queue_depth(self, stage_type: StageType) -> int:
+        """Tokens that may wait in the queue for *stage_type*."""
 
-    reason: WaitReason
+    def service_ps(self, params: StageParams) -> int:
+        """Picoseconds a stage holds the block. Pure."""
 
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[StageServer, TileToken, int]] = deque()
-
-    def admit(self, token: TileToken) -> bool:
-        """Grant *token* what it needs, or say no and change nothing."""
-        raise NotImplementedError
-
-    def leave(self, token: TileToken) -> None:
-        """*token*'s service has ended. Override it where that frees what the gate guards."""
-
-    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
-        """For the report of a stuck simulation: whether *token*, with stages *ahead* of it, has what is waited for."""
-        return False
-
-    def change(self, token: TileToken) -> str:
-        """For the same report: the smallest change of a capacity that would let *token* in, or nothing."""
-        return ""
-
-    def reopen(self) -> None:
-        """Let waiters in as long as they can be admitted."""
-        while self.waiting and self.admit(self.waiting[0][1]):
-            server, token, position = self.waiting.popleft()
-            server.granted(token, position, self)
-
-
-class ExclusivePort(Gate):
-    """A port one service holds at a time."""
-
-    __slots__ = ("holder", "reason")
-
-    def __init__(self, reason: WaitReason) -> None:
-        super().__init__()
-        self.reason = reason
-        self.holder: TileToken | None = None
-
-    def admit(self, token: TileToken) -> bool:
-        """Take the port if it is free."""
-        if self.holder is not None:
-            return False
-        self.holder = token
-        return True
-
-    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
-        """Whether *token* is on the port."""
-        return token is self.holder
-
-    def leave(self, token: TileToken) -> None:
-        """Free the port for the next in line."""
-        self.holder = None
-        if self.waiting:
-            self.reopen()
+    def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
+        """Start serving *token* now, and call *finish* with it at the end."""
 
 
 class StageServer:
@@ -123,7 +79,7 @@ class StageServer:
         "token",
     )
 
-    def __init__(self, component: ComponentBase[Any], stage_type: StageType) -> None:
+    def __init__(self, component: Service, stage_type: StageType) -> None:
         self.component = component
         self.node_id = component.node_id
         self.clock = component.clock
@@ -136,7 +92,7 @@ class StageServer:
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
         self._own_component = component.node_id
-        self._context: PipelineContext | None = None
+        self._context: CommandInFlight | None = None
         self._after: Callable[[TileToken], None] | None = None
         self._next_stage: Stage | None = None
         self._next_server = self

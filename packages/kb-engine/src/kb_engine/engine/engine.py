@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
-from kb_engine.block.block_directory import Directory
+from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.in_flight import PipelineContext
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
@@ -74,7 +74,7 @@ class Engine:
         self._tracer = Tracer(self.clock, trace) if trace is not None else None
         graph, regions = topology.graph, topology.address_map.regions
         self.fabric = Fabric(self.clock, graph, topology.address_map)
-        self.directory = Directory()
+        self.directory = BlockDirectory()
         self.components = self._build(graph, registry or Registry())
         self.fabric.attach(self.components)
         self.memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
@@ -264,7 +264,7 @@ class Engine:
         if self._tracer is not None:
             self._tracer.flush()
 
-    def _in_flight(self) -> Iterator[PipelineContext]:
+    def _in_flight(self) -> Iterator[CommandInFlight]:
         return (context for runner in self._runners for context, _ in runner.in_flight.values())
 
     def _housekeeping(self) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kb_engine.block.feeding import Feeding
-from kb_engine.block.in_flight import PipelineContext, TileToken
-from kb_engine.block.stage_server import Gate, StageServer
+from kb_engine.block.gates import Gate
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.block.pe_roles import FeederWait
+from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.units import ns_text
 from kb_messages import OFFSET_BITS, DmaParams, StageType
 
@@ -41,7 +42,7 @@ class WaitGraph:
     ) -> None:
         self.runners = [runner for runner in runners if runner.waiting_at or runner.in_flight]
         self._memories = memories
-        self._feedings = {runner.pe.pe_id: runner.pe.scheduler.feeding() for runner in self.runners}
+        self._feedings = {runner.pe.pe_id: runner.pe.scheduler.feeder_wait() for runner in self.runners}
         self._owner = {
             id(completion): context for runner in self.runners for context, completion in runner.in_flight.values()
         }
@@ -70,10 +71,10 @@ class WaitGraph:
         return tokens
 
     def waiter(self, who: object) -> Waiter:
-        """What *who* waits for: a KernelRunner, a PipelineContext (a command), a Feeding or a TileToken."""
-        if isinstance(who, PipelineContext):
+        """What *who* waits for: a KernelRunner, a CommandInFlight (a command), a FeederWait or a TileToken."""
+        if isinstance(who, CommandInFlight):
             return self._command(who)
-        if isinstance(who, Feeding):
+        if isinstance(who, FeederWait):
             return self._fed(who)
         if isinstance(who, TileToken):
             return self._token(who)
@@ -113,7 +114,7 @@ class WaitGraph:
             )
         return Waiter((*shape, "command"), f"{opening} for {named(context)}", context)
 
-    def _command(self, context: PipelineContext) -> Waiter:
+    def _command(self, context: CommandInFlight) -> Waiter:
         pe_id, left = context.submitted.pe, f"{context.remaining} of {context.plan.n_tiles} tiles to go"
         shape = ("command", context.plan.kind, context.submitted.line)
         text = f"{named(context)} has {left} since {ns_text(context.t_submitted_ps)}"
@@ -121,7 +122,7 @@ class WaitGraph:
         then = mine[0] if mine else self._feedings.get(pe_id)
         return Waiter(shape, text, then, f"a tile of {named(context)}: no queue and no feeder holds one")
 
-    def _fed(self, feeding: Feeding) -> Waiter:
+    def _fed(self, feeding: FeederWait) -> Waiter:
         token, queue = feeding.token, feeding.queue
         opening = f"{tile(token)} waits to be fed since {ns_text(feeding.since_ps)}"
         if queue is not None:
@@ -196,7 +197,7 @@ def queue_change(queue: StageServer, to_go: int) -> str:
     return f"{change} may break it; {enough} does, as the {to_go} tiles to go cannot fill the queue then"
 
 
-def named(context: PipelineContext) -> str:
+def named(context: CommandInFlight) -> str:
     """A command as reports call it."""
     return f"command {context.submitted.command_seq} ({context.plan.kind} of {context.submitted.line})"
 

@@ -16,8 +16,8 @@ from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.control_roles import HostPort
+from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent
 from kb_engine.block.in_flight import PipelineError
-from kb_engine.block.pe_roles import ForwardingComponent, Initiator, MemoryComponent
 from kb_engine.fabric.link import Hop, Leg, LinkState, Path
 from kb_engine.fabric.lookahead import Lookahead
 from kb_engine.fabric.shared_link import SharedLink, Stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kb_engine.block.pe_roles import MemoryComponent
+from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.fabric.shared_link import SharedLink
 from kb_engine.timing.interning import interned
 from kb_engine.timing.units import Rate

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kb_engine.block.block_directory import Directory
+from kb_engine.block.block_directory import BlockDirectory, Receiver
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.control_roles import CommandDispatcher, HostPort
 from kb_engine.fabric.fabric import Fabric
@@ -50,7 +50,7 @@ class CommandPath:
         clock: Clock,
         fabric: Fabric,
         port: HostPort[Any],
-        directory: Directory,
+        directory: BlockDirectory,
         returned: Callable[[], None] = lambda: None,
     ) -> None:
         """*returned* is called when a call or a transfer of the host is over."""
@@ -111,7 +111,7 @@ class CommandPath:
             self._numbers += 1
             self._fabric.send(self.port.node_id, receiver.node_id, 0, self._clock._now, receiver.receive, request)
 
-    def _first_io_cpu(self, message: HostMessage) -> CommandDispatcher[Any]:
+    def _first_io_cpu(self, message: HostMessage) -> Receiver:
         """That of the lowest SIP among the targets; where none of them is there, the first, which will say so."""
         node_id, sips = self.port.node_id, list(self._directory.sips)
         try:

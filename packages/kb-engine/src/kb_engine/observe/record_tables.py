@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.block.buffers import Slots
-from kb_engine.block.in_flight import PipelineContext
+from kb_engine.block.in_flight import CommandInFlight
 from kb_messages import (
     OFFSET_BITS,
     OFFSET_MASK,
@@ -63,7 +63,7 @@ class CommandGroup:
     """
 
     def __init__(
-        self, commands: list[PipelineContext], rows: npt.NDArray[np.intp], which: Ints, op_ids: Ints, owners: Owners
+        self, commands: list[CommandInFlight], rows: npt.NDArray[np.intp], which: Ints, op_ids: Ints, owners: Owners
     ) -> None:
         plan = commands[0].plan
         _, n_grid, k_grid = plan.grid
@@ -176,7 +176,7 @@ class CommandGroup:
         return (first + number) % count * nbytes + base
 
 
-def _slots(command: PipelineContext, place: Place) -> Slots:
+def _slots(command: CommandInFlight, place: Place) -> Slots:
     placement = command.placement
     slots = {
         Place.INPUT_BUFFER: placement.input,

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec import LogWriter
-from kb_engine.block.in_flight import PipelineContext
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.record_tables import CommandGroup, Ints, Rows, structure
 from kb_messages import (
     OFFSET_BITS,
@@ -52,12 +52,12 @@ class OpLogger:
         self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(tcm_owner))
         self._pending: list[int] = []
         self._waits: list[tuple[int, int, int]] = []
-        self._contexts: list[PipelineContext] = []
+        self._contexts: list[CommandInFlight] = []
         self._first_ops: list[int] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
         self.record = self._pending.extend
 
-    def add_command(self, context: PipelineContext) -> None:
+    def add_command(self, context: CommandInFlight) -> None:
         """Announce a command before its first record."""
         self._contexts.append(context)
         self._first_ops.append(context.first_op)
@@ -92,7 +92,7 @@ class OpLogger:
         """The records of a chunk by the structure of their commands, texts noted."""
         owner = np.searchsorted(np.asarray(self._first_ops), op_ids, side="right") - 1
         seen = np.flatnonzero(np.bincount(owner, minlength=len(self._contexts)))
-        members: list[list[PipelineContext]] = []
+        members: list[list[CommandInFlight]] = []
         group_of, number_of = (np.zeros(len(self._contexts), dtype=np.int64) for _ in range(2))
         known: dict[Hashable, int] = {}
         by_plan: dict[int, int] = {}  # commands may share a plan
@@ -115,7 +115,7 @@ class OpLogger:
             groups[group_of[at]].intern(int(number_of[at]), self._writer.intern)
         return groups
 
-    def _owners(self, commands: list[PipelineContext]) -> tuple[list[int], list[int]]:
+    def _owners(self, commands: list[CommandInFlight]) -> tuple[list[int], list[int]]:
         pes = [command.submitted.pe for command in commands]
         return [self._tcm_owner[pe] for pe in pes], [self._reg_owner.get(pe, 0) for pe in pes]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.in_flight import PipelineContext, TileToken
+from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.block.stage_server import StageServer
 from kb_engine.observe.trace_order import TraceOrder
@@ -45,7 +45,7 @@ class Tracer:
         if self._clock.is_idle:
             self.flush()
 
-    def command_submitted(self, context: PipelineContext, operand_ps: int, queue_ps: int) -> None:
+    def command_submitted(self, context: CommandInFlight, operand_ps: int, queue_ps: int) -> None:
         """A command entered its PE's submission queue: it waited for its operands, then for room in the queue."""
         submitted, plan, now = context.submitted, context.plan, self._clock._now
         event = CommandSubmitted(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from kb_engine.block.component import Context
-from kb_engine.block.pe_roles import Initiator, MemoryComponent
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.timing.clock import Clock
 from kb_messages import MemorySpace, Rectangle

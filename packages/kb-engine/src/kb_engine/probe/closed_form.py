@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kb_engine.block.component import Context
-from kb_engine.block.pe_roles import MemoryComponent
+from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.fabric.link import Path
 from kb_engine.timing.clock import Clock

@@ -11,7 +11,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from kb_engine.block.pe_roles import Initiator, MemoryComponent
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.probe.closed_form import Alone, Operation, Part, Phase, in_closed_form, link_ps, memory_gbs, parts, ways
 from kb_messages import KbError, Rectangle

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from kb_dataexec import LogWriter, MemoryStore
-from kb_engine.block.in_flight import PipelineContext
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.recorder import OpLogger
 from kb_engine.program.pe import ProcessingElement
 from kb_messages import OFFSET_BITS, OFFSET_MASK, KernelError, Matrix, matrices_of, target_of
@@ -35,7 +35,7 @@ class Materializer:
         oplog: OpLogger,
         pes: Sequence[ProcessingElement],
         initial_memory: Callable[[], MemoryStore | None],
-        in_flight: Callable[[], Iterable[PipelineContext]],
+        in_flight: Callable[[], Iterable[CommandInFlight]],
     ) -> None:
         self._writer = writer
         self._oplog = oplog
@@ -96,7 +96,7 @@ def _bytes_of(matrix: Matrix) -> tuple[int, int, int, int, int]:
     return address >> OFFSET_BITS, address & OFFSET_MASK, matrix.rows, matrix.row_nbytes, matrix.stride
 
 
-def _not_done(context: PipelineContext, line: str, pe: str) -> KernelError:
+def _not_done(context: CommandInFlight, line: str, pe: str) -> KernelError:
     submitted = context.submitted
     where = f"{context.plan.kind} of {submitted.line}"
     if submitted.pe == pe:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy.typing as npt
 from greenlet import greenlet
 
-from kb_engine.block.in_flight import PipelineContext
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.language.tl import Language
 from kb_engine.memory.allocator import Lease
 from kb_engine.program.author_errors import explain
@@ -51,7 +51,7 @@ class KernelRunner:
         self.waiting_at = ""
         self.waiting_since_ps = 0
         self.waiting_for: Completion | None = None
-        self.in_flight: dict[int, tuple[PipelineContext, Completion]] = {}
+        self.in_flight: dict[int, tuple[CommandInFlight, Completion]] = {}
         self._session = session
         self._root = root
         self._done = done
@@ -127,7 +127,7 @@ class KernelRunner:
         session.clock.call_at(arrival, lambda _: self._check_operands(context, not wait_until_done, arrival), None)
         self._pause(line)
 
-    def _check_operands(self, context: PipelineContext, resume: bool, arrival_ps: int) -> None:
+    def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
         """With a scoreboard, hold the command back until those are done that it has to follow."""
         submitted, scoreboard = context.submitted, self._scoreboard
         if scoreboard is not None:
@@ -138,7 +138,7 @@ class KernelRunner:
             scoreboard.issue(submitted, self.in_flight[submitted.command_seq][1])
         self._enqueue(context, resume, arrival_ps, self._session.clock._now)
 
-    def _enqueue(self, context: PipelineContext, resume: bool, arrival_ps: int, issued_ps: int) -> None:
+    def _enqueue(self, context: CommandInFlight, resume: bool, arrival_ps: int, issued_ps: int) -> None:
         scheduler = self.pe.scheduler
         if not scheduler.has_room:
             scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps, issued_ps))

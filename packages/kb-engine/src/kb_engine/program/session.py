@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.block.in_flight import PipelineContext
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import OpLogger
 from kb_engine.observe.tracer import Tracer
@@ -44,10 +44,10 @@ class Session:
         return 0 if self.oplog is None else self.oplog.constant(element, count)
 
     def open_command(
-        self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[PipelineContext], None]
-    ) -> PipelineContext:
+        self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[CommandInFlight], None]
+    ) -> CommandInFlight:
         """Make *plan* a command in flight."""
-        context = PipelineContext(submitted, plan, self.take_op_ids(plan.n_stages), done)
+        context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), done)
         if self.on_plan is not None:
             self.on_plan(plan)
         if self.oplog is not None:

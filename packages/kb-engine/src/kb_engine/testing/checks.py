@@ -10,8 +10,9 @@ import msgspec
 
 from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.pe_roles import CommandScheduler, Initiator, MemoryComponent, SingleChannelMemory
-from kb_engine.block.stage_server import Gate
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent, SingleChannelMemory
+from kb_engine.block.gates import Gate
+from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import OpLogger
 from kb_engine.testing import costs, flow
 from kb_engine.testing.line import COMMAND, Line

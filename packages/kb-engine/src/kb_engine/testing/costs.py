@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.pe_roles import CommandIssuer, ForwardingComponent, SingleChannelMemory
+from kb_engine.block.fabric_roles import ForwardingComponent, SingleChannelMemory
+from kb_engine.block.pe_roles import CommandIssuer
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
 from kb_engine.timing.clock import Clock

@@ -8,8 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.in_flight import PipelineContext, TileToken
-from kb_engine.block.stage_server import Gate, StageServer
+from kb_engine.block.gates import Gate
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.block.stage_server import StageServer
 from kb_engine.testing.subject import PE, StubFabric, Subject
 from kb_engine.timing.clock import Clock
 from kb_messages import (
@@ -150,7 +151,7 @@ class Line:
         ]
         plan = PipelinePlan(kind="gemm", grid=(N_TILES, 1, 1), stages=tuple(templates), buffers=_BUFFERS)
         submitted = SubmittedCommand(command_seq=0, pe=PE, line="the contract suite", command=COMMAND)
-        context = PipelineContext(submitted, plan, 0, self._done)
+        context = CommandInFlight(submitted, plan, 0, self._done)
         tokens = []
         for tile in range(N_TILES):
             token = TileToken(
@@ -160,7 +161,7 @@ class Line:
             tokens.append(token)
         return tokens
 
-    def _done(self, context: PipelineContext) -> None:
+    def _done(self, context: CommandInFlight) -> None:
         self.completed += 1
 
     def _feed(self) -> None:

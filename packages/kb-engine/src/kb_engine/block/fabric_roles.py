@@ -1,0 +1,116 @@
+"""Roles of the blocks that stand on the fabric: they start transfers, pass bytes on, or serve requests as memories."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Final
+
+from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.in_flight import PipelineError
+from kb_engine.timing.interning import interned
+from kb_messages import Rectangle
+
+
+class Initiator(ComponentBase[SpecT]):
+    """A block that starts transfers: at most one read and one write at a time, which the fabric relies on."""
+
+    __slots__ = ()
+
+    @property
+    def lead_ps(self) -> int:
+        """The least number of picoseconds between a call of the fabric and the start of that transfer.
+
+        The fabric asks once, before `connect`, and relies on it. With a larger lead, more reads save an event.
+        """
+        return 0
+
+
+class ForwardingComponent(ComponentBase[SpecT]):
+    """A node that bytes pass through: a router, a crossbar, a bridge."""
+
+    @abstractmethod
+    def overhead_ps(self) -> int:
+        """Picoseconds that the head of a transfer takes to pass. Pure."""
+
+
+class MemoryComponent(ComponentBase[SpecT]):
+    """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
+
+    The fabric keeps two numbers here: `awaited` counts the requests under way; `promised_ps` is the arrival of the last
+    request that was reserved before it arrived.
+    """
+
+    __slots__ = ("awaited", "busy_ps", "promised_ps", "read_nbytes", "written_nbytes")
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.awaited = 0
+        self.promised_ps = 0
+        self.busy_ps = 0
+        self.read_nbytes = 0
+        self.written_nbytes = 0
+
+    @abstractmethod
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
+
+        Called in order of arrival, at *t_ps* or before. Returns two times: when the first and the last byte leave
+        (read), or the time of the commit, twice (write). A time that was returned once stays as it is.
+        """
+
+
+_Cost = tuple[int, int, int]
+"""Bytes of a request, how long they hold the channel, and its latency."""
+
+_NO_COST: Final[_Cost] = (-1, 0, 0)
+
+
+class SingleChannelMemory(MemoryComponent[SpecT]):
+    """A memory that serves one request after the other. The cost of a request follows from its size alone."""
+
+    __slots__ = ("_costs", "_last", "free_ps")
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.free_ps = 0
+        self._costs: tuple[dict[int, _Cost], ...] = ({}, {})
+        self._last = [_NO_COST, _NO_COST]
+
+    @abstractmethod
+    def latency_ps(self, nbytes: int, write: bool) -> int:
+        """Picoseconds from the start of a request's service to its first byte (read) or its commit (write). Pure."""
+
+    @abstractmethod
+    def occupancy_ps(self, nbytes: int, write: bool) -> int:
+        """Picoseconds that a request's bytes hold the channel. Pure."""
+
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """First come, first served. The latency of a request overlaps the bytes of the request before.
+
+        Bytes that come in slowly are buffered, and hold the channel only for their own time.
+        """
+        nbytes = memory.rows * memory.row_nbytes
+        known_nbytes, occupied, latency = self._last[write]
+        if nbytes != known_nbytes:
+            _, occupied, latency = self._last[write] = self._cost(nbytes, write)
+        start = t_ps if t_ps > self.free_ps else self.free_ps
+        self.free_ps = end = start + occupied
+        if end < last_byte_ps:
+            end = last_byte_ps
+        self.busy_ps += occupied
+        if write:
+            self.written_nbytes += nbytes
+            return end + latency, end + latency
+        self.read_nbytes += nbytes
+        return start + latency, end + latency
+
+    def _cost(self, nbytes: int, write: bool) -> _Cost:
+        cost = self._costs[write].get(nbytes)
+        if cost is None:
+            occupied, latency = self.occupancy_ps(nbytes, write), self.latency_ps(nbytes, write)
+            if type(occupied) is not int or type(latency) is not int:
+                got = f"{nbytes} bytes that take {occupied!r} and {latency!r}"
+                raise PipelineError(self.node_id, got, "ints of picoseconds", "round up once")
+            cost = interned((nbytes, occupied, latency))
+            self._costs[write][nbytes] = cost
+        return cost

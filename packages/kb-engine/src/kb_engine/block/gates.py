@@ -1,0 +1,87 @@
+"""Gates: what a service holds besides its own block, such as a port or room in the register file."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from kb_engine.block.in_flight import TileToken
+from kb_messages import KbError, StageType, WaitReason
+
+
+class WiringError(KbError):
+    """Blocks that a plan or another block needs are not wired together."""
+
+
+class GateWaiter(Protocol):
+    """A queue whose next token waits at a gate."""
+
+    def granted(self, token: TileToken, position: int, gate: Gate) -> None:
+        """*gate*, the one at *position* among the queue's gates, has let *token* in."""
+
+
+class Gate:
+    """Something a service holds besides its own block: a port, a slot, room in the register file.
+
+    Waiters are served first come, first served. A subclass decides `admit`. The owner of the guarded resource calls
+    `reopen` when some of it is free again.
+    """
+
+    __slots__ = ("waiting",)
+
+    reason: WaitReason
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[GateWaiter, TileToken, int]] = deque()
+
+    def admit(self, token: TileToken) -> bool:
+        """Grant *token* what it needs and return True, or change nothing and return False."""
+        raise NotImplementedError
+
+    def leave(self, token: TileToken) -> None:
+        """The service of *token* has ended. Override this where the end of a service frees the guarded resource."""
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token*, with the stages *ahead* still to come, holds the guarded resource.
+
+        The report of a stuck simulation asks.
+        """
+        return False
+
+    def change(self, token: TileToken) -> str:
+        """The smallest change of a capacity that would let *token* in, or "". The report of a stuck simulation asks."""
+        return ""
+
+    def reopen(self) -> None:
+        """Let waiters in as long as they can be admitted."""
+        while self.waiting and self.admit(self.waiting[0][1]):
+            server, token, position = self.waiting.popleft()
+            server.granted(token, position, self)
+
+
+class ExclusivePort(Gate):
+    """A port that one service holds at a time."""
+
+    __slots__ = ("holder", "reason")
+
+    def __init__(self, reason: WaitReason) -> None:
+        super().__init__()
+        self.reason = reason
+        self.holder: TileToken | None = None
+
+    def admit(self, token: TileToken) -> bool:
+        """Take the port if it is free."""
+        if self.holder is not None:
+            return False
+        self.holder = token
+        return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* is on the port."""
+        return token is self.holder
+
+    def leave(self, token: TileToken) -> None:
+        """Free the port for the next in line."""
+        self.holder = None
+        if self.waiting:
+            self.reopen()
