@@ -39,7 +39,7 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
     def stamped(self, message: HostMessage) -> HostMessage:
         """A launch with its start: when the last PE that it is for will know of it. A stamped one stays as it is."""
         if isinstance(message, KernelLaunch) and message.target_start_ps is None:
-            return replace(message, target_start_ps=self.clock._now + self.reach_ps(message))
+            return replace(message, target_start_ps=self.clock.now_ps + self.reach_ps(message))
         return message
 
     def parts(self, message: HostMessage) -> list[MessagePart]:

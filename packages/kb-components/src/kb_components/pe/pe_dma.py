@@ -85,7 +85,7 @@ class PeDma(Initiator[PeDmaSpec]):
         owner = memory.base >> OFFSET_BITS
         if owner != self._last_owner:
             self._last_owner, self._last_path = owner, self._paths.get(owner) or self._find_path(owner)
-        start_ps = self.clock._now + self._setup_ps
+        start_ps = self.clock.now_ps + self._setup_ps
         if self._mmu is not None:
             for matrix in token.context.mapped:
                 if matrix.address <= memory.base < matrix.address + matrix.span_nbytes:

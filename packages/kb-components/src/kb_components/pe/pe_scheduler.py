@@ -222,7 +222,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """From the submission queue to the first block's queue, for the tile that is injected now."""
         times = self._in_flight[token.context.submitted.command_seq]
         return times.dispatch_waits(
-            self._turn_ps, max(self._turn_ps, self._in_order_ps), self._claimed_ps, self.clock._now
+            self._turn_ps, max(self._turn_ps, self._in_order_ps), self._claimed_ps, self.clock.now_ps
         )
 
     def feeder_wait(self) -> FeederWait | None:
@@ -239,13 +239,13 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def _take_next(self) -> None:
         self._decoding = self._submissions.popleft()
-        self._in_flight[self._decoding.submitted.command_seq].t_taken_ps = self.clock._now
-        self.clock.call_at(self.clock._now + self._command_ps, self._decoded, self._decoding)
+        self._in_flight[self._decoding.submitted.command_seq].t_taken_ps = self.clock.now_ps
+        self.clock.call_at(self.clock.now_ps + self._command_ps, self._decoded, self._decoding)
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 
     def _decoded(self, context: CommandInFlight) -> None:
-        self._in_flight[context.submitted.command_seq].t_decoded_ps = self.clock._now
+        self._in_flight[context.submitted.command_seq].t_decoded_ps = self.clock.now_ps
         self._feeds.append(context)
         self._decoding = None
         if self._submissions:
@@ -264,11 +264,11 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
                     if self._unfetched:
                         return
                     self._holds_back = False
-                    self._in_order_ps = self.clock._now
+                    self._in_order_ps = self.clock.now_ps
                 if not self._claim_buffers(token):
                     return
                 self._has_buffers = True
-                self._claimed_ps = self.clock._now
+                self._claimed_ps = self.clock.now_ps
             server = self._first_server
             if server.token is not None and len(server.queue) >= server.depth:
                 self._first_queue_full = True
@@ -294,7 +294,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             if context is not None:
                 tile = next(self._tiles, None)
                 if tile is not None:
-                    self._turn_ps = self.clock._now
+                    self._turn_ps = self.clock.now_ps
                     self._token = token = TileToken(context, tile, self._op_id)
                     self._op_id += len(tile.stages)
                     if self._starts_differ:
@@ -312,7 +312,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         could take the registers that those tiles' accumulators need. Nor does one whose reads claim registers overtake
         tiles whose fetches will.
         """
-        self._in_flight[context.submitted.command_seq].t_fed_ps = self.clock._now
+        self._in_flight[context.submitted.command_seq].t_fed_ps = self.clock.now_ps
         plan = context.plan
         buffers = plan.buffers
         placement, after = context.placement, context.after

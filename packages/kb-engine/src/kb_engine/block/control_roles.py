@@ -91,7 +91,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
 
     def receive(self, request: Request) -> None:
         """Read *request* after the requests before it, and pass it on."""
-        self._free_ps = max(self.clock._now, self._free_ps) + self.overhead_ps()
+        self._free_ps = max(self.clock.now_ps, self._free_ps) + self.overhead_ps()
         self.clock.call_at(self._free_ps, self._dispatch, request)
 
     def answer(self, response: Response) -> None:
@@ -116,7 +116,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
             return
         number, self._sent = self._sent, self._sent + 1
         self._open[number] = _Open(request, len(parts))
-        nbytes, now, send = self.part_nbytes(message), self.clock._now, self.context.fabric.send
+        nbytes, now, send = self.part_nbytes(message), self.clock.now_ps, self.context.fabric.send
         for receiver, part in parts:
             onward = Request(sender=self.node_id, number=number, message=part)
             send(self.node_id, receiver.node_id, nbytes, now, receiver.receive, onward)
@@ -134,4 +134,4 @@ def respond(block: ComponentBase[Any], request: Request, refusal: Refusal | None
     context = block.context
     sender = context.directory.blocks[request.sender]
     response = Response(number=request.number, refusal=refusal)
-    context.fabric.send(block.node_id, request.sender, 0, block.clock._now, sender.answer, response)
+    context.fabric.send(block.node_id, request.sender, 0, block.clock.now_ps, sender.answer, response)

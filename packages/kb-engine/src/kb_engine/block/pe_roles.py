@@ -105,7 +105,7 @@ class CommandScheduler(ComponentBase[SpecT]):
             CompletionRecord(
                 command_seq=submitted.command_seq,
                 pe=submitted.pe,
-                t_ps=self.clock._now,
+                t_ps=self.clock.now_ps,
                 n_tiles=context.plan.n_tiles,
             )
         )

@@ -126,7 +126,7 @@ class StageServer:
 
     def put(self, token: TileToken) -> None:
         """Take *token*; the caller has checked `has_room`."""
-        token.t_ready = self.clock._now
+        token.t_ready = self.clock.now_ps
         if self.token is None:
             self._serve(token)
         else:
@@ -144,7 +144,7 @@ class StageServer:
         waits = token.waits
         if waits is None:
             waits = token.waits = []
-        waits.append((gate.reason, self.clock._now - token.waits_since))
+        waits.append((gate.reason, self.clock.now_ps - token.waits_since))
         self._pass_gates(token, position + 1)
 
     def _serve(self, token: TileToken) -> None:
@@ -152,18 +152,18 @@ class StageServer:
         if self.gates:
             self._pass_gates(token, 0)
         else:
-            token.t_start = self.clock._now
+            token.t_start = self.clock.now_ps
             self.begin(token, self.finish)
 
     def _pass_gates(self, token: TileToken, position: int) -> None:
         number = position
         for gate in self.gates[position:] if position else self.gates:
             if gate.waiting or not gate.admit(token):
-                token.waits_since = self.clock._now
+                token.waits_since = self.clock.now_ps
                 gate.waiting.append((self, token, number))
                 return
             number += 1
-        token.t_start = self.clock._now
+        token.t_start = self.clock.now_ps
         self.begin(token, self.finish)
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
@@ -174,7 +174,7 @@ class StageServer:
             _, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
             self._stage = stage
         clock = self.clock
-        clock.push((clock._now + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
+        clock.push((clock.now_ps + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
 
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:
@@ -186,7 +186,7 @@ class StageServer:
         """The service has ended: free what it held, then pass the token on, keep it, or complete the tile."""
         if token is not self.token:
             raise self._finished_twice(token)
-        token.t_end = now = self.clock._now
+        token.t_end = now = self.clock.now_ps
         self.busy_ps += now - token.t_start
         self.served += 1
         for gate in self.exits:
@@ -249,7 +249,7 @@ class StageServer:
 
     def _unblocked(self, token: TileToken) -> None:
         stage = token.stages[token.index + 1]
-        self._move_on(token, self.clock._now)
+        self._move_on(token, self.clock.now_ps)
         self.downstream[stage.stage_type][stage.component].put(token)
         self._next()
 

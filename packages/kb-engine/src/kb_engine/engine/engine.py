@@ -134,7 +134,7 @@ class Engine:
         self._guard.start()
         if self.host is not None:
             return self._launch_over_fabric(self.host, launch, targets or targets_of(self.topology.graph, pe_ids))
-        start = self.clock._now
+        start = self.clock.now_ps
         for pe_id in pe_ids:
             launch.reach(pe_id, start, lambda: None)
         try:
@@ -201,7 +201,7 @@ class Engine:
     def _check_finished(self, launch: Launch) -> None:
         if launch.unfinished:
             self.clock.is_broken = True
-            raise self._stuck(f"nothing left to happen after {ns_text(self.clock._now)}")
+            raise self._stuck(f"nothing left to happen after {ns_text(self.clock.now_ps)}")
 
     def _build(self, graph: Graph, registry: Registry) -> dict[str, ComponentBase[Any]]:
         kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
@@ -276,7 +276,7 @@ class Engine:
             self._guard.look()
 
     def _stands_still(self, n_events: int) -> None:
-        raise self._stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock._now)},")
+        raise self._stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock.now_ps)},")
 
     def _stuck(self, got: str) -> SimulationStuckError:
         memories = {region.owner: region.node_id for region in self.topology.address_map.regions}

@@ -113,7 +113,7 @@ class Fabric:
             head, tail = target.reserve(arrival, memory, arrival, False)
             head += flow.slowest_ps
             end = (tail if tail > head else head) + flow.latency_ps
-        elif arrival - clock._now <= path.nearest_ps and flow.unshared and not target.awaited:
+        elif arrival - clock.now_ps <= path.nearest_ps and flow.unshared and not target.awaited:
             if arrival < target.promised_ps:
                 raise self._overtaken(path, arrival)
             target.promised_ps = arrival
@@ -160,13 +160,13 @@ class Fabric:
         path, memory = transfer.path, transfer.memory
         assert path is not None
         assert memory is not None
-        arrival = self._clock._now
+        arrival = self._clock.now_ps
         transfer.head_ps, transfer.tail_ps = self._reserve_now(path, arrival, memory, False)
         self._travel(transfer)
 
     def _reserve_now(self, path: Path, head_ps: int, memory: Rectangle, write: bool) -> tuple[int, int]:
         """Serve a request that was waited for: its last byte is at the memory now."""
-        target, now = path.memory, self._clock._now
+        target, now = path.memory, self._clock.now_ps
         if now < target.promised_ps:
             raise self._overtaken(path, now)
         target.awaited -= 1
@@ -190,7 +190,7 @@ class Fabric:
 
     def _deliver(self, transfer: Transfer) -> None:
         """The last byte is at the end of the leg, now."""
-        path, memory, now = transfer.path, transfer.memory, self._clock._now
+        path, memory, now = transfer.path, transfer.memory, self._clock.now_ps
         if path is None or memory is None:
             transfer.finish(transfer.argument)
         elif transfer.write:
@@ -209,7 +209,7 @@ class Fabric:
     def _finish_message(
         self, src: str, dst: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any
     ) -> None:
-        self._trace(src, dst, nbytes, start_ps, self._clock._now)
+        self._trace(src, dst, nbytes, start_ps, self._clock.now_ps)
         finish(argument)
 
     def _at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:

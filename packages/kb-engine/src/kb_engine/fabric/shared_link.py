@@ -101,7 +101,7 @@ class SharedLink:
 
     def arrive(self, stream: Stream) -> None:
         """The head of *stream* is here now."""
-        now = stream.t_ps = self._clock._now
+        now = stream.t_ps = self._clock.now_ps
         stream.feed(now, 0.0, stream.tail_ps)
         streams = self._streams
         if streams and streams[-1].end_ps <= now and len(streams) == 1:
@@ -119,7 +119,7 @@ class SharedLink:
     def _refeed(self, change: tuple[Stream, float, int]) -> None:
         """The input of a stream changes: so many bytes are here, the rest comes evenly until so late."""
         stream, amount, tail_ps = change
-        now = self._clock._now
+        now = self._clock.now_ps
         if stream.end_ps <= now:
             return  # what is left of it is what rounding made of nothing
         stream.advance(now)
@@ -195,7 +195,7 @@ class SharedLink:
 
     def _arrived(self, transfer: Transfer) -> None:
         """The last byte of *transfer* is at the end of its leg, unless it was put off since."""
-        if transfer.due_ps == self._clock._now:
+        if transfer.due_ps == self._clock.now_ps:
             transfer.due_ps = -1
             self._deliver(transfer)
 

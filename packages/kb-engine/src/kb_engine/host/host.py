@@ -166,9 +166,9 @@ class Host:
             self.engine.memory.store.write_tensor(owner, offset, block, copy=False)
             self.engine.memory.pending.clear(matrix)
             written.append((matrix, block))
-        began = self.engine.clock._now
+        began = self.engine.clock.now_ps
         times = self._move(tensor, write=True)
-        self.write_ps += self.engine.clock._now - began
+        self.write_ps += self.engine.clock.now_ps - began
         if self.engine.initial_memory is not None:
             for (matrix, block), each in zip(written, times, strict=True):
                 self.engine.log_host_write(matrix, block.tobytes(), each)
@@ -215,9 +215,9 @@ class Host:
         Raises KernelError when copies of it differ.
         """
         self._tensors.check_live("read", tensor)
-        began = self.engine.clock._now
+        began = self.engine.clock.now_ps
         self._move(tensor, write=False)
-        self.read_ps += self.engine.clock._now - began
+        self.read_ps += self.engine.clock.now_ps - began
         for _, matrix in tensor.every_block():
             producer = self.engine.memory.pending.producer(matrix)
             if producer is not None:
@@ -226,7 +226,7 @@ class Host:
 
     def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
         """Write or read every block of *tensor*, in time; when each began and ended."""
-        matrices, now = [matrix for _, matrix in tensor.every_block()], self.engine.clock._now
+        matrices, now = [matrix for _, matrix in tensor.every_block()], self.engine.clock.now_ps
         if self.engine.host is None:
             return [(now, now)] * len(matrices)
         return self.engine.host.move(matrices, write)

@@ -69,14 +69,14 @@ class CommandPath:
 
         *on_sent* is called when they leave the host, with the time.
         """
-        call_ps = self._clock._now
+        call_ps = self._clock.now_ps
         sent_ps = call_ps + self.port.overhead_ps()
         self._unanswered, self._refusal = len(messages), None
         if on_sent is not None:
             self._clock.call_at(sent_ps, on_sent, sent_ps)
         self._clock.call_at(sent_ps, self._send, messages)
         self._drain()
-        return Call(call_ps=call_ps, response_ps=self._clock._now, refusal=self._refusal)
+        return Call(call_ps=call_ps, response_ps=self._clock.now_ps, refusal=self._refusal)
 
     def check_answered(self) -> None:
         """Raise SimulationStuckError when the last call was not answered, saying who waits."""
@@ -94,7 +94,7 @@ class CommandPath:
         Raises TopologyError when no links lead to the memory of one, or none back.
         """
         transfers = _Transfers(self._clock, self._fabric, self.port, matrices, write)
-        self._clock.call_at(self._clock._now + self.port.overhead_ps(), transfers.start, None)
+        self._clock.call_at(self._clock.now_ps + self.port.overhead_ps(), transfers.start, None)
         self._drain()
         return transfers.times
 
@@ -109,7 +109,7 @@ class CommandPath:
             receiver = self._first_io_cpu(message)
             request = Request(sender=self.port.node_id, number=self._numbers, message=message)
             self._numbers += 1
-            self._fabric.send(self.port.node_id, receiver.node_id, 0, self._clock._now, receiver.receive, request)
+            self._fabric.send(self.port.node_id, receiver.node_id, 0, self._clock.now_ps, receiver.receive, request)
 
     def _first_io_cpu(self, message: HostMessage) -> Receiver:
         """That of the lowest SIP among the targets; where none of them is there, the first, which will say so."""
@@ -158,13 +158,13 @@ class _Transfers:
 
     def _start_next(self) -> None:
         number, self._next = self._next, self._next + 1
-        matrix, now = self._matrices[number], self._clock._now
+        matrix, now = self._matrices[number], self._clock.now_ps
         self._started[number] = now
         memory = Rectangle(matrix.address, matrix.rows, matrix.row_nbytes, matrix.stride)
         self._move(self._paths[number], memory, now, self._finish, number)
 
     def _finish(self, number: int) -> None:
-        self._ended[number] = self._clock._now
+        self._ended[number] = self._clock.now_ps
         self._left -= 1
         if self._next < len(self._matrices):
             self._start_next()

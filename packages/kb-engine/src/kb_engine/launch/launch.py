@@ -64,7 +64,7 @@ class Launch:
         clock = self._session.clock
         self._target_ps[pe_id] = target_ps
         self._done[pe_id] = done
-        clock.call_at(max(clock._now, target_ps), self._start, pe_id)
+        clock.call_at(max(clock.now_ps, target_ps), self._start, pe_id)
 
     def result(self, call_ps: int, response_ps: int) -> LaunchResult:
         """What came of it."""
@@ -83,7 +83,7 @@ class Launch:
 
     def _start(self, pe_id: str) -> None:
         session = self._session
-        now = self._start_ps[pe_id] = session.clock._now
+        now = self._start_ps[pe_id] = session.clock.now_ps
         if session.tracer is not None:
             late = now - self._target_ps[pe_id]
             session.tracer.launch_event(KernelStart(t_ps=now, launch=self.number, pe=pe_id, late_ps=late))

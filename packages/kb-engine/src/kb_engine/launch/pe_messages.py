@@ -22,7 +22,7 @@ class PeCommands:
         """*request* is here now."""
         message = request.message
         if isinstance(message, KernelLaunch):
-            target_ps = self._pe.cpu.clock._now if message.target_start_ps is None else message.target_start_ps
+            target_ps = self._pe.cpu.clock.now_ps if message.target_start_ps is None else message.target_start_ps
             launch = self._launches[message.launch]
             launch.reach(self._pe.pe_id, target_ps, lambda: respond(self._pe.cpu, request))
         else:

@@ -47,7 +47,7 @@ class Tracer:
 
     def command_submitted(self, context: CommandInFlight, operand_ps: int, queue_ps: int) -> None:
         """A command entered its PE's submission queue: it waited for its operands, then for room in the queue."""
-        submitted, plan, now = context.submitted, context.plan, self._clock._now
+        submitted, plan, now = context.submitted, context.plan, self._clock.now_ps
         event = CommandSubmitted(
             t_ps=now,
             command_seq=submitted.command_seq,
@@ -72,19 +72,19 @@ class Tracer:
             line=line,
             n_tiles=record.n_tiles,
         )
-        self._order.add(event, self._clock._now)
+        self._order.add(event, self._clock.now_ps)
 
     def launch_event(self, event: LaunchEvent) -> None:
         """Something of a launch happened now."""
-        self._order.add(event, self._clock._now)
+        self._order.add(event, self._clock.now_ps)
 
     def fabric_transfer(self, event: FabricTransfer) -> None:
         """A transfer whose end is known."""
-        self._order.add(event, self._clock._now)
+        self._order.add(event, self._clock.now_ps)
 
     def dispatched(self, token: TileToken) -> None:
         """The feeder puts *token* into its first queue now."""
-        now, context = self._clock._now, token.context
+        now, context = self._clock.now_ps, token.context
         spent, since = [], context.t_submitted_ps
         for reason, until in self.schedulers[context.submitted.pe].dispatch_waits(token):
             spent.append((reason, until - since))
@@ -106,25 +106,25 @@ class Tracer:
     def ready(self, token: TileToken, blocked_ps: int) -> None:
         """*token* was handed to the block of its current stage, for which it waited *blocked_ps* after the last one."""
         waits = _named([(DispatchWait.QUEUE_FULL, blocked_ps)])
-        self._order.add(TileReady(waits_ps=waits, **self._of_stage(token)), self._clock._now)
+        self._order.add(TileReady(waits_ps=waits, **self._of_stage(token)), self._clock.now_ps)
 
     def started(self, token: TileToken) -> None:
         """The service of *token* begins now."""
         waits = token.waits or []
         in_queue = token.t_start - token.t_ready - sum(waited for _, waited in waits)
         named = _named((reason.name.lower(), waited) for reason, waited in [(WaitReason.CHANNEL, in_queue), *waits])
-        self._order.add(EngineStart(waits_ps=named, **self._of_stage(token)), self._clock._now)
+        self._order.add(EngineStart(waits_ps=named, **self._of_stage(token)), self._clock.now_ps)
 
     def ended(self, token: TileToken) -> None:
         """The service of *token* ends now."""
-        now, last = self._clock._now, token.index + 1 == len(token.stages)
+        now, last = self._clock.now_ps, token.index + 1 == len(token.stages)
         event = EngineComplete(completes_tile=last, **self._of_stage(token))
         self._order.add(event, now, ends_earlier_service=token.t_start < now)
 
     def _of_stage(self, token: TileToken) -> dict[str, Any]:
         stage = token.stages[token.index]
         return {
-            "t_ps": self._clock._now,
+            "t_ps": self._clock.now_ps,
             "op_id": token.op_id,
             "command_seq": token.context.submitted.command_seq,
             "tile_id": token.tile.tile_id,

@@ -146,7 +146,7 @@ def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operati
     fabric.wait_for_requests()
 
     def done(number: int) -> None:
-        ends[number] = engine.clock._now
+        ends[number] = engine.clock.now_ps
 
     for number, src in enumerate(sources):
         if operation is Operation.SEND:

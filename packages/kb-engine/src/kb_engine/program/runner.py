@@ -94,7 +94,7 @@ class KernelRunner:
 
     def _finish_if_idle(self) -> None:
         if self._returned and not self.in_flight:
-            self.end_ps = self._session.clock._now
+            self.end_ps = self._session.clock.now_ps
             self._tcm.end()
             self._done(self)
 
@@ -122,7 +122,7 @@ class KernelRunner:
         if wait_until_done:
             completion.waiter = self._resume
             self.waiting_for = completion
-        now = session.clock._now
+        now = session.clock.now_ps
         arrival = context.t_submitted_ps = now + self.pe.cpu.issue_ps(command)
         session.clock.call_at(arrival, lambda _: self._check_operands(context, not wait_until_done, arrival), None)
         self._pause(line)
@@ -136,7 +136,7 @@ class KernelRunner:
                 earlier.waiter = lambda _: self._check_operands(context, resume, arrival_ps)
                 return
             scoreboard.issue(submitted, self.in_flight[submitted.command_seq][1])
-        self._enqueue(context, resume, arrival_ps, self._session.clock._now)
+        self._enqueue(context, resume, arrival_ps, self._session.clock.now_ps)
 
     def _enqueue(self, context: CommandInFlight, resume: bool, arrival_ps: int, issued_ps: int) -> None:
         scheduler = self.pe.scheduler
@@ -144,7 +144,7 @@ class KernelRunner:
             scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps, issued_ps))
             return
         session = self._session
-        context.t_submitted_ps = now = session.clock._now
+        context.t_submitted_ps = now = session.clock.now_ps
         if session.tracer is not None:
             session.tracer.command_submitted(context, issued_ps - arrival_ps, now - issued_ps)
         scheduler.submit(context)
@@ -163,7 +163,7 @@ class KernelRunner:
                 session.tracer.command_completed(record, context.submitted.line)
             if completion.waiter is not None:
                 waiter, completion.waiter = completion.waiter, None
-                session.clock.call_at(session.clock._now, waiter, None)
+                session.clock.call_at(session.clock.now_ps, waiter, None)
             else:
                 self._finish_if_idle()
 
@@ -174,7 +174,7 @@ class KernelRunner:
             self._pause(self._line())
 
     def _pause(self, line: str) -> None:
-        self.waiting_at, self.waiting_since_ps = line, self._session.clock._now
+        self.waiting_at, self.waiting_since_ps = line, self._session.clock.now_ps
         parent = self._greenlet.parent
         assert parent is not None
         parent.switch()

@@ -61,7 +61,7 @@ def check_keeps_what_is_blocked(subject: Subject, stage_type: StageType) -> None
     line = Line(subject, shut=behind)
     line.run()
     _check_is_kept(line, stage_type, behind)
-    line.clock.call_at(line.clock._now + OPENS_AFTER_PS, line.latch.open, None)
+    line.clock.call_at(line.clock.now_ps + OPENS_AFTER_PS, line.latch.open, None)
     line.run()
     _check_all_left(line)
 

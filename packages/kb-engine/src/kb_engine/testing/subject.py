@@ -121,7 +121,7 @@ class StubFabric:
 
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """As the fabric's own."""
-        self.leads_ps.append(start_ps - self._clock._now)
+        self.leads_ps.append(start_ps - self._clock.now_ps)
         self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, finish, argument)
 
     write = read
