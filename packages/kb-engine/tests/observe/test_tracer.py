@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.block.stage_server import StageServer
-from kb_engine.observe.tracer import TracedServer
+from kb_engine.observe.traced_server import TracedServer
 from kb_messages import (
     CommandComplete,
     CommandSubmitted,

@@ -1,17 +1,13 @@
-"""Queues between the blocks of a PE: one bounded queue per stage type, and the gates a service waits at.
-
-A queue's capacity is the hardware queue's depth. A full queue blocks the sender, which keeps its token and its block
-until there is room: overlap and backpressure come from that alone.
-"""
+"""StageServer: the queue of a block for one stage type, and the service behind it."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from simpy.events import NORMAL
 
+from kb_engine.block.bounded_queue import BoundedQueue
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_engine.timing.clock import Clock
@@ -48,73 +44,79 @@ class Service(Protocol):
         """Start serving *token* now, and call *finish* with it at the end."""
 
 
-class StageServer:
-    """One queue of one block, and the service behind it: takes tokens in order, one at a time."""
+_CACHES = (
+    "_after",
+    "_context",
+    "_cost_ps",
+    "_costs",
+    "_next_server",
+    "_next_stage",
+    "_own_component",
+    "_stage",
+)
+"""Slots of a StageServer that remember answers, so that tiles like the one before cost less. Forgetting is harmless.
+
+`_cost_ps` is the cost of `_stage`, and `_costs` has the costs of the stages before by the parameters' ids.
+`_next_server` serves `_next_stage`. `_own_component` is this block's id as plans spell it. `_after` is what `_context`
+calls after this type of stage.
+"""
+
+
+class StageServer(BoundedQueue):
+    """One queue of one block, and the service behind it, which takes tokens in order, one at a time.
+
+    A service begins when its token has passed all `gates`. `exits` are the gates that want to know when it ends.
+    `downstream[stage_type][node_id]` are the servers that a wire leads to. `record` takes the times of each stage, and
+    `record_wait` the waits at gates. `busy_ps` and `served` count.
+    """
 
     __slots__ = (
-        "_after",
-        "_context",
-        "_cost_ps",
-        "_costs",
-        "_next_server",
-        "_next_stage",
-        "_own_component",
-        "_stage",
+        *_CACHES,
         "begin",
-        "blocked",
         "busy_ps",
-        "clock",
         "component",
-        "depth",
         "downstream",
         "exits",
         "finish",
         "gates",
         "node_id",
-        "queue",
         "record",
         "record_wait",
         "served",
         "stage_type",
-        "token",
     )
 
     def __init__(self, component: Service, stage_type: StageType) -> None:
+        super().__init__(component.clock, component.queue_depth(stage_type))
         self.component = component
         self.node_id = component.node_id
-        self.clock = component.clock
         self.stage_type = stage_type
-        self.depth = component.queue_depth(stage_type)
-        self.queue: deque[TileToken] = deque()
-        self.token: TileToken | None = None
-        self.blocked: deque[tuple[Callable[[TileToken], None], TileToken]] = deque()
         self.gates: tuple[Gate, ...] = ()
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
-        self._own_component = component.node_id
-        self._context: CommandInFlight | None = None
-        self._after: Callable[[TileToken], None] | None = None
-        self._next_stage: Stage | None = None
-        self._next_server = self
-        self._costs: dict[int, tuple[StageParams, int]] = {}
-        self._stage: Stage | None = None
-        self._cost_ps = 0
         self.finish = self._finish
         self.begin = self._begin_pure if component.has_pure_cost else component.begin
         self.record: Record | None = None
         self.record_wait: Callable[[int, WaitReason, int], None] | None = None
         self.busy_ps = 0
         self.served = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Empty every cache."""
+        self._context: CommandInFlight | None = None
+        self._after: Callable[[TileToken], None] | None = None
+        self._own_component = self.node_id
+        self._next_stage: Stage | None = None
+        self._next_server = self
+        self._stage: Stage | None = None
+        self._cost_ps = 0
+        self._costs: dict[int, tuple[StageParams, int]] = {}
 
     def guard(self, gates: tuple[Gate, ...]) -> None:
-        """Let a service start only when it has passed *gates*, in order."""
+        """Let a service start only when its token has passed *gates*, in order."""
         self.gates = gates
         self.exits = tuple(gate for gate in gates if type(gate).leave is not Gate.leave)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a token put now would be taken without blocking the sender."""
-        return self.token is None or len(self.queue) < self.depth
 
     @property
     def in_service(self) -> TileToken | None:
@@ -124,23 +126,8 @@ class StageServer:
         leaving = [each for servers in self.downstream for server in servers.values() for _, each in server.blocked]
         return None if token is None or any(each is token for each in (*waiting, *leaving)) else token
 
-    def put(self, token: TileToken) -> None:
-        """Take *token*; the caller has checked `has_room`."""
-        token.t_ready = self.clock.now_ps
-        if self.token is None:
-            self._serve(token)
-        else:
-            self.queue.append(token)
-
-    def wait_for_room(self, send: Callable[[TileToken], None], token: TileToken) -> None:
-        """Call `send(token)` when there is room; senders are let in first come, first served.
-
-        The caller has found none: who waits is looked at when a token leaves a full queue.
-        """
-        self.blocked.append((send, token))
-
     def granted(self, token: TileToken, position: int, gate: Gate) -> None:
-        """A gate that *token* waited at has let it in."""
+        """*gate*, where *token* waited, has let it in."""
         waits = token.waits
         if waits is None:
             waits = token.waits = []
@@ -167,7 +154,7 @@ class StageServer:
         self.begin(token, self.finish)
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Schedule the end of a service whose cost depends on its parameters alone, and is asked for once."""
+        """Schedule the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
         stage = token.stages[token.index]
         if stage is not self._stage:
             params = stage.params
@@ -183,7 +170,7 @@ class StageServer:
         return known
 
     def _finish(self, token: TileToken) -> None:
-        """The service has ended: free what it held, then pass the token on, keep it, or complete the tile."""
+        """The service has ended: free its gates, then pass the token on, keep it, or complete the tile."""
         if token is not self.token:
             raise self._finished_twice(token)
         token.t_end = now = self.clock.now_ps
@@ -226,7 +213,7 @@ class StageServer:
         self._next()
 
     def _find_next(self, stage: Stage) -> StageServer:
-        """Who serves *stage*; remembered, as tiles go the same ways. Raises WiringError when no wire leads there."""
+        """The server of *stage*, which is remembered. Raises WiringError when no wire leads there."""
         target = self.downstream[stage.stage_type].get(stage.component)
         if target is None:
             raise self._no_wire(stage.stage_type, stage.component)
@@ -237,7 +224,7 @@ class StageServer:
         return target
 
     def _move_on(self, token: TileToken, now: int) -> None:
-        """Report the stage that ended and make the next one *token*'s current."""
+        """Record the stage that ended, and make the next stage the current one of *token*."""
         record = self.record
         if record is not None:
             if token.waits is None and token.data_op:
@@ -252,19 +239,6 @@ class StageServer:
         self._move_on(token, self.clock.now_ps)
         self.downstream[stage.stage_type][stage.component].put(token)
         self._next()
-
-    def _next(self) -> None:
-        queue = self.queue
-        had_room = len(queue) < self.depth
-        if queue:
-            self._serve(queue.popleft())
-        else:
-            self.token = None
-        if had_room:
-            return
-        while self.blocked and (self.token is None or len(queue) < self.depth):
-            send, token = self.blocked.popleft()
-            send(token)
 
     def _log(self, token: TileToken, t_out: int) -> None:
         record = self.record

@@ -25,7 +25,8 @@ from kb_engine.launch.pe_messages import PeCommands
 from kb_engine.launch.targets import check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import OpLogger
-from kb_engine.observe.tracer import TracedServer, Tracer
+from kb_engine.observe.traced_server import TracedServer
+from kb_engine.observe.tracer import Tracer
 from kb_engine.program.leaks import LeakWatch
 from kb_engine.program.materialize import Materializer
 from kb_engine.program.pe import ProcessingElement

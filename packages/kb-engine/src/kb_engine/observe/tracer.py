@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import CommandScheduler
-from kb_engine.block.stage_server import StageServer
 from kb_engine.observe.trace_order import TraceOrder
 from kb_engine.timing.clock import Clock
 from kb_messages import (
@@ -23,7 +21,6 @@ from kb_messages import (
     EngineStart,
     FabricTransfer,
     LaunchEvent,
-    StageType,
     SubCommandDispatched,
     TileReady,
     TraceEvent,
@@ -132,38 +129,6 @@ class Tracer:
             "component": stage.component,
             "stage": stage.stage_type.name.lower(),
         }
-
-
-class TracedServer(StageServer):
-    """A StageServer that tells a tracer what happens; its timing is the same."""
-
-    __slots__ = ("_begin_service", "_tracer")
-
-    def __init__(self, component: ComponentBase[Any], stage_type: StageType, tracer: Tracer) -> None:
-        super().__init__(component, stage_type)
-        self._tracer = tracer
-        self._begin_service = self.begin
-        self.begin = self._begin_traced
-
-    def put(self, token: TileToken) -> None:
-        """As StageServer's; a token at its first stage comes from the feeder."""
-        if token.index == 0:
-            self._tracer.dispatched(token)
-        super().put(token)
-
-    def _begin_traced(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        self._tracer.started(token)
-        self._begin_service(token, finish)
-
-    def _finish(self, token: TileToken) -> None:
-        if token is self.token:
-            self._tracer.ended(token)
-        super()._finish(token)
-
-    def _move_on(self, token: TileToken, now: int) -> None:
-        super()._move_on(token, now)
-        token.waits = None
-        self._tracer.ready(token, now - token.t_end)
 
 
 def _named(waits: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -1,0 +1,42 @@
+"""TracedServer: a StageServer that reports to a tracer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb_engine.block.in_flight import TileToken
+from kb_engine.block.stage_server import Service, StageServer
+from kb_engine.observe.tracer import Tracer
+from kb_messages import StageType
+
+
+class TracedServer(StageServer):
+    """A StageServer that reports to a tracer. Its timing is that of a StageServer."""
+
+    __slots__ = ("_begin_service", "_tracer")
+
+    def __init__(self, component: Service, stage_type: StageType, tracer: Tracer) -> None:
+        super().__init__(component, stage_type)
+        self._tracer = tracer
+        self._begin_service = self.begin
+        self.begin = self._begin_traced
+
+    def put(self, token: TileToken) -> None:
+        """As StageServer's. A token at its first stage comes from the feeder."""
+        if token.index == 0:
+            self._tracer.dispatched(token)
+        super().put(token)
+
+    def _begin_traced(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
+        self._tracer.started(token)
+        self._begin_service(token, finish)
+
+    def _finish(self, token: TileToken) -> None:
+        if token is self.token:
+            self._tracer.ended(token)
+        super()._finish(token)
+
+    def _move_on(self, token: TileToken, now: int) -> None:
+        super()._move_on(token, now)
+        token.waits = None
+        self._tracer.ready(token, now - token.t_end)
