@@ -10,7 +10,7 @@ from kb_dataexec.arrays.dtypes import cast, numpy_dtype
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.logfile import MemoryLogWriter, OpLog
 from kb_dataexec.memory.store import MemoryStore
-from kb_dataexec.verify.compare import gemm_tolerance
+from kb_dataexec.verify.tolerance import gemm_tolerance
 from kb_messages import DType, MemorySpace, OpKind, Role, owner_of
 
 HBM = owner_of(0, 0, MemorySpace.HBM, 0)

@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from kb_cli.benchmark.expected import _byte_of
 from kb_cli.commands.verify import verify_run
 from kb_cli.run import data as rundata
 from kb_dataexec.backends import NumpyBackend
-from kb_engine import Tensor
-from kb_messages import DType
 
 Invoke = Callable[..., Result]
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
@@ -84,17 +81,6 @@ def test_debug_verifies_a_right_run_and_shows_the_first_op_that_computes_wrongly
         r"f32: 256 of 256 elements wrong; at \[",
         done.stdout,
     )
-
-
-def test_the_writer_of_an_element_is_found_in_a_tensor_of_several_blocks() -> None:
-    tensor = Tensor(
-        name="c", shape=(4, 6), dtype=DType.F16, row_bounds=(0, 2, 4), col_bounds=(0, 4, 6),
-        addresses=((1 << 32, 2 << 32), (3 << 32, (4 << 32) + 64)),
-    )  # fmt: skip
-    assert _byte_of(tensor, (0, 0)) == (1, 0)
-    assert _byte_of(tensor, (1, 3)) == (1, 14)  # the second row of 4, the fourth of 2 bytes each
-    assert _byte_of(tensor, (0, 5)) == (2, 2)
-    assert _byte_of(tensor, (3, 4)) == (4, 68)
 
 
 def test_a_missing_file_and_a_torn_log_fail(invoke: Invoke, folder: Path) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kb_dataexec.memory.store import MemoryStore as MemoryStore
     from kb_dataexec.memory.store import StoreError as StoreError
     from kb_dataexec.verify.compare import compare as compare
-    from kb_dataexec.verify.compare import default_tolerance as default_tolerance
-    from kb_dataexec.verify.compare import gemm_tolerance as gemm_tolerance
+    from kb_dataexec.verify.tolerance import default_tolerance as default_tolerance
+    from kb_dataexec.verify.tolerance import gemm_tolerance as gemm_tolerance
 
 __version__ = "0.1.0"
 
@@ -33,6 +33,7 @@ _NAMES = {
     "kb_dataexec.log.tables": ("OpLog",),
     "kb_dataexec.log.writer": ("FolderLogWriter", "LogWriter", "MemoryLogWriter"),
     "kb_dataexec.memory.store": ("MemoryStore", "StoreError"),
-    "kb_dataexec.verify.compare": ("compare", "default_tolerance", "gemm_tolerance"),
+    "kb_dataexec.verify.compare": ("compare",),
+    "kb_dataexec.verify.tolerance": ("default_tolerance", "gemm_tolerance"),
 }
 __getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -1,8 +1,9 @@
 """Op logs: what they are in memory, how they are written, how they are read back."""
 
+from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines
 from kb_dataexec.log.reader import LogFolder, open_log, read_log
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, LogSummary, OpLog
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.log.writer import FolderLogWriter, LogWriter, MemoryLogWriter, write_log
 
 __all__ = [

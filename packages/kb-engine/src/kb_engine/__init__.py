@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "kb_dataexec.arrays.dtypes": ("cast",),
-    "kb_dataexec.verify.compare": ("default_tolerance", "gemm_tolerance"),
+    "kb_dataexec": ("cast", "default_tolerance", "gemm_tolerance"),
     "kb_engine.engine.engine": ("Engine",),
     "kb_engine.host.benchmark": ("Arrays", "Benchmark"),
     "kb_engine.host.host": ("DeferredRead", "Host", "read_tensor"),

@@ -8,10 +8,10 @@ from typing import Any
 import click
 from msgspec import UNSET, Struct, UnsetType
 
-from kb_cli.benchmark.expected import OutputCheck, Verdict, execute, execute_debugging, judge, refused
 from kb_cli.run.data import LOG, load_data, sha256_of
 from kb_cli.run.folder import RUN, RunFolderError, read_run
 from kb_cli.run.sanitizer import Sanitized, found_something, sanitize_stored
+from kb_cli.run.verdict import OutputCheck, Verdict, execute, execute_debugging, judge, refused
 from kb_cli.terminal.output import emit_json, emit_lines
 from kb_messages import KbError
 

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from kb_cli.benchmark.expected import OutputCheck
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.bounded_by import bounded_by
@@ -16,6 +15,7 @@ from kb_cli.run.metrics import Traffic
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import HostTimes, RunOutcome
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
+from kb_cli.run.verdict import OutputCheck
 from kb_engine import LaunchResult
 
 PS_PER_NS = 1000

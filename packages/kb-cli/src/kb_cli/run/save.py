@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kb_cli.benchmark.expected import Progress
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.data import LOG, SHAPES_LIMIT, Policy, checksums, keep
 from kb_cli.run.folder import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, environment, versions, write_json
 from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace
+from kb_cli.run.verdict import Progress
 
 
 def record_run(

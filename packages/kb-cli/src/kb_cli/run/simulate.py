@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, inputs_of, launch
-from kb_cli.benchmark.expected import Expected, Progress, Verdict, execute, judge
+from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.metrics import Metrics, Usage, measure
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
 from kb_cli.run.tally import PlanTally, TallyingWriter, new_writer
 from kb_cli.run.trace_file import Trace
+from kb_cli.run.verdict import Progress, Verdict, execute, judge
 from kb_dataexec import MemoryStore
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, Host, LaunchResult, Tensor

@@ -9,6 +9,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.names import op_name
 from kb_dataexec.log.tables import OpLog
+from kb_dataexec.memory.store import StoreError
 from kb_messages import Operand, OpKind, OpRecord, Role
 
 Place = tuple[int, int, int, int]
@@ -83,6 +84,15 @@ def history(log: OpLog, owner: int, offset: int, reader: int | None) -> str:
         return f"initial memory, released by {describe(release)}"
     later = last_writer(log, owner, offset)
     return f"only later written, by {describe(later)}" if later is not None else "no op of the log writes it"
+
+
+def explained(log: OpLog, error: StoreError) -> StoreError:
+    """*error* with the ops that wrote and released the byte that could not be read, as far as *log* has them."""
+    if error.byte is None:
+        return error
+    fuller = StoreError(error.where, error.got, error.needs, history(log, *error.byte, error.op_id))
+    fuller.byte, fuller.op_id = error.byte, error.op_id
+    return fuller
 
 
 def _touching(log: OpLog, owner: int, offset: int) -> Array:

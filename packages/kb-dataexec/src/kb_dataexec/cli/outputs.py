@@ -12,7 +12,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import UsageError
 from kb_dataexec.memory.store import MemoryStore
-from kb_dataexec.verify.compare import default_tolerance
+from kb_dataexec.verify.tolerance import default_tolerance
 from kb_messages import OFFSET_BITS, OFFSET_MASK, DType
 
 _PLACE: Final = re.compile(r"(?P<address>\w+):(?P<rows>\d+)x(?P<cols>\d+):(?P<dtype>\w+)(:(?P<stride>\w+))?")
@@ -36,8 +36,9 @@ class Output(NamedTuple):
         """Its value, (rows, cols). Raises StoreError where bytes are not initialised."""
         return memory.read(self.owner, self.offset, self.rows, self.cols * self.dtype.nbytes, self.stride, self.dtype)
 
-    def byte(self, row: int, col: int) -> tuple[int, int]:
-        """(owner, offset) of an element's first byte."""
+    def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
+        """(owner, offset) of the first byte of the element at *index*, (row, col)."""
+        row, col = index
         return self.owner, self.offset + row * self.stride + col * self.dtype.nbytes
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from kb_dataexec.analysis import provenance as blame
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import load_backend
 from kb_dataexec.cli.inputs import initial_memory
@@ -18,8 +17,8 @@ from kb_dataexec.cli.outputs import Output, parse_outputs
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.logfile import OpLog, read_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_dataexec.verify.compare import compare
 from kb_dataexec.verify.op_check import debug
+from kb_dataexec.verify.outputs import compare_output, read_output
 from kb_messages import KbError
 
 _AS_THEY_ARE = "fiub"
@@ -93,10 +92,9 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
 def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -> Result:
     n_elements = output.rows * output.cols
     try:
-        got = output.read(memory)
+        got = read_output(log, memory, output)
     except StoreError as error:
-        fix = "" if error.byte is None else f"; {blame.history(log, *error.byte, None)}"
-        text = f"{output.name}: {error}{fix}"
+        text = f"{output.name}: {error}"
         return Result(name=output.name, ok=False, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -104,8 +102,7 @@ def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -
     if output.reference is None or output.allowed is None:
         text = f"{output.name}: {_range(got)}"
         return Result(name=output.name, ok=None, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
-    found = compare(output.name, got, output.reference, output.allowed)
-    origin = None if found.ok else str(blame.origin(log, *output.byte(*found.worst)))
+    found, origin = compare_output(log, output.name, output, got, output.reference, output.allowed)
     return Result(
         name=output.name,
         ok=found.ok,
@@ -113,7 +110,7 @@ def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -
         n_wrong=found.n_wrong,
         max_abs_err=found.max_abs_err if math.isfinite(found.max_abs_err) else None,
         text=str(found),
-        origin=origin,
+        origin=None if origin is None else str(origin),
     )
 
 

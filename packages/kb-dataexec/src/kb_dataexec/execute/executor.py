@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from kb_dataexec.analysis import provenance as blame
+from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.log.schedule import Schedule
@@ -63,12 +63,3 @@ def prepared(log: OpLog, memory: MemoryStore) -> MemoryStore:
     if blob:
         store.write(0, 0, blob)
     return store
-
-
-def explained(log: OpLog, error: StoreError) -> StoreError:
-    """*error* with who wrote and released the byte that could not be read, as far as *log* knows."""
-    if error.byte is None:
-        return error
-    fuller = StoreError(error.where, error.got, error.needs, blame.history(log, *error.byte, error.op_id))
-    fuller.byte, fuller.op_id = error.byte, error.op_id
-    return fuller

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.analysis.dependencies import Dependencies, Rectangle, dependencies
+from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.execute.executor import explained
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError

@@ -1,10 +1,11 @@
 """The op log: tables, digest, writers, readers, and the forms on disk."""
 
+from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines
 from kb_dataexec.log.reader import LogFolder, open_log, read_log
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, LogSummary, OpLog
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.log.writer import FolderLogWriter, LogWriter, MemoryLogWriter, write_log
 
 __all__ = [

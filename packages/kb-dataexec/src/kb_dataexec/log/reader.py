@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.digest import RunningDigest
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog, RunningDigest
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, cached_property
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
+from kb_dataexec.log.digest import LogSummary, RunningDigest
 from kb_messages import (
     DTYPE_BY_CODE,
-    LOG_FORMAT,
-    LOG_FORMAT_VERSION,
     OPERAND_COLUMNS,
     OPS_COLUMNS,
     SPACE_BY_CODE,
@@ -39,84 +35,6 @@ _CODES: Final[dict[str, frozenset[int]]] = {
     "dtype": frozenset(DTYPE_BY_CODE),
     "release": frozenset((0, 1)),
 }
-
-
-class LogSummary(NamedTuple):
-    """What a closed log amounts to: its digest (sha256, hex) and the lengths of its tables."""
-
-    digest: str
-    n_ops: int
-    n_operands: int
-
-
-_WORTH_A_THREAD: Final = 1 << 16
-"""Bytes. Source: measured; hashing them takes about 40 us, as long as handing them over."""
-
-_MOST_WAITING: Final = 1 << 26
-"""Bytes that may wait to be hashed: a writer that is quicker than the thread must not fill the memory."""
-
-
-@cache
-def _thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="kb-digest")
-
-
-class Digest:
-    """The digest of a log, fed piece by piece: how the rows were cut into chunks leaves no trace.
-
-    sha256 over the line `kernbench-oplog 1`, then the hex sha256 of each part, a line each: ops rows, operand rows,
-    strings (JSON, one a line, ASCII), immediates. Large pieces are hashed on a thread, in order, while the caller goes
-    on: they must not be changed.
-    """
-
-    PARTS: Final = ("ops", "operands", "strings", "immediates")
-
-    def __init__(self) -> None:
-        self._parts = {part: hashlib.sha256() for part in self.PARTS}
-        self._last: Future[None] | None = None
-        self._waiting_nbytes = 0
-
-    def feed(self, part: str, data: bytes | memoryview) -> None:
-        """Add bytes to *part*."""
-        if self._last is None and len(data) < _WORTH_A_THREAD:
-            self._parts[part].update(data)
-            return
-        self._waiting_nbytes += len(data)
-        if self._last is not None and self._waiting_nbytes > _MOST_WAITING:
-            self._last.result()
-            self._waiting_nbytes = len(data)
-        self._last = _thread().submit(self._parts[part].update, data)
-
-    def hexdigest(self) -> str:
-        """The digest of what was fed so far."""
-        if self._last is not None:
-            self._last.result()
-            self._last = None
-        lines = [f"{LOG_FORMAT} {LOG_FORMAT_VERSION}", *(self._parts[part].hexdigest() for part in self.PARTS)]
-        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
-
-
-class RunningDigest:
-    """The digest of a log that is read chunk by chunk."""
-
-    def __init__(self) -> None:
-        self._digest = Digest()
-
-    def feed_rows(self, ops: Array, operands: Array) -> None:
-        """Add a chunk's rows, which must not be changed."""
-        for part, table in (("ops", ops), ("operands", operands)):
-            self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
-
-    def of(self, strings: list[str], immediates: bytes) -> str:
-        """The digest (sha256, hex) of the rows so far with these strings and immediates: the end of its use."""
-        self._digest.feed("strings", b"".join(map(string_line, strings)))
-        self._digest.feed("immediates", immediates)
-        return self._digest.hexdigest()
-
-
-def string_line(text: str) -> bytes:
-    """One string as it stands in `strings.jsonl`."""
-    return f"{json.dumps(text)}\n".encode()
 
 
 class OpLog:

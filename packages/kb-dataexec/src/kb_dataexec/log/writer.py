@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, Digest, LogSummary, OpLog, string_line
+from kb_dataexec.log.digest import Digest, LogSummary, string_line
+from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
 
 MANIFEST: Final = "manifest.json"

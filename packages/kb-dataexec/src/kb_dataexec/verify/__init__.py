@@ -1,9 +1,25 @@
-"""Comparison with a reference, tolerances, and the search for the op that computed wrongly."""
+"""Comparison with a reference, tolerances, verdicts on outputs, and the search for the op that computed wrongly."""
 
-from kb_dataexec.verify.compare import compare, default_tolerance, gemm_tolerance
+from typing import TYPE_CHECKING
+
+from kb_dataexec.verify.compare import Comparison, compare
+from kb_dataexec.verify.outputs import compare_output, read_output
+from kb_dataexec.verify.tolerance import as_stored, default_tolerance, gemm_tolerance
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.verify.op_check import debug as debug
 
 __all__ = [
+    "Comparison",
+    "as_stored",
     "compare",
+    "compare_output",
+    "debug",
     "default_tolerance",
     "gemm_tolerance",
+    "read_output",
 ]
+
+_NAMES = {"kb_dataexec.verify.op_check": ("debug",)}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

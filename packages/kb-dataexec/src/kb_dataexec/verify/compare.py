@@ -1,4 +1,4 @@
-"""Verification: how far outputs may be from a float64 reference, and where they are not within that."""
+"""Comparison of an output with its reference, element by element, under a tolerance."""
 
 from __future__ import annotations
 
@@ -10,26 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_messages import DType, Overflow
 
 _BLOCK_ELEMENTS: Final = 1 << 20
-
-# Source: Higham and Mary, "A new approach to probabilistic rounding error analysis" (2019): the error of a sum of k
-# products grows like sqrt(k) u with high probability, u = 2^-24 being f32's unit roundoff.
-_ACCUMULATOR_ROUNDOFF: Final = 2.0**-24
-
-# (relative, absolute) tolerance. Source: the project's decision on verification for f32, f16 and bf16. fp8: twice its
-# unit roundoff, and the spacing of its numbers next to zero; an absolute 1/8 would pass anything there.
-_DEFAULT: Final[dict[DType, tuple[float, float]]] = {
-    DType.F32: (1e-5, 1e-5),
-    DType.F16: (1e-3, 1e-3),
-    DType.BF16: (1e-2, 1e-2),
-    DType.F8E4M3: (2.0**-3, 2.0**-9),
-    DType.F8E5M2: (2.0**-2, 2.0**-16),
-}
-
-# Source: OCP 8-bit floating point specification 1.0, table 1: E4M3 spends its largest exponent on numbers, too.
-_LARGEST_F8E4M3: Final = 448.0
 
 
 class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,66 +42,6 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             f"{self.name}: {self.n_wrong} of {self.n_elements} elements wrong; at [{at}] got {self.got:.9g}, "
             f"expected {self.expected:.9g} within {self.allowed:.3g}"
         )
-
-
-def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: DType) -> Array:
-    """How far each element of A @ B may be from the reference, as f64 of the same shape.
-
-    2 u |ref| + sqrt(k) 2^-24 (|A| @ |B|) + the smallest subnormal, with u the unit roundoff of *dtype_out*:
-    *expected_f64* is A @ B in f64 and *abs_product* |A| @ |B|. Integers must be exact: zeros.
-    """
-    if not dtype_out.is_float:
-        return np.zeros(expected_f64.shape)
-    info = dtype_out.info
-    tolerance: Array = np.abs(expected_f64) * (2.0 * info.unit_roundoff)
-    tolerance += abs_product * (math.sqrt(k) * _ACCUMULATOR_ROUNDOFF)
-    tolerance += info.smallest_subnormal
-    return tolerance
-
-
-def default_tolerance(expected: Array, dtype: DType, length: int = 1) -> Array:
-    """Where a kernel states no error scale: t |expected| + s + length 2^-24 rms(expected), as f64.
-
-    t and s are 1e-5 (f32), 1e-3 (f16), 1e-2 (bf16); 1/8 and 2^-9 (f8e4m3), 1/4 and 2^-16 (f8e5m2). The last term, which
-    a *length* of 1 leaves out, is for results that are sums of so many terms in f32: with random signs they are
-    sqrt(length) times smaller than the sum of the terms' sizes, of which sqrt(length) 2^-24 may be lost. Integers must
-    be exact: zeros.
-
-    It suits chains of math ops, which compute in f32 and round to *dtype* where they store, as long as no large values
-    cancel: a kernel that subtracts nearly equal numbers states a scale of its own.
-    """
-    if not dtype.is_float:
-        return np.zeros(expected.shape)
-    relative, absolute = _DEFAULT[dtype]
-    reference = np.abs(expected.astype(np.float64))
-    tolerance: Array = absolute + relative * reference
-    finite = reference[np.isfinite(reference)]
-    if length > 1 and finite.size:
-        tolerance += length * _ACCUMULATOR_ROUNDOFF * math.sqrt(float(np.mean(finite * finite)))
-    return tolerance
-
-
-def largest_finite(dtype: DType) -> float:
-    """The largest number of a floating-point *dtype*."""
-    info = dtype.info
-    if dtype is DType.F8E4M3:
-        return _LARGEST_F8E4M3
-    assert info.min_exponent is not None, "a floating-point type"
-    return (2.0 - 2.0 * info.unit_roundoff) * 2.0 ** (1 - info.min_exponent)
-
-
-def as_stored(reference: Array, dtype: DType) -> Array:
-    """A float64 *reference* with the range of *dtype*, not its precision: what lies beyond is what a cast makes of it.
-
-    Types that overflow are infinite from where rounding to nearest is; fp8 saturates. Integers are left as they are.
-    """
-    if not dtype.is_float:
-        return reference
-    limit = largest_finite(dtype)
-    if dtype.info.overflow is Overflow.SATURATE:
-        return np.clip(reference, -limit, limit)
-    half_a_step = limit * dtype.info.unit_roundoff / (2.0 - 2.0 * dtype.info.unit_roundoff)
-    return np.where(np.abs(reference) >= limit + half_a_step, np.copysign(np.inf, reference), reference)
 
 
 def compare(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:

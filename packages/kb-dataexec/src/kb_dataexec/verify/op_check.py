@@ -1,9 +1,9 @@
-"""Debug mode: one op at a time, each held against float64, until the first that is wrong.
+"""Debug mode: executes one op at a time, compares each op with float64, and stops at the first wrong op.
 
-Every op is recomputed in float64 (integers: exactly) from the very values it read, and its result may differ by the
-rounding of that one op: `shadow` says by how much. So errors do not add up, and the first op that is reported is the
-one whose own arithmetic is wrong: a backend, a cast, a function. It does not find a log that asks for the wrong thing,
-such as an address or an op that the kernel did not mean: that shows in the outputs, and `blame` says who wrote them.
+Every op is recomputed in float64 (integers: exactly) from the values that it read. The result may differ by the
+rounding of that one op; `op_reference` says by how much. Errors therefore do not add up, and the op that is reported is
+wrong by itself: its backend, its cast or its function. A log that asks for the wrong thing, such as a wrong address,
+passes debug mode. Its outputs are wrong then, and `provenance` names the ops that wrote them.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
+from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
-from kb_dataexec.execute.executor import explained, prepared
+from kb_dataexec.execute.executor import prepared
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.one_by_one import RUN
-from kb_dataexec.verify import op_reference as shadow
 from kb_dataexec.verify.compare import Comparison, compare
+from kb_dataexec.verify.op_reference import OpReference, of_gemm, of_math, of_move
 from kb_messages import OpKind, Role
 
 
 class WrongOp(Struct, frozen=True, kw_only=True):
-    """The first op whose result is not what float64 makes of its inputs; `comparison` is of its output."""
+    """The first op whose result differs from the float64 result; `comparison` is that of its output."""
 
     op_id: int
     where: str
@@ -40,7 +41,8 @@ class WrongOp(Struct, frozen=True, kw_only=True):
 
 
 class Debugged(Struct, frozen=True, kw_only=True):
-    """What debug mode found: the memory after the last op that ran, how many did, and the first wrong one, if any."""
+    """The outcome of debug mode: the memory after the last op that ran, the number of ops that ran, and the wrong
+    op."""
 
     memory: MemoryStore
     n_ops: int
@@ -53,7 +55,9 @@ def debug(
     backend: Backend | str = "numpy",
     progress: Callable[[int, int], None] | None = None,
 ) -> Debugged:
-    """Execute *log* on a snapshot of *initial*, op by op, until one is wrong.
+    """Execute *log* on a snapshot of *initial*, op by op, until one op is wrong.
+
+    *progress* is called with (ops done, ops in the log) after each right op.
 
     Raises LogError and StoreError as `Executor.run` does.
     """
@@ -77,7 +81,7 @@ def debug(
 
 
 def _step(op: Op, store: MemoryStore) -> WrongOp | None:
-    """Run *op*; what is wrong with its outputs."""
+    """Run *op*. Returns a WrongOp for its first wrong output, or None."""
     with np.errstate(all="ignore"):
         expected = _expected(op, store)
         RUN[op.kind](op, store)
@@ -89,20 +93,20 @@ def _step(op: Op, store: MemoryStore) -> WrongOp | None:
     return None
 
 
-def _expected(op: Op, store: MemoryStore) -> list[tuple[OperandRow, shadow.Shadow]]:
-    """Every operand that *op* will write, and what it should be then."""
+def _expected(op: Op, store: MemoryStore) -> list[tuple[OperandRow, OpReference]]:
+    """Every operand that *op* will write, with its reference."""
     if op.kind == OpKind.MEMORY:
         pairs = memory.moves(op)
         values = _values(op, store, [source for source, _ in pairs])
-        return [(target, shadow.of_move(value, target.dtype)) for (_, target), value in zip(pairs, values, strict=True)]
+        return [(target, of_move(value, target.dtype)) for (_, target), value in zip(pairs, values, strict=True)]
     if op.kind == OpKind.GEMM:
         found = gemm.decode(op)
         reads = [row for row in (found.a, found.b, found.accumulator) if row is not None]
-        return [(found.out, shadow.of_gemm(found, _values(op, store, reads)))]
+        return [(found.out, of_gemm(found, _values(op, store, reads)))]
     function = math.decode(op)
-    return [(function.out, shadow.of_math(function, _values(op, store, function.inputs)))]
+    return [(function.out, of_math(function, _values(op, store, function.inputs)))]
 
 
 def _values(op: Op, store: MemoryStore, operands: list[OperandRow]) -> list[Array]:
-    """Copies of what the operands hold, which stays."""
+    """Copies of the operands' values. Nothing is released."""
     return [np.array(value) for value in op.read(store, [row._replace(release=0) for row in operands])]

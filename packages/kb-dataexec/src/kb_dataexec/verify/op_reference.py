@@ -1,4 +1,4 @@
-"""What one op should give, in float64, from the values it read; and how far its own rounding may take it from that."""
+"""The float64 result of one op from the values that it read, and the error that the op's own rounding may make."""
 
 from __future__ import annotations
 
@@ -12,33 +12,38 @@ from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
 from kb_dataexec.arrays.functions import FUNCTIONS
 from kb_dataexec.ops.gemm import Gemm
 from kb_dataexec.ops.math import Math
-from kb_dataexec.verify.compare import as_stored, gemm_tolerance
+from kb_dataexec.verify.tolerance import as_stored, gemm_tolerance
 from kb_messages import DType
 
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS: Final = 16
-"""Of f32, for any function. Source: assumed; libraries stay within 4 for each step, and gelu and silu have a few."""
+"""Roundings of f32 that any function may make. Source: assumed. Libraries stay within 4 a step, and gelu and silu have
+a few steps."""
 _UNDERFLOW: Final = 2.0**-118
-"""What may be lost where a step of a function leaves f32's range: x / (1 + exp(-x)) for x = -89 is -2e-37, and is 0."""
+"""The error where a step of a function leaves f32's range. Example: x / (1 + exp(-x)) is -2e-37 for x = -89, and f32
+gives 0."""
 
 
-class Shadow(NamedTuple):
-    """What an output should be and how far each element may be from it."""
+class OpReference(NamedTuple):
+    """The expected output of one op, and the error that each element may have."""
 
     expected: Array
     allowed: Array
 
 
-def of_move(value: Array, dtype: DType) -> Shadow:
-    """*value*, cast to *dtype*: a float rounds once, all else is exact."""
+def of_move(value: Array, dtype: DType) -> OpReference:
+    """The reference of a move of *value* to *dtype*: a float is rounded once, everything else is exact."""
     if not dtype.is_float or numpy_dtype(dtype) == value.dtype:
         return _exact(cast(value, dtype))
     expected = as_stored(value.astype(np.float64), dtype)
-    return Shadow(expected, _stored(expected, dtype))
+    return OpReference(expected, _stored(expected, dtype))
 
 
-def of_gemm(gemm: Gemm, values: Sequence[Array]) -> Shadow:
-    """A @ B (+ accumulator): within `gemm_tolerance` for floats, exact modulo 2^32 for integers."""
+def of_gemm(gemm: Gemm, values: Sequence[Array]) -> OpReference:
+    """The reference of A @ B (+ accumulator): within `gemm_tolerance` for floats, exact modulo 2^32 for integers.
+
+    *values* are A, B and, if the op accumulates, the accumulator.
+    """
     a = values[0].T if gemm.attributes.transpose_a else values[0]
     b = values[1].T if gemm.attributes.transpose_b else values[1]
     if not gemm.out.dtype.is_float:
@@ -48,11 +53,11 @@ def of_gemm(gemm: Gemm, values: Sequence[Array]) -> Shadow:
     expected, size = a @ b, np.abs(a) @ np.abs(b)
     if len(values) > 2:
         expected, size = expected + values[2], size + np.abs(values[2].astype(np.float64))
-    return Shadow(as_stored(expected, gemm.out.dtype), gemm_tolerance(expected, size, a.shape[1], gemm.out.dtype))
+    return OpReference(as_stored(expected, gemm.out.dtype), gemm_tolerance(expected, size, a.shape[1], gemm.out.dtype))
 
 
-def of_math(math: Math, values: Sequence[Array]) -> Shadow:
-    """The function in f64 of its arguments as they are after their cast to f32; of integers, exact."""
+def of_math(math: Math, values: Sequence[Array]) -> OpReference:
+    """The reference of a function: computed in f64 from its arguments after their cast to f32; exact for integers."""
     op, out = math.attributes.op, math.out.dtype
     arguments = math.arguments(values)
     if op == "copy":
@@ -67,13 +72,13 @@ def of_math(math: Math, values: Sequence[Array]) -> Shadow:
     error = np.broadcast_to(_scale(op, wide, exact, math.attributes.axis) * _ROUNDOFF + _UNDERFLOW, exact.shape)
     if not out.is_float:
         beyond = np.abs(exact) >= 2.0 ** (8 * out.nbytes - 1)
-        return Shadow(cast(exact, out), np.where(beyond, np.inf, error + 1))
+        return OpReference(cast(exact, out), np.where(beyond, np.inf, error + 1))
     expected = as_stored(exact, out)
-    return Shadow(expected, error + _stored(expected, out))
+    return OpReference(expected, error + _stored(expected, out))
 
 
 def _scale(op: str, arguments: Sequence[Array], exact: Array, axis: int | None) -> Array:
-    """The error of f32 in units of 2^-24: relative to the result, and to what cancels on the way."""
+    """The error of f32 in units of 2^-24: relative to the result, and to the terms that may cancel."""
     scale: Array = _ROUNDINGS * np.abs(exact)
     if op == "sum":
         length = arguments[0].shape[axis or 0]
@@ -86,7 +91,7 @@ def _scale(op: str, arguments: Sequence[Array], exact: Array, axis: int | None) 
 
 
 def _stored(expected: Array, dtype: DType) -> Array:
-    """One rounding to *dtype*, and one to f32 before it."""
+    """The error of one rounding to f32 and then one to *dtype*."""
     allowed: Array = (dtype.info.unit_roundoff + _ROUNDOFF) * np.abs(expected) + dtype.info.smallest_subnormal
     return allowed
 
@@ -96,5 +101,5 @@ def _filled(result: Array, math: Math) -> Array:
     return filled
 
 
-def _exact(expected: Array) -> Shadow:
-    return Shadow(expected, np.zeros(expected.shape))
+def _exact(expected: Array) -> OpReference:
+    return OpReference(expected, np.zeros(expected.shape))

@@ -15,7 +15,7 @@ from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.ops.math import FUNCTIONS
-from kb_dataexec.verify.compare import gemm_tolerance
+from kb_dataexec.verify.tolerance import gemm_tolerance
 from kb_messages import DType, KbError, OpKind, Role
 
 SIZE = 96

@@ -1,0 +1,94 @@
+"""What a verification says: pass 2 executes the log, and each output is compared with what the benchmark expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec import Struct
+
+from kb_cli.benchmark.expected import Expected
+from kb_dataexec import Executor, MemoryStore, OpLog
+from kb_dataexec.verify import compare_output, debug, read_output
+from kb_messages import KbError
+
+Progress = Callable[[int, int], None]
+
+
+class OutputCheck(Struct, frozen=True, kw_only=True):
+    """The outcome for one output, as `--json` prints it.
+
+    `text` is the outcome in one sentence. For a wrong output, the sentence names the op that wrote the worst element.
+    `max_abs_err` is None when the output could not be read.
+    """
+
+    name: str
+    ok: bool
+    n_elements: int
+    n_wrong: int
+    max_abs_err: float | None
+    text: str
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether all outputs agree with the benchmark. `refusal` says why the log could not be executed, or is None."""
+
+    ok: bool
+    outputs: list[OutputCheck]
+    refusal: str | None = None
+
+    @property
+    def max_abs_err(self) -> float | None:
+        """The largest error over all outputs, or None when no output could be compared."""
+        errors = [check.max_abs_err for check in self.outputs if check.max_abs_err is not None]
+        return max(errors, default=None)
+
+
+def execute(log: OpLog, memory: MemoryStore, progress: Progress | None = None) -> MemoryStore | KbError:
+    """The memory after *log*, or the error that stopped its execution."""
+    try:
+        return Executor(log, memory).run(progress)
+    except KbError as error:
+        return error
+
+
+def execute_debugging(log: OpLog, memory: MemoryStore) -> MemoryStore | KbError:
+    """As `execute`, but each op is compared with float64. The first wrong op stops the execution with an error."""
+    try:
+        found = debug(log, memory)
+    except KbError as error:
+        return error
+    if found.wrong is None:
+        return found.memory
+    wrong = found.wrong
+    return KbError(wrong.where, f"a wrong result ({wrong.comparison})", "that of float64, within the op's own rounding")
+
+
+def judge(log: OpLog, memory: MemoryStore | KbError, expected: dict[str, Expected]) -> Verdict:
+    """Compare every output in *memory*, which *log* leaves behind, with what the benchmark expects."""
+    if isinstance(memory, KbError):
+        return refused(str(memory))
+    outputs = [_check(log, name, memory, output) for name, output in expected.items()]
+    return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
+
+
+def refused(why: str) -> Verdict:
+    """The verdict on a run whose data cannot be computed."""
+    return Verdict(ok=False, outputs=[], refusal=why)
+
+
+def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> OutputCheck:
+    try:
+        got = read_output(log, memory, output)
+    except KbError as error:
+        n_elements, text = int(np.prod(output.tensor.shape)), f"{name}: {error}"
+        return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
+    found, origin = compare_output(log, name, output, got, output.reference, output.allowed)
+    return OutputCheck(
+        name=name,
+        ok=found.ok,
+        n_elements=found.n_elements,
+        n_wrong=found.n_wrong,
+        max_abs_err=found.max_abs_err,
+        text=str(found) if origin is None else f"{found}; {origin}",
+    )

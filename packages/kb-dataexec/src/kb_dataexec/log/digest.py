@@ -1,0 +1,92 @@
+"""The digest of a log, and the summary that a closed log is known by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION
+
+
+class LogSummary(NamedTuple):
+    """The digest (sha256, hex) of a log and the lengths of its two tables."""
+
+    digest: str
+    n_ops: int
+    n_operands: int
+
+
+_WORTH_A_THREAD: Final = 1 << 16
+"""Bytes. Source: measured. Hashing this many takes about 40 us, as long as handing them to the thread."""
+
+_MOST_WAITING: Final = 1 << 26
+"""Bytes that may wait to be hashed. A writer that is faster than the thread must not fill the memory."""
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="kb-digest")
+
+
+class Digest:
+    """The digest of a log that arrives piece by piece. The digest does not depend on how the rows were cut into chunks.
+
+    The digest is the sha256 over the line `kernbench-oplog 1` and then one line for each part, the hex sha256 of that
+    part: ops rows, operand rows, strings (JSON, one a line, ASCII), immediates. A thread hashes large pieces in order
+    while the caller goes on, so the caller must not change the pieces.
+    """
+
+    PARTS: Final = ("ops", "operands", "strings", "immediates")
+
+    def __init__(self) -> None:
+        self._parts = {part: hashlib.sha256() for part in self.PARTS}
+        self._last: Future[None] | None = None
+        self._waiting_nbytes = 0
+
+    def feed(self, part: str, data: bytes | memoryview) -> None:
+        """Add bytes to *part*, one of `PARTS`."""
+        if self._last is None and len(data) < _WORTH_A_THREAD:
+            self._parts[part].update(data)
+            return
+        self._waiting_nbytes += len(data)
+        if self._last is not None and self._waiting_nbytes > _MOST_WAITING:
+            self._last.result()
+            self._waiting_nbytes = len(data)
+        self._last = _thread().submit(self._parts[part].update, data)
+
+    def hexdigest(self) -> str:
+        """The digest of everything fed so far."""
+        if self._last is not None:
+            self._last.result()
+            self._last = None
+        lines = [f"{LOG_FORMAT} {LOG_FORMAT_VERSION}", *(self._parts[part].hexdigest() for part in self.PARTS)]
+        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+class RunningDigest:
+    """The digest of a log that is read chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._digest = Digest()
+
+    def feed_rows(self, ops: Array, operands: Array) -> None:
+        """Add the rows of one chunk. The caller must not change them afterwards."""
+        for part, table in (("ops", ops), ("operands", operands)):
+            self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
+
+    def of(self, strings: list[str], immediates: bytes) -> str:
+        """The digest (sha256, hex) of all rows fed so far, these strings and these immediates. Call it once, last."""
+        self._digest.feed("strings", b"".join(map(string_line, strings)))
+        self._digest.feed("immediates", immediates)
+        return self._digest.hexdigest()
+
+
+def string_line(text: str) -> bytes:
+    """One string as a line of `strings.jsonl`."""
+    return f"{json.dumps(text)}\n".encode()

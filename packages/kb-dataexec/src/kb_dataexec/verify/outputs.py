@@ -1,0 +1,47 @@
+"""One output after a log was executed: read it, compare it, and name the op that wrote its worst element."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kb_dataexec.analysis.provenance import Origin, explained, origin
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.memory.store import MemoryStore, StoreError
+from kb_dataexec.verify.compare import Comparison, compare
+
+
+class StoredArray(Protocol):
+    """An array that lies in memory, in one piece or in several."""
+
+    def read(self, memory: MemoryStore) -> Array:
+        """The values. Raises StoreError when bytes are not initialised."""
+
+    def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
+        """(owner, offset) of the first byte of the element at *index*."""
+
+
+class OutputVerdict(NamedTuple):
+    """A comparison, and for a wrong output the origin of its worst element."""
+
+    comparison: Comparison
+    origin: Origin | None
+
+
+def read_output(log: OpLog, memory: MemoryStore, output: StoredArray) -> Array:
+    """The values of *output* in *memory*, which *log* leaves behind.
+
+    Raises StoreError when a byte is not initialised. The error says which op of *log* wrote and released that byte.
+    """
+    try:
+        return output.read(memory)
+    except StoreError as error:
+        raise explained(log, error) from error
+
+
+def compare_output(
+    log: OpLog, name: str, output: StoredArray, got: Array, expected: Array, allowed: Array | float
+) -> OutputVerdict:
+    """Compare *got*, the values of *output*, with *expected* as `compare` does; find who wrote the worst element."""
+    comparison = compare(name, got, expected, allowed)
+    return OutputVerdict(comparison, None if comparison.ok else origin(log, *output.byte_of(comparison.worst)))
