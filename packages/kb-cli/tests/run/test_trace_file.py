@@ -15,7 +15,7 @@ Invoke = Callable[..., Result]
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
 WAIT = '    tl.wait(tl.composite("gemm", a, b, out=c))'
 STUCK = """\
-    from kb_engine.program.values import Completion
+    from kb_engine.program import Completion
     handle = tl.composite("gemm", a, b, out=c)
     tl.wait(handle)
     handle.completion = Completion()

@@ -6,7 +6,7 @@ import pytest
 
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.engine.wait_graph import queue_change
-from kb_engine.program.values import Completion
+from kb_engine.program.port import Completion
 from kb_messages import KbError, SimulationStuckError
 
 

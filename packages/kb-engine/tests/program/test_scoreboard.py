@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kb_engine.program.port import Completion
 from kb_engine.program.scoreboard import Scoreboard
-from kb_engine.program.values import Completion
 from kb_messages import OFFSET_BITS, DType, GemmCommand, LoadCommand, Matrix, StoreCommand, SubmittedCommand
 
 

@@ -191,7 +191,7 @@ REFUSED = [
     (exp_of_it, f"got tl.exp of a transposed tensor, {NEEDS}"),
     (composite_of_it, f"got tl.composite('add') of a transposed tensor, {NEEDS}"),
     (added_to_one, f"got tl.add of a transposed tensor, {NEEDS}"),
-    (plus_one, f"a TransposedValue: got an operator on a transposed tensor, {NEEDS}"),
+    (plus_one, f"a TransposedHandle: got an operator on a transposed tensor, {NEEDS}"),
     (compared, f"a TransposedRef: got an operator on a transposed tensor, {NEEDS}"),
     (of_a_number, "got tl.trans of an int, needs a tensor"),
     (of_a_vector, f"v[0:16].T: got the transpose of a tensor of one dimension, needs two dimensions; {FIRST}"),
@@ -199,7 +199,7 @@ REFUSED = [
         of_a_loaded_vector,
         f"the .T of a LoadedTensor: got the transpose of a tensor of one dimension, needs two dimensions; {FIRST}",
     ),
-    (free_it, "got tl.free of a TransposedValue, needs a handle that holds TCM"),
+    (free_it, "got tl.free of a TransposedHandle, needs a handle that holds TCM"),
     (stream_of_a_sum, "got b_stream of a composite 'add', needs none: a gemm alone streams its b"),
 ]
 

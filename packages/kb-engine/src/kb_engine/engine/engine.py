@@ -19,6 +19,7 @@ from kb_engine.engine.registry import Registry
 from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.language.tl import Language
 from kb_engine.launch.host_calls import Call, CommandPath, find_host
 from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.pe_messages import PeCommands
@@ -30,7 +31,8 @@ from kb_engine.observe.tracer import Tracer
 from kb_engine.program.leaks import LeakWatch
 from kb_engine.program.materialize import Materializer
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import Kernel, KernelRunner
+from kb_engine.program.port import FrontEnd
+from kb_engine.program.runner import Kernel, KernelCall, KernelRunner
 from kb_engine.program.session import Session
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import ns_text
@@ -114,8 +116,11 @@ class Engine:
         pe_ids: Sequence[str],
         root: Path,
         targets: Sequence[CubeTarget] | None = None,
+        front_end: FrontEnd = Language,
     ) -> LaunchResult:
         """Run *kernel* on each of *pe_ids*, until all are done. Kernel lines are relative to *root*.
+
+        The kernel's first argument is what *front_end* makes of its program port.
 
         Where the topology has a host, the launch takes its way over the fabric to *targets*, which are the cubes of
         *pe_ids* if they are left out; else all begin at once. Raises KernelError when a kernel misuses `tl` or a target
@@ -129,7 +134,8 @@ class Engine:
             check_there(self.topology.graph, targets)
         if self.initial_memory is None:
             self.initial_memory = self.memory.store.snapshot()
-        launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], kernel, arguments, root)
+        call = KernelCall(kernel, arguments, root, front_end)
+        launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call)
         self._launched += 1
         self._runners = list(launch.runners.values())
         self._guard.start()
@@ -183,7 +189,7 @@ class Engine:
 
         call = host.call([KernelLaunch(launch=number, targets=tuple(targets))], sent)
         del self._launches[number]
-        if any(runner.waiting_at for runner in launch.runners.values()):
+        if any(runner.kernel.waiting_at for runner in launch.runners.values()):
             self._check_finished(launch)
         host.check_answered()
         if tracer is not None:
@@ -266,7 +272,7 @@ class Engine:
             self._tracer.flush()
 
     def _in_flight(self) -> Iterator[CommandInFlight]:
-        return (context for runner in self._runners for context, _ in runner.in_flight.values())
+        return (context for runner in self._runners for context, _ in runner.commands.in_flight.values())
 
     def _housekeeping(self) -> None:
         if self._oplog is not None:

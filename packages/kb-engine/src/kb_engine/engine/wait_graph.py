@@ -40,14 +40,16 @@ class WaitGraph:
     def __init__(
         self, runners: Sequence[KernelRunner], servers: Sequence[StageServer], memories: Mapping[int, str]
     ) -> None:
-        self.runners = [runner for runner in runners if runner.waiting_at or runner.in_flight]
+        self.runners = [runner for runner in runners if runner.kernel.waiting_at or runner.commands.in_flight]
         self._memories = memories
         self._feedings = {runner.pe.pe_id: runner.pe.scheduler.feeder_wait() for runner in self.runners}
         self._owner = {
-            id(completion): context for runner in self.runners for context, completion in runner.in_flight.values()
+            id(completion): context
+            for runner in self.runners
+            for context, completion in runner.commands.in_flight.values()
         }
         self._tiles_to_go = {
-            runner.pe.pe_id: sum(context.remaining for context, _ in runner.in_flight.values())
+            runner.pe.pe_id: sum(context.remaining for context, _ in runner.commands.in_flight.values())
             for runner in self.runners
         }
         self._full: dict[str, list[StageServer]] = {}
@@ -95,20 +97,20 @@ class WaitGraph:
         return [f"{_full(queue)} ({tile(queue.blocked[0][1])} waits)" for queue in self._full.get(pe_id, [])]
 
     def _kernel(self, runner: Any) -> Waiter:
-        pe_id = runner.pe.pe_id
-        if not runner.waiting_at:
-            context, _ = next(iter(runner.in_flight.values()))
+        pe_id, kernel = runner.pe.pe_id, runner.kernel
+        if not kernel.waiting_at:
+            context, _ = next(iter(runner.commands.in_flight.values()))
             text = f"{pe_id}: the kernel has returned and waits for {named(context)}"
             return Waiter(("returned",), text, context)
-        opening = f"{pe_id}: the kernel waits at {runner.waiting_at} since {ns_text(runner.waiting_since_ps)}"
-        shape = ("kernel", runner.waiting_at)
-        if runner.waiting_for is None:
+        opening = f"{pe_id}: the kernel waits at {kernel.waiting_at} since {ns_text(kernel.waiting_since_ps)}"
+        shape = ("kernel", kernel.waiting_at)
+        if kernel.waiting_for is None:
             scheduler = runner.pe.scheduler
             text = f"{opening} for room in the submission queue of {scheduler.node_id}"
             return Waiter((*shape, "room"), text, self._feedings[pe_id], f"{scheduler.node_id} never took a command")
-        context = self._owner.get(id(runner.waiting_for))
+        context = self._owner.get(id(kernel.waiting_for))
         if context is None:
-            missing = f"the handle waited for at {runner.waiting_at}: no command in flight completes it"
+            missing = f"the handle waited for at {kernel.waiting_at}: no command in flight completes it"
             return Waiter(
                 (*shape, "handle"), f"{opening} for a handle that no command in flight completes", None, missing
             )

@@ -18,10 +18,12 @@ from kb_engine.engine.engine import Engine
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
 from kb_engine.host.virtual_memory import VirtualMemory
+from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import owning_cubes, pes_of
 from kb_engine.memory.device_memory import read_matrix
 from kb_engine.memory.pending import Producer
+from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_messages import OFFSET_BITS, OFFSET_MASK, CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage
@@ -179,18 +181,20 @@ class Host:
         *arguments: Any,
         pes: Sequence[int] | Literal["all"] | None = None,
         targets: Sequence[CubeTarget] | None = None,
+        front_end: FrontEnd = Language,
     ) -> LaunchResult:
         """Run *kernel* on the PEs numbered in *pes*, on `all`, or on those of *targets*, each as one program.
 
         Left out, on all PEs of the cubes whose memories hold a part of a tensor argument, and without such on all PEs.
-        Tensors, and lists and tuples of them, arrive as references; everything else as it is. Raises KernelError for
-        targets that are not there, and what Engine.launch raises.
+        Tensors, and lists and tuples of them, arrive as references; everything else as it is. *front_end* makes the
+        kernel's first argument, `tl` unless another is given, from the program's port. Raises KernelError for targets
+        that are not there, and what Engine.launch raises.
         """
         if pes is not None and targets is not None:
             raise KernelError("launch", "pes and targets", "one of the two")
         passed = [self._as_reference(argument) for argument in arguments]
         ids = self._launch_ids(passed, pes, targets)
-        result = self.engine.launch(kernel, passed, ids, self._root, targets)
+        result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end)
         self.launches.append(result)
         return result
 

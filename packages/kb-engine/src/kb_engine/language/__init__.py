@@ -3,7 +3,7 @@
 from kb_engine.language.concrete import Concrete
 from kb_engine.language.epilogue import Epilogue
 from kb_engine.language.tl import Language
+from kb_engine.program.handles import CompositeHandle, LoadedTensor
 from kb_engine.program.tensors import Tensor, TensorRef
-from kb_engine.program.values import CompositeHandle, LoadedTensor
 
 __all__ = ["CompositeHandle", "Concrete", "Epilogue", "Language", "LoadedTensor", "Tensor", "TensorRef"]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.program.handles import Handle
 from kb_engine.program.transposed import Transposed
-from kb_engine.program.values import Value
 from kb_messages import KernelError
 
 _Operator = Callable[[Any, Any], Any]
@@ -70,7 +70,7 @@ class Concrete:
         return f"{' x '.join(map(str, self.shape))} {kind}"
 
     def _with(self, other: object, function: _Operator, turned: bool = False) -> Any:
-        if isinstance(other, (Value, Transposed)):
+        if isinstance(other, (Handle, Transposed)):
             return NotImplemented
         array = self._array(other, function)
         first, second = (array, self.data) if turned else (self.data, array)

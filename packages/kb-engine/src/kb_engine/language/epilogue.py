@@ -6,11 +6,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from kb_engine.program.handles import Handle
 from kb_engine.program.tensors import TensorRef
-from kb_engine.program.values import Value
 from kb_messages import DType, EpilogueScope
 
-Operand: TypeAlias = "TensorRef | Value"
+Operand: TypeAlias = "TensorRef | Handle"
 
 
 class Epilogue(Struct, frozen=True):

@@ -8,26 +8,26 @@ from typing import Any, TypeAlias
 from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.math import MathOps
 from kb_engine.memory.pending import Producer
+from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.issue import describe, dtype_named, tile_shape
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
-from kb_engine.program.values import CompositeHandle, LoadedTensor, Value
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, Matrix, TileShape
 
-Factor: TypeAlias = "TensorRef | Value | Transposed[Any]"
+Factor: TypeAlias = "TensorRef | Handle | Transposed[Any]"
 
 
 class GemmOps(MathOps):
     """`tl.dot`, `tl.trans`, and what `tl.composite` does of a GEMM."""
 
     def dot(
-        self, a: Value | Transposed[Value], b: Value | Transposed[Value], out_dtype: DType | str | None = None
+        self, a: Handle | Transposed[Handle], b: Handle | Transposed[Handle], out_dtype: DType | str | None = None
     ) -> LoadedTensor:
         """`a @ b`, in the accumulator's type (f32, or i32 of integers) unless *out_dtype* says another.
 
         Each may be transposed (`x.T`).
         """
-        line = self._line()
+        line = self._port.line()
         (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
         dtype = left.dtype.accumulator if out_dtype is None else dtype_named(out_dtype, line)
         m, k, n = *_turned(left, transpose_a), _turned(right, transpose_b)[1]
@@ -45,14 +45,14 @@ class GemmOps(MathOps):
         )
         producer = Producer("tl.dot", line)
         result = LoadedTensor(target, (m, n), None, producer, self)
-        self._memory.pending.mark(target, producer)
-        self._submit(command, line, result.completion, True)
+        self._port.memory.pending.mark(target, producer)
+        self._port.submit(command, line, result.completion, True)
         return result
 
     def trans(self, x: Factor) -> Factor:
         """*x* with rows and columns exchanged, as `x.T`: nothing moves, a GEMM reads what is stored the other way."""
-        if not isinstance(x, (TensorRef, Value, Transposed)):
-            raise KernelError(self._line(), f"tl.trans of {describe(x)}", "a tensor")
+        if not isinstance(x, (TensorRef, Handle, Transposed)):
+            raise KernelError(self._port.line(), f"tl.trans of {describe(x)}", "a tensor")
         turned: Factor = x.T
         return turned
 
@@ -80,8 +80,8 @@ class GemmOps(MathOps):
             b=right,
             out=target,
             tile=shape,
-            a_pinned=isinstance(_stored(a), Value),
-            b_pinned=isinstance(_stored(b), Value),
+            a_pinned=isinstance(_stored(a), Handle),
+            b_pinned=isinstance(_stored(b), Handle),
             out_pinned=out is None,
             transpose_a=transpose_a,
             transpose_b=transpose_b,
@@ -91,10 +91,10 @@ class GemmOps(MathOps):
         producer = Producer("composite gemm", line)
         handle = CompositeHandle(target, out is None, producer, self)
         for operand in (_stored(a), _stored(b), *(op.operand for op in epilogue)):
-            if isinstance(operand, Value):
+            if isinstance(operand, Handle):
                 operand.readers.append(handle.completion)
-        self._memory.pending.mark(target, producer)
-        self._submit(command, line, handle.completion, False)
+        self._port.memory.pending.mark(target, producer)
+        self._port.submit(command, line, handle.completion, False)
         return handle
 
     def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:
@@ -119,7 +119,7 @@ class GemmOps(MathOps):
             op=op.op,
             scope=EpilogueScope(op.scope),
             operand=None if op.operand is None else self._operand(op.operand, f"the operand of tl.{op.op}", line),
-            operand_pinned=isinstance(op.operand, Value),
+            operand_pinned=isinstance(op.operand, Handle),
             scalars=op.scalars,
             dtype=None if op.dtype is None else dtype_named(op.dtype, line),
             group=op.group,

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.concrete import Concrete
+from kb_engine.program.handles import Handle
 from kb_engine.program.issue import describe, in_tcm
 from kb_engine.program.tensors import TensorRef
-from kb_engine.program.values import Value
 from kb_messages import DType, KernelError
 
 
@@ -80,7 +80,7 @@ def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
 
 def _matrix(mask: object, ref: TensorRef, line: str) -> npt.NDArray[np.bool_]:
     """The mask's elements, as many as *ref* asks for."""
-    if isinstance(mask, Value):
+    if isinstance(mask, Handle):
         in_tcm(mask, line)
         data = mask._concrete("use as a mask")
     elif isinstance(mask, Concrete):

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
+from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.issue import Issuer, describe, dtype_named, tile_shape
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed, refuse
-from kb_engine.program.values import CompositeHandle, LoadedTensor, Value
 from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, MathCommand, MathInput, TileShape
 
-Argument: TypeAlias = "TensorRef | Value | float"
+Argument: TypeAlias = "TensorRef | Handle | float"
 
 
 class MathOps(Issuer):
@@ -26,27 +26,27 @@ class MathOps(Issuer):
     `tl.free` or the end of the kernel, in the middle of an expression too.
     """
 
-    def exp(self, x: Value) -> LoadedTensor:
+    def exp(self, x: Handle) -> LoadedTensor:
         """e to the power of each element."""
         return self._call("exp", [x])
 
-    def log(self, x: Value) -> LoadedTensor:
+    def log(self, x: Handle) -> LoadedTensor:
         """The natural logarithm of each element."""
         return self._call("log", [x])
 
-    def sqrt(self, x: Value) -> LoadedTensor:
+    def sqrt(self, x: Handle) -> LoadedTensor:
         """The square root of each element."""
         return self._call("sqrt", [x])
 
-    def rsqrt(self, x: Value) -> LoadedTensor:
+    def rsqrt(self, x: Handle) -> LoadedTensor:
         """One over the square root of each element."""
         return self._call("rsqrt", [x])
 
-    def sigmoid(self, x: Value) -> LoadedTensor:
+    def sigmoid(self, x: Handle) -> LoadedTensor:
         """`1 / (1 + exp(-x))` of each element."""
         return self._call("sigmoid", [x])
 
-    def abs(self, x: Value) -> LoadedTensor:
+    def abs(self, x: Handle) -> LoadedTensor:
         """The absolute value of each element."""
         return self._call("abs", [x])
 
@@ -58,30 +58,30 @@ class MathOps(Issuer):
         """The smaller of two elements each."""
         return self._call("minimum", [x, y])
 
-    def where(self, condition: Value, x: Argument, y: Argument) -> LoadedTensor:
+    def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
         """Elements of *x* where *condition* holds, else those of *y*."""
         return self._call("where", [condition, x, y])
 
-    def fma(self, x: Value, y: Argument, z: Argument) -> LoadedTensor:
+    def fma(self, x: Handle, y: Argument, z: Argument) -> LoadedTensor:
         """`x * y + z` in f32, rounded to the result's type once."""
         return self._call("fma", [x, y, z])
 
-    def sum(self, x: Value, axis: int) -> LoadedTensor:
+    def sum(self, x: Handle, axis: int) -> LoadedTensor:
         """The sum over *axis*, which stays, with length 1; sums of integers are i32 at least."""
         return self._reduce("sum", x, axis)
 
-    def max(self, x: Value, axis: int) -> LoadedTensor:
+    def max(self, x: Handle, axis: int) -> LoadedTensor:
         """The largest element over *axis*, which stays, with length 1."""
         return self._reduce("max", x, axis)
 
-    def min(self, x: Value, axis: int) -> LoadedTensor:
+    def min(self, x: Handle, axis: int) -> LoadedTensor:
         """The smallest element over *axis*, which stays, with length 1."""
         return self._reduce("min", x, axis)
 
-    def _reduce(self, op: str, x: Value, axis: int) -> LoadedTensor:
+    def _reduce(self, op: str, x: Handle, axis: int) -> LoadedTensor:
         dimensions = len(getattr(x, "shape", (1, 1)))
         if not -dimensions <= axis < dimensions:
-            raise KernelError(self._line(), f"tl.{op} over axis {axis!r}", f"an axis from 0 to {dimensions - 1}")
+            raise KernelError(self._port.line(), f"tl.{op} over axis {axis!r}", f"an axis from 0 to {dimensions - 1}")
         return self._call(op, [x], axis % dimensions)
 
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
@@ -90,14 +90,14 @@ class MathOps(Issuer):
             return self._call(op, [x])
         return self._call(op, [x, y])
 
-    def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
+    def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
         """*x* rounded to *dtype*."""
-        return self._call("copy", [x], dtype=dtype_named(dtype, self._line()))
+        return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
 
     def _call(
         self, op: str, arguments: Sequence[Argument], axis: int | None = None, dtype: DType | None = None
     ) -> LoadedTensor:
-        line = self._line()
+        line = self._port.line()
         values, scalars, scalar_at = _sorted(op, arguments, f"tl.{op}", line)
         sources = [self._loaded(value, op, line) for value in values]
         shape = _result_shape(op, [value.shape for value in values], axis, line)
@@ -107,7 +107,7 @@ class MathOps(Issuer):
         # A vector is one row, so that its only axis is a row's.
         axis = axis if axis is None or len(shape) == 2 else 1
         attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
-        known = [value._value for value in values if isinstance(value, Value)]
+        known = [value._value for value in values if isinstance(value, Handle)]
         concrete = None
         arrays = [array for array in known if array is not None]
         if len(arrays) == len(sources) and not any(each.is_float for each in (dtype, *(m.dtype for m in sources))):
@@ -115,7 +115,7 @@ class MathOps(Issuer):
         producer = None if concrete is not None else Producer(f"tl.{op}", line)
         result = LoadedTensor(target, shape, concrete, producer, self)
         if producer is not None:
-            self._memory.pending.mark(target, producer)
+            self._port.memory.pending.mark(target, producer)
         command = MathCommand(
             math=attributes,
             inputs=tuple(MathInput(matrix=matrix, pinned=True) for matrix in sources),
@@ -123,7 +123,7 @@ class MathOps(Issuer):
             tile=TileShape(max(matrix.rows for matrix in sources), max(matrix.cols for matrix in sources), 1),
             out_pinned=True,
         )
-        self._submit(command, line, result.completion, True)
+        self._port.submit(command, line, result.completion, True)
         return result
 
     def _math_composite(
@@ -143,7 +143,7 @@ class MathOps(Issuer):
         command = MathCommand(
             math=MathAttributes(op=op, scalars=scalars, scalar_at=scalar_at),
             inputs=tuple(
-                MathInput(matrix=matrix, pinned=isinstance(value, Value))
+                MathInput(matrix=matrix, pinned=isinstance(value, Handle))
                 for matrix, value in zip(matrices, values, strict=True)
             ),
             out=target,
@@ -153,22 +153,22 @@ class MathOps(Issuer):
         producer = Producer(f"composite {op}", line)
         handle = CompositeHandle(target, out is None, producer, self)
         for value in values:
-            if isinstance(value, Value):
+            if isinstance(value, Handle):
                 value.readers.append(handle.completion)
-        self._memory.pending.mark(target, producer)
-        self._submit(command, line, handle.completion, False)
+        self._port.memory.pending.mark(target, producer)
+        self._port.submit(command, line, handle.completion, False)
         return handle
 
 
 def _sorted(
     op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
-) -> tuple[list[TensorRef | Value], tuple[float, ...], tuple[int, ...]]:
+) -> tuple[list[TensorRef | Handle], tuple[float, ...], tuple[int, ...]]:
     """The operands, the numbers, and which arguments the numbers are where they do not all follow the operands."""
     for argument in arguments:
         refuse(argument, f"{call} of", line)
-        if not isinstance(argument, (TensorRef, Value, int, float)):
+        if not isinstance(argument, (TensorRef, Handle, int, float)):
             raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
-    values = [each for each in arguments if isinstance(each, (TensorRef, Value))]
+    values = [each for each in arguments if isinstance(each, (TensorRef, Handle))]
     if not values or (op == "where" and len(values) == 1 and values[0] is arguments[0]):
         raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
     if len(arguments) != MATH_FUNCTIONS[op].arity:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import Kernel, KernelRunner
+from kb_engine.program.runner import KernelCall, KernelRunner
 from kb_engine.program.session import Session
 from kb_messages import KernelEnd, KernelStart
 
@@ -41,14 +39,11 @@ class Launch:
         number: int,
         session: Session,
         pes: Sequence[ProcessingElement],
-        kernel: Kernel,
-        arguments: Sequence[Any],
-        root: Path,
+        call: KernelCall,
     ) -> None:
         self.number = number
         self.runners = {
-            pe.pe_id: KernelRunner(session, pe, kernel, arguments, (place, len(pes)), root, self._ended)
-            for place, pe in enumerate(pes)
+            pe.pe_id: KernelRunner(session, pe, call, (place, len(pes)), self._ended) for place, pe in enumerate(pes)
         }
         self.unfinished = len(pes)
         self._session = session

@@ -1,15 +1,35 @@
-"""The program port: all that a kernel language may ask of a PE, whatever its syntax."""
+"""The door for front ends: all that a kernel language may ask of the PE that a kernel runs on, whatever its syntax."""
 
+from kb_engine.memory.allocator import Lease, OutOfMemoryError
+from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.memory.pending import PendingBytes, Producer
 from kb_engine.program.author_errors import explain
+from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.issue import Issuer
 from kb_engine.program.leaks import Leak, LeakWatch
 from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.port import Completion, FrontEnd, ProgramPort
 from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.program.transposed import Transposed
 
 __all__ = [
+    "Completion",
+    "CompositeHandle",
+    "DeviceMemory",
+    "FrontEnd",
+    "Handle",
+    "Issuer",
     "Leak",
     "LeakWatch",
+    "Lease",
+    "LoadedTensor",
+    "OutOfMemoryError",
+    "PendingBytes",
     "ProcessingElement",
+    "Producer",
+    "ProgramPort",
     "Tensor",
     "TensorRef",
+    "Transposed",
     "explain",
 ]

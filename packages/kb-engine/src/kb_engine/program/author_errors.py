@@ -34,9 +34,10 @@ def explain(error: BaseException, root: Path, needs: str) -> KbError:
     A KbError keeps its words. *needs* says what should have happened instead of any other exception.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename, root)]
-    where = line_of(frames[-1].filename, frames[-1].lineno or 0, root) if frames else str(root)
+    lines = [line_of(frame.filename, frame.lineno or 0, root) for frame in frames]
+    where = lines[-1] if lines else str(root)
     if isinstance(error, KbError):
-        if not frames or error.where.startswith(where):
+        if not lines or error.where.startswith(tuple(lines)):
             return error
         return KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
     linecache.checkcache()

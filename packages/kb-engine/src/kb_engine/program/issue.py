@@ -2,59 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy.typing as npt
-
-from kb_engine.memory.allocator import Lease, OutOfMemoryError
-from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.memory.allocator import OutOfMemoryError
+from kb_engine.program.handles import Handle
+from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
-from kb_engine.program.values import Completion, Value
-from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, Matrix, TileShape
-
-Submit = Callable[[Command, str, Completion, bool], None]
-"""Issue a command from a kernel line; returns when it is issued, or, if the last argument says so, done."""
+from kb_messages import VIRTUAL_END, AddressError, DType, KernelError, Matrix, TileShape
 
 
 class Issuer:
-    """One program's state. `submit`, `wait` and `line` come from the kernel runner, which switches to the clock.
+    """What the calls of a kernel language share: operands, TCM for results, and `wait`, all over a program port."""
 
-    `translate` is the PE's, for matrices at virtual addresses; `materialize` computes what a matrix holds, for a line;
-    `constant` says where the op log has a number of equal elements.
-    With `issues_ahead` calls return before their commands are done.
-    """
+    def __init__(self, port: ProgramPort) -> None:
+        self._port = port
 
-    def __init__(
-        self,
-        program: tuple[int, int],
-        memory: DeviceMemory,
-        tcm: Lease,
-        submit: Submit,
-        wait: Callable[[Completion], None],
-        line: Callable[[], str],
-        translate: Callable[[Matrix], Matrix],
-        materialize: Callable[[Matrix, str], npt.NDArray[Any]],
-        constant: Callable[[bytes, int], int],
-    ) -> None:
-        self.issues_ahead = False
-        self._program_id, self._num_programs = program
-        self._memory = memory
-        self._tcm = tcm
-        self._submit = submit
-        self._wait = wait
-        self._line = line
-        self._translate = translate
-        self._materialize = materialize
-        self._constant = constant
-
-    def wait(self, handle: Value) -> None:
+    def wait(self, handle: Handle) -> None:
         """Wait, in simulated time, until the handle's command is done. A pending value stays so."""
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
-            raise KernelError(self._line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned")
-        self._wait(completion)
+            raise KernelError(
+                self._port.line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned"
+            )
+        self._port.wait(completion)
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
         """Where *ref* lies in physical memory. Raises KernelError where its virtual address is none of this PE's."""
@@ -62,7 +31,7 @@ class Issuer:
         if matrix.address >= VIRTUAL_END:
             return matrix
         try:
-            return self._translate(matrix)
+            return self._port.translate(matrix)
         except AddressError as error:
             raise KernelError(f"{line}: {ref} in {error.where}", error.got, error.needs, error.fix) from None
 
@@ -82,7 +51,7 @@ class Issuer:
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
         try:
-            address = self._tcm.allocate(rows * cols * dtype.nbytes, line)
+            address = self._port.tcm.allocate(rows * cols * dtype.nbytes, line)
         except OutOfMemoryError as error:
             raise KernelError(
                 f"{line}: {error.where}", error.got, error.needs, "tl.free what is no longer needed"
@@ -122,7 +91,7 @@ def dtype_named(dtype: object, line: str) -> DType:
 
 def in_tcm(value: object, line: str) -> Matrix | None:
     """Where a handle lies in TCM, None for what does not. Raises KernelError for a handle that was freed."""
-    if not isinstance(value, Value):
+    if not isinstance(value, Handle):
         return None
     if value.freed:
         raise KernelError(line, f"{describe(value)} after tl.free", "one that still holds TCM")

@@ -25,10 +25,14 @@ def is_own(filename: str) -> bool:
     return filename.startswith(_OWN_FOLDERS)
 
 
-def kernel_line(root: Path) -> str:
-    """The innermost frame outside kernbench, as `file:line` relative to *root*, the first line of its statement."""
+def kernel_line(root: Path, skip_file_prefixes: tuple[str, ...] = ()) -> str:
+    """`file:line` of the statement at which the innermost frame outside kernbench stands, relative to *root*.
+
+    Frames of files whose paths begin with one of *skip_file_prefixes* are passed over too.
+    """
+    own = _OWN_FOLDERS + skip_file_prefixes
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_own(frame.f_code.co_filename):
+    while frame is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
     return line_of(frame.f_code.co_filename, frame.f_lineno, root) if frame is not None else "?:0"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kb_engine.memory.pending import Rectangles, overlaps
-from kb_engine.program.values import Completion
+from kb_engine.program.port import Completion
 from kb_messages import OFFSET_BITS, Matrix, SubmittedCommand, matrices_of, target_of
 
 

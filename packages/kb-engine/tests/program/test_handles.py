@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.memory.pending import Producer
-from kb_engine.program.values import CompositeHandle, LoadedTensor
+from kb_engine.program.handles import CompositeHandle, LoadedTensor
 from kb_messages import DType, KernelError, Matrix
 
 MATRIX = Matrix.packed(2, 3, DType.F32, 1 << 40)

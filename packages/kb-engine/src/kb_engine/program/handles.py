@@ -9,34 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
+from kb_engine.program.port import Completion
 from kb_engine.program.transposed import Transposed
 from kb_messages import DType, Matrix
 
 
-class Maths(Protocol):
+class Operators(Protocol):
     """Issues the commands that operators on values stand for, and waits for those that bring what is looked at."""
 
     def arithmetic(self, op: str, x: Any, y: Any = None) -> LoadedTensor:
         """The result of a function of one or two arguments."""
 
-    def convert(self, x: Value, dtype: DType | str) -> LoadedTensor:
+    def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
         """*x* in another type."""
 
-    def wait(self, handle: Value) -> None:
+    def wait(self, handle: Handle) -> None:
         """Wait, in simulated time, until the handle's command is done."""
 
 
-class Completion:
-    """Whether a command is done, in simulated time, and who waits for it."""
-
-    __slots__ = ("done", "waiter")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.waiter: Any = None
-
-
-class Value:
+class Handle:
     """A matrix whose value is known now, or pending because a compute op makes it.
 
     `readers` are the composites that have it as an operand; `freed` says that its TCM is given back. Operators are
@@ -49,7 +40,7 @@ class Value:
         shape: tuple[int, ...],
         value: npt.NDArray[Any] | None,
         producer: Producer | None,
-        maths: Maths | None = None,
+        maths: Operators | None = None,
     ):
         self._maths = maths
         self._matrix = matrix
@@ -96,9 +87,9 @@ class Value:
         return self._concrete("reading `.data`")
 
     @property
-    def T(self) -> TransposedValue:
+    def T(self) -> TransposedHandle:
         """The matrix transposed, as an operand of a GEMM. Raises KernelError for one dimension."""
-        return TransposedValue(self, f"the .T of a {type(self).__name__}")
+        return TransposedHandle(self, f"the .T of a {type(self).__name__}")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self._concrete("conversion to a numpy array")
@@ -230,17 +221,17 @@ class Value:
     __hash__ = object.__hash__
 
 
-class LoadedTensor(Value):
+class LoadedTensor(Handle):
     """A value in TCM: what `tl.load` or math returns. Its elements read as Python numbers unless they are pending."""
 
 
-class CompositeHandle(Value):
+class CompositeHandle(Handle):
     """What `tl.composite` returns: wait for it with `tl.wait`. Its value is pending unless `tl.materialize` is asked.
 
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
     """
 
-    def __init__(self, out: Matrix, in_tcm: bool, producer: Producer, maths: Maths | None = None) -> None:
+    def __init__(self, out: Matrix, in_tcm: bool, producer: Producer, maths: Operators | None = None) -> None:
         super().__init__(out, (out.rows, out.cols), None, producer, maths)
         self._in_tcm = in_tcm
 
@@ -250,8 +241,8 @@ class CompositeHandle(Value):
         return self._matrix if self._in_tcm else None
 
 
-class TransposedValue(Transposed[Value]):
-    """A value in TCM, transposed. What is concrete can be looked at; see `Value`."""
+class TransposedHandle(Transposed[Handle]):
+    """A value in TCM, transposed. What is concrete can be looked at; see `Handle`."""
 
     __slots__ = ()
 

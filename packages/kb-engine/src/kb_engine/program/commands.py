@@ -1,0 +1,97 @@
+"""The commands of one program, from issue to completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.program.coroutine import KernelCoroutine
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.port import Completion
+from kb_engine.program.scoreboard import Scoreboard
+from kb_engine.program.session import Session
+from kb_messages import Command, KbError, KernelError, SubmittedCommand, matrices_of
+
+
+class ProgramCommands:
+    """Issues the commands of *kernel* in their order. `in_flight` holds those that are not done, by command_seq.
+
+    On a PE whose CPU issues ahead, a command enters the submission queue when the commands it has to follow are done.
+    *on_unawaited* is called when a command ends that nobody waits for.
+    """
+
+    def __init__(
+        self, session: Session, pe: ProcessingElement, kernel: KernelCoroutine, on_unawaited: Callable[[], None]
+    ) -> None:
+        self.in_flight: dict[int, tuple[CommandInFlight, Completion]] = {}
+        self._session = session
+        self._pe = pe
+        self._kernel = kernel
+        self._on_unawaited = on_unawaited
+        self._scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
+
+    def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
+        """As `ProgramPort.submit`."""
+        context = self._open(command, line)
+        self.in_flight[context.submitted.command_seq] = context, completion
+        kernel, clock = self._kernel, self._session.clock
+        resume = not wait_until_done or self._scoreboard is not None
+        if not resume:
+            completion.when_done(kernel.resume)
+            kernel.wait_for(completion)
+        arrival = context.t_submitted_ps = clock.now_ps + self._pe.cpu.issue_ps(command)
+        clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None)
+        kernel.pause(line)
+
+    def take_completions(self) -> None:
+        """Read the PE's completion queue: whoever waits for one of the commands goes on."""
+        session = self._session
+        while (record := self._pe.scheduler.completions.take()) is not None:
+            context, completion = self.in_flight.pop(record.command_seq)
+            waiter = completion.finish()
+            if self._scoreboard is not None:
+                self._scoreboard.retire(context.submitted)
+            if session.tracer is not None:
+                session.tracer.command_completed(record, context.submitted.line)
+            if waiter is not None:
+                session.clock.call_at(session.clock.now_ps, waiter, None)
+            else:
+                self._on_unawaited()
+
+    def _open(self, command: Command, line: str) -> CommandInFlight:
+        """Plan *command*. Raises KernelError at *line* where a block refuses the plan."""
+        session, pe = self._session, self._pe
+        submitted = SubmittedCommand(command_seq=session.next_command_seq(), pe=pe.pe_id, line=line, command=command)
+        try:
+            plan = pe.scheduler.plan(submitted)
+        except KbError as error:
+            raise KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix) from None
+        context = session.open_command(submitted, plan, pe.scheduler.complete)
+        if pe.mmu is not None:
+            context.mapped = tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
+        return context
+
+    def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
+        """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
+        submitted, scoreboard = context.submitted, self._scoreboard
+        if scoreboard is not None:
+            earlier = scoreboard.conflict(submitted)
+            self._kernel.wait_for(earlier)
+            if earlier is not None:
+                earlier.when_done(lambda _: self._check_operands(context, resume, arrival_ps))
+                return
+            scoreboard.issue(submitted, self.in_flight[submitted.command_seq][1])
+        self._enqueue(context, resume, arrival_ps, self._session.clock.now_ps)
+
+    def _enqueue(self, context: CommandInFlight, resume: bool, arrival_ps: int, issued_ps: int) -> None:
+        scheduler = self._pe.scheduler
+        if not scheduler.has_room:
+            scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps, issued_ps))
+            return
+        session = self._session
+        context.t_submitted_ps = now = session.clock.now_ps
+        if session.tracer is not None:
+            session.tracer.command_submitted(context, issued_ps - arrival_ps, now - issued_ps)
+        scheduler.submit(context)
+        if resume:
+            self._kernel.resume()

@@ -1,0 +1,49 @@
+"""The kernel as a coroutine: a plain function in a greenlet, which gives way to the event loop where it has to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from greenlet import greenlet
+
+from kb_engine.program.port import Completion
+from kb_engine.timing.clock import Clock
+
+
+class KernelCoroutine:
+    """Runs *body* until it pauses, and goes on with `resume`. *after_pause* is called when it has paused or returned.
+
+    While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for` the
+    command it waits for; a kernel that waits for None waits for room in the submission queue. `waiting_at` is "" while
+    the kernel runs, and before and after.
+    """
+
+    def __init__(self, clock: Clock, body: Callable[[], None], after_pause: Callable[[], None]) -> None:
+        self.waiting_at = ""
+        self.waiting_since_ps = 0
+        self.waiting_for: Completion | None = None
+        self._clock = clock
+        self._after_pause = after_pause
+        self._greenlet = greenlet(body)
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether the kernel has run to its end."""
+        return self._greenlet.dead
+
+    def resume(self, _: object = None) -> None:
+        """Start the kernel, or go on where it paused. Raises what the kernel raises."""
+        self.waiting_at, self.waiting_for = "", None
+        self._greenlet.switch()
+        self._after_pause()
+
+    def pause(self, line: str) -> None:
+        """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands."""
+        self.waiting_at, self.waiting_since_ps = line, self._clock.now_ps
+        parent = self._greenlet.parent
+        assert parent is not None
+        parent.switch()
+
+    def wait_for(self, completion: Completion | None) -> None:
+        """Note what the kernel waits for, or is about to wait for."""
+        self.waiting_for = completion

@@ -1,0 +1,87 @@
+"""The program port: everything that a front end, such as the language `tl`, may ask of the PE its kernel runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from kb_engine.memory.allocator import Lease
+from kb_engine.memory.device_memory import DeviceMemory
+from kb_messages import Command, Matrix
+
+
+class Completion:
+    """Whether a command is done in simulated time, and the one callback that runs when the command ends."""
+
+    __slots__ = ("_waiter", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._waiter: Callable[[object], None] | None = None
+
+    def when_done(self, waiter: Callable[[object], None]) -> None:
+        """Have *waiter* called once, with any argument, after the command has ended. A second call replaces it."""
+        self._waiter = waiter
+
+    def finish(self) -> Callable[[object], None] | None:
+        """Mark the command as done. Returns the waiter, which the caller has to call, or None."""
+        self.done = True
+        waiter, self._waiter = self._waiter, None
+        return waiter
+
+
+class ProgramPort(Protocol):
+    """One program of a launch: a kernel that runs on one PE. A front end turns the calls of the kernel into commands.
+
+    All methods are called while the kernel runs. `submit` and `wait` let simulated time pass; nothing else does.
+    """
+
+    program_id: int
+    num_programs: int
+    tcm: Lease
+    """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
+    memory: DeviceMemory
+    """The bytes of all memories as far as they are known, and the bytes that commands have yet to produce."""
+
+    @property
+    def issues_ahead(self) -> bool:
+        """Whether the PE_CPU has a scoreboard: `submit` then returns when the command is issued, in all cases."""
+
+    def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
+        """Issue *command*, which *line* of the kernel asked for, and return when the command is in the queue of its PE.
+
+        *completion* is marked when the command is done; with *wait_until_done* the call returns only then. Raises
+        KernelError, at *line*, for a command that the PE cannot do.
+        """
+
+    def wait(self, completion: Completion) -> None:
+        """Return when the command of *completion* is done."""
+
+    def line(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
+        """`file:line` of the statement that the kernel stands at, the file relative to the kernel's folder.
+
+        The statement is that of the innermost frame outside kernbench. A front end of another package passes over its
+        own frames by *skip_file_prefixes*, the prefixes of its files' paths.
+        """
+
+    def translate(self, matrix: Matrix) -> Matrix:
+        """*matrix*, at a virtual address, as it lies in physical memory.
+
+        Raises AddressError when the PE has no MMU, or its page table does not map the bytes.
+        """
+
+    def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
+        """The elements of *matrix* after all commands issued so far, `rows x cols`, read-only.
+
+        Raises KernelError, at *line*, when the elements depend on a command that is not done, and in a run without an
+        op log.
+        """
+
+    def constant(self, element: bytes, count: int) -> int:
+        """The offset in the op log's immediates of *count* times the bytes *element*; 0 in a run without an op log."""
+
+
+FrontEnd: TypeAlias = Callable[[ProgramPort], Any]
+"""Makes the object that a kernel gets as its first argument."""
