@@ -1,56 +1,21 @@
-"""`kb probe`: what a transfer between two nodes takes, and where; or what all of them take."""
+"""`kb probe`: measures a transfer between two nodes hop by hop, or the reads of every memory by every PE."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
-from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.benchmark import bundled
-from kb_cli.terminal.output import emit_json, emit_tables, new_table
-from kb_cli.terminal.units import duration, quantity
-from kb_engine.probe import Operation, Probe, ProbeError, probe
+from kb_cli.report.probe import probe_result
+from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
+from kb_engine.probe import Operation, ProbeError, probe, probe_all
 from kb_messages import MemorySpace
-from kb_topology import load_topology, parse_nbytes
+from kb_topology import Topology, load_topology, parse_nbytes
 
 _OPERATIONS = [each.value for each in Operation]
 _SPACES = MemorySpace.HBM, MemorySpace.SRAM
 """What `--all` reads unless --memories says."""
-
-
-class HopResult(Struct, frozen=True, kw_only=True):
-    """A part of the latency: `phase` says of what, `node` where."""
-
-    phase: str
-    node: str
-    latency_ns: float
-
-
-class FlowResult(Struct, frozen=True, kw_only=True):
-    """One of several transfers at once."""
-
-    src: str
-    latency_ns: float
-    bandwidth_gbs: float
-
-
-class ProbeResult(Struct, frozen=True, kw_only=True):
-    """`latency_ns` and its parts are the first flow's; `bandwidth_gbs` all flows' bytes over the last one's time."""
-
-    topology: str
-    src: str
-    dst: str
-    operation: str
-    nbytes: int
-    hops: list[HopResult]
-    latency_ns: float
-    latency_ps: int
-    bandwidth_gbs: float
-    bottleneck: str
-    bottleneck_gbs: float | None
-    flows: list[FlowResult] | UnsetType = UNSET
 
 
 @click.command("probe")
@@ -90,11 +55,9 @@ def command(
     if size is None:
         raise ProbeError("--nbytes", repr(nbytes), "a size such as 64, 4 KiB or 1 MiB")
     if everything:
-        from kb_cli.report.probe_map import run_all
-
         _refuse_with_all(src, flows, op)
         spaces = _spaces(memories)
-        run_all(chip, size, spaces, Path(heatmap) if heatmap else _picture(chip.name, size, spaces), as_json)
+        _probe_all(chip, size, spaces, Path(heatmap) if heatmap else _picture(chip.name, size, spaces), as_json)
         return
     if src is None or dst is None:
         raise ProbeError("kb probe", "no DST" if src else "no SRC", "SRC and DST, or --all", "as in kb probe pe0 hbm0")
@@ -104,11 +67,34 @@ def command(
         raise ProbeError("--heatmap", repr(heatmap), "--all beside it", "one transfer has no map")
     if flows < 1:
         raise ProbeError("--flows", str(flows), "1 or more")
-    measured = probe(chip, src, dst, size, flows, Operation(op) if op else None)
+    result = probe_result(chip.name, probe(chip, src, dst, size, flows, Operation(op) if op else None))
     if as_json:
-        emit_json(_result(chip.name, measured))
+        emit_json(result)
     else:
-        emit_tables(*_tables(chip.name, measured))
+        from kb_cli.report.probe_tables import probe_tables
+
+        emit_tables(*probe_tables(result))
+
+
+def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], picture: Path, as_json: bool) -> None:
+    """Measure every pair, draw to *picture*, and print. Raises ProbeError where there is nothing to measure."""
+    from kb_cli.report.probe_map import probe_map_result, save_heat_map
+
+    with progress_bar("probing") as progress:
+        try:
+            matrix = probe_all(chip, nbytes, spaces, progress)
+        except ValueError as error:
+            raise ProbeError("--nbytes", str(nbytes), str(error).partition("needs ")[2]) from None
+    if not matrix.sources or not matrix.memories:
+        named = " or ".join(space.value.upper() for space in spaces)
+        raise ProbeError(chip.name, "no DMA or no memory", "both", f"give the topology PEs and {named}")
+    save_heat_map(chip, matrix, picture)
+    if as_json:
+        emit_json(probe_map_result(chip, matrix, picture))
+    else:
+        from kb_cli.report.probe_map_tables import probe_map_tables
+
+        emit_tables(*probe_map_tables(chip, matrix), "", f"heat map      {picture}")
 
 
 def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
@@ -134,66 +120,3 @@ def _refuse_with_all(src: str | None, flows: int, op: str | None) -> None:
             raise ProbeError(
                 "--all", f"{name} beside it", "no more than --nbytes and --memories", "it probes every pair, alone"
             )
-
-
-def _result(topology: str, measured: Probe) -> ProbeResult:
-    flows = [
-        FlowResult(
-            src=flow.src,
-            latency_ns=flow.latency_ps / 1000,
-            bandwidth_gbs=measured.nbytes * 1000 / flow.latency_ps if flow.latency_ps else 0.0,
-        )
-        for flow in measured.flows
-    ]
-    return ProbeResult(
-        topology=topology,
-        src=measured.src,
-        dst=measured.dst,
-        operation=str(measured.operation),
-        nbytes=measured.nbytes,
-        hops=[
-            HopResult(phase=str(part.phase), node=part.node, latency_ns=part.latency_ps / 1000)
-            for part in measured.parts
-        ],
-        latency_ns=measured.latency_ps / 1000,
-        latency_ps=measured.latency_ps,
-        bandwidth_gbs=measured.bandwidth_gbs,
-        bottleneck=measured.bottleneck,
-        bottleneck_gbs=measured.bottleneck_gbs,
-        flows=flows if len(flows) > 1 else UNSET,
-    )
-
-
-_WORDS = {Operation.READ: "reads from", Operation.WRITE: "writes to", Operation.SEND: "sends to"}
-
-
-def _tables(topology: str, measured: Probe) -> list[Any]:
-    what = f"{measured.src} {_WORDS[measured.operation]} {measured.dst}: {measured.nbytes} B on {topology}"
-    hops = new_table("part", "at", "latency", "so far", left=2)
-    so_far = 0
-    for part in measured.parts:
-        so_far += part.latency_ps
-        hops.add_row(str(part.phase), part.node, _ns(part.latency_ps), _ns(so_far))
-    lines: list[Any] = [what, "", hops, ""]
-    if len(measured.flows) > 1:
-        flows = new_table("flow", "from", "latency", "bandwidth", left=2)
-        for number, flow in enumerate(measured.flows):
-            gbs = measured.nbytes * 1000 / flow.latency_ps if flow.latency_ps else 0.0
-            flows.add_row(str(number), flow.src, _ns(flow.latency_ps), _gbs(gbs))
-        lines += [flows, ""]
-    limit = f", which has {_gbs(measured.bottleneck_gbs)}" if measured.bottleneck_gbs is not None else ""
-    return [
-        *lines,
-        (
-            f"latency {duration(measured.latency_ps)}, achieved {_gbs(measured.bandwidth_gbs)}; "
-            f"bottleneck {measured.bottleneck}{limit}"
-        ),
-    ]
-
-
-def _ns(ps: int) -> str:
-    return f"{ps / 1000:,.3f} ns"
-
-
-def _gbs(gbs: float) -> str:
-    return quantity(gbs * 1e9, "B/s")

@@ -9,11 +9,11 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.benchmark.shapes import SIZES
-from kb_cli.run.result import PS_PER_NS, HostTime, RunResult
+from kb_cli.run.result import HostTime, RunResult
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import new_table
-from kb_cli.terminal.units import bandwidth, duration, percent, quantity
+from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity
 
 _SPACES = {"hbm": "HBM", "sram": "SRAM", "tcm": "TCM", "reg": "registers (TCM port)"}
 _COLUMNS = {

@@ -16,9 +16,8 @@ from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import HostTimes, RunOutcome
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
 from kb_cli.run.verdict import OutputCheck
+from kb_cli.terminal.units import PS_PER_NS
 from kb_engine import LaunchResult
-
-PS_PER_NS = 1000
 
 
 class Busiest(Struct, frozen=True, kw_only=True):

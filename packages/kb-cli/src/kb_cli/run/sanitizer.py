@@ -7,11 +7,10 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec import MemoryStore, OpLog, sanitize
 from kb_dataexec.analysis import Finding
 from kb_engine.program import Leak, LeakWatch
-
-_PS_PER_NS = 1000
 
 
 class Sanitized(Struct, frozen=True, kw_only=True):
@@ -38,7 +37,7 @@ def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: Leak
 def sanitize_stored(log: OpLog, memory: MemoryStore, run: dict[str, Any]) -> Sanitized:
     """Look at the log and the memory of a run folder, whose run.json is *run*."""
     launches = run["results"]["launches"]
-    windows = [(round(each["start_ns"] * _PS_PER_NS), round(each["end_ns"] * _PS_PER_NS)) for each in launches]
+    windows = [(round(each["start_ns"] * PS_PER_NS), round(each["end_ns"] * PS_PER_NS)) for each in launches]
     return Sanitized(findings=sanitize(log, windows, _names(memory)))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+PS_PER_NS = 1000
+
 
 def percent(share: float) -> str:
     """`99.9 %`."""
