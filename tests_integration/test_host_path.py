@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from kb_cli.benchmark import bundled
 from kb_cli.main import kb
 from kb_engine import Engine, Host
+from kb_engine.observe import Callbacks
 from kb_messages import CubeTarget, KernelStart
 from kb_topology import load_topology, loads_topology
 
@@ -24,7 +25,7 @@ def four_sip():
 
 def test_every_pe_of_four_sips_starts_in_the_same_picosecond(four_sip):
     trace = []
-    result = Host(Engine(four_sip, trace=trace.append)).launch(nothing)
+    result = Host(Engine(four_sip, observers=[Callbacks(on_trace=trace.append)])).launch(nothing)
     assert len(result.pe_start_ps) == 512
     assert set(result.pe_start_ps.values()) == {result.target_start_ps}
     assert result.late_ps == {}

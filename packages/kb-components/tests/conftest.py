@@ -18,6 +18,7 @@ import pytest
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, LaunchResult
+from kb_engine.observe import Callbacks
 from kb_messages import OpRecord, PipelinePlan, TraceEvent
 from kb_topology import Topology, loads_topology
 
@@ -233,7 +234,8 @@ def simulate(chip: Callable[..., Topology]) -> Callable[..., Run]:
         writer = MemoryLogWriter() if log else None
         trace: list[TraceEvent] = []
         plans: list[PipelinePlan] = []
-        engine = Engine(chip(*changes), writer, trace.append, plans.append)
+        told = Callbacks(on_trace=trace.append, on_issue=lambda command: plans.append(command.plan))
+        engine = Engine(chip(*changes), writer, [told])
         host = Host(engine, Path(kernel.__code__.co_filename).parent)
         passed = [tensor(host, f"t{number}", *each) for number, each in enumerate(arguments)]
         result = Run(engine, host.launch(kernel, *passed, pes=pes), trace, plans)

@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from kb_dataexec.logfile import MemoryLogWriter
+from kb_engine.observe import Callbacks
 from kb_engine.engine.engine import Engine
 from kb_engine.host.host import Host
 from kb_topology import load_topology
@@ -32,7 +33,7 @@ from kernel_file import kernel
 
 writer = MemoryLogWriter()
 trace = []
-engine = Engine(load_topology(sys.argv[1]), writer, trace.append)
+engine = Engine(load_topology(sys.argv[1]), writer, [Callbacks(on_trace=trace.append)])
 host = Host(engine, Path.cwd())
 tensors = [host.tensor(f"t{n}", np.zeros(s, np.float16), "f16") for n, s in enumerate([(40, 48), (48, 24), (40, 24)])]
 host.launch(kernel, *tensors, pes=(0, 1))

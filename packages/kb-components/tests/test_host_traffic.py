@@ -11,6 +11,7 @@ from components_two_cubes import HOST, TWO_SIPS, nothing
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host
 from kb_engine.block import AddressTranslator
+from kb_engine.observe import Callbacks
 from kb_messages import FabricTransfer, KbError, KernelError, MmuMap, Refusal, SimulationStuckError, TopologyError
 
 DATA = np.arange(256, dtype=np.float16).reshape(16, 16)
@@ -44,7 +45,7 @@ def test_a_read_takes_a_request_the_slice_and_the_way_back(host):
 def test_blocks_under_way_at_once_share_the_bus(host):
     # Two of 512 bytes: both have left after 1024 x 20. The one to cube 1 has 5000 more each way.
     trace = []
-    chip = host(trace=trace.append)
+    chip = host(observers=[Callbacks(on_trace=trace.append)])
     chip.tensor("a", np.zeros((32, 16), np.float16), "f16", blocks=(2, 1))
     assert chip.write_ps == ONE + BYTES + 2 * 5000
     assert [(each.src, each.dst, each.nbytes, each.t_start_ps, each.t_end_ps) for each in trace] == [

@@ -12,6 +12,7 @@ from components_two_cubes import HOST, TWO_SIPS, nothing
 
 from kb_engine import Engine, Host
 from kb_engine.engine import GROUP, Registry
+from kb_engine.observe import Callbacks
 from kb_messages import (
     CubeTarget,
     FabricTransfer,
@@ -141,7 +142,7 @@ def test_one_message_with_bytes_slips_by_its_own_time(host):
 )
 def test_a_target_that_is_not_there_is_an_answer(host, targets, message):
     trace = []
-    chip = host(trace=trace.append)
+    chip = host(observers=[Callbacks(on_trace=trace.append)])
     with pytest.raises(KernelError) as caught:
         chip.launch(
             nothing, targets=[CubeTarget(sip=each[0], cube=each[1], pes=(*each[2:], "all")[0]) for each in targets]
@@ -160,7 +161,7 @@ def test_a_pe_is_named_once(host):
 
 def test_the_trace_has_the_launch_in_order(host):
     trace = []
-    host(trace=trace.append).launch(nothing)
+    host(observers=[Callbacks(on_trace=trace.append)]).launch(nothing)
     assert [event for event in trace if not isinstance(event, FabricTransfer)] == [
         LaunchSent(t_ps=100000, launch=0, n_pes=4),
         *(KernelStart(t_ps=START, launch=0, pe=pe) for pe in PES),
@@ -171,7 +172,7 @@ def test_the_trace_has_the_launch_in_order(host):
 
 def test_messages_on_the_fabric_are_traced(host):
     trace = []
-    host(trace=trace.append).launch(nothing, targets=[CubeTarget(sip=0, cube=0, pes=(1,))])
+    host(observers=[Callbacks(on_trace=trace.append)]).launch(nothing, targets=[CubeTarget(sip=0, cube=0, pes=(1,))])
     assert [(each.src, each.dst, each.t_end_ps) for each in trace if isinstance(each, FabricTransfer)] == [
         ("host", "sip0.io0.io_cpu", 123000),
         ("sip0.io0.io_cpu", "sip0.cube0.m_cpu", 143000),

@@ -28,12 +28,11 @@ def run():
 
 
 def run_of(kernel):
-    plans, writer = PlanTally(), TallyingMemoryWriter()
-    engine = Engine(load_topology(find("topologies", "one_cube")), writer, on_plan=plans)
+    plans, usage, writer = PlanTally(), Usage(), TallyingMemoryWriter()
+    engine = Engine(load_topology(find("topologies", "one_cube")), writer, [plans, usage])
     host = Host(engine)
     a, b = (host.tensor(name, np.ones(shape, np.float16), "f16") for name, shape in (("a", (M, K)), ("b", (K, N))))
-    with (usage := Usage(engine)).launch():
-        launched = host.launch(kernel, a, b, host.empty("c", (M, N), "f16"), pes=[0])
+    launched = host.launch(kernel, a, b, host.empty("c", (M, N), "f16"), pes=[0])
     engine.close_log()
     return engine, launched, measure(engine, [launched], plans, DType.F16, usage), writer
 
@@ -86,8 +85,8 @@ def test_peaks_and_bandwidths_follow_from_the_topology(run) -> None:
     engine, _, metrics, _ = run
     assert metrics.peak_flops == 8 * 2 * 64 * 64 * 1e9
     assert metrics.bandwidth_gbs == {"hbm": 819.2, "sram": 256.0, "reg": 8 * 512.0}
-    assert measure(engine, [], PlanTally(), DType.I64, Usage(engine)).peak_flops is None
-    assert measure(engine, [], PlanTally(), None, Usage(engine)).peak_flops is None
+    assert measure(engine, [], PlanTally(), DType.I64, Usage()).peak_flops is None
+    assert measure(engine, [], PlanTally(), None, Usage()).peak_flops is None
 
 
 def test_stage_times_are_the_columns_of_the_log(run) -> None:

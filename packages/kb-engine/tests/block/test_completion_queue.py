@@ -16,7 +16,7 @@ def test_records_are_taken_in_the_order_in_which_they_were_published():
 
 def test_the_consumer_is_called_after_each_record():
     queue, taken = CompletionQueue(), []
-    queue.consumer = lambda: taken.append(queue.take())
+    queue.read_by(lambda: taken.append(queue.take()))
     queue.publish(record(5))
     queue.publish(record(3))
     assert taken == [record(5), record(3)]

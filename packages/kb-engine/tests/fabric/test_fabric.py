@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kb_engine.block.in_flight import PipelineError
+from kb_engine.observe import Callbacks
 from kb_messages import FabricTransfer, Rectangle, TopologyError
 from kb_topology import Router
 
@@ -176,7 +177,7 @@ def test_links_and_memories_count_what_they_carry(toy_engine):
 @pytest.mark.parametrize("changes", [(), FOUR_PES_ONE_SLICE], ids=["reserved ahead", "by events"])
 def test_every_transfer_is_traced(toy_engine, changes):
     events = []
-    run(toy_engine(*changes, trace=events.append), {(0, False): [(100, 0, 512)]})
+    run(toy_engine(*changes, observers=[Callbacks(on_trace=events.append)]), {(0, False): [(100, 0, 512)]})
     transfer = FabricTransfer(t_start_ps=100, t_end_ps=42340, src=DMA.format(0), dst=HBM.format(0), nbytes=512)
     assert events == [transfer]
 

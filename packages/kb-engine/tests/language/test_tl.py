@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kb_engine.observe import Callbacks
 from kb_messages import KernelError, TileShape
 
 
@@ -262,7 +263,7 @@ def test_freed_tcm_is_used_again(toy_host):
 @pytest.mark.parametrize("tile", [(8, 16, 4), TileShape(8, 16, 4), "8x16x4"])
 def test_a_tile_is_given_in_three_ways(toy_host, tile):
     plans = []
-    host = toy_host(on_plan=plans.append)
+    host = toy_host(observers=[Callbacks(on_issue=lambda command: plans.append(command.plan))])
     a = host.tensor("a", np.zeros((16, 16), np.float16), "f16")
     host.launch(lambda tl, a: tl.composite("gemm", a, a, out=a, tile=tile), a)
     assert plans[0].grid == (2, 1, 4)

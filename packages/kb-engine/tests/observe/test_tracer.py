@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.block.stage_server import StageServer
+from kb_engine.observe import Callbacks
 from kb_engine.observe.traced_server import TracedServer
 from kb_messages import (
     CommandComplete,
@@ -32,7 +33,7 @@ def zeros(host, rows=16):
 
 def test_a_load_from_its_submission_to_its_completion(toy_host):
     events = []
-    host = toy_host(trace=events.append)
+    host = toy_host(observers=[Callbacks(on_trace=events.append)])
     host.launch(load, zeros(host))
     at, end = 3000, 3000 + READ
     line = f"test_tracer.py:{load.__code__.co_firstlineno + 1}"
@@ -56,7 +57,7 @@ def test_what_a_scheduler_does_not_say_is_its_own_wait(toy_host):
         tl.composite("gemm", a, b, out=c, tile=(16, 16, 16))
 
     events = []
-    host = toy_host(("impl: toy.dma}", "impl: toy.dma, queue_depth: 1}"), trace=events.append)
+    host = toy_host(("impl: toy.dma}", "impl: toy.dma, queue_depth: 1}"), observers=[Callbacks(on_trace=events.append)])
     shapes = {"a": (16, 48), "b": (48, 16), "c": (16, 16)}
     host.launch(kernel, *(host.tensor(name, np.zeros(shape, np.float16), "f16") for name, shape in shapes.items()))
     # Tile 0 is read at once and tile 1 queues; the third gets in when both of tile 0's reads are done.
@@ -66,12 +67,12 @@ def test_what_a_scheduler_does_not_say_is_its_own_wait(toy_host):
 
 def test_without_a_trace_servers_are_plain(toy_engine):
     assert {type(server) for server in toy_engine().servers} == {StageServer}
-    assert {type(server) for server in toy_engine(trace=print).servers} == {TracedServer}
+    assert {type(server) for server in toy_engine(observers=[Callbacks(on_trace=print)]).servers} == {TracedServer}
 
 
 def test_the_trace_of_a_run_that_gets_stuck_is_complete_up_to_there(toy_host):
     events = []
-    host = toy_host(("impl: toy.gemm}", "impl: toy.stuck_gemm}"), trace=events.append)
+    host = toy_host(("impl: toy.gemm}", "impl: toy.stuck_gemm}"), observers=[Callbacks(on_trace=events.append)])
     shapes = {"a": (16, 48), "b": (48, 16), "c": (16, 16)}
 
     def kernel(tl, a, b, c):

@@ -16,7 +16,7 @@ def leaks_of(toy_host):
 
     def run(kernel, n_pes=1, launches=1):
         watch = LeakWatch()
-        host = toy_host(("pe_layout: {count: 1}", f"pe_layout: {{count: {n_pes}}}"), leaks=watch)
+        host = toy_host(("pe_layout: {count: 1}", f"pe_layout: {{count: {n_pes}}}"), observers=[watch])
         pes = host.engine.pes.values()
         free = [pe.tcm.free_nbytes for pe in pes]
         a = host.tensor("a", np.ones((SIDE, SIDE), np.float32), "f32")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kb_engine.observe import Callbacks
 from kb_engine.program.author_errors import UserCodeError
 from kb_messages import CommandComplete, CommandSubmitted, KbError, KernelError, PlanError
 
@@ -41,7 +42,7 @@ def test_a_load_blocks_until_its_data_is_there(toy_host):
         tl.load(a)
         tl.load(a)
 
-    host = toy_host(trace=events.append)
+    host = toy_host(observers=[Callbacks(on_trace=events.append)])
     result = host.launch(kernel, numbers(host))
     # 3000 to issue, then the read; twice.
     assert result.end_ps == 2 * (3000 + READ)

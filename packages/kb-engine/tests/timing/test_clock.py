@@ -142,8 +142,8 @@ def test_what_failed_does_not_go_on():
 
 
 def test_housekeeping_runs_now_and_then_and_at_the_end():
-    clock, calls = Clock(), []
-    clock.housekeeping = lambda: calls.append(len(clock.heap))
+    calls = []
+    clock = Clock(lambda: calls.append(len(clock.heap)))
     for _ in range(HOUSEKEEPING_INTERVAL + 5):
         clock.call_at(1, lambda _: None, None)
     clock.drain()

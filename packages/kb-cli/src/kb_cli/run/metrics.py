@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 from kb_cli.run.tally import PlanTally
 from kb_engine import Engine, LaunchResult
 from kb_engine.block import MemoryComponent
+from kb_engine.observe import Chip, Observer
 from kb_messages import DType, MemorySpace, PlanError, StageType
 from kb_topology import NodeKind, exact
 
@@ -52,21 +52,26 @@ class Metrics(Struct, frozen=True, kw_only=True):
     peak_flops: float | None
 
 
-class Usage:
-    """What blocks and links did in launches: what they do for the host's own reads and writes is not the kernels'."""
+class Usage(Observer):
+    """What blocks and links did during launches. What they did for the host's own reads and writes does not count."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self._in_launches: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._before: dict[tuple[str, str], tuple[int, ...]] = {}
 
-    @contextmanager
-    def launch(self) -> Iterator[None]:
-        """Count what happens inside."""
-        before = self._counts()
-        yield
+    def on_built(self, chip: Chip) -> None:
+        """Look up the blocks."""
+        self._chip = chip
+
+    def on_launch(self) -> None:
+        """Keep the counts before the launch."""
+        self._before = self._counts()
+
+    def on_launched(self) -> None:
+        """Add the counts of the launch."""
         for key, now in self._counts().items():
             none = (0,) * len(now)
-            totals = zip(self._in_launches.get(key, none), now, before.get(key, none), strict=True)
+            totals = zip(self._in_launches.get(key, none), now, self._before.get(key, none), strict=True)
             self._in_launches[key] = tuple(total + after - first for total, after, first in totals)
 
     @property
@@ -87,10 +92,10 @@ class Usage:
 
     def _counts(self) -> dict[tuple[str, str], tuple[int, ...]]:
         counts: dict[tuple[str, str], tuple[int, ...]] = {
-            (kind, node): (busy_ps,) for kind, node, busy_ps in _busy_ps(self._engine)
+            (kind, node): (busy_ps,) for kind, node, busy_ps in _busy_ps(self._chip)
         }
-        for component in self._engine.components.values():
-            memory = self._engine.topology.graph.nodes[component.node_id].memory
+        for component in self._chip.components.values():
+            memory = self._chip.topology.graph.nodes[component.node_id].memory
             if isinstance(component, MemoryComponent) and memory is not None:
                 key = f"bytes of {memory.space.value}", component.node_id
                 counts[key] = component.read_nbytes, component.written_nbytes
@@ -110,13 +115,13 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
     )
 
 
-def _busy_ps(engine: Engine) -> Iterator[tuple[str, str, int]]:
+def _busy_ps(chip: Chip) -> Iterator[tuple[str, str, int]]:
     """(kind, node, picoseconds in service) of every block that serves. A kind's DMA channels count apart.
 
     A TCM's use is that of its DMA port, and is left out where nothing came that way.
     """
-    nodes = engine.topology.graph.nodes
-    for component in engine.components.values():
+    nodes = chip.topology.graph.nodes
+    for component in chip.components.values():
         kind = nodes[component.node_id].kind.value
         if isinstance(component, MemoryComponent) and (component.busy_ps or kind != NodeKind.PE_TCM.value):
             yield kind, component.node_id, component.busy_ps
@@ -126,7 +131,7 @@ def _busy_ps(engine: Engine) -> Iterator[tuple[str, str, int]]:
             busy[name] = busy.get(name, 0) + server.busy_ps  # FETCH and STORE hold the one TCM port in turn
         for name, busy_ps in busy.items():
             yield name, component.node_id, busy_ps
-    for link in engine.fabric.links:
+    for link in chip.fabric.links:
         yield LINK, f"{link.link.src} -> {link.link.dst}", link.busy_ps
 
 

@@ -23,6 +23,7 @@ from kb_cli.run.verdict import Progress, Verdict, execute, judge
 from kb_dataexec import MemoryStore
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, Host, LaunchResult, Tensor
+from kb_engine.observe import Callbacks
 from kb_engine.program import LeakWatch
 
 
@@ -69,21 +70,19 @@ class HostTimes(NamedTuple):
 
 
 class TimedHost(Host):
-    """A host that knows how long its launches took on this machine, and what they used."""
+    """A host that knows how long its launches took on this machine."""
 
     def __init__(self, engine: Engine, root: Path) -> None:
         super().__init__(engine, root)
         self.wall_s = 0.0
-        self.usage = Usage(engine)
 
     def launch(self, *args: Any, **options: Any) -> LaunchResult:
         """As Host's."""
-        with self.usage.launch():
-            began = perf_counter()
-            try:
-                return super().launch(*args, **options)
-            finally:
-                self.wall_s += perf_counter() - began
+        began = perf_counter()
+        try:
+            return super().launch(*args, **options)
+        finally:
+            self.wall_s += perf_counter() - began
 
     @property
     def times(self) -> HostTimes | None:
@@ -109,10 +108,11 @@ def simulate(
     """
     inputs = inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
-    plans, writer = PlanTally(), new_writer(log_folder) if setup.log else None
+    plans, usage, writer = PlanTally(), Usage(), new_writer(log_folder) if setup.log else None
     watch = LeakWatch() if setup.sanitize else None
+    observers = [plans, usage, watch, Callbacks(on_trace=trace) if trace is not None else None]
     with _closed_on_error(writer):
-        engine = Engine(setup.topology, writer, trace, on_plan=plans, leaks=watch)
+        engine = Engine(setup.topology, writer, [each for each in observers if each is not None])
         host = TimedHost(engine, root=setup.loaded.root)
         outputs = launch(setup, host, inputs)
     began = perf_counter()
@@ -131,7 +131,7 @@ def simulate(
         else None
     )
     return RunOutcome(
-        metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), host.usage),
+        metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage),
         launches=host.launches,
         host=host.times,
         flops=flops_of(setup),

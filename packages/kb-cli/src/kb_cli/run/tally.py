@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, OpLog, read_log
-from kb_messages import PipelinePlan, StageType, WaitReason
+from kb_engine.block import CommandInFlight
+from kb_engine.observe import Observer
+from kb_messages import StageType, WaitReason
 from kb_plans import count
 
 Rows = npt.NDArray[Any]
@@ -83,16 +85,16 @@ def new_writer(folder: Path | None) -> TallyingWriter:
     return TallyingMemoryWriter() if folder is None else TallyingFolderWriter(folder)
 
 
-class PlanTally:
-    """Bytes by stage type of every plan it is called with, and those that DMA read to registers."""
+class PlanTally(Observer):
+    """Bytes by stage type of every plan, and the bytes that DMA reads to registers."""
 
     def __init__(self) -> None:
         self.nbytes = dict.fromkeys(StageType, 0)
         self.streamed_nbytes = 0
 
-    def __call__(self, plan: PipelinePlan) -> None:
-        """Add *plan*."""
-        counts = count(plan)
+    def on_issue(self, command: CommandInFlight) -> None:
+        """Add the plan of *command*."""
+        counts = count(command.plan)
         self.streamed_nbytes += counts.streamed_nbytes
         for stage_type, nbytes in counts.nbytes.items():
             self.nbytes[stage_type] += nbytes

@@ -11,22 +11,25 @@ from kb_messages import CompletionRecord
 class CompletionQueue:
     """Records of finished commands, in the order in which they finished, until the program on the PE takes them.
 
-    `consumer` is called after each record that enters; it takes what there is. The queue has no bound of its own: it
-    holds at most one record for each command whose completion nobody has looked at.
+    The queue has no bound of its own: it holds at most one record for each command whose completion nobody has taken.
     """
 
     def __init__(self) -> None:
         self._records: deque[CompletionRecord] = deque()
-        self.consumer: Callable[[], None] | None = None
+        self._reader: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._records)
 
+    def read_by(self, reader: Callable[[], None]) -> None:
+        """Call *reader* after each record that enters from now on. It takes the records, and replaces any other."""
+        self._reader = reader
+
     def publish(self, record: CompletionRecord) -> None:
         """Add *record*; the scheduler alone does."""
         self._records.append(record)
-        if self.consumer is not None:
-            self.consumer()
+        if self._reader is not None:
+            self._reader()
 
     def take(self) -> CompletionRecord | None:
         """Remove and return the oldest record, None when there is none."""

@@ -15,6 +15,7 @@ from kb_engine.timing.interning import interned
 from kb_messages import Stage, StageParams, StageType, WaitReason
 
 Record = Callable[[tuple[int, int, int, int, int]], None]
+RecordWait = Callable[[int, WaitReason, int], None]
 
 _MAX_KNOWN_COSTS = 4096
 
@@ -86,7 +87,13 @@ class StageServer(BoundedQueue):
         "stage_type",
     )
 
-    def __init__(self, component: Service, stage_type: StageType) -> None:
+    def __init__(
+        self,
+        component: Service,
+        stage_type: StageType,
+        record: Record | None = None,
+        record_wait: RecordWait | None = None,
+    ) -> None:
         super().__init__(component.clock, component.queue_depth(stage_type))
         self.component = component
         self.node_id = component.node_id
@@ -96,8 +103,8 @@ class StageServer(BoundedQueue):
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
         self.finish = self._finish
         self.begin = self._begin_pure if component.has_pure_cost else component.begin
-        self.record: Record | None = None
-        self.record_wait: Callable[[int, WaitReason, int], None] | None = None
+        self.record = record
+        self.record_wait = record_wait
         self.busy_ps = 0
         self.served = 0
         self._forget()
@@ -244,8 +251,7 @@ class StageServer(BoundedQueue):
         record = self.record
         if record is not None and token.data_op:
             record((token.op_id, token.t_ready, token.t_start, token.t_end, t_out))
-            if token.waits:
-                assert self.record_wait is not None
+            if token.waits and self.record_wait is not None:
                 for reason, waited_ps in token.waits:
                     self.record_wait(token.op_id, reason, waited_ps)
         token.waits = None

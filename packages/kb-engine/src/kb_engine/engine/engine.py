@@ -1,39 +1,31 @@
-"""The engine: builds the blocks of a topology, wires them, and runs kernels on them."""
+"""The engine: a chip that is built from its topology, and runs kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
 from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
-from kb_engine.block.block_directory import BlockDirectory
-from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
+from kb_engine.engine.build import build
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
-from kb_engine.launch.host_calls import Call, CommandPath, find_host
+from kb_engine.launch.host_calls import Call, CommandPath
 from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.pe_messages import PeCommands
 from kb_engine.launch.targets import check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.recorder import OpLogger
-from kb_engine.observe.traced_server import TracedServer
-from kb_engine.observe.tracer import Tracer
-from kb_engine.program.leaks import LeakWatch
-from kb_engine.program.materialize import Materializer
-from kb_engine.program.pe import ProcessingElement
+from kb_engine.observe.observer import Observer
 from kb_engine.program.port import FrontEnd
-from kb_engine.program.runner import Kernel, KernelCall, KernelRunner
-from kb_engine.program.session import Session
+from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import ns_text
 from kb_messages import (
@@ -44,20 +36,16 @@ from kb_messages import (
     LaunchSent,
     Matrix,
     MmuMessage,
-    PipelinePlan,
-    SimulationStuckError,
-    StageType,
-    TraceEvent,
 )
-from kb_topology import Graph, Node, NodeKind, Topology
+from kb_topology import Topology
 
 
 class Engine:
-    """A simulated chip. With a *writer* every stage service is logged; without one nothing is, and nothing is paid.
+    """A simulated chip. With a *writer* every stage service is logged.
 
-    *trace* is called with every trace event, in the order of `trace_order`, *on_plan* with the plan of every command
-    that is issued. *leaks* looks at the TCM that kernels leave behind. A launch in which no stage ends for
-    *no_progress_events* events counts as stuck.
+    *observers* watch the run (`kb_engine.observe`); a run without a writer and observers pays for neither. A launch in
+    which no stage ends for *no_progress_events* events counts as stuck. `host` makes the host's calls, and is None for
+    a topology without a host.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
@@ -66,48 +54,53 @@ class Engine:
         self,
         topology: Topology,
         writer: LogWriter | None = None,
-        trace: Callable[[TraceEvent], None] | None = None,
-        on_plan: Callable[[PipelinePlan], None] | None = None,
+        observers: Sequence[Observer] = (),
         registry: Registry | None = None,
         no_progress_events: int = NO_PROGRESS_EVENTS,
-        leaks: LeakWatch | None = None,
     ) -> None:
-        self.topology = topology
-        self.clock = Clock()
-        self._tracer = Tracer(self.clock, trace) if trace is not None else None
-        graph, regions = topology.graph, topology.address_map.regions
-        self.fabric = Fabric(self.clock, graph, topology.address_map)
-        self.directory = BlockDirectory()
-        self.components = self._build(graph, registry or Registry())
-        self.fabric.attach(self.components)
-        self.memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
-        self.initial_memory: MemoryStore | None = None
-        self._wire(graph)
-        self.pes = {pe_id: self._pe(pe_id) for pe_id in graph.pe_ids}
-        if self._tracer is not None:
-            self._tracer.schedulers = {pe_id: pe.scheduler for pe_id, pe in self.pes.items()}
-            self.fabric.trace = self._tracer.fabric_transfer
-        self._writer = writer
-        self._oplog = self._attach_log(writer) if writer is not None else None
-        self.session = Session(self.clock, self.memory, self._oplog)
-        self.session.on_plan = on_plan
-        self.session.leaks = leaks
-        self.session.tracer = self._tracer
-        self._runners: list[KernelRunner] = []
-        if writer is not None and self._oplog is not None:
-            self.session.materialize = Materializer(
-                writer, self._oplog, list(self.pes.values()), lambda: self.initial_memory, self._in_flight
-            )
-        self._guard = ProgressGuard(self.servers, no_progress_events, self._stands_still)
-        self.clock.housekeeping = self._housekeeping
+        guard = ProgressGuard(no_progress_events, self._stands_still)
+        built = build(topology, registry or Registry(), writer, (*observers, guard))
+        self.chip = built.chip
+        self.pes = built.pes
+        self.session = built.session
+        self.host = built.host
+        self._launches = built.launches
         self._launched = 0
-        self._launches: dict[int, Launch] = {}
-        self.host = self._attach_host(topology)
+
+    @property
+    def topology(self) -> Topology:
+        """What the chip was built from."""
+        return self.chip.topology
+
+    @property
+    def clock(self) -> Clock:
+        """The simulation's clock."""
+        return self.chip.clock
+
+    @property
+    def fabric(self) -> Fabric:
+        """The links, and the transfers on them."""
+        return self.chip.fabric
+
+    @property
+    def components(self) -> dict[str, ComponentBase[Any]]:
+        """Every block by node id, in the topology's order."""
+        return self.chip.components
 
     @property
     def servers(self) -> list[StageServer]:
-        """Every stage queue and its service, in the topology's order."""
-        return [server for component in self.components.values() for server in component.servers.values()]
+        """Every stage queue with the service behind it, in the topology's order."""
+        return self.chip.servers
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """The bytes of all memories."""
+        return self.session.memory
+
+    @property
+    def initial_memory(self) -> MemoryStore | None:
+        """The bytes of all memories as the first launch found them; None before."""
+        return self.session.memory.initial
 
     def launch(
         self,
@@ -122,40 +115,39 @@ class Engine:
 
         The kernel's first argument is what *front_end* makes of its program port.
 
-        Where the topology has a host, the launch takes its way over the fabric to *targets*, which are the cubes of
-        *pe_ids* if they are left out; else all begin at once. Raises KernelError when a kernel misuses `tl` or a target
-        is not there, what a kernel itself raises, and SimulationStuckError when nothing is left to happen, or only what
-        leads nowhere, while a kernel still waits. After a kernel that failed or a simulation that was stuck it raises
-        KbError: nothing more can be simulated.
+        Where the topology has a host, the launch goes over the fabric to *targets*; without *targets*, to the cubes of
+        *pe_ids*. On other topologies all kernels begin at once.
+
+        Raises KernelError when a kernel misuses `tl` or a target is not there, and whatever a kernel raises. Raises
+        SimulationStuckError when a kernel waits and nothing is left to happen, or only events that lead nowhere. After
+        one of these errors nothing more can be simulated, and each further call raises KbError.
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
         if self.host is None and targets is not None:
             check_there(self.topology.graph, targets)
-        if self.initial_memory is None:
-            self.initial_memory = self.memory.store.snapshot()
+        self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
         launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call)
         self._launched += 1
-        self._runners = list(launch.runners.values())
-        self._guard.start()
+        self._launches.clear()
+        self._launches[launch.number] = launch
+        listeners = self.session.listeners
+        if listeners.on_launch is not None:
+            listeners.on_launch()
         if self.host is not None:
-            return self._launch_over_fabric(self.host, launch, targets or targets_of(self.topology.graph, pe_ids))
-        start = self.clock.now_ps
-        for pe_id in pe_ids:
-            launch.reach(pe_id, start, lambda: None)
-        try:
-            self.clock.drain()
-        finally:
-            self._flush_trace()
-        self._check_finished(launch)
-        result = launch.result(start, start)
-        return replace(result, response_ps=result.end_ps)
+            result = self._launch_over_fabric(self.host, launch, targets or targets_of(self.topology.graph, pe_ids))
+        else:
+            result = self._launch_at_once(launch)
+        if listeners.on_launched is not None:
+            listeners.on_launched()
+        return result
 
     def send(self, messages: Sequence[MmuMessage]) -> Call | None:
-        """Have the MMUs of the PEs that they name obey *messages*, in one call of the host; at no cost without one.
+        """Have the MMUs of the PEs that *messages* name obey them, in one call of the host.
 
-        The PEs are there and have an MMU. Raises AddressError when one of them refuses, as KernelError over the fabric.
+        Without a host the call takes no time, and the result is None. Every PE that is named is there and has an MMU.
+        Raises AddressError when an MMU refuses; over the fabric, the refusal is a KernelError.
         """
         messages = [message for message in messages if message.pes]
         if self.host is None:
@@ -165,147 +157,68 @@ class Engine:
                     assert mmu is not None
                     mmu.apply(each)
             return None
-        return self._answered(self.host, self.host.call(messages)) if messages else None
+        return _accepted(self.host, self.host.call(messages)) if messages else None
 
     def close_log(self) -> OpLog | LogSummary | None:
-        """Write what is pending and close the log; None without one."""
-        if self._oplog is None or self._writer is None:
-            return None
-        self._oplog.flush()
-        return self._writer.close()
+        """Write the records that are pending and close the log; None without a log."""
+        recorder = self.session.recorder
+        return recorder.close() if recorder is not None else None
 
     def log_host_write(self, matrix: Matrix, data: bytes, times_ps: tuple[int, int]) -> None:
-        """Record a host write that comes after the first launch, and when it began and ended."""
-        if self._oplog is not None:
-            self._oplog.host_write(matrix, data, self.session.next_command_seq(), self.session.take_op_ids(1), times_ps)
+        """Record a host write after the first launch. *times_ps* are its begin and its end."""
+        session = self.session
+        if session.recorder is not None:
+            seq, op_id = session.next_command_seq(), session.take_op_ids(1)
+            session.recorder.host_write(matrix, data, seq, op_id, times_ps)
+
+    def _launch_at_once(self, launch: Launch) -> LaunchResult:
+        start, on_return = self.clock.now_ps, self.session.listeners.on_return
+        for pe_id in launch.runners:
+            launch.reach(pe_id, start, lambda: None)
+        try:
+            self.clock.drain()
+        finally:
+            if on_return is not None:
+                on_return()
+        self._check_finished(launch)
+        result = launch.result(start, start)
+        return replace(result, response_ps=result.end_ps)
 
     def _launch_over_fabric(self, host: CommandPath, launch: Launch, targets: Sequence[CubeTarget]) -> LaunchResult:
-        number, tracer = launch.number, self._tracer
-        self._launches[number] = launch
+        number, tracer = launch.number, self.session.tracer
 
         def sent(t_ps: int) -> None:
             if tracer is not None:
                 tracer.launch_event(LaunchSent(t_ps=t_ps, launch=number, n_pes=len(launch.runners)))
 
         call = host.call([KernelLaunch(launch=number, targets=tuple(targets))], sent)
-        del self._launches[number]
         if any(runner.kernel.waiting_at for runner in launch.runners.values()):
             self._check_finished(launch)
         host.check_answered()
         if tracer is not None:
             tracer.launch_event(LaunchResponse(t_ps=call.response_ps, launch=number, ok=call.refusal is None))
-            tracer.flush()
-        self._answered(host, call)
+            tracer.on_return()
+        _accepted(host, call)
         self._check_finished(launch)
         return launch.result(call.call_ps, call.response_ps)
 
-    def _answered(self, host: CommandPath, call: Call) -> Call:
-        host.check_answered()
-        if call.refusal is not None:
-            raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
-        return call
-
     def _check_finished(self, launch: Launch) -> None:
         if launch.unfinished:
-            self.clock.is_broken = True
-            raise self._stuck(f"nothing left to happen after {ns_text(self.clock.now_ps)}")
-
-    def _build(self, graph: Graph, registry: Registry) -> dict[str, ComponentBase[Any]]:
-        kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
-        components: dict[str, ComponentBase[Any]] = {}
-        for node in graph.nodes.values():
-            key = id(node.attrs)
-            if key not in kinds:
-                kinds[key] = registry.spec(node, self.topology.source)
-            component_type, spec = kinds[key]
-            nbytes = node.memory.nbytes if node.memory is not None else 0
-            components[node.id] = component_type(
-                spec, Context(node.id, self.clock, self.fabric, nbytes, self.directory)
-            )
-        return components
-
-    def _attach_host(self, topology: Topology) -> CommandPath | None:
-        port = find_host(topology, self.components, self.fabric)
-        if port is None:
-            return None
-        self.directory.fill(topology.graph, self.components)
-        for pe in self.pes.values():
-            PeCommands(pe, self._launches)
-        return CommandPath(self.clock, self.fabric, port, self.directory, self._flush_trace)
-
-    def _wire(self, graph: Graph) -> None:
-        for wire in graph.wires:
-            target = graph.nodes[wire.dst]
-            self.components[wire.src].context.add_neighbour(target.kind.value, self.components[wire.dst])
-        for component in self.components.values():
-            component.servers = {each: self._server(component, each) for each in component.serves}
-        for component in self.components.values():
-            component.connect()
-        for component in self.components.values():
-            reachable = [component, *component.context.downstream]
-            for server in component.servers.values():
-                server.guard(component.gates(server.stage_type))
-                for target_block in reachable:
-                    for stage_type, downstream in target_block.servers.items():
-                        server.downstream[stage_type][target_block.node_id] = downstream
-
-    def _server(self, component: ComponentBase[Any], stage_type: StageType) -> StageServer:
-        if self._tracer is None:
-            return StageServer(component, stage_type)
-        return TracedServer(component, stage_type, self._tracer)
-
-    def _pe(self, pe_id: str) -> ProcessingElement:
-        nodes = self.topology.graph.pe_nodes(pe_id)
-        tcm = _node_of_kind(pe_id, nodes, NodeKind.PE_TCM, self.topology)
-        registers = _node_of_kind(pe_id, nodes, NodeKind.PE_FETCH_STORE, self.topology)
-        address_map = self.topology.address_map
-        region = address_map.region_of_node(tcm.id)
-        return ProcessingElement(
-            pe_id,
-            [self.components[node.id] for node in nodes],
-            (region.owner, region.nbytes),
-            address_map.region_of_node(registers.id).owner,
-        )
-
-    def _flush_trace(self) -> None:
-        if self._tracer is not None:
-            self._tracer.flush()
-
-    def _in_flight(self) -> Iterator[CommandInFlight]:
-        return (context for runner in self._runners for context, _ in runner.commands.in_flight.values())
-
-    def _housekeeping(self) -> None:
-        if self._oplog is not None:
-            self._oplog.flush_if_full()
-        if self._tracer is not None:
-            self._tracer.flush_if_idle()
-        if not self.clock.is_idle:
-            self._guard.look()
+            self.clock.mark_broken()
+            self._raise_stuck(f"nothing left to happen after {ns_text(self.clock.now_ps)}")
 
     def _stands_still(self, n_events: int) -> None:
-        raise self._stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock.now_ps)},")
+        self._raise_stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock.now_ps)},")
 
-    def _stuck(self, got: str) -> SimulationStuckError:
+    def _raise_stuck(self, got: str) -> NoReturn:
+        runners = [runner for launch in self._launches.values() for runner in launch.runners.values()]
         memories = {region.owner: region.node_id for region in self.topology.address_map.regions}
-        return stuck_error(WaitGraph(self._runners, self.servers, memories), got, len(self._runners))
-
-    def _attach_log(self, writer: LogWriter) -> OpLogger:
-        oplog = OpLogger(
-            writer,
-            {pe.pe_id: pe.tcm_owner for pe in self.pes.values()},
-            {pe.pe_id: pe.reg_owner for pe in self.pes.values()},
-        )
-        for server in self.servers:
-            server.record = oplog.record
-            server.record_wait = oplog.record_wait
-        return oplog
+        raise stuck_error(WaitGraph(runners, self.servers, memories), got, len(runners))
 
 
-def _node_of_kind(pe_id: str, nodes: Sequence[Node], kind: NodeKind, topology: Topology) -> Node:
-    found = [node for node in nodes if node.kind is kind]
-    if len(found) == 1 and found[0].memory is not None:
-        return found[0]
-    path = ("cube", "pe_template", "nodes")
-    raise topology.error(
-        path, f"{len(found)} {kind.value} nodes with a memory", "one", f"give {pe_id} one `{kind.value}`"
-    )
+def _accepted(host: CommandPath, call: Call) -> Call:
+    """*call*, which was answered. Raises KernelError when a block refused it."""
+    host.check_answered()
+    if call.refusal is not None:
+        raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
+    return call

@@ -1,37 +1,44 @@
-"""The guard against a simulation that goes on without getting anywhere: a block that schedules itself for ever."""
+"""The guard against a simulation that goes on for ever: a block that schedules itself again and again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
-from kb_engine.block.stage_server import StageServer
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.observer import Observer
 from kb_engine.timing.clock import HOUSEKEEPING_INTERVAL
 
 NO_PROGRESS_EVENTS: Final = 1 << 22
 """Source: assumed. Some seconds of simulation; a block that counts cycles one by one gets through a long tile."""
 
 
-class ProgressGuard:
-    """Called at every housekeeping of the clock. Looks once in *most_events* entries, rounded up to housekeepings,
-    whether a stage service has ended since it looked last, and calls *stuck* if none has.
+class ProgressGuard(Observer):
+    """Calls *stuck*, with a number of events, when no stage service has ended for that long.
 
-    Summing up over all servers is due so rarely that it costs nothing; so it takes up to twice as long to notice.
+    It looks once in *most_events* events, rounded up to intervals of the clock's housekeeping. So it notices after at
+    most twice as many events. Looking that rarely makes the sum over all servers cheap.
     """
 
-    def __init__(self, servers: Sequence[StageServer], most_events: int, stuck: Callable[[int], None]) -> None:
-        self._servers = servers
+    def __init__(self, most_events: int, stuck: Callable[[int], None]) -> None:
         self._stuck = stuck
         self._interval = -(-most_events // HOUSEKEEPING_INTERVAL)
-        self.start()
+        self.on_launch()
 
-    def start(self) -> None:
-        """A launch begins: what came before is no sign of standing still."""
+    def on_built(self, chip: Chip) -> None:
+        """Look up the servers whose services are counted."""
+        self._servers = chip.servers
+        self._clock = chip.clock
+
+    def on_launch(self) -> None:
+        """Start anew: a simulation may have stood still before the launch."""
         self._left = self._interval
         self._served = -1
 
-    def look(self) -> None:
-        """The clock's housekeeping."""
+    def on_housekeeping(self) -> None:
+        """Count down, and look when the count is over."""
+        if self._clock.is_idle:
+            return
         self._left -= 1
         if self._left:
             return

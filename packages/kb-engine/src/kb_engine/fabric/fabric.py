@@ -30,7 +30,13 @@ from kb_topology import FORWARDING, AddressMap, Graph, Link, Route, Router
 class Fabric:
     """Every link and memory of the system, and the transfers on them."""
 
-    def __init__(self, clock: Clock, graph: Graph, address_map: AddressMap) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        graph: Graph,
+        address_map: AddressMap,
+        on_transfer: Callable[[FabricTransfer], None] | None = None,
+    ) -> None:
         self._clock = clock
         self._graph = graph
         self._links: dict[tuple[str, str], LinkState] = {(link.src, link.dst): LinkState(link) for link in graph.links}
@@ -45,7 +51,7 @@ class Fabric:
         self._initiators: dict[str, Initiator[Any]] = {}
         self._memories: dict[str, MemoryComponent[Any]] = {}
         self._lookahead = Lookahead(graph, {}, self.overhead_ps)
-        self.trace: Callable[[FabricTransfer], None] | None = None
+        self._on_transfer = on_transfer
 
     def attach(self, components: dict[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block stands at each node."""
@@ -124,7 +130,7 @@ class Fabric:
             self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
             return
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
-        if self.trace is not None:
+        if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
     def write(self, path: Path, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
@@ -139,7 +145,7 @@ class Fabric:
         _, committed = path.memory.reserve(head, memory, head + flow.slowest_ps, True)
         end = committed + path.response_ps
         self._clock.call_at(end, finish, argument)
-        if self.trace is not None:
+        if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
     def send(
@@ -151,7 +157,7 @@ class Fabric:
         """
         flow = self.leg(src, dst).flow(nbytes)
         flow.count += 1
-        if self.trace is not None:
+        if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
         self._travel(Transfer(flow, None, None, True, start_ps, finish, argument))
 
@@ -203,7 +209,7 @@ class Fabric:
         path = transfer.path
         assert path is not None
         self._at(end_ps, transfer.finish, transfer.argument)
-        if self.trace is not None:
+        if self._on_transfer is not None:
             self._trace(path.src, path.dst, transfer.flow.nbytes, transfer.t_start_ps, end_ps)
 
     def _finish_message(
@@ -217,8 +223,8 @@ class Fabric:
         clock.push((t_ps, NORMAL, next(clock.tickets), function, argument))
 
     def _trace(self, src: str, dst: str, nbytes: int, start_ps: int, end_ps: int) -> None:
-        assert self.trace is not None
-        self.trace(FabricTransfer(t_start_ps=start_ps, t_end_ps=end_ps, src=src, dst=dst, nbytes=nbytes))
+        assert self._on_transfer is not None
+        self._on_transfer(FabricTransfer(t_start_ps=start_ps, t_end_ps=end_ps, src=src, dst=dst, nbytes=nbytes))
 
     def _find_path(self, src: str, dst: str) -> Path:
         memory = self._memories.get(dst)

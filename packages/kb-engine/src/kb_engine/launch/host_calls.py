@@ -51,7 +51,7 @@ class CommandPath:
         fabric: Fabric,
         port: HostPort[Any],
         directory: BlockDirectory,
-        returned: Callable[[], None] = lambda: None,
+        returned: Callable[[], None] | None = None,
     ) -> None:
         """*returned* is called when a call or a transfer of the host is over."""
         self.port = port
@@ -62,7 +62,6 @@ class CommandPath:
         self._numbers = 0
         self._unanswered = 0
         self._refusal: Refusal | None = None
-        port.on_response = self._answered
 
     def call(self, messages: Sequence[HostMessage], on_sent: Callable[[int], None] | None = None) -> Call:
         """Send *messages* in one call of the driver, and wait until all are answered or nothing is left to happen.
@@ -81,7 +80,7 @@ class CommandPath:
     def check_answered(self) -> None:
         """Raise SimulationStuckError when the last call was not answered, saying who waits."""
         if self._unanswered:
-            self._clock.is_broken = True
+            self._clock.mark_broken()
             waiting = [f"{self.port.node_id} waits for answers to {self._unanswered} messages"]
             for block in self._directory.blocks.values():
                 waiting += block.waiting_for() if isinstance(block, CommandDispatcher) else []
@@ -102,7 +101,8 @@ class CommandPath:
         try:
             self._clock.drain()
         finally:
-            self._returned()
+            if self._returned is not None:
+                self._returned()
 
     def _send(self, messages: Sequence[HostMessage]) -> None:
         for message in messages:
@@ -123,7 +123,8 @@ class CommandPath:
     def _cube_of(self, pe_id: str) -> tuple[int, int]:
         return self._directory.cube_of(pe_id, self.port.node_id)
 
-    def _answered(self, response: Response) -> None:
+    def answered(self, response: Response) -> None:
+        """A message was answered: *response* is at the host's port."""
         self._refusal = self._refusal or response.refusal
         self._unanswered -= 1
         if not self._unanswered:

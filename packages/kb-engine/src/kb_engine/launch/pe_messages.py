@@ -16,7 +16,6 @@ class PeCommands:
     def __init__(self, pe: ProcessingElement, launches: Mapping[int, Launch]) -> None:
         self._pe = pe
         self._launches = launches
-        pe.cpu.on_request = self.take
 
     def take(self, request: Request) -> None:
         """*request* is here now."""

@@ -12,11 +12,20 @@ from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
 
 
 class DeviceMemory:
-    """Reads and writes matrices at physical addresses."""
+    """Reads and writes matrices at physical addresses.
+
+    `initial` has the bytes that the first launch found, and is None before.
+    """
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.pending = PendingBytes()
+        self.initial: MemoryStore | None = None
+
+    def keep_initial(self) -> None:
+        """A launch begins: keep the bytes as they are if it is the first."""
+        if self.initial is None:
+            self.initial = self.store.snapshot()
 
     def read(self, matrix: Matrix) -> npt.NDArray[Any]:
         """The elements, `rows x cols`, read-only. Raises StoreError for bytes that were never written."""

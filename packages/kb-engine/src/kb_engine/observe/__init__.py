@@ -1,1 +1,11 @@
-"""What watches a run: the op log's recorder and the tracer."""
+"""Watches runs: the base of all observers, the op log's recorder, and the tracer. Tools use this door."""
+
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.observer import Callbacks, Observer, StageTimes
+
+__all__ = [
+    "Callbacks",
+    "Chip",
+    "Observer",
+    "StageTimes",
+]

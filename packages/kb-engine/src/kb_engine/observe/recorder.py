@@ -12,8 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from kb_dataexec import LogWriter
+from kb_dataexec import LogWriter, OpLog
+from kb_dataexec.log import LogSummary
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.observer import Observer
 from kb_engine.observe.record_tables import CommandGroup, Ints, Rows, structure
 from kb_messages import (
     OFFSET_BITS,
@@ -28,6 +31,7 @@ from kb_messages import (
     Role,
     WaitReason,
 )
+from kb_topology import NodeKind
 
 _FIELDS: Final = 5
 _CHUNK_RECORDS: Final = 1 << 14
@@ -39,34 +43,47 @@ _OPERAND_BYTES: Final = np.dtype((np.void, _OPERAND_DTYPE.itemsize))
 _TIMES: Final = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 
 
-class OpLogger:
-    """Collects what the ComponentBase hook reports and hands finished chunks to a LogWriter.
+class Recorder(Observer):
+    """Collects the records of all stages and writes them, a chunk at a time, to a LogWriter.
 
-    `tcm_owner` and `reg_owner` give, by PE id, the memories a PE's buffers lie in.
+    The chip says in which memories, by PE id, the tile buffers and the registers of a PE lie.
     """
 
-    def __init__(self, writer: LogWriter, tcm_owner: dict[str, int], reg_owner: dict[str, int]) -> None:
-        self._writer = writer
-        self._tcm_owner = tcm_owner
-        self._reg_owner = reg_owner
-        self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(tcm_owner))
+    def __init__(self, writer: LogWriter) -> None:
+        self.writer = writer
+        self._tcm_owner: dict[str, int] = {}
+        self._reg_owner: dict[str, int] = {}
+        self._chunk_records = _CHUNK_RECORDS
         self._pending: list[int] = []
         self._waits: list[tuple[int, int, int]] = []
         self._contexts: list[CommandInFlight] = []
         self._first_ops: list[int] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
-        self.record = self._pending.extend
+        self.on_stage = self._pending.extend  # type: ignore[method-assign]  # a call of C, and no frame of Python
 
-    def add_command(self, context: CommandInFlight) -> None:
-        """Announce a command before its first record."""
-        self._contexts.append(context)
-        self._first_ops.append(context.first_op)
+    @property
+    def unfinished(self) -> list[CommandInFlight]:
+        """The commands that were issued and are not done, in the order in which they were issued."""
+        return [context for context in self._contexts if context.remaining]
 
-    def record_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
-        """A wait of an op whose record is written at the same time."""
+    def on_built(self, chip: Chip) -> None:
+        """Look up the memories of every PE."""
+        owners = {NodeKind.PE_TCM: self._tcm_owner, NodeKind.PE_FETCH_STORE: self._reg_owner}
+        for node in chip.topology.graph.nodes.values():
+            if node.kind in owners:
+                owners[node.kind][str(node.pe_id)] = chip.topology.address_map.region_of_node(node.id).owner
+        self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(self._tcm_owner))
+
+    def on_issue(self, command: CommandInFlight) -> None:
+        """Take note of *command* before its first record."""
+        self._contexts.append(command)
+        self._first_ops.append(command.first_op)
+
+    def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
+        """Keep the wait until the record is written."""
         self._waits.append((op_id, reason, waited_ps))
 
-    def flush_if_full(self) -> None:
+    def on_housekeeping(self) -> None:
         """Write the pending records when they fill a chunk."""
         if len(self._pending) >= self._chunk_records * _FIELDS:
             self.flush()
@@ -85,8 +102,13 @@ class OpLogger:
         groups = self._groups(ops["op_id"])
         for group in groups:
             group.fill_ops(ops)
-        self._writer.append(ops, self._operand_table(ops["op_id"], groups))
+        self.writer.append(ops, self._operand_table(ops["op_id"], groups))
         self._forget_finished()
+
+    def close(self) -> OpLog | LogSummary:
+        """Write the pending records and end the log."""
+        self.flush()
+        return self.writer.close()
 
     def _groups(self, op_ids: Ints) -> list[CommandGroup]:
         """The records of a chunk by the structure of their commands, texts noted."""
@@ -112,7 +134,7 @@ class OpLogger:
             for commands, rows in zip(members, parts, strict=True)
         ]
         for at in seen.tolist():
-            groups[group_of[at]].intern(int(number_of[at]), self._writer.intern)
+            groups[group_of[at]].intern(int(number_of[at]), self.writer.intern)
         return groups
 
     def _owners(self, commands: list[CommandInFlight]) -> tuple[list[int], list[int]]:
@@ -130,14 +152,14 @@ class OpLogger:
         """Where the blob of immediates has *count* times the bytes *element*, written if it has not yet."""
         offset, known = self._constants.get(element, (0, 0))
         if known < count:
-            offset = self._writer.immediate(element * count)
+            offset = self.writer.immediate(element * count)
             self._constants[element] = offset, count
         return offset
 
     def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
         """Record bytes that the host wrote between two launches, from its first to its second *times_ps*."""
         self.flush()
-        writer = self._writer
+        writer = self.writer
         ops = np.zeros(1, dtype=_OPS_DTYPE)
         texts = {"name": "host_write", "component": "host", "line": "host", "params": "{}"}
         for column, text in texts.items():

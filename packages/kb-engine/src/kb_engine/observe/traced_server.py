@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.stage_server import Service, StageServer
+from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
 from kb_engine.observe.tracer import Tracer
 from kb_messages import StageType
 
@@ -15,8 +15,15 @@ class TracedServer(StageServer):
 
     __slots__ = ("_begin_service", "_tracer")
 
-    def __init__(self, component: Service, stage_type: StageType, tracer: Tracer) -> None:
-        super().__init__(component, stage_type)
+    def __init__(
+        self,
+        component: Service,
+        stage_type: StageType,
+        record: Record | None,
+        record_wait: RecordWait | None,
+        tracer: Tracer,
+    ) -> None:
+        super().__init__(component, stage_type, record, record_wait)
         self._tracer = tracer
         self._begin_service = self.begin
         self.begin = self._begin_traced

@@ -10,6 +10,8 @@ from typing import Any
 
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.observer import Observer
 from kb_engine.observe.trace_order import TraceOrder
 from kb_engine.timing.clock import Clock
 from kb_messages import (
@@ -28,19 +30,33 @@ from kb_messages import (
 )
 
 
-class Tracer:
-    """Makes trace events and passes them on in the order of `trace_order`. `schedulers` is filled in by the engine."""
+class Tracer(Observer):
+    """Makes trace events and passes them to *sink* in the order of `trace_order`."""
 
-    def __init__(self, clock: Clock, sink: Callable[[TraceEvent], None]) -> None:
-        self.schedulers: dict[str, CommandScheduler[Any]] = {}
-        self._clock = clock
+    _clock: Clock
+    _schedulers: dict[str, CommandScheduler[Any]]
+
+    def __init__(self, sink: Callable[[TraceEvent], None]) -> None:
         self._order = TraceOrder(sink)
-        self.flush = self._order.flush
 
-    def flush_if_idle(self) -> None:
-        """Hand over everything when nothing is left to happen; the clock's housekeeping."""
+    def on_built(self, chip: Chip) -> None:
+        """Look up the clock, and the scheduler of every PE."""
+        nodes = chip.topology.graph.nodes
+        self._clock = chip.clock
+        self._schedulers = {
+            str(nodes[node_id].pe_id): block
+            for node_id, block in chip.components.items()
+            if isinstance(block, CommandScheduler)
+        }
+
+    def on_return(self) -> None:
+        """Hand over everything: no earlier event can follow."""
+        self._order.flush()
+
+    def on_housekeeping(self) -> None:
+        """Hand over everything when nothing is left to happen."""
         if self._clock.is_idle:
-            self.flush()
+            self._order.flush()
 
     def command_submitted(self, context: CommandInFlight, operand_ps: int, queue_ps: int) -> None:
         """A command entered its PE's submission queue: it waited for its operands, then for room in the queue."""
@@ -49,7 +65,7 @@ class Tracer:
             t_ps=now,
             command_seq=submitted.command_seq,
             pe=submitted.pe,
-            component=self.schedulers[submitted.pe].node_id,
+            component=self._schedulers[submitted.pe].node_id,
             line=submitted.line,
             name=plan.kind,
             n_tiles=plan.n_tiles,
@@ -65,7 +81,7 @@ class Tracer:
             t_ps=record.t_ps,
             command_seq=record.command_seq,
             pe=record.pe,
-            component=self.schedulers[record.pe].node_id,
+            component=self._schedulers[record.pe].node_id,
             line=line,
             n_tiles=record.n_tiles,
         )
@@ -83,7 +99,7 @@ class Tracer:
         """The feeder puts *token* into its first queue now."""
         now, context = self._clock.now_ps, token.context
         spent, since = [], context.t_submitted_ps
-        for reason, until in self.schedulers[context.submitted.pe].dispatch_waits(token):
+        for reason, until in self._schedulers[context.submitted.pe].dispatch_waits(token):
             spent.append((reason, until - since))
             since = until
         spent.append((DispatchWait.SCHEDULER, now - since))

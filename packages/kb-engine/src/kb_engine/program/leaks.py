@@ -7,9 +7,8 @@ from types import CodeType, FrameType
 
 from msgspec import Struct
 
-from kb_engine.memory.allocator import Lease
+from kb_engine.observe.observer import Observer
 from kb_engine.program.kernel_lines import is_own
-from kb_engine.program.pe import ProcessingElement
 
 _Site = tuple[tuple[CodeType, int], ...]
 """The calls in the user's code that led to an allocation, innermost first. A loop comes by the same ones again."""
@@ -37,19 +36,16 @@ class Leak(Struct, frozen=True, kw_only=True):
         )
 
 
-class LeakWatch:
-    """Watches the leases of an engine's programs. What a line holds once, as before a loop, is no leak."""
+class LeakWatch(Observer):
+    """Finds leaks in the programs of a run. Memory that a line allocates once, as before a loop, is no leak."""
 
     def __init__(self) -> None:
+        self._live: dict[str, dict[int, tuple[_Site, str, int]]] = {}
         self._held: dict[str, list[tuple[str, int, int]]] = {}
-
-    def lease(self, pe: ProcessingElement) -> Lease:
-        """A lease of *pe*'s TCM that is looked at when its program ends."""
-        return _WatchedLease(pe, self._held)
 
     @property
     def leaks(self) -> list[Leak]:
-        """What was found so far, in the order in which it was."""
+        """The leaks found so far, in the order in which they were found."""
         return [
             Leak(
                 line=line,
@@ -61,40 +57,25 @@ class LeakWatch:
             for line, held in self._held.items()
         ]
 
+    def on_allocate(self, pe_id: str, address: int, nbytes: int, line: str) -> None:
+        """Note where in the kernel the allocation was made."""
+        self._live.setdefault(pe_id, {})[address] = _site(), line, nbytes
 
-class _WatchedLease(Lease):
-    """Knows where in the kernel each allocation was made."""
+    def on_free(self, pe_id: str, address: int) -> None:
+        """Forget the allocation."""
+        del self._live[pe_id][address]
 
-    def __init__(self, pe: ProcessingElement, held: dict[str, list[tuple[str, int, int]]]) -> None:
-        super().__init__(pe.tcm)
-        self._pe_id = pe.pe_id
-        self._held = held
-        self._live: dict[int, tuple[_Site, str, int]] = {}
-
-    def allocate(self, nbytes: int, holder: str = "") -> int:
-        """As Lease's."""
-        start = super().allocate(nbytes, holder)
-        self._live[start] = _site(), holder, nbytes
-        return start
-
-    def release(self, start: int) -> None:
-        """As Lease's."""
-        super().release(start)
-        del self._live[start]
-
-    def end(self) -> None:
-        """As Lease's, after a look at what is still held."""
+    def on_program_end(self, pe_id: str) -> None:
+        """Look at the allocations that are still held."""
         by_site: dict[_Site, list[tuple[str, int]]] = {}
-        for site, line, nbytes in self._live.values():
+        for site, line, nbytes in self._live.pop(pe_id, {}).values():
             by_site.setdefault(site, []).append((line, nbytes))
         leaked: dict[str, list[int]] = {}
         for allocations in by_site.values():
             if len(allocations) > 1:
                 leaked.setdefault(allocations[0][0], []).extend(nbytes for _, nbytes in allocations)
         for line, sizes in leaked.items():
-            self._held.setdefault(line, []).append((self._pe_id, len(sizes), sum(sizes)))
-        self._live.clear()
-        super().end()
+            self._held.setdefault(line, []).append((pe_id, len(sizes), sum(sizes)))
 
 
 def _site() -> _Site:

@@ -5,14 +5,14 @@ The log stays as it is, and pass 2 computes all of it once more. Simulated time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.observe.recorder import OpLogger
+from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
 from kb_messages import OFFSET_BITS, OFFSET_MASK, KernelError, Matrix, matrices_of, target_of
 
@@ -24,24 +24,12 @@ Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
 
 
 class Materializer:
-    """Reads values off the log of an engine. It costs nothing until a value is asked for.
+    """Computes values from what *recorder* has recorded. It costs nothing until a kernel asks for a value."""
 
-    `initial_memory` gives the memory as the first launch found it, `in_flight` the commands that are not done.
-    """
-
-    def __init__(
-        self,
-        writer: LogWriter,
-        oplog: OpLogger,
-        pes: Sequence[ProcessingElement],
-        initial_memory: Callable[[], MemoryStore | None],
-        in_flight: Callable[[], Iterable[CommandInFlight]],
-    ) -> None:
-        self._writer = writer
-        self._oplog = oplog
+    def __init__(self, recorder: Recorder, pes: Sequence[ProcessingElement], memory: DeviceMemory) -> None:
+        self._recorder = recorder
         self._buffers = {pe.tcm_owner: pe.scheduler.reserved_nbytes for pe in pes}
-        self._initial_memory = initial_memory
-        self._in_flight = in_flight
+        self._memory = memory
         self._execution: PartialExecution | None = None
         self._n_chunks = self._n_immediates = 0
 
@@ -51,7 +39,7 @@ class Materializer:
         from kb_dataexec.execute import Unfinished, UnfinishedError
 
         execution = self._up_to_date()
-        unfinished = [context for context in self._in_flight() if context.remaining]
+        unfinished = self._recorder.unfinished
         listed = []
         for context in unfinished:
             command = context.submitted.command
@@ -59,7 +47,7 @@ class Materializer:
             reads = [Rectangle(*_bytes_of(each)) for each in matrices_of(command) if each is not target]
             listed.append(Unfinished(context.submitted.command_seq, reads, [Rectangle(*_bytes_of(target))]))
         try:
-            return execution.value(Rectangle(*_bytes_of(matrix)), matrix.dtype, self._writer.strings, listed)
+            return execution.value(Rectangle(*_bytes_of(matrix)), matrix.dtype, self._recorder.writer.strings, listed)
         except UnfinishedError as error:
             missing = {context.submitted.command_seq: context for context in unfinished}[error.command_seqs[0]]
             raise _not_done(missing, line, pe) from None
@@ -68,13 +56,13 @@ class Materializer:
         """The execution, given all records that there are."""
         from kb_dataexec.execute import PartialExecution
 
-        self._oplog.flush()
+        writer = self._recorder.writer
+        self._recorder.flush()
         if self._execution is None:
-            memory = self._initial_memory()
-            assert memory is not None, "a kernel runs"
-            self._execution = PartialExecution(memory, self._buffers)
-        for ops, operands in self._writer.written_chunks(self._n_chunks):
-            immediates = self._writer.written_immediates(self._n_immediates)
+            assert self._memory.initial is not None, "a kernel runs"
+            self._execution = PartialExecution(self._memory.initial, self._buffers)
+        for ops, operands in writer.written_chunks(self._n_chunks):
+            immediates = writer.written_immediates(self._n_immediates)
             self._execution.add(ops, operands, immediates)
             self._n_chunks += 1
             self._n_immediates += len(immediates)

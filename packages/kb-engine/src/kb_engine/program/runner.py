@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from kb_engine.memory.allocator import Lease
 from kb_engine.program.author_errors import explain
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
@@ -47,7 +46,7 @@ class KernelRunner:
         self.pe = pe
         self.program_id, self.num_programs = place
         self.memory = session.memory
-        self.tcm = Lease(pe.tcm) if session.leaks is None else session.leaks.lease(pe)
+        self.tcm = session.lease(pe)
         self.kernel = KernelCoroutine(session.clock, self._run, self._finish_if_idle)
         self.commands = ProgramCommands(session, pe, self.kernel, self._finish_if_idle)
         self.submit = self.commands.submit
@@ -58,7 +57,7 @@ class KernelRunner:
 
     def start(self) -> None:
         """Run the kernel from now on. Until the program ends, it alone reads the PE's completion queue."""
-        self.pe.scheduler.completions.consumer = self.commands.take_completions
+        self.pe.scheduler.completions.read_by(self.commands.take_completions)
         self.kernel.resume()
 
     @property

@@ -5,28 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.recorder import OpLogger
+from kb_engine.observe.observer import Listeners
+from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
-from kb_engine.program.leaks import LeakWatch
-from kb_engine.program.materialize import Materialize, without_log
+from kb_engine.observe.watched_lease import WatchedLease
+from kb_engine.program.materialize import Materialize
+from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
 from kb_messages import PipelinePlan, SubmittedCommand
 
 
 class Session:
-    """Gives out command order and op ids, and keeps the totals that follow from the plans."""
+    """Gives out command order and op ids, and tells the observers what programs do.
 
-    def __init__(self, clock: Clock, memory: DeviceMemory, oplog: OpLogger | None) -> None:
+    `recorder` is None without an op log, and `tracer` is None without an observer of the trace.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        memory: DeviceMemory,
+        listeners: Listeners,
+        recorder: Recorder | None,
+        tracer: Tracer | None,
+        materialize: Materialize,
+    ) -> None:
         self.clock = clock
         self.memory = memory
-        self.oplog = oplog
-        self.tracer: Tracer | None = None
-        self.on_plan: Callable[[PipelinePlan], None] | None = None
-        self.leaks: LeakWatch | None = None
-        self.materialize: Materialize = without_log
+        self.listeners = listeners
+        self.recorder = recorder
+        self.tracer = tracer
+        self.materialize = materialize
         self.n_ops = 0
         self._commands = 0
+
+    def lease(self, pe: ProcessingElement) -> Lease:
+        """The share of *pe*'s TCM for one program."""
+        listeners = self.listeners
+        if listeners.on_allocate or listeners.on_free or listeners.on_program_end:
+            return WatchedLease(pe.tcm, pe.pe_id, listeners)
+        return Lease(pe.tcm)
 
     def next_command_seq(self) -> int:
         """The place of the command that is issued now in the order that pass 2 follows."""
@@ -41,15 +61,13 @@ class Session:
 
     def constant(self, element: bytes, count: int) -> int:
         """Where the op log has *count* times the bytes *element* among its immediates; 0 without a log."""
-        return 0 if self.oplog is None else self.oplog.constant(element, count)
+        return 0 if self.recorder is None else self.recorder.constant(element, count)
 
     def open_command(
         self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[CommandInFlight], None]
     ) -> CommandInFlight:
         """Make *plan* a command in flight."""
         context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), done)
-        if self.on_plan is not None:
-            self.on_plan(plan)
-        if self.oplog is not None:
-            self.oplog.add_command(context)
+        if self.listeners.on_issue is not None:
+            self.listeners.on_issue(context)
         return context

@@ -13,7 +13,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.block.gates import Gate
 from kb_engine.block.pe_roles import CommandScheduler
-from kb_engine.observe.recorder import OpLogger
+from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.subject import PE, Neighbour, Subject
@@ -21,7 +21,7 @@ from kb_engine.testing.watch import reachable
 from kb_engine.timing.clock import Clock
 from kb_messages import StageParams, StageType, SubmittedCommand, WaitReason
 
-_FORBIDDEN = {MemoryStore: "a memory store", OpLogger: "the op log", OpLog: "an op log", LogWriter: "a log writer"}
+_FORBIDDEN = {MemoryStore: "a memory store", Recorder: "the op log", OpLog: "an op log", LogWriter: "a log writer"}
 
 
 class Check:

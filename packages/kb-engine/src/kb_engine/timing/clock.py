@@ -26,7 +26,7 @@ from simpy.events import NORMAL, Event
 from kb_messages import KbError
 
 HOUSEKEEPING_INTERVAL = 1 << 14
-"""Entries between two calls of `Clock.housekeeping`."""
+"""Entries between two calls of a clock's *housekeeping*."""
 
 _YOUNG_OBJECTS = 1 << 18
 """How many more of them than at the last look make Python's garbage collector look at what is young."""
@@ -63,7 +63,7 @@ class Clock(_Now, simpy.Environment):
     now: int = vars(_Now)["now_ps"]
     _now: int = vars(_Now)["now_ps"]
 
-    def __init__(self) -> None:
+    def __init__(self, housekeeping: Callable[[], None] | None = None) -> None:
         super().__init__(0)
         self.heap: list[Any] = self._queue
         self.tickets = self._eid
@@ -73,7 +73,7 @@ class Clock(_Now, simpy.Environment):
         self._buckets: dict[int, list[Any]] = {}
         self._order: list[int] = []
         self._shift = 0
-        self.housekeeping: Callable[[], None] = lambda: None
+        self._housekeeping = housekeeping
         self.is_broken = False
 
     def call_at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
@@ -113,8 +113,12 @@ class Clock(_Now, simpy.Environment):
         """End `drain` now, out of a callback that it runs; what is scheduled stays so."""
         raise _Stopped
 
+    def mark_broken(self) -> None:
+        """Refuse to run from now on, because the simulation is stuck."""
+        self.is_broken = True
+
     def drain(self) -> None:
-        """Run until nothing is scheduled or `stop` is called, with `housekeeping` now and then.
+        """Run until nothing is scheduled or `stop` is called, with *housekeeping* now and then.
 
         Meanwhile Python's garbage collector looks at what is young alone, and only when much has piled up: a chip of
         hundreds of PEs is a million objects, which live as long as it does, and looking at all of them takes longer
@@ -149,7 +153,8 @@ class Clock(_Now, simpy.Environment):
             if gc.get_count()[0] >= _YOUNG_OBJECTS:
                 gc.collect(0)
             self._choose_queue((self.now_ps - began_ps) // _BUCKETS_AN_INTERVAL)
-            self.housekeeping()
+            if self._housekeeping is not None:
+                self._housekeeping()
 
     def _run_entries(self) -> None:
         """As many as lie between two looks: what is near and what is on the heap, in order, then the next bucket."""

@@ -1,0 +1,152 @@
+"""Builds a finished chip from a topology: makes every block, wires the blocks, and connects the observers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kb_dataexec import LogWriter, MemoryStore
+from kb_engine.block.block_directory import BlockDirectory
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.stage_server import StageServer
+from kb_engine.engine.registry import Registry
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.launch.host_calls import CommandPath, find_host
+from kb_engine.launch.launch import Launch
+from kb_engine.launch.pe_messages import PeCommands
+from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.observer import Listeners, Observer, listener
+from kb_engine.observe.recorder import Recorder
+from kb_engine.observe.traced_server import TracedServer
+from kb_engine.observe.tracer import Tracer
+from kb_engine.program.materialize import Materializer, without_log
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.session import Session
+from kb_engine.timing.clock import Clock
+from kb_messages import StageType
+from kb_topology import Node, NodeKind, Topology
+
+
+class Built(NamedTuple):
+    """A finished chip and the way to run programs on it. `launches` are those under way, by number."""
+
+    chip: Chip
+    pes: dict[str, ProcessingElement]
+    session: Session
+    launches: dict[int, Launch]
+    host: CommandPath | None
+
+
+def build(topology: Topology, registry: Registry, writer: LogWriter | None, observers: Sequence[Observer]) -> Built:
+    """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
+
+    Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
+    """
+    recorder = Recorder(writer) if writer is not None else None
+    on_trace = listener(observers, "on_trace")
+    tracer = Tracer(on_trace) if on_trace is not None else None
+    listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])
+    directory = BlockDirectory()
+    chip = _chip(topology, registry, directory, listeners, tracer)
+    regions = topology.address_map.regions
+    memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
+    pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
+    materialize = Materializer(recorder, list(pes.values()), memory) if recorder is not None else without_log
+    session = Session(chip.clock, memory, listeners, recorder, tracer, materialize)
+    launches: dict[int, Launch] = {}
+    host = _host(chip, directory, pes, launches, listeners)
+    if listeners.on_built is not None:
+        listeners.on_built(chip)
+    return Built(chip, pes, session, launches, host)
+
+
+def _chip(
+    topology: Topology, registry: Registry, directory: BlockDirectory, listeners: Listeners, tracer: Tracer | None
+) -> Chip:
+    clock = Clock(listeners.on_housekeeping)
+    fabric = Fabric(clock, topology.graph, topology.address_map, tracer.fabric_transfer if tracer is not None else None)
+    components = _blocks(topology, registry, lambda node, nbytes: Context(node, clock, fabric, nbytes, directory))
+    fabric.attach(components)
+    _wire(topology, components, listeners, tracer)
+    return Chip(topology, clock, fabric, components)
+
+
+def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, ComponentBase[Any]]:
+    """Every block by node id. Nodes that share their attributes share one checked Spec."""
+    kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
+    components: dict[str, ComponentBase[Any]] = {}
+    for node in topology.graph.nodes.values():
+        key = id(node.attrs)
+        if key not in kinds:
+            kinds[key] = registry.spec(node, topology.source)
+        component_type, spec = kinds[key]
+        nbytes = node.memory.nbytes if node.memory is not None else 0
+        components[node.id] = component_type(spec, context(node.id, nbytes))
+    return components
+
+
+def _wire(
+    topology: Topology, components: dict[str, ComponentBase[Any]], listeners: Listeners, tracer: Tracer | None
+) -> None:
+    graph = topology.graph
+    for wire in graph.wires:
+        components[wire.src].context.add_neighbour(graph.nodes[wire.dst].kind.value, components[wire.dst])
+    for component in components.values():
+        component.servers = {each: _server(component, each, listeners, tracer) for each in component.serves}
+    for component in components.values():
+        component.connect()
+    for component in components.values():
+        reachable = [component, *component.context.downstream]
+        for server in component.servers.values():
+            server.guard(component.gates(server.stage_type))
+            for target_block in reachable:
+                for stage_type, downstream in target_block.servers.items():
+                    server.downstream[stage_type][target_block.node_id] = downstream
+
+
+def _server(
+    component: ComponentBase[Any], stage_type: StageType, listeners: Listeners, tracer: Tracer | None
+) -> StageServer:
+    if tracer is None:
+        return StageServer(component, stage_type, listeners.on_stage, listeners.on_wait)
+    return TracedServer(component, stage_type, listeners.on_stage, listeners.on_wait, tracer)
+
+
+def _pe(pe_id: str, chip: Chip) -> ProcessingElement:
+    topology = chip.topology
+    nodes, regions = topology.graph.pe_nodes(pe_id), topology.address_map
+    tcm = regions.region_of_node(_memory_of_kind(pe_id, nodes, NodeKind.PE_TCM, topology).id)
+    registers = regions.region_of_node(_memory_of_kind(pe_id, nodes, NodeKind.PE_FETCH_STORE, topology).id)
+    blocks = [chip.components[node.id] for node in nodes]
+    return ProcessingElement(pe_id, blocks, (tcm.owner, tcm.nbytes), registers.owner)
+
+
+def _memory_of_kind(pe_id: str, nodes: Sequence[Node], kind: NodeKind, topology: Topology) -> Node:
+    """The one node of *kind* in a PE. Raises TopologyError unless there is one, and it has a memory."""
+    found = [node for node in nodes if node.kind is kind]
+    if len(found) == 1 and found[0].memory is not None:
+        return found[0]
+    path = ("cube", "pe_template", "nodes")
+    raise topology.error(
+        path, f"{len(found)} {kind.value} nodes with a memory", "one", f"give {pe_id} one `{kind.value}`"
+    )
+
+
+def _host(
+    chip: Chip,
+    directory: BlockDirectory,
+    pes: dict[str, ProcessingElement],
+    launches: dict[int, Launch],
+    listeners: Listeners,
+) -> CommandPath | None:
+    """The host's end of the bus, with every PE's CPU listening; None for a topology without a host."""
+    port = find_host(chip.topology, chip.components, chip.fabric)
+    if port is None:
+        return None
+    directory.fill(chip.topology.graph, chip.components)
+    for pe in pes.values():
+        pe.cpu.on_request = PeCommands(pe, launches).take
+    host = CommandPath(chip.clock, chip.fabric, port, directory, listeners.on_return)
+    port.on_response = host.answered
+    return host

@@ -1,0 +1,34 @@
+"""WatchedLease: a program's share of TCM that tells the observers what it allocates and frees."""
+
+from __future__ import annotations
+
+from kb_engine.memory.allocator import Allocator, Lease
+from kb_engine.observe.observer import Listeners
+
+
+class WatchedLease(Lease):
+    """A Lease for the program on *pe_id*. Only a run with an observer of allocations has one."""
+
+    def __init__(self, allocator: Allocator, pe_id: str, listeners: Listeners) -> None:
+        super().__init__(allocator)
+        self._pe_id = pe_id
+        self._listeners = listeners
+
+    def allocate(self, nbytes: int, holder: str = "") -> int:
+        """As Lease's."""
+        start = super().allocate(nbytes, holder)
+        if self._listeners.on_allocate is not None:
+            self._listeners.on_allocate(self._pe_id, start, nbytes, holder)
+        return start
+
+    def release(self, start: int) -> None:
+        """As Lease's."""
+        super().release(start)
+        if self._listeners.on_free is not None:
+            self._listeners.on_free(self._pe_id, start)
+
+    def end(self) -> None:
+        """As Lease's."""
+        if self._listeners.on_program_end is not None:
+            self._listeners.on_program_end(self._pe_id)
+        super().end()
