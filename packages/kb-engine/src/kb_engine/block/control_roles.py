@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kb_engine.block.block_directory import Receiver
 from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.fabric_roles import TransferSource
 from kb_messages import HostMessage, KbError, Refusal, Request, Response
 
 
@@ -22,7 +23,7 @@ class MessagePart(NamedTuple):
     message: HostMessage
 
 
-class HostPort(ComponentBase[SpecT]):
+class HostPort(TransferSource[SpecT]):
     """The host's end of the bus."""
 
     on_response: Callable[[Response], None]

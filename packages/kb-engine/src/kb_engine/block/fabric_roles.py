@@ -11,8 +11,8 @@ from kb_engine.timing.interning import interned
 from kb_messages import Rectangle
 
 
-class Initiator(ComponentBase[SpecT]):
-    """A block that starts transfers: at most one read and one write at a time, which the fabric relies on."""
+class TransferSource(ComponentBase[SpecT]):
+    """A block that calls the fabric to start reads and writes."""
 
     __slots__ = ()
 
@@ -23,6 +23,12 @@ class Initiator(ComponentBase[SpecT]):
         The fabric asks once, before `connect`, and relies on it. With a larger lead, more reads save an event.
         """
         return 0
+
+
+class Initiator(TransferSource[SpecT]):
+    """A source of at most one read and one write at a time, which the fabric relies on."""
+
+    __slots__ = ()
 
 
 class ForwardingComponent(ComponentBase[SpecT]):

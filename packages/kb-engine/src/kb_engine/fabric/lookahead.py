@@ -1,7 +1,8 @@
-"""How soon a request that is not under way yet can be at a memory: until then, what is there is known.
+"""Lookahead: how soon a request that has not started yet can reach a memory.
 
-This is the lookahead of conservative parallel simulation (Chandy and Misra, CACM 24 (4), 1981). Here it saves events: a
-request that nothing can overtake need not be waited for.
+Until then the fabric knows all requests that the memory will see. This is the lookahead of conservative parallel
+simulation (Chandy and Misra, CACM 24 (4), 1981). Here it saves events: a request that no other request can overtake is
+reserved at its memory when it starts, and its arrival is no event.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from kb_topology import FORWARDING, Graph
 
 
 class Lookahead:
-    """How near the nearest block that reads and writes is, for each memory."""
+    """For each memory, the shortest time in which a request of any transfer source can reach the memory."""
 
     def __init__(self, graph: Graph, leads_ps: Mapping[str, int], overhead_ps: Callable[[str], int]) -> None:
-        """*leads_ps* are the nodes of the blocks that read and write, and how soon a request leaves each."""
+        """*leads_ps* holds the lead of every transfer source, by node id; *overhead_ps* is the fabric's."""
         self._graph = graph
         self._leads_ps = leads_ps
         self._overhead_ps = overhead_ps
 
     def nearest_ps(self, memory: str) -> int:
-        """From a call of the fabric by any block until its request is at *memory*, at least; -1 if none gets there."""
+        """The least number of picoseconds from a call of the fabric, by any block, until its request is at *memory*.
+
+        -1 if no request can reach *memory*.
+        """
         graph, leads, leaving = self._graph, self._leads_ps, self._leaving_ps
         found = []
         for link in graph.in_links(memory):
@@ -37,7 +41,7 @@ class Lookahead:
 
     @cached_property
     def _leaving_ps(self) -> dict[str, int]:
-        """The nodes that forward, and how soon a request that began anywhere can leave them: Dijkstra's search."""
+        """For each forwarding node, the soonest time at which a request of any source leaves it: Dijkstra's search."""
         graph = self._graph
         forwards = {node.id: self._overhead_ps(node.id) for node in graph.nodes.values() if node.kind in FORWARDING}
         leaving: dict[str, int] = {}

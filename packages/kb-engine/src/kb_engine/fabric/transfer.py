@@ -1,21 +1,20 @@
-"""Transfers: bytes on their way over one leg."""
+"""Transfer: bytes on their way over one leg."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_messages import Rectangle
-
-if TYPE_CHECKING:
-    from kb_engine.fabric.link import Flow, Path
 
 
 class Transfer:
-    """`nbytes` under way on `flow`'s leg; `head_ps` and `tail_ps` are when the first and last byte reach its next link.
+    """One transfer of *flow*. `finish(argument)` is called when the transfer is done.
 
-    A message has no `path`; a read or write of `memory` has one. Where links are shared, `due_ps` is when the last byte
-    is at the end of the leg as far as is known now.
+    `head_ps` and `tail_ps` are the times at which the first and the last byte reach the next link. A read or write of
+    the rectangle `memory` has a `path`; a message has neither. On shared links, `due_ps` is the time at which the last
+    byte reaches the end of the leg, as far as the fabric knows now.
     """
 
     __slots__ = ("argument", "due_ps", "finish", "flow", "head_ps", "memory", "path", "t_start_ps", "tail_ps", "write")
@@ -23,7 +22,7 @@ class Transfer:
     def __init__(
         self,
         flow: Flow,
-        path: Path | None,
+        path: MemoryPath | None,
         memory: Rectangle | None,
         write: bool,
         start_ps: int,

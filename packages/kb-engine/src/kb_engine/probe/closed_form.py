@@ -10,7 +10,7 @@ from msgspec import Struct
 from kb_engine.block.component import Context
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
-from kb_engine.fabric.link import Path
+from kb_engine.fabric.paths import MemoryPath
 from kb_engine.timing.clock import Clock
 from kb_messages import Rectangle
 from kb_topology import Link, Topology
@@ -106,7 +106,7 @@ def ways(engine: Engine, src: str, dst: str, operation: Operation) -> tuple[tupl
 
 
 def _memory_ps(
-    engine: Engine, path: Path, dst: str, nbytes: int, slowest: int, operation: Operation
+    engine: Engine, path: MemoryPath, dst: str, nbytes: int, slowest: int, operation: Operation
 ) -> tuple[int, int, int]:
     """What an idle memory takes until its first byte, for its bytes, and (a write) after the last one came in."""
     region = engine.topology.address_map.region_of_node(dst)

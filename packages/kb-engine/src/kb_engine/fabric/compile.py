@@ -1,0 +1,131 @@
+"""PathCompiler: compiles the legs and paths that transfers take, and finds the links on which flows meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
+from kb_engine.fabric.link import LinkState
+from kb_engine.fabric.lookahead import Lookahead
+from kb_engine.fabric.paths import Hop, Leg, MemoryPath
+from kb_engine.fabric.shared_link import Passage, SharedLink
+from kb_engine.timing.clock import Clock
+from kb_messages import TopologyError
+from kb_topology import FORWARDING, Graph, Link, Route, Router
+
+
+class PathCompiler:
+    """The ways over one chip. Shared links call *deliver* with a transfer that has reached the end of its leg."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        graph: Graph,
+        components: Mapping[str, ComponentBase[Any]],
+        deliver: Callable[[Any], None],
+    ) -> None:
+        self.links = {(link.src, link.dst): LinkState(link) for link in graph.links}
+        self.legs: dict[tuple[str, str], Leg] = {}
+        self._clock = clock
+        self._graph = graph
+        self._components = components
+        self._deliver: Callable[[Passage], None] = deliver
+        self._overheads: dict[str, int] = {}
+        self._initiators = _of_role(components, Initiator)
+        self._memories = _of_role(components, MemoryComponent)
+        leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
+        self._has_other_sources = len(leads) != 1
+        self._lookahead = Lookahead(graph, leads, self.overhead_ps)
+        self._router = Router(graph, lambda node: self.overhead_ps(node.id))
+        self._shared_links: dict[tuple[str, str], SharedLink] = {}
+
+    def ignore_leads(self) -> None:
+        """Turn lookahead off for paths that are compiled later."""
+        self._lookahead = Lookahead(self._graph, {}, self.overhead_ps)
+
+    def overhead_ps(self, node_id: str) -> int:
+        """Picoseconds that the head of a transfer takes to pass *node_id*; 0 for a node that forwards nothing."""
+        known = self._overheads.get(node_id)
+        if known is None:
+            component = self._components[node_id]
+            known = component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
+            self._overheads[node_id] = known
+        return known
+
+    def route(self, src: str, dst: str) -> Route:
+        """The nodes and links from *src* to *dst*. Raises TopologyError when no links lead there."""
+        return self._router.route(src, dst)
+
+    def leg(self, src: str, dst: str) -> Leg:
+        """The leg from *src* to *dst*. Raises TopologyError when no links lead there."""
+        leg = self.legs.get((src, dst))
+        if leg is None:
+            leg = self.legs[src, dst] = Leg(self._hops(self.route(src, dst).links))
+        return leg
+
+    def path(self, src: str, dst: str) -> MemoryPath:
+        """A new path from *src* to the memory *dst*. Raises TopologyError when there is no memory, or no way."""
+        memory = self._memories.get(dst)
+        if memory is None:
+            found = type(self._components[dst]).__name__
+            raise TopologyError(f"{src} -> {dst}", f"a {found}, which takes no requests", "a MemoryComponent")
+        nodes = self._graph.nodes
+        if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
+            away = back = Leg([])
+        else:
+            away, back = self.leg(src, dst), self.leg(dst, src)
+        return MemoryPath(src, dst, memory, away, back, self._has_other_sources, self._lookahead.nearest_ps(dst))
+
+    def _hops(self, links: tuple[Link, ...]) -> list[Hop]:
+        hops: list[Hop] = []
+        for link in links:
+            after_ps = link.latency_ps + self.overhead_ps(link.dst)
+            hops.append(Hop(self.links[link.src, link.dst], after_ps, self._shared_link(link, hops)))
+        return hops
+
+    def _shared_link(self, link: Link, before: list[Hop]) -> SharedLink | None:
+        """The shared link of *link*, or None where flows cannot meet or never queue.
+
+        A link behind a shared link is shared too, unless the link that feeds it is no wider. Flows that leave a link
+        within its bandwidth do not queue at the next one.
+        """
+        if not self._merges(link) and not (any(hop.shared for hop in before) and self._narrows(link, before)):
+            return None
+        key = link.src, link.dst
+        shared = self._shared_links.get(key)
+        if shared is None:
+            shared = self._shared_links[key] = SharedLink(self._clock, self.links[key].rate, self._deliver)
+        return shared
+
+    def _narrows(self, link: Link, before: list[Hop]) -> bool:
+        """Whether *link* is narrower than the links that feed it."""
+        if link.dst in self._initiators:
+            return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before)
+        return link.bw_gbs < before[-1].state.link.bw_gbs
+
+    def _merges(self, link: Link) -> bool:
+        """Whether two flows can want *link* at once.
+
+        A memory sends the data of one request after the other, and a DMA has one read and one write at a time. Any
+        other node may send and receive several transfers, and several links may feed a node that forwards.
+        """
+        nodes = self._graph.nodes
+        if nodes[link.src].kind not in FORWARDING:
+            return link.src not in self._memories and link.src not in self._initiators
+        if link.dst in self._initiators:
+            return False
+        to_memory = nodes[link.dst].memory is not None
+        feeders = [
+            feeder
+            for feeder in self._graph.in_links(link.src)
+            if feeder.src != link.dst and not (to_memory and nodes[feeder.src].memory is not None)
+        ]
+        return len(feeders) > 1
+
+
+def _of_role(components: Mapping[str, ComponentBase[Any]], role: type[Any]) -> dict[str, Any]:
+    """The blocks that have *role*, by node id. Each type is asked once, because `issubclass` of an ABC is slow."""
+    types = {kind for kind in set(map(type, components.values())) if issubclass(kind, role)}
+    return {node_id: block for node_id, block in components.items() if type(block) in types}

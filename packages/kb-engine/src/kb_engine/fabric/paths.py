@@ -1,0 +1,141 @@
+"""The ways that transfers take: a leg leads from one node to another, a path to a memory and back.
+
+The fabric compiles each leg and each path once. Everything that a transfer needs from its way is an attribute here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.fabric.link import LinkState
+from kb_engine.fabric.shared_link import SharedLink
+from kb_engine.timing.interning import interned
+from kb_topology import Link
+
+
+class Hop(NamedTuple):
+    """A link of a leg, and the latency until the next link starts. `shared` is None where no two flows can meet."""
+
+    state: LinkState
+    after_ps: int
+    shared: SharedLink | None
+
+
+class Flow:
+    """All transfers of one size over one leg. The time of their bytes on each link is computed once.
+
+    `ahead` holds the links before the first shared link, in order. `shared` holds each shared link with the latency to
+    the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. A flow is
+    `unshared` when it has bytes and passes no shared link. `count` counts the transfers that began.
+    """
+
+    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "slowest_ps", "unshared")
+
+    def __init__(self, hops: list[Hop], nbytes: int) -> None:
+        self.nbytes = nbytes = interned(nbytes)
+        self.count = 0
+        self.latency_ps = interned(sum(hop.after_ps for hop in hops))
+        self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
+        self.ahead: list[tuple[LinkState, int, int]] = []
+        self.shared: list[tuple[SharedLink, int, int]] = []
+        if nbytes:
+            self._sort(hops)
+        self.unshared = bool(nbytes) and not self.shared
+
+    def _sort(self, hops: list[Hop]) -> None:
+        """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
+        for state, after_ps, link in hops:
+            duration = state.rate.ps(self.nbytes)
+            if link is not None:
+                self.shared.append((link, after_ps, duration))
+            elif not self.shared:
+                self.ahead.append((state, interned(after_ps), interned(duration)))
+            else:
+                last, before_ps, last_duration = self.shared[-1]
+                self.shared[-1] = last, before_ps + after_ps, last_duration
+
+    def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
+        """Reserve the links of `ahead`. Returns when the first and the last byte leave the last of these links.
+
+        Cut-through: a link starts when the head arrives or when the link is free, whichever is later. The bytes hold
+        the link for at least their own time.
+        """
+        for link, after_ps, duration in self.ahead:
+            start = head_ps if head_ps > link.free_ps else link.free_ps
+            end = start + duration
+            if end < tail_ps:
+                end = tail_ps
+            link.free_ps = end
+            head_ps, tail_ps = start + after_ps, end + after_ps
+        return head_ps, tail_ps
+
+
+class Leg:
+    """The way from one node to another. A transfer of zero bytes pays `latency_ps` and nothing else."""
+
+    __slots__ = ("_flows", "_last", "hops", "latency_ps")
+
+    def __init__(self, hops: list[Hop]) -> None:
+        self.hops = hops
+        self.latency_ps = sum(hop.after_ps for hop in hops)
+        self._last = Flow(hops, 0)
+        self._flows: dict[int, Flow] = {0: self._last}
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links, in order."""
+        return tuple(hop.state.link for hop in self.hops)
+
+    @property
+    def merges(self) -> bool:
+        """Whether two flows can meet on a link of this leg."""
+        return any(hop.shared is not None for hop in self.hops)
+
+    def flow(self, nbytes: int) -> Flow:
+        """The flow of all transfers of *nbytes*."""
+        if nbytes != self._last.nbytes:
+            self._last = self._flows.get(nbytes) or self._new_flow(nbytes)
+        return self._last
+
+    def _new_flow(self, nbytes: int) -> Flow:
+        flow = self._flows[nbytes] = Flow(self.hops, nbytes)
+        return flow
+
+    def settle(self) -> None:
+        """Move the counts of the flows to the links."""
+        for flow in self._flows.values():
+            for hop in self.hops:
+                hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)
+                hop.state.nbytes += flow.count * flow.nbytes
+            flow.count = 0
+
+
+class MemoryPath:
+    """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
+
+    A path is `exclusive` when its links can never make a transfer wait: no block but the block at `src` starts
+    transfers (*others* is false), and no flows meet on its legs. `nearest_ps` is the lookahead of the memory.
+    """
+
+    __slots__ = ("away", "back", "dst", "exclusive", "memory", "nearest_ps", "request_ps", "response_ps", "src")
+
+    def __init__(
+        self,
+        src: str,
+        dst: str,
+        memory: MemoryComponent[Any],
+        away: Leg,
+        back: Leg,
+        others: bool,
+        nearest_ps: int,
+    ) -> None:
+        self.src = src
+        self.dst = dst
+        self.memory = memory
+        self.away = away
+        self.back = back
+        self.exclusive = not (others or away.merges or back.merges)
+        self.nearest_ps = interned(nearest_ps)
+        self.request_ps = interned(away.latency_ps)
+        self.response_ps = interned(back.latency_ps)
