@@ -13,8 +13,6 @@ from kb_cli.run.data import load_data
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import backward_slice
 from kb_dataexec.log import write_log
-from kb_engine import Tensor
-from kb_messages import OFFSET_BITS, OFFSET_MASK
 
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
 
@@ -44,11 +42,6 @@ class Run:
         return OpLog(self.log.ops, operands, self.log.strings, self.log.immediates)
 
 
-def rectangles(tensor: Tensor) -> list[tuple[int, int, int, int, int]]:
-    blocks = [matrix for _, matrix in tensor.blocks()]
-    return [(b.address >> OFFSET_BITS, b.address & OFFSET_MASK, b.rows, b.row_nbytes, b.stride) for b in blocks]
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("mutations")
@@ -64,7 +57,7 @@ def test_the_log_itself_passes(run: Run) -> None:
 
 def test_no_record_can_be_dropped(run: Run) -> None:
     every = set(run.log.ops["op_id"].tolist())
-    needed = backward_slice(run.log, [each for tensor in run.outputs for each in rectangles(tensor)])
+    needed = backward_slice(run.log, [block.rectangle for tensor in run.outputs for _, block in tensor.blocks()])
     unnoticed = {op_id for op_id in every if run.passes(run.without(op_id))}
     print(f"{len(every)} records, {len(every - needed)} outside the slice: {sorted(every - needed)}")
     assert unnoticed == every - needed == set()

@@ -55,6 +55,6 @@ def test_expressions_tell_a_changed_operation_from_the_right_one() -> None:
     strings = [text.replace("exp", "tanh") if number == at else text for number, text in enumerate(log.strings)]
     other = values.Values(type(log)(log.ops, log.operands, strings, log.immediates), case.memory)
     (rectangle,) = case.rectangles()
-    numbers = [np.frombuffer(each.of(*rectangle), np.uint64).reshape(8, -1) for each in (right, other)]
+    numbers = [np.frombuffer(each.of(*rectangle.in_memory), np.uint64).reshape(8, -1) for each in (right, other)]
     # Rows 0 to 3 are the exponential's, rows 4 to 7 are computed from its rows 2 to 5.
     assert (numbers[0] != numbers[1]).all()

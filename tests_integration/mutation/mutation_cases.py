@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_dataexec import MemoryLogWriter, MemoryStore, OpLog, cast
-from kb_dataexec.analysis import Rectangle
 from kb_engine import Engine, Host, Tensor, read_tensor
-from kb_messages import OFFSET_BITS, OFFSET_MASK, DType
+from kb_messages import DType, Rectangle
 from kb_topology import load_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
@@ -37,10 +36,7 @@ class Case(NamedTuple):
         return np.array(read_tensor(after, self.output))
 
     def rectangles(self) -> list[Rectangle]:
-        blocks = [block for _, block in self.output.blocks()]
-        return [
-            Rectangle(b.address >> OFFSET_BITS, b.address & OFFSET_MASK, b.rows, b.row_nbytes, b.stride) for b in blocks
-        ]
+        return [block.rectangle for _, block in self.output.blocks()]
 
 
 def _host(topology: str) -> Host:

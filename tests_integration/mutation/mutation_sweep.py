@@ -124,7 +124,7 @@ def sweep(case: Case, every: int = 1, first: int = 0) -> Sweep:
     """The mutants of *case*, or every n-th of them from *first* on, in tile mode and in fused mode."""
     rectangles = case.rectangles()
     right = Values(case.log, case.memory, case.shift_free)
-    expected = [right.of(*each) for each in rectangles]
+    expected = [right.of(*each.in_memory) for each in rectangles]
     in_slice = backward_slice(case.log, rectangles)
     tried = refused = wrong = outside = 0
     equivalent, missed = Counter[str](), list[str]()
@@ -140,7 +140,7 @@ def sweep(case: Case, every: int = 1, first: int = 0) -> Sweep:
                 missed.append(f"op {mutant.op_id} {mutant.change}: modes differ, {outcomes}")
             continue
         values = Values(mutant.log, case.memory, case.shift_free) if outcomes == ["right", "right"] else None
-        if values is None or [values.of(*each) for each in rectangles] != expected:
+        if values is None or [values.of(*each.in_memory) for each in rectangles] != expected:
             missed.append(f"op {mutant.op_id} {mutant.change}: {outcomes}")
             continue
         equivalent[mutant.change] += 1

@@ -10,7 +10,7 @@ from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.verify.compare import compare
-from kb_messages import DType, KbError
+from kb_messages import DType, KbError, Rectangle
 
 DELTAS = (-64, -2, 1, 4, 32, 8192)
 
@@ -73,7 +73,7 @@ def test_the_log_itself_is_right(case):
 
 
 def test_every_record_matters(case):
-    in_slice = backward_slice(case.log, [case.problem.output])
+    in_slice = backward_slice(case.log, [Rectangle.of_memory(*case.problem.output)])
     unnoticed = {op_id for op_id in case.log.ops["op_id"].tolist() if case.is_unnoticed(case.without(op_id))}
     assert unnoticed == set(case.log.ops["op_id"].tolist()) - in_slice == set()
 
@@ -97,12 +97,12 @@ def test_every_release_matters_or_is_the_last_use(case):
 
 def test_records_outside_the_slice_of_one_tile_do_not_change_it(case):
     owner, offset, _, _, stride = case.problem.output
-    wanted = (owner, offset, 1, case.problem.out.nbytes, stride)
+    wanted = Rectangle.of_memory(owner, offset, 1, case.problem.out.nbytes, stride)
     in_slice = backward_slice(case.log, [wanted])
     outside = set(case.log.ops["op_id"].tolist()) - in_slice
     assert outside
     keep = [np.isin(table["op_id"], list(in_slice)) for table in (case.log.ops, case.log.operands)]
     log = OpLog(case.log.ops[keep[0]], case.log.operands[keep[1]], case.log.strings)
     for mode in ("tile", "fused"):
-        got = Executor(log, case.memory, mode).run().read(*wanted, case.problem.out)
+        got = Executor(log, case.memory, mode).run().read(*wanted.in_memory, case.problem.out)
         assert abs(float(got[0, 0]) - case.expected[0, 0]) <= case.bound[0, 0]

@@ -1,3 +1,5 @@
+from itertools import combinations, pairwise
+
 import numpy as np
 import pytest
 from dataexec_gemm_log import HBM, TCM, GemmProblem, LogBuilder, move
@@ -6,37 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_dataexec.analysis.byte_sets import atoms
-from kb_dataexec.analysis.dependencies import Kind, Rectangle, backward_slice, common_byte, dependencies, overlap
-from kb_messages import DType, LogError, OpKind, Role
+from kb_dataexec.analysis.dependencies import Kind, backward_slice, dependencies
+from kb_messages import DType, LogError, OpKind, Rectangle, Role, overlaps
 
-rectangles = st.builds(
-    Rectangle, st.just(1), st.integers(0, 60), st.integers(1, 6), st.integers(1, 12), st.sampled_from([0, 5, 8, 12, 16])
-)
-
-
-def addresses(rectangle):
-    _, offset, rows, row_nbytes, stride = rectangle
-    return {offset + row * stride + at for row in range(rows) for at in range(row_nbytes)}
-
-
-@settings(max_examples=400)
-@given(rectangles, rectangles)
-def test_overlap_is_exact(a, b):
-    assert overlap(a, b) == overlap(b, a) == bool(addresses(a) & addresses(b))
-
-
-@settings(max_examples=400)
-@given(rectangles, rectangles)
-def test_the_common_byte_is_the_lowest_of_both(a, b):
-    assert common_byte(a, b) == common_byte(b, a) == min(addresses(a) & addresses(b), default=None)
-
-
-def test_memories_do_not_overlap():
-    assert not overlap(Rectangle(1, 0, 1, 8, 8), Rectangle(2, 0, 1, 8, 8))
-
-
-def test_interleaved_columns_do_not_overlap():
-    assert not overlap(Rectangle(1, 0, 8, 4, 8), Rectangle(1, 4, 8, 4, 8))
+at = Rectangle.of_memory
 
 
 def copy(builder, source, target):
@@ -50,7 +25,7 @@ def test_the_slice_follows_bytes_backwards():
     first = copy(builder, (HBM, 0), (TCM, 0))
     copy(builder, (HBM, 8), (TCM, 8))
     last = copy(builder, (TCM, 0), (HBM, 64))
-    assert backward_slice(builder.log(), [(HBM, 68, 1, 1, 1)]) == {first, last}
+    assert backward_slice(builder.log(), [at(HBM, 68, 1, 1, 1)]) == {first, last}
 
 
 def test_a_write_that_is_overwritten_before_it_is_read_is_outside():
@@ -58,7 +33,7 @@ def test_a_write_that_is_overwritten_before_it_is_read_is_outside():
     copy(builder, (HBM, 0), (TCM, 0))
     second = copy(builder, (HBM, 8), (TCM, 0))
     last = copy(builder, (TCM, 0), (HBM, 64))
-    assert backward_slice(builder.log(), [(HBM, 64, 1, 8, 8)]) == {second, last}
+    assert backward_slice(builder.log(), [at(HBM, 64, 1, 8, 8)]) == {second, last}
 
 
 def test_a_write_that_is_overwritten_in_part_is_inside():
@@ -66,23 +41,23 @@ def test_a_write_that_is_overwritten_in_part_is_inside():
     first = copy(builder, (HBM, 0), (HBM, 64))
     second = copy(builder, (HBM, 8), (HBM, 68))
     log = builder.log()
-    assert backward_slice(log, [(HBM, 64, 1, 12, 12)]) == {first, second}
-    assert backward_slice(log, [(HBM, 68, 1, 8, 8)]) == {second}
+    assert backward_slice(log, [at(HBM, 64, 1, 12, 12)]) == {first, second}
+    assert backward_slice(log, [at(HBM, 68, 1, 8, 8)]) == {second}
 
 
 def test_an_output_may_reach_beyond_what_the_log_touches():
     builder = LogBuilder()
     only = copy(builder, (HBM, 0), (HBM, 64))
     log = builder.log()
-    assert backward_slice(log, [(HBM, 70, 4, 100, 200)]) == {only}
-    assert backward_slice(log, [(HBM, 72, 4, 100, 200), (TCM, 0, 1, 4, 4)]) == set()
+    assert backward_slice(log, [at(HBM, 70, 4, 100, 200)]) == {only}
+    assert backward_slice(log, [at(HBM, 72, 4, 100, 200), at(TCM, 0, 1, 4, 4)]) == set()
 
 
 @pytest.mark.parametrize("tile", [(4, 4, 4), (5, 3, 2)])
 def test_every_op_of_a_gemm_is_in_the_slice_of_its_output(tile):
     problem = GemmProblem(9, 7, 6, tile)
     log = problem.log()
-    assert backward_slice(log, [problem.output]) == set(range(log.n_ops))
+    assert backward_slice(log, [at(*problem.output)]) == set(range(log.n_ops))
 
 
 def test_the_slice_of_one_output_tile_is_that_tile():
@@ -91,13 +66,13 @@ def test_the_slice_of_one_output_tile_is_that_tile():
     owner, offset, _, _, stride = problem.output
     tile_ids = {0, 1}
     expected = {record.op_id for record in log.records() if record.tile_id in tile_ids}
-    assert backward_slice(log, [(owner, offset, 4, 8, stride)]) == expected
+    assert backward_slice(log, [at(owner, offset, 4, 8, stride)]) == expected
 
 
 @pytest.mark.parametrize("problem", [EpilogueProblem(9, 7, 6, (4, 4, 4)), SoftmaxProblem(5, 6, 2)])
 def test_every_math_op_is_in_the_slice_of_its_output(problem):
     log = problem.log()
-    assert backward_slice(log, [problem.output]) == set(range(log.n_ops))
+    assert backward_slice(log, [at(*problem.output)]) == set(range(log.n_ops))
 
 
 def test_the_slice_of_a_row_of_a_softmax_is_its_block():
@@ -105,7 +80,7 @@ def test_the_slice_of_a_row_of_a_softmax_is_its_block():
     log = problem.log()
     owner, offset, _, nbytes, stride = problem.output
     expected = {record.op_id for record in log.records() if record.tile_id == 1}
-    assert backward_slice(log, [(owner, offset + 3 * stride, 1, nbytes, stride)]) == expected
+    assert backward_slice(log, [at(owner, offset + 3 * stride, 1, nbytes, stride)]) == expected
 
 
 few_places = st.tuples(st.sampled_from([HBM, TCM]), st.integers(0, 40))
@@ -121,9 +96,8 @@ def by_definition(log):
     for record in log.records():
         reads, writes = set(), set()
         for each in record.operands:
-            found = {
-                (each.owner, at) for at in addresses(Rectangle(0, each.offset, each.rows, each.row_nbytes, each.stride))
-            }
+            starts = (each.offset + row * each.stride for row in range(each.rows))
+            found = {(each.owner, start + byte) for start in starts for byte in range(each.row_nbytes)}
             if not each.role.is_write:
                 reads |= found
             if each.role.is_write or each.release:
@@ -205,3 +179,17 @@ def test_tiles_of_one_stride_are_not_cut_into_rows():
     first, member = atoms(np.zeros_like(offset), offset, rows, row_nbytes, stride)
     assert np.diff(first).tolist() == [1] * 256
     assert len(set(member.tolist())) == 256
+
+
+strides = st.sampled_from([0, 5, 8, 12, 16])
+rectangles = st.builds(Rectangle, st.integers(0, 60), st.integers(1, 6), st.integers(1, 12), strides)
+
+
+@settings(max_examples=300)
+@given(st.lists(rectangles, min_size=1, max_size=8))
+def test_rectangles_share_an_atom_where_they_overlap(given_rectangles):
+    columns = [np.array(column) for column in zip(*(each.in_memory for each in given_rectangles), strict=True)]
+    first, member = atoms(*columns)
+    atoms_of = [set(member[start:end].tolist()) for start, end in pairwise(first)]
+    for (one, its), (other, others) in combinations(zip(given_rectangles, atoms_of, strict=True), 2):
+        assert bool(its & others) == overlaps(one, other)

@@ -8,13 +8,12 @@ from dataexec_gemm_log import HBM, REG, REGIONS, TCM, LogBuilder, move
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.analysis.dependencies import Rectangle
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.incremental import PartialExecution, Unfinished, UnfinishedError
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_messages import DType, OpKind, Role
+from kb_messages import DType, OpKind, Rectangle, Role
 
 BUFFER = 256
 """Bytes of the TCM that are tile buffers."""
@@ -62,7 +61,7 @@ class Recording:
 
 
 def wanted(start: int, count: int) -> Rectangle:
-    return Rectangle(HBM, 4 * start, 1, 4 * count, 4 * count)
+    return Rectangle.of_memory(HBM, 4 * start, 1, 4 * count, 4 * count)
 
 
 spans = st.tuples(st.integers(0, 48), st.integers(0, 48), st.integers(1, 16))
@@ -80,7 +79,7 @@ def test_every_value_is_that_of_the_whole_log_so_far(given_steps):
         execution.add(*recording.new())
         got = execution.value(wanted(start, count), DType.I32, recording.strings)
         whole = Executor(OpLog(*recording.rows(), recording.strings), memory(), "tile").run()
-        np.testing.assert_array_equal(got, whole.read(*wanted(start, count), DType.I32))
+        np.testing.assert_array_equal(got, whole.read(*wanted(start, count).in_memory, DType.I32))
         assert execution.n_executed + len(execution._ops) == len(recording.builder.ops)
 
 

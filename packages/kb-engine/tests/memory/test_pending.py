@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_engine.memory.pending import PendingBytes, Producer, overlaps, without
-from kb_messages import OFFSET_BITS, DType, Matrix
+from kb_engine.memory.pending import PendingBytes, Producer
+from kb_messages import OFFSET_BITS, DType, Matrix, overlaps
 
 OWNER = 5 << OFFSET_BITS
 
@@ -32,32 +32,6 @@ def tiles(draw):
 
 
 either = st.one_of(matrices(), tiles())
-
-
-@settings(max_examples=500)
-@given(either, either)
-def test_overlap_is_exact(first, second):
-    assert overlaps(first, second) == bool(bytes_of(first) & bytes_of(second))
-
-
-@settings(max_examples=1000)
-@given(either, either)
-def test_what_is_left_is_pending_and_disjoint_and_loses_nothing_else(whole, hole):
-    parts = [bytes_of(part) for part in without(whole, hole)]
-    left = set().union(*parts)
-    assert sum(map(len, parts)) == len(left)
-    assert bytes_of(whole) - bytes_of(hole) <= left <= bytes_of(whole)
-
-
-@given(tiles(), tiles())
-def test_within_one_tensor_what_is_left_is_exact(whole, hole):
-    assert set().union(*map(bytes_of, without(whole, hole))) == bytes_of(whole) - bytes_of(hole)
-
-
-def test_memories_do_not_meet():
-    first, second = matrix(0, 4, 4), matrix(0, 4, 4, owner=6 << OFFSET_BITS)
-    assert not overlaps(first, second)
-    assert without(first, second) == [first]
 
 
 class Bytewise:
@@ -91,7 +65,7 @@ def test_pending_bytes_agree_with_a_byte_by_byte_model(steps, asked):
         assert found in model.producers(asked) | {Producer("op", str(n)) for n in range(len(steps))}
         assert found is not None
     elif found is not None:
-        assert any(overlaps(m, asked) for m, is_concrete in steps if not is_concrete)
+        assert any(overlaps(m.rectangle, asked.rectangle) for m, is_concrete in steps if not is_concrete)
 
 
 def test_nothing_is_pending_at_first():
@@ -132,7 +106,7 @@ def test_rectangles_that_are_replaced_are_forgotten(count):
     for number in range(count):
         pending.mark(matrix(0, 4, 4), Producer("a", str(number)))
     assert pending.producer(matrix(0, 1, 1)) == Producer("a", str(count - 1))
-    assert [len(each.entries) for each in pending._by_owner.values()] == [1]
+    assert len(pending._index) == 1
 
 
 def test_several_concrete_stores_together_clear_what_they_cover():

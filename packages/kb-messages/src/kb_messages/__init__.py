@@ -9,8 +9,10 @@ from kb_messages.address import (
     MemorySpace,
     PhysAddr,
     is_virtual,
+    join_address,
     owner_of,
     space_code_of,
+    split_address,
 )
 from kb_messages.commands import (
     Command,
@@ -66,6 +68,7 @@ from kb_messages.oplog import (
     WaitReason,
 )
 from kb_messages.plan import BufferNeeds, PipelinePlan, TileSequence
+from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
 from kb_messages.stages import (
     Axis,
     DmaParams,
@@ -73,7 +76,6 @@ from kb_messages.stages import (
     MathParams,
     OperandTemplate,
     Place,
-    Rectangle,
     Stage,
     StageParams,
     StageTemplate,
@@ -194,17 +196,23 @@ __all__ = [
     "WaitReason",
     "When",
     "__version__",
+    "common_byte",
+    "covers",
     "depth_axis",
     "is_virtual",
+    "join_address",
     "lazy_door",
     "matrices_of",
     "memory_side",
+    "overlaps",
     "owner_of",
     "rectangle",
     "rectangles_along_k",
     "space_code_of",
+    "split_address",
     "stage_params",
     "target_of",
+    "without",
 ]
 
 __version__ = "0.1.0"

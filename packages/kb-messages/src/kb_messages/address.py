@@ -85,6 +85,16 @@ def owner_of(sip: int, die: int, space: MemorySpace, unit: int) -> int:
     return PhysAddr(sip=sip, die=die, space=space, unit=unit).encode() >> OFFSET_BITS
 
 
+def split_address(address: int) -> tuple[int, int]:
+    """(owner, offset) of *address*: which memory, and the byte in it."""
+    return address >> OFFSET_BITS, address & OFFSET_MASK
+
+
+def join_address(owner: int, offset: int) -> int:
+    """The address of byte *offset* of memory *owner*."""
+    return owner << OFFSET_BITS | offset
+
+
 def is_virtual(address: int) -> bool:
     """Whether *address* is a virtual one, which no physical address can be."""
     return 0 <= address < VIRTUAL_END

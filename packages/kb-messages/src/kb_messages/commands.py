@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes
+from kb_messages.rectangles import Rectangle
 from kb_messages.stages import TileShape
 
 
@@ -39,6 +40,11 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def span_nbytes(self) -> int:
         """Bytes from the first to the last, gaps between rows included."""
         return (self.rows - 1) * self.stride + self.row_nbytes
+
+    @property
+    def rectangle(self) -> Rectangle:
+        """The bytes of the elements."""
+        return Rectangle(self.address, self.rows, self.row_nbytes, self.stride)
 
     def part(self, row: int, col: int, rows: int, cols: int) -> Matrix:
         """`rows x cols` of the elements, from (row, col) on."""

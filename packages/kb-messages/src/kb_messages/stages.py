@@ -12,6 +12,7 @@ from msgspec import Struct
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import GemmAttributes, MathAttributes, Role
+from kb_messages.rectangles import Rectangle
 
 
 class StageType(IntEnum):
@@ -118,20 +119,6 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 _K: Final = 2
-
-
-class Rectangle(Struct, frozen=True, gc=False):
-    """`rows` runs of `row_nbytes`, `stride` bytes apart, from `base` (an address, or an offset within a buffer)."""
-
-    base: int
-    rows: int
-    row_nbytes: int
-    stride: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in all rows, gaps left out."""
-        return self.rows * self.row_nbytes
 
 
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):

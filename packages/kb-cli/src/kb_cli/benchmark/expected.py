@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
 from kb_engine import Tensor, read_tensor
-from kb_messages import OFFSET_BITS, OFFSET_MASK
+from kb_messages import split_address
 
 
 class Expected(NamedTuple):
@@ -31,4 +31,4 @@ class Expected(NamedTuple):
         block = tensor.block(i, j)
         address = block.address + (row - tensor.row_bounds[i]) * block.stride
         address += (col - tensor.col_bounds[j]) * tensor.dtype.nbytes
-        return address >> OFFSET_BITS, address & OFFSET_MASK
+        return split_address(address)

@@ -1,11 +1,10 @@
 """What a log tells without being executed: dependencies, hazards, and where values come from."""
 
-from kb_dataexec.analysis.dependencies import Rectangle, backward_slice, dependencies
+from kb_dataexec.analysis.dependencies import backward_slice, dependencies
 from kb_dataexec.analysis.sanitize import Finding, sanitize
 
 __all__ = [
     "Finding",
-    "Rectangle",
     "backward_slice",
     "dependencies",
     "sanitize",

@@ -1,11 +1,10 @@
-"""What depends on what, by the bytes: exact overlap of rectangles, the records that each record has to follow, and
-the ops that given outputs depend on."""
+"""Which records a record has to follow because both touch the same bytes, and which ops given outputs depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntFlag
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,47 +13,10 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import spread
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
-from kb_messages import LogError, Role
+from kb_messages import LogError, Rectangle, Role
 
-
-class Rectangle(NamedTuple):
-    """`rows` runs of `row_nbytes` bytes, `stride` bytes apart, from `offset` of memory `owner`."""
-
-    owner: int
-    offset: int
-    rows: int
-    row_nbytes: int
-    stride: int
-
-    @property
-    def stop(self) -> int:
-        """The offset after the last byte."""
-        return self.offset + (self.rows - 1) * self.stride + self.row_nbytes
-
-
-def overlap(a: Rectangle, b: Rectangle) -> bool:
-    """Whether two rectangles share a byte: exact, also where strides differ or rows interleave."""
-    return common_byte(a, b) is not None
-
-
-def common_byte(a: Rectangle, b: Rectangle) -> int | None:
-    """The lowest offset that both rectangles have, None where they share no byte."""
-    if a.owner != b.owner or a.stop <= b.offset or b.stop <= a.offset:
-        return None
-    if a.rows > b.rows:
-        a, b = b, a
-    found = (_common_with_run(a.offset + row * a.stride, a.row_nbytes, b) for row in range(a.rows))
-    return next((offset for offset in found if offset is not None), None)
-
-
-def _common_with_run(start: int, nbytes: int, rectangle: Rectangle) -> int | None:
-    """The lowest offset in [start, start + nbytes) that a row r has, whose end, offset + r * stride + row_nbytes, is
-    beyond start."""
-    past = start - rectangle.offset - rectangle.row_nbytes
-    row = max(0, past // rectangle.stride + 1) if rectangle.rows > 1 and rectangle.stride else 0
-    begin = rectangle.offset + row * rectangle.stride
-    meets = row < rectangle.rows and begin < start + nbytes and start < begin + rectangle.row_nbytes
-    return max(begin, start) if meets else None
+RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
+"""The columns of operand rows that say which bytes an operand is, in the order of `Rectangle.of_memory`."""
 
 
 class Kind(IntFlag):
@@ -125,7 +87,7 @@ def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
 def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
     """(record, atom, whether it reads, whether it writes) of every touch of an atom, by atom and then by record."""
     rows = schedule.operands
-    columns = [rows[name].astype(np.int64) for name in Rectangle._fields]
+    columns = [rows[name].astype(np.int64) for name in RECTANGLE_COLUMNS]
     cell = _cells(columns)
     number_of_cells = int(cell.max()) + 1 if len(cell) else 0
     sample = np.zeros(number_of_cells, np.int64)
@@ -167,7 +129,7 @@ def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, A
     return index[:, 0], index[:, 1], Kind.EXPLICIT
 
 
-def backward_slice(log: OpLog, outputs: Iterable[Rectangle | tuple[int, int, int, int, int]]) -> set[int]:
+def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
     """The ids of the ops that the bytes of *outputs* depend on, at the end of the log in command order.
 
     Byte-exact: an op belongs to it when a byte that it wrote is read by one that does, or is an output, and was not
@@ -176,14 +138,14 @@ def backward_slice(log: OpLog, outputs: Iterable[Rectangle | tuple[int, int, int
     schedule = Schedule(log)
     needed = _NeededBytes(schedule)
     for output in outputs:
-        needed.add(Rectangle(*output))
+        needed.add(output)
     found: set[int] = set()
-    fields = [schedule.operands[name].tolist() for name in Rectangle._fields]
+    fields = [schedule.operands[name].tolist() for name in RECTANGLE_COLUMNS]
     writes = np.isin(schedule.operands["role"], [role for role in Role if role.is_write]).tolist()
     first = schedule.first.tolist()
     for index in range(len(schedule.ops) - 1, -1, -1):
         span = range(first[index], first[index + 1])
-        rectangles = [(Rectangle(*(field[at] for field in fields)), writes[at]) for at in span]
+        rectangles = [(Rectangle.of_memory(*(field[at] for field in fields)), writes[at]) for at in span]
         taken = [needed.take(rectangle) for rectangle, written in rectangles if written]
         if any(taken):
             found.add(int(schedule.ops["op_id"][index]))
@@ -220,12 +182,12 @@ class _NeededBytes:
 
     def _views(self, rectangle: Rectangle) -> list[Array]:
         """The flags of the rectangle, as one view, or by rows where part of it lies outside the used range."""
-        if rectangle.owner not in self._flags:
+        owner, offset, rows, row_nbytes, stride = rectangle.in_memory
+        if owner not in self._flags:
             return []
-        base, flags = self._flags[rectangle.owner]
-        at = rectangle.offset - base
-        if at >= 0 and rectangle.stop - base <= flags.size:
-            shape, strides = (rectangle.rows, rectangle.row_nbytes), (rectangle.stride, 1)
-            return [np.ndarray(shape, np.bool_, flags, at, strides)]
-        starts = (at + row * rectangle.stride for row in range(rectangle.rows))
-        return [flags[max(0, start) : max(0, start + rectangle.row_nbytes)] for start in starts]
+        base, flags = self._flags[owner]
+        at = offset - base
+        if at >= 0 and at + rectangle.end - rectangle.base <= flags.size:
+            return [np.ndarray((rows, row_nbytes), np.bool_, flags, at, (stride, 1))]
+        starts = (at + row * stride for row in range(rows))
+        return [flags[max(0, start) : max(0, start + row_nbytes)] for start in starts]

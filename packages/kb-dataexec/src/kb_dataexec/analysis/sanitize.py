@@ -13,14 +13,14 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from kb_dataexec.analysis.dependencies import Rectangle, common_byte, dependencies_in
+from kb_dataexec.analysis.dependencies import RECTANGLE_COLUMNS, dependencies_in
 from kb_dataexec.analysis.hazards import Hazard, Hazards, hazards
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.columns import part
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
-from kb_messages import Role
+from kb_messages import Rectangle, Role, common_byte, split_address
 
 _KINDS: Final = tuple(Hazard)
 
@@ -118,7 +118,7 @@ def _groups(schedule: Schedule, found: Hazards) -> Iterator[Array]:
 def _finding(schedule: Schedule, found: Hazards, group: Array, memories: Mapping[int, str]) -> Finding:
     worst = int(group[np.argmax(found.early_ps[group])])
     first, second = int(found.first[worst]), int(found.second[worst])
-    owner, offset = _meeting(schedule, first, second)
+    owner, offset = split_address(_meeting(schedule, first, second))
     return Finding(
         hazard=_KINDS[int(found.code[worst])],
         first=_access(schedule, first),
@@ -144,25 +144,24 @@ def _access(schedule: Schedule, index: int) -> Access:
     )
 
 
-def _meeting(schedule: Schedule, first: int, second: int) -> tuple[int, int]:
-    """The memory and the lowest byte that both records touch, one of them writing it."""
-    theirs = [(two, writes) for two, writes in _touched(schedule, second)]
-    found = [
-        (one.owner, offset)
+def _meeting(schedule: Schedule, first: int, second: int) -> int:
+    """The lowest address that both records touch and that one of them writes."""
+    theirs = _touched(schedule, second)
+    return min(
+        address
         for one, one_writes in _touched(schedule, first)
         for two, two_writes in theirs
-        if (one_writes or two_writes) and (offset := common_byte(one, two)) is not None
-    ]
-    return min(found)
+        if (one_writes or two_writes) and (address := common_byte(one, two)) is not None
+    )
 
 
 def _touched(schedule: Schedule, index: int) -> list[tuple[Rectangle, bool]]:
     """The rectangles of a record, and whether it writes or un-initialises them."""
     columns = part(schedule.operands, schedule.first[index], schedule.first[index + 1])
-    rectangles = zip(*(columns[name].tolist() for name in Rectangle._fields), strict=True)
+    rectangles = zip(*(columns[name].tolist() for name in RECTANGLE_COLUMNS), strict=True)
     changes = zip(columns["role"].tolist(), columns["release"].tolist(), strict=True)
     return [
-        (Rectangle(*rectangle), Role(role).is_write or bool(release))
+        (Rectangle.of_memory(*rectangle), Role(role).is_write or bool(release))
         for rectangle, (role, release) in zip(rectangles, changes, strict=True)
     ]
 

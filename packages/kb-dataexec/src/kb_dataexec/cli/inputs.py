@@ -13,7 +13,7 @@ from kb_dataexec.cli.outputs import load_array
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages import OFFSET_BITS, OFFSET_MASK
+from kb_messages import OFFSET_BITS, split_address
 
 _LARGEST: Final = 1 << OFFSET_BITS
 """Bytes of a memory that nothing tells the size of. Source: an address has so many bits of offset."""
@@ -45,4 +45,4 @@ def _input(text: str) -> tuple[int, int, np.ndarray[tuple[int, ...], np.dtype[np
     except ValueError:
         needs = "ADDRESS=FILE.npy"
         raise UsageError("--input", repr(text), needs, "write it like 0x40000000000=a.npy") from None
-    return at >> OFFSET_BITS, at & OFFSET_MASK, load_array(Path(file))
+    return *split_address(at), load_array(Path(file))

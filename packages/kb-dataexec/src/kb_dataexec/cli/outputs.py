@@ -13,7 +13,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import UsageError
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.verify.tolerance import default_tolerance
-from kb_messages import OFFSET_BITS, OFFSET_MASK, DType
+from kb_messages import DType, split_address
 
 _PLACE: Final = re.compile(r"(?P<address>\w+):(?P<rows>\d+)x(?P<cols>\d+):(?P<dtype>\w+)(:(?P<stride>\w+))?")
 _NEEDS: Final = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"
@@ -75,8 +75,7 @@ def _output(text: str, expected: dict[str, Array], errors: dict[str, Array], len
     tolerance = _shaped("--allowed", name, errors, (rows, cols))
     if reference is not None and tolerance is None:
         tolerance = default_tolerance(reference, dtype, length)
-    owner, offset = address >> OFFSET_BITS, address & OFFSET_MASK
-    return Output(name, owner, offset, rows, cols, dtype, stride, reference, tolerance)
+    return Output(name, *split_address(address), rows, cols, dtype, stride, reference, tolerance)
 
 
 def _shaped(option: str, name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> Array | None:

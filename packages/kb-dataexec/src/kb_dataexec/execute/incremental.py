@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.dependencies import Dependencies, Rectangle, dependencies
+from kb_dataexec.analysis.dependencies import RECTANGLE_COLUMNS, Dependencies, dependencies
 from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one as tilewise
-from kb_messages import DType, MemorySpace, Role, space_code_of
+from kb_messages import DType, MemorySpace, Rectangle, Role, space_code_of
 
 _PRIVATE_SPACES: Final = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES: Final = tuple(role for role in Role if role.is_write)
@@ -90,7 +90,7 @@ class PartialExecution:
         if missing:
             raise UnfinishedError(missing)
         self._run(np.isin(self._ops["command_seq"], sorted(needed)), strings)
-        value = self._store.read(*wanted, dtype).copy()
+        value = self._store.read(*wanted.in_memory, dtype).copy()
         value.flags.writeable = False
         return value
 
@@ -150,9 +150,9 @@ def _touches(command: Unfinished) -> Array:
     roles = [Role.SRC] * len(command.reads) + [Role.DST] * len(command.writes)
     for row, role, rectangle in zip(table, roles, (*command.reads, *command.writes), strict=True):
         row["op_id"], row["role"] = command.command_seq, role
-        row["space"] = space_code_of(rectangle.owner)
-        for name, number in rectangle._asdict().items():
+        for name, number in zip(RECTANGLE_COLUMNS, rectangle.in_memory, strict=True):
             row[name] = number
+        row["space"] = space_code_of(row["owner"])
     return table
 
 

@@ -11,7 +11,7 @@ from kb_dataexec.arrays.dtypes import Array, numpy_dtype
 from kb_dataexec.memory import files as storefile
 from kb_dataexec.memory.contents import Extents
 from kb_dataexec.memory.extent import Extent
-from kb_messages import OFFSET_BITS, DType, KbError
+from kb_messages import DType, KbError, join_address
 
 
 class StoreError(KbError):
@@ -32,7 +32,7 @@ class _Region:
         self.owner, self.nbytes, self.label, self.extents = owner, nbytes, label, extents
 
     def where(self, offset: int) -> str:
-        return f"{self.label} + {offset:#x} (address {self.owner << OFFSET_BITS | offset:#x})"
+        return f"{self.label} + {offset:#x} (address {join_address(self.owner, offset):#x})"
 
 
 class MemoryStore:

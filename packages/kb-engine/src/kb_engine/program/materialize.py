@@ -14,7 +14,7 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
-from kb_messages import OFFSET_BITS, OFFSET_MASK, KernelError, Matrix, matrices_of, target_of
+from kb_messages import KernelError, Matrix, matrices_of, target_of
 
 if TYPE_CHECKING:
     from kb_dataexec.execute import PartialExecution
@@ -35,7 +35,6 @@ class Materializer:
 
     def __call__(self, matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
         """The elements, read-only. Raises KernelError when they depend on a command that is not done."""
-        from kb_dataexec.analysis import Rectangle
         from kb_dataexec.execute import Unfinished, UnfinishedError
 
         execution = self._up_to_date()
@@ -44,10 +43,10 @@ class Materializer:
         for context in unfinished:
             command = context.submitted.command
             target = target_of(command)
-            reads = [Rectangle(*_bytes_of(each)) for each in matrices_of(command) if each is not target]
-            listed.append(Unfinished(context.submitted.command_seq, reads, [Rectangle(*_bytes_of(target))]))
+            reads = [each.rectangle for each in matrices_of(command) if each is not target]
+            listed.append(Unfinished(context.submitted.command_seq, reads, [target.rectangle]))
         try:
-            return execution.value(Rectangle(*_bytes_of(matrix)), matrix.dtype, self._recorder.writer.strings, listed)
+            return execution.value(matrix.rectangle, matrix.dtype, self._recorder.writer.strings, listed)
         except UnfinishedError as error:
             missing = {context.submitted.command_seq: context for context in unfinished}[error.command_seqs[0]]
             raise _not_done(missing, line, pe) from None
@@ -77,11 +76,6 @@ def without_log(matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
         "the log, from which the value is computed",
         "leave out --no-log, or give the Engine a LogWriter",
     )
-
-
-def _bytes_of(matrix: Matrix) -> tuple[int, int, int, int, int]:
-    address = matrix.address
-    return address >> OFFSET_BITS, address & OFFSET_MASK, matrix.rows, matrix.row_nbytes, matrix.stride
 
 
 def _not_done(context: CommandInFlight, line: str, pe: str) -> KernelError:

@@ -1,19 +1,21 @@
-"""The scoreboard of a PE_CPU: which bytes the commands read and write that are issued and not done.
+"""The scoreboard of a PE_CPU: which bytes the issued commands read and write until they are done.
 
-A command that touches them the other way (RAW, WAR, WAW) waits, wherever they lie: TCM, HBM or SRAM. So commands of one
-program take effect in their order, and freed TCM can be taken again at once: its new writer waits.
+A new command that reads bytes an earlier one writes, or writes bytes an earlier one reads or writes (RAW, WAR, WAW),
+waits, wherever the bytes lie: TCM, HBM or SRAM. So the commands of one program take effect in their order. Freed TCM
+can be allocated again at once, because its new writer waits for its last user.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kb_engine.memory.pending import Rectangles, overlaps
+from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
-from kb_messages import OFFSET_BITS, Matrix, SubmittedCommand, matrices_of, target_of
+from kb_messages import SubmittedCommand, matrices_of, overlaps, target_of
 
 
 class _Use(NamedTuple):
+    command_seq: int
     completion: Completion
     writes: bool
 
@@ -22,38 +24,30 @@ class Scoreboard:
     """The commands of one program that are issued and not done."""
 
     def __init__(self) -> None:
-        self._by_owner: dict[int, Rectangles[_Use]] = {}
+        self._index = RectangleIndex[_Use]()
+        self._by_command: dict[int, list[Entry[_Use]]] = {}
 
     def conflict(self, submitted: SubmittedCommand) -> Completion | None:
         """The oldest command that *submitted* has to wait for, None when it may be issued."""
-        found = None
+        found: _Use | None = None
         target = target_of(submitted.command)
         for matrix in matrices_of(submitted.command):
-            uses = self._by_owner.get(matrix.address >> OFFSET_BITS)
-            for at in uses.near(matrix) if uses is not None else ():
-                assert uses is not None
-                other, command_seq, use = uses.entries[at]
-                clashes = (use.writes or matrix is target) and overlaps(matrix, other)
-                if clashes and (found is None or command_seq < found[0]):
-                    found = command_seq, use.completion
-        return found and found[1]
+            rectangle = matrix.rectangle
+            for other, use in self._index.near(rectangle):
+                clashes = (use.writes or matrix is target) and overlaps(rectangle, other)
+                if clashes and (found is None or use.command_seq < found.command_seq):
+                    found = use
+        return found and found.completion
 
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
-        """*submitted* is on its way."""
-        target = target_of(submitted.command)
-        for matrix in matrices_of(submitted.command):
-            uses = self._by_owner.setdefault(matrix.address >> OFFSET_BITS, Rectangles())
-            uses.add(matrix, submitted.command_seq, _Use(completion, matrix is target))
+        """*submitted* reads and writes its operands from now on."""
+        seq, target = submitted.command_seq, target_of(submitted.command)
+        self._by_command[seq] = [
+            self._index.add(matrix.rectangle, _Use(seq, completion, matrix is target))
+            for matrix in matrices_of(submitted.command)
+        ]
 
     def retire(self, submitted: SubmittedCommand) -> None:
-        """*submitted* is done: forget what it touched."""
-        for matrix in matrices_of(submitted.command):
-            self._forget(matrix, submitted.command_seq)
-
-    def _forget(self, matrix: Matrix, command_seq: int) -> None:
-        uses = self._by_owner[matrix.address >> OFFSET_BITS]
-        for at in uses.near(matrix):
-            other, seq, _ = uses.entries[at]
-            if seq == command_seq and other is matrix:
-                uses.remove(at)
-                return
+        """*submitted* is done and touches its operands no more."""
+        for entry in self._by_command.pop(submitted.command_seq):
+            self._index.remove(entry)

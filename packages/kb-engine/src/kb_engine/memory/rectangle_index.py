@@ -1,0 +1,68 @@
+"""Rectangles of bytes by where they lie, so that those near a given one are found without looking at all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Generic, NamedTuple, TypeVar
+
+from kb_messages import OFFSET_BITS, Rectangle
+
+PayloadT = TypeVar("PayloadT")
+
+
+class Entry(NamedTuple, Generic[PayloadT]):
+    """A rectangle of the index, and what its user knows of it. Compared by identity when it is removed."""
+
+    rectangle: Rectangle
+    payload: PayloadT
+
+
+class RectangleIndex(Generic[PayloadT]):
+    """Entries by memory and by their first address."""
+
+    __slots__ = ("_by_owner",)
+
+    def __init__(self) -> None:
+        self._by_owner: dict[int, _OneMemory[PayloadT]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(memory.entries) for memory in self._by_owner.values())
+
+    def near(self, rectangle: Rectangle) -> list[Entry[PayloadT]]:
+        """The entries that may share bytes with *rectangle*: those whose first to last byte meet its own."""
+        memory = self._by_owner.get(rectangle.base >> OFFSET_BITS)
+        if memory is None:
+            return []
+        start, end = rectangle.base, rectangle.end
+        first = bisect_right(memory.starts, start - memory.longest)
+        found = memory.entries[first : bisect_left(memory.starts, end)]
+        return [entry for entry in found if entry.rectangle.end > start]
+
+    def add(self, rectangle: Rectangle, payload: PayloadT) -> Entry[PayloadT]:
+        """Adds *rectangle* and returns its entry."""
+        memory = self._by_owner.setdefault(rectangle.base >> OFFSET_BITS, _OneMemory[PayloadT]())
+        entry, start = Entry(rectangle, payload), rectangle.base
+        at = bisect_right(memory.starts, start)
+        memory.starts.insert(at, start)
+        memory.entries.insert(at, entry)
+        memory.longest = max(memory.longest, rectangle.end - start)
+        return entry
+
+    def remove(self, entry: Entry[PayloadT]) -> None:
+        """Removes *entry*, which `add` returned."""
+        memory = self._by_owner[entry.rectangle.base >> OFFSET_BITS]
+        at = bisect_left(memory.starts, entry.rectangle.base)
+        while memory.entries[at] is not entry:
+            at += 1
+        del memory.starts[at], memory.entries[at]
+
+
+class _OneMemory(Generic[PayloadT]):
+    """The entries of one memory, ordered by `starts`, their first addresses. No entry spans more than `longest`."""
+
+    __slots__ = ("entries", "longest", "starts")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry[PayloadT]] = []
+        self.starts: list[int] = []
+        self.longest = 0

@@ -1,0 +1,97 @@
+"""The operations on rectangles, against sets of bytes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kb_messages.address import join_address, split_address
+from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
+
+BASE = join_address(5, 0)
+
+
+def bytes_of(rectangle):
+    starts = (rectangle.base + row * rectangle.stride for row in range(rectangle.rows))
+    return {start + at for start in starts for at in range(rectangle.row_nbytes)}
+
+
+anywhere = st.builds(
+    lambda offset, *shape: Rectangle(BASE + offset, *shape),
+    st.integers(0, 60), st.integers(1, 6), st.integers(1, 12), st.sampled_from([0, 5, 8, 12, 16, 32]),
+)  # fmt: skip
+
+
+@st.composite
+def tiles(draw):
+    """Rectangles of one row-major array with rows of 12 bytes, as slices of one tensor are."""
+    row, col = draw(st.integers(0, 5)), draw(st.integers(0, 11))
+    return Rectangle(BASE + row * 12 + col, draw(st.integers(1, 6 - row)), draw(st.integers(1, 12 - col)), 12)
+
+
+either = st.one_of(anywhere, tiles())
+
+
+@settings(max_examples=500)
+@given(either, either)
+def test_overlap_is_exact(first, second):
+    assert overlaps(first, second) == overlaps(second, first) == bool(bytes_of(first) & bytes_of(second))
+
+
+@settings(max_examples=500)
+@given(either, either)
+def test_the_common_byte_is_the_lowest_of_both(first, second):
+    lowest = min(bytes_of(first) & bytes_of(second), default=None)
+    assert common_byte(first, second) == common_byte(second, first) == lowest
+
+
+@settings(max_examples=500)
+@given(either, either)
+def test_a_cover_has_no_gaps_and_holds_the_span(outer, inner):
+    span = set(range(inner.base, inner.end))
+    has_gaps = bytes_of(outer) != set(range(outer.base, outer.end))
+    if covers(outer, inner):
+        assert span <= bytes_of(outer)
+    else:
+        assert has_gaps or not span <= bytes_of(outer)
+
+
+@settings(max_examples=1000)
+@given(either, either)
+def test_what_is_left_loses_only_the_hole(whole, hole):
+    parts = without(whole, hole)
+    left = set().union(*map(bytes_of, parts))
+    assert sum(len(bytes_of(part)) for part in parts) == len(left)
+    assert bytes_of(whole) - bytes_of(hole) <= left <= bytes_of(whole)
+
+
+@settings(max_examples=500)
+@given(tiles(), tiles())
+def test_within_one_tensor_what_is_left_is_exact(whole, hole):
+    assert set().union(*map(bytes_of, without(whole, hole))) == bytes_of(whole) - bytes_of(hole)
+
+
+def test_memories_do_not_overlap():
+    first, second = (Rectangle.of_memory(owner, 0, 4, 4, 4) for owner in (5, 6))
+    assert not overlaps(first, second)
+    assert without(first, second) == [first]
+
+
+def test_interleaved_columns_do_not_overlap():
+    assert not overlaps(Rectangle(0, 8, 4, 8), Rectangle(4, 8, 4, 8))
+
+
+def test_a_rectangle_tells_its_bytes_and_its_end():
+    rectangle = Rectangle(100, 3, 10, 64)
+    assert (rectangle.nbytes, rectangle.end) == (30, 100 + 2 * 64 + 10)
+
+
+@given(st.integers(0, (1 << 30) - 1), st.integers(0, (1 << 32) - 1))
+def test_owner_and_offset_make_the_address_and_come_back(owner, offset):
+    assert split_address(join_address(owner, offset)) == (owner, offset)
+    assert Rectangle.of_memory(owner, offset, 2, 3, 4).in_memory == (owner, offset, 2, 3, 4)
+
+
+@pytest.mark.parametrize("hole", [Rectangle(BASE, 3, 2, 0), Rectangle(BASE + 1, 2, 3, 5)])
+def test_a_hole_whose_rows_do_not_line_up_leaves_the_whole(hole):
+    whole = Rectangle(BASE, 4, 6, 12)
+    assert without(whole, hole) == [whole]
