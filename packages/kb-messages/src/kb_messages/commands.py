@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from kb_messages.address import OFFSET_BITS
 from kb_messages.dtypes import DType
 from kb_messages.oplog import MathAttributes
 from kb_messages.rectangles import Rectangle
@@ -40,6 +41,11 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def span_nbytes(self) -> int:
         """Bytes from the first to the last, gaps between rows included."""
         return (self.rows - 1) * self.stride + self.row_nbytes
+
+    @property
+    def owner(self) -> int:
+        """The number of the memory that holds it."""
+        return self.address >> OFFSET_BITS
 
     @property
     def rectangle(self) -> Rectangle:

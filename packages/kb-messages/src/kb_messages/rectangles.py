@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kb_messages.address import join_address, split_address
+from kb_messages.address import OFFSET_BITS, join_address, split_address
 
 
 class Rectangle(Struct, frozen=True, gc=False):
@@ -32,6 +32,11 @@ class Rectangle(Struct, frozen=True, gc=False):
     def in_memory(self) -> tuple[int, int, int, int, int]:
         """(owner, offset, rows, row_nbytes, stride), as `of_memory` takes them."""
         return *split_address(self.base), self.rows, self.row_nbytes, self.stride
+
+    @property
+    def owner(self) -> int:
+        """The number of the memory that holds it."""
+        return self.base >> OFFSET_BITS
 
     @property
     def end(self) -> int:

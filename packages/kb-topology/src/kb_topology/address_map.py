@@ -9,7 +9,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from kb_messages import OFFSET_BITS, AddressError, MemorySpace, PhysAddr, TopologyError
+from kb_messages import AddressError, MemorySpace, PhysAddr, TopologyError, split_address
 from kb_topology.graph import Graph, Memory, Node
 from kb_topology.sentences import listing
 from kb_topology.sizes import format_nbytes
@@ -63,10 +63,11 @@ class AddressMap:
 
     def decode(self, address: int) -> tuple[Region, int]:
         """The region that *address* is in, and the offset from its base. Raises AddressError when it is in none."""
-        region = self.by_owner.get(address >> 32)
-        if region is None or address - region.base >= region.nbytes:
+        owner, offset = split_address(address)
+        region = self.by_owner.get(owner)
+        if region is None or offset >= region.nbytes:
             raise AddressError(f"address {address:#x}", "no memory there", f"an address in {self.describe()}")
-        return region, address - region.base
+        return region, offset
 
     def describe(self) -> str:
         """The map on one line, runs of equal memories in one entry; of a large chip, the first entries."""
@@ -95,7 +96,7 @@ def _region(node: Node, memory: Memory) -> Region:
         raise AddressError(node.id, "a memory outside the cubes", "one in a cube: an address names a SIP and a cube")
     base = PhysAddr(sip=node.sip, die=node.cube, space=memory.space, unit=unit).encode()
     return Region(
-        node_id=node.id, owner=base >> OFFSET_BITS, base=base, nbytes=memory.nbytes, space=memory.space, unit=unit
+        node_id=node.id, owner=split_address(base)[0], base=base, nbytes=memory.nbytes, space=memory.space, unit=unit
     )
 
 

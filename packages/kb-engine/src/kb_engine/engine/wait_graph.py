@@ -14,7 +14,7 @@ from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import FeederWait
 from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.units import ns_text
-from kb_messages import OFFSET_BITS, DmaParams, StageType
+from kb_messages import DmaParams, StageType
 
 if TYPE_CHECKING:
     from kb_engine.program.runner import KernelRunner
@@ -167,7 +167,7 @@ class WaitGraph:
         text = f"{tile(token)} is served by {stage} since {ns_text(token.t_start)}"
         if not isinstance(params, DmaParams):
             return Waiter((*shape, "served"), text, None, f"the end of {tile(token)} in {stage}")
-        memory = self._memories.get(params.memory.base >> OFFSET_BITS, "an unknown memory")
+        memory = self._memories.get(params.memory.owner, "an unknown memory")
         verb = "a read" if token.stages[token.index].stage_type is StageType.DMA_READ else "a write"
         text += f", which waits for {memory} to answer {verb} of {params.memory.nbytes} bytes"
         return Waiter((*shape, "served"), text, None, f"{stage} waits for a response of {memory} that never came")

@@ -26,7 +26,7 @@ from kb_engine.memory.pending import Producer
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.tensors import Tensor, TensorRef
-from kb_messages import OFFSET_BITS, OFFSET_MASK, CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage
+from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 
 
 class DeferredRead:
@@ -164,8 +164,7 @@ class Host:
         written: list[tuple[Matrix, npt.NDArray[Any]]] = []
         for (rows, cols), matrix in tensor.every_block():
             block = np.array(whole[rows, cols], order="C", copy=True)
-            owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
-            self.engine.memory.store.write_tensor(owner, offset, block, copy=False)
+            self.engine.memory.store.write_tensor(*split_address(matrix.address), block, copy=False)
             self.engine.memory.pending.clear(matrix)
             written.append((matrix, block))
         began = self.engine.clock.now_ps

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.program.pe import ProcessingElement
-from kb_messages import OFFSET_BITS, KernelError, MemorySpace
+from kb_messages import KernelError, MemorySpace, split_address
 from kb_topology import Node, Topology
 
 _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
@@ -71,7 +71,8 @@ class Memories:
 
     def release(self, address: int) -> None:
         """Give back what was allocated at *address*."""
-        self._by_owner[address >> OFFSET_BITS].release(address)
+        owner, _ = split_address(address)
+        self._by_owner[owner].release(address)
 
 
 def _place(node: Node) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds, layout, sharding_of
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.tensors import Grid, Tensor
-from kb_messages import OFFSET_BITS, OFFSET_MASK, DType, KernelError, Matrix, MemorySpace
+from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
 
 class TensorMemory:
@@ -65,8 +65,7 @@ class TensorMemory:
         """Give the memory of a live tensor back; its bytes are uninitialised from now on."""
         for _, matrix in tensor.every_block():
             self.memories.release(matrix.address)
-            owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
-            self.engine.memory.store.release(owner, offset, 1, matrix.nbytes, matrix.nbytes)
+            self.engine.memory.store.release(*split_address(matrix.address), 1, matrix.nbytes, matrix.nbytes)
         del self.live[tensor.addresses[0][0]]
 
     def check_live(self, what: str, tensor: Tensor) -> None:
@@ -134,9 +133,8 @@ class TensorMemory:
                 self.memories.release(address)
             raise
         for address, nbytes in zip(addresses, sizes, strict=True):
-            owner, offset = address >> OFFSET_BITS, address & OFFSET_MASK
             memory.pending.clear(Matrix.packed(1, nbytes, DType.I8, address))
-            memory.store.reserve(owner, offset, nbytes)
+            memory.store.reserve(*split_address(address), nbytes)
         return addresses
 
 

@@ -18,11 +18,9 @@ from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.targets import split
 from kb_engine.timing.clock import Clock
 from kb_messages import (
-    OFFSET_BITS,
     HostMessage,
     KernelError,
     Matrix,
-    Rectangle,
     Refusal,
     Request,
     Response,
@@ -140,7 +138,7 @@ class _Transfers:
         self._clock = clock
         self._move = fabric.write if write else fabric.read
         self._matrices = matrices
-        self._paths = [fabric.path(port.node_id, matrix.address >> OFFSET_BITS) for matrix in matrices]
+        self._paths = [fabric.path(port.node_id, matrix.owner) for matrix in matrices]
         self._channels = port.channels
         self._next = 0
         self._left = len(matrices)
@@ -161,8 +159,7 @@ class _Transfers:
         number, self._next = self._next, self._next + 1
         matrix, now = self._matrices[number], self._clock.now_ps
         self._started[number] = now
-        memory = Rectangle(matrix.address, matrix.rows, matrix.row_nbytes, matrix.stride)
-        self._move(self._paths[number], memory, now, self._finish, number)
+        self._move(self._paths[number], matrix.rectangle, now, self._finish, number)
 
     def _finish(self, number: int) -> None:
         self._ended[number] = self._clock.now_ps

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kb_engine.block.block_directory import Cube
 from kb_engine.program.tensors import Tensor, TensorRef
-from kb_messages import OFFSET_BITS, CubeTarget, HostMessage, KernelError, KernelLaunch
+from kb_messages import CubeTarget, HostMessage, KernelError, KernelLaunch
 from kb_topology import Graph, Topology
 
 KeyT = TypeVar("KeyT")
@@ -85,7 +85,7 @@ def _named(graph: Graph, targets: Iterable[CubeTarget]) -> Iterator[tuple[str, b
 
 def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarget]:
     """The cubes whose memories hold a part of a tensor among a kernel's *arguments*, in the topology's order."""
-    owners = {matrix.address >> OFFSET_BITS for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
+    owners = {matrix.owner for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
     nodes = topology.graph.nodes
     homes = [nodes[each.node_id] for each in topology.address_map.regions if each.owner in owners]
     cubes = dict.fromkeys((node.sip, node.cube) for node in homes)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
 from kb_engine.memory.pending import PendingBytes
-from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
+from kb_messages import Matrix, split_address
 
 
 class DeviceMemory:
@@ -45,11 +45,9 @@ class DeviceMemory:
 
 def read_matrix(store: MemoryStore, matrix: Matrix) -> npt.NDArray[Any]:
     """The elements of a rectangle, `rows x cols`, read-only."""
-    owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
-    return store.read(owner, offset, matrix.rows, matrix.row_nbytes, matrix.stride, matrix.dtype)
+    return store.read(*matrix.rectangle.in_memory, matrix.dtype)
 
 
 def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> None:
     """Overwrite a rectangle with the elements of *data*."""
-    owner, offset = matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK
-    store.write(owner, offset, data.reshape(matrix.rows, matrix.cols), matrix.stride)
+    store.write(*split_address(matrix.address), data.reshape(matrix.rows, matrix.cols), matrix.stride)

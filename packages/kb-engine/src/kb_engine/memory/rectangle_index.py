@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Generic, NamedTuple, TypeVar
 
-from kb_messages import OFFSET_BITS, Rectangle
+from kb_messages import Rectangle
 
 PayloadT = TypeVar("PayloadT")
 
@@ -30,7 +30,7 @@ class RectangleIndex(Generic[PayloadT]):
 
     def near(self, rectangle: Rectangle) -> list[Entry[PayloadT]]:
         """The entries that may share bytes with *rectangle*: those whose first to last byte meet its own."""
-        memory = self._by_owner.get(rectangle.base >> OFFSET_BITS)
+        memory = self._by_owner.get(rectangle.owner)
         if memory is None:
             return []
         start, end = rectangle.base, rectangle.end
@@ -40,7 +40,7 @@ class RectangleIndex(Generic[PayloadT]):
 
     def add(self, rectangle: Rectangle, payload: PayloadT) -> Entry[PayloadT]:
         """Adds *rectangle* and returns its entry."""
-        memory = self._by_owner.setdefault(rectangle.base >> OFFSET_BITS, _OneMemory[PayloadT]())
+        memory = self._by_owner.setdefault(rectangle.owner, _OneMemory[PayloadT]())
         entry, start = Entry(rectangle, payload), rectangle.base
         at = bisect_right(memory.starts, start)
         memory.starts.insert(at, start)
@@ -50,7 +50,7 @@ class RectangleIndex(Generic[PayloadT]):
 
     def remove(self, entry: Entry[PayloadT]) -> None:
         """Removes *entry*, which `add` returned."""
-        memory = self._by_owner[entry.rectangle.base >> OFFSET_BITS]
+        memory = self._by_owner[entry.rectangle.owner]
         at = bisect_left(memory.starts, entry.rectangle.base)
         while memory.entries[at] is not entry:
             at += 1

@@ -19,8 +19,6 @@ from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer
 from kb_engine.observe.record_tables import CommandGroup, Ints, Rows, structure
 from kb_messages import (
-    OFFSET_BITS,
-    OFFSET_MASK,
     OPERAND_COLUMNS,
     OPS_COLUMNS,
     LogError,
@@ -30,6 +28,7 @@ from kb_messages import (
     PhysAddr,
     Role,
     WaitReason,
+    split_address,
 )
 from kb_topology import NodeKind
 
@@ -172,8 +171,9 @@ class Recorder(Observer):
         operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes
         operands["role"] = (Role.SRC, Role.DST)
         operands["space"] = (MemorySpace.IMMEDIATE.code, PhysAddr.decode(matrix.address).space.code)
-        operands["owner"] = (0, matrix.address >> OFFSET_BITS)
-        operands["offset"] = (writer.immediate(data), matrix.address & OFFSET_MASK)
+        owner, offset = split_address(matrix.address)
+        operands["owner"] = (0, owner)
+        operands["offset"] = (writer.immediate(data), offset)
         operands["stride"] = (matrix.row_nbytes, matrix.stride)
         writer.append(ops, operands)
 

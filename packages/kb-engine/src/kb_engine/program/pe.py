@@ -7,7 +7,7 @@ from typing import Any
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler
 from kb_engine.memory.allocator import Allocator
-from kb_messages import OFFSET_BITS, AddressError, Matrix, TopologyError
+from kb_messages import AddressError, Matrix, TopologyError, join_address
 
 
 class ProcessingElement:
@@ -32,7 +32,7 @@ class ProcessingElement:
                 "use a smaller input_kib or output_kib",
             )
 
-        base = (self.tcm_owner << OFFSET_BITS) + reserved
+        base = join_address(self.tcm_owner, reserved)
         self.tcm = Allocator(f"{pe_id}.pe_tcm", base, self.tcm_nbytes - reserved)
 
     def translate(self, matrix: Matrix) -> Matrix:
