@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.run.metrics import Traffic, Usage, measure
+from kb_cli.run.metrics import measure
 from kb_cli.run.tally import PlanTally, TallyingMemoryWriter
+from kb_cli.run.usage import Traffic, Usage
 from kb_engine import Engine, Host
 from kb_messages import DType, TileShape
 from kb_topology import load_topology

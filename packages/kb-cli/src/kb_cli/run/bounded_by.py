@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kb_cli.run.metrics import LINK, Use
+from kb_cli.run.metrics import Use
+from kb_cli.run.usage import LINK
 from kb_cli.terminal.units import percent
 
 BUSY = 0.6

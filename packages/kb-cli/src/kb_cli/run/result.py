@@ -11,10 +11,11 @@ from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.data import Kept
-from kb_cli.run.metrics import Traffic
 from kb_cli.run.sanitizer import Sanitized
-from kb_cli.run.simulate import HostTimes, RunOutcome
+from kb_cli.run.simulate import RunOutcome
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
+from kb_cli.run.timed_host import HostTimes
+from kb_cli.run.usage import Traffic
 from kb_cli.run.verdict import OutputCheck
 from kb_cli.terminal.units import PS_PER_NS
 from kb_engine import LaunchResult

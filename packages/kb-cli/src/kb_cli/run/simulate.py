@@ -15,14 +15,16 @@ import numpy.typing as npt
 from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, inputs_of, launch
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.metrics import Metrics, Usage, measure
+from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
 from kb_cli.run.tally import PlanTally, TallyingWriter, new_writer
+from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
+from kb_cli.run.usage import Usage
 from kb_cli.run.verdict import Progress, Verdict, execute, judge
 from kb_dataexec import MemoryStore
 from kb_dataexec.log import LogSummary
-from kb_engine import Engine, Host, LaunchResult, Tensor
+from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks
 from kb_engine.program import LeakWatch
 
@@ -54,48 +56,6 @@ class RunOutcome(NamedTuple):
     verdict: Verdict | None
     wall: Wall
     sanitized: Sanitized | None = None
-
-
-class HostTimes(NamedTuple):
-    """Picoseconds of the host's calls: for tensors written and read, for MMUs, and for launches around their kernels.
-
-    `launch_ps` is from the call to the first kernel's start, `response_ps` from the last one's end to the answer.
-    """
-
-    write_ps: int
-    read_ps: int
-    map_ps: int
-    launch_ps: int
-    response_ps: int
-
-
-class TimedHost(Host):
-    """A host that knows how long its launches took on this machine."""
-
-    def __init__(self, engine: Engine, root: Path) -> None:
-        super().__init__(engine, root)
-        self.wall_s = 0.0
-
-    def launch(self, *args: Any, **options: Any) -> LaunchResult:
-        """As Host's."""
-        began = perf_counter()
-        try:
-            return super().launch(*args, **options)
-        finally:
-            self.wall_s += perf_counter() - began
-
-    @property
-    def times(self) -> HostTimes | None:
-        """What its calls took; None where the topology has no host."""
-        if self.engine.host is None:
-            return None
-        return HostTimes(
-            write_ps=self.write_ps,
-            read_ps=self.read_ps,
-            map_ps=self.map_ps,
-            launch_ps=sum(each.start_ps - each.call_ps for each in self.launches),
-            response_ps=sum(each.response_ps - each.end_ps for each in self.launches),
-        )
 
 
 def simulate(
