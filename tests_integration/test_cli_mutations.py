@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kb_cli.commands.verify import verify_run
 from kb_cli.main import kb
 from kb_cli.run.data import load_data
+from kb_cli.run.verify_folder import verify_run
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import backward_slice
 from kb_dataexec.log import write_log

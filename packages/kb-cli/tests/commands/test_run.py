@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kb_cli.run import data as rundata
+from kb_cli.run import keep
 
 Write = Callable[..., Path]
 Invoke = Callable[..., Result]
@@ -112,7 +112,7 @@ def test_the_stated_tolerance_decides(invoke: Invoke, bench_file: Write) -> None
 
 
 def test_limits_of_what_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rundata, "RUN_LIMIT", 1024)
+    monkeypatch.setattr(keep, "RUN_LIMIT", 1024)
     done = invoke("run", "gemm", *SMALL, "--json")
     result = json.loads(done.stdout)
     assert result["keep"]["data"] is False

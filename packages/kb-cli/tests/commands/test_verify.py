@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from kb_cli.commands.verify import verify_run
-from kb_cli.run import data as rundata
+from kb_cli.run import keep
+from kb_cli.run.verify_folder import verify_run
 from kb_dataexec.backends import NumpyBackend
 
 Invoke = Callable[..., Result]
@@ -121,7 +121,7 @@ def test_every_shape_is_verified(invoke: Invoke, tmp_path: Path) -> None:
 
 def test_shapes_without_data_are_told_apart(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n64,64,64\n")
-    monkeypatch.setattr(rundata, "RUN_LIMIT", 30_000)
+    monkeypatch.setattr(keep, "RUN_LIMIT", 30_000)
     done = invoke("run", "gemm", "--shapes", "shapes.csv", "--topology", "one_pe", "--json")
     folder = Path(json.loads(done.stdout)[0]["run_dir"]).parent
     done = invoke("verify", folder)

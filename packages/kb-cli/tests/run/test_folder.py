@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run.folder import NewRunFolder, RunFolderError, folder_name, read_run, write_json
+from kb_cli.run.files import RunFolderError
+from kb_cli.run.folder import NewRunFolder
 
 
 def names(folder: Path) -> list[str]:
@@ -55,23 +56,3 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x-1").write_text("")
     with pytest.raises(RunFolderError, match="got a file of that name"), NewRunFolder(tmp_path, "x-1") as folder:
         folder.commit()
-
-
-def test_the_name_is_safe_and_follows_the_configuration() -> None:
-    name = folder_name("my bench/../x", {"a": 1})
-    assert name.startswith("my_bench_.._x-")
-    assert len(name.rsplit("-", 1)[1]) == 12
-    assert name == folder_name("my bench/../x", {"a": 1}) != folder_name("my bench/../x", {"a": 2})
-
-
-def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"got a folder without run\.json, needs the folder of a run"):
-        read_run(tmp_path)
-    with pytest.raises(RunFolderError, match="got no such folder"):
-        read_run(tmp_path / "nope")
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(RunFolderError, match=r"run\.json: got a file that cannot be read"):
-        read_run(tmp_path)
-    write_json(tmp_path / "run.json", {"format": "other"})
-    with pytest.raises(RunFolderError, match="needs kernbench-run version 1"):
-        read_run(tmp_path)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,11 +15,13 @@ from kb_cli.benchmark.load import load_benchmark
 from kb_cli.benchmark.params import build_params, parse_assignments, shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.shapes import Row, read_shapes
-from kb_cli.run.data import SHAPES_LIMIT, Policy
-from kb_cli.run.folder import RUN, NewRunFolder, folder_name, write_json
+from kb_cli.run.files import RUN, write_json
+from kb_cli.run.folder import NewRunFolder
+from kb_cli.run.identity import folder_name, identity
+from kb_cli.run.keep import SHAPES_LIMIT, Policy
 from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import found_something
-from kb_cli.run.save import identity, record_run, rows_json
+from kb_cli.run.save import record_run, rows_json
 from kb_cli.run.trace_file import trace_to
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
 from kb_messages import BenchmarkError, KbError
@@ -145,7 +146,11 @@ def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
         _tell_if_dropped(results)
         emit_json(results if shapes else results[0])
         return
-    from kb_cli.report.run_tables import run_tables, shapes_tables
+    if shapes:
+        from kb_cli.report.shapes_tables import shapes_tables
 
-    tables: list[Any] = shapes_tables(results) if shapes else run_tables(results[0])
-    emit_tables(*tables)
+        emit_tables(*shapes_tables(results))
+    else:
+        from kb_cli.report.run_tables import run_tables
+
+        emit_tables(*run_tables(results[0]))

@@ -1,14 +1,12 @@
-"""Results as an engineer reads them: tables of one run, and of the runs over a file of shapes."""
+"""What `kb run` prints for one run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from kb_cli.benchmark.shapes import SIZES
+from kb_cli.report.verification import sanitizer_texts, verdict_cell
 from kb_cli.run.result import HostTime, RunResult
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.tally import QUEUE_FULL, SERVICE
@@ -26,48 +24,12 @@ _COLUMNS = {
 
 
 def run_tables(result: RunResult) -> list[Any]:
-    """What `kb run` prints for one run."""
+    """Summary, tables of blocks, memories and stages, and the sentence on what bounds the run."""
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
     if result.stages_ps:
         parts.append(_times(result.stages_ps))
-    parts += _sanitizer_texts(result)
+    parts += sanitizer_texts(result.sanitizer)
     return [part for table in parts for part in (table, "")] + [result.bounded_by]
-
-
-def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
-    """What `kb run --shapes` prints: a row a run, and the totals."""
-    first = results[0]
-    labels = list(first.shape) if isinstance(first.shape, dict) else []
-    table = new_table(*labels, "latency", "TFLOP/s", "of peak", "HBM GB/s", "verified", "max error")
-    for column in table.columns[len(labels) :]:
-        column.justify = "right"
-    for column, label in zip(table.columns, labels, strict=False):
-        column.no_wrap = label in SIZES  # names give way where a terminal is narrow, numbers do not
-    for result in results:
-        cells = list(result.shape.values()) if isinstance(result.shape, dict) else []
-        table.add_row(*map(str, cells), *_shape_cells(result))
-    failed = [result for result in results if result.verified is False]
-    total_ps = sum(result.latency_ps for result in results)
-    flops = sum(result.flops for result in results)
-    achieved = quantity(flops / (total_ps / 1e12), "FLOP/s") if total_ps else "-"
-    count = "1 shape" if len(results) == 1 else f"{len(results)} shapes"
-    text = f"{count} on {first.topology}: {duration(total_ps)} in all, {achieved} achieved"
-    lines = [table, "", f"{text}, {_verified_count(results)}"]
-    lines += [f"FAILED {_where(result)}: {sentence}" for result in failed for sentence in _sentences(result)]
-    lines += [f"{_where(result)}: {text}" for result in results for text in _sanitizer_texts(result)]
-    missing = [result for result in results if not result.keep.data]
-    if missing:
-        lines.append(f"data kept for {len(results) - len(missing)} of {len(results)} shapes: {missing[0].keep.why}")
-    return [*lines, f"run folder {Path(str(first.run_dir)).parent}"]
-
-
-def _verified_count(results: Sequence[RunResult]) -> str:
-    checked = [result for result in results if result.verified is not None]
-    return (
-        f"{sum(result.verified is True for result in checked)} of {len(checked)} verified"
-        if checked
-        else "not verified"
-    )
 
 
 def _title(result: RunResult) -> str:
@@ -86,7 +48,7 @@ def _summary(result: RunResult) -> Table:
         pes = f"{sum(each.late_pes for each in late)} of {sum(each.pes for each in result.launches)} PEs"
         table.add_row("late", f"{pes} were reached after their target and began up to {duration(worst)} late")
     table.add_row("achieved", _achieved(result))
-    table.add_row("verified", _verification(result))
+    table.add_row("verified", verdict_cell(result))
     if isinstance(result.sanitizer, Sanitized):
         table.add_row("sanitizer", f"FAILED, {len(found)} found" if (found := result.sanitizer.texts) else "clean")
     if isinstance(result.wall_s, dict):
@@ -97,7 +59,7 @@ def _summary(result: RunResult) -> Table:
 
 
 def _host(host: HostTime) -> str:
-    """The time outside of kernels."""
+    """The host's time outside of kernels."""
     before, after = duration(host.launch_ns * PS_PER_NS), duration(host.response_ns * PS_PER_NS)
     parts = [f"launch {before} before the first kernel, {after} after the last"]
     for name, ns in (("writes", host.write_ns), ("reads", host.read_ns), ("page maps", host.map_ns)):
@@ -112,22 +74,6 @@ def _achieved(result: RunResult) -> str:
         return text
     share = percent(result.achieved_flops / result.peak_flops)
     return f"{text}, {share} of the peak of {quantity(result.peak_flops, 'FLOP/s')}"
-
-
-def _verification(result: RunResult) -> str:
-    if result.verified is None:
-        return "not done"
-    return "\n".join(_sentences(result)) if result.verified else "FAILED\n" + "\n".join(_sentences(result))
-
-
-def _sentences(result: RunResult) -> list[str]:
-    return (
-        [result.refusal] if result.refusal else [check.text for check in result.outputs if check.ok == result.verified]
-    )
-
-
-def _sanitizer_texts(result: RunResult) -> list[str]:
-    return result.sanitizer.texts if isinstance(result.sanitizer, Sanitized) else []
 
 
 def _speed(result: RunResult, wall_s: dict[str, float]) -> str:
@@ -162,7 +108,7 @@ def _memories(result: RunResult) -> Table:
 
 
 def _times(stages_ps: dict[str, dict[str, int]]) -> Table:
-    """Where the tiles' time went: a row a stage, shares of all their time."""
+    """How the tiles spent their time: a row for each stage, in shares of the time of all tiles."""
     used = [column for column in next(iter(stages_ps.values())) if any(times[column] for times in stages_ps.values())]
     total = sum(sum(times.values()) for times in stages_ps.values()) or 1
     table = new_table("time of the tiles", *(_COLUMNS.get(column, column.replace("_", " ")) for column in used))
@@ -171,16 +117,3 @@ def _times(stages_ps: dict[str, dict[str, int]]) -> Table:
     for stage, times in stages_ps.items():
         table.add_row(stage, *(percent(times[column] / total) for column in used))
     return table
-
-
-def _shape_cells(result: RunResult) -> Iterable[str]:
-    peak = percent(result.achieved_flops / result.peak_flops) if result.peak_flops else "-"
-    hbm = result.bytes.get("hbm")
-    gbs = f"{(hbm.read + hbm.write) / result.latency_ns:.1f}" if hbm and result.latency_ns else "-"
-    verified = {None: "-", True: "ok", False: "FAILED"}[result.verified]
-    error = "-" if result.max_abs_err is None else f"{result.max_abs_err:.3g}"
-    return duration(result.latency_ps), f"{result.achieved_flops / 1e12:.3f}", peak, gbs, verified, error
-
-
-def _where(result: RunResult) -> str:
-    return " ".join(f"{name}={value}" for name, value in result.shape.items()) if isinstance(result.shape, dict) else ""

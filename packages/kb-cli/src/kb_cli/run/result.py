@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.bounded_by import bounded_by
-from kb_cli.run.data import Kept
+from kb_cli.run.keep import Kept
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import RunOutcome
 from kb_cli.run.tally import QUEUE_FULL, SERVICE

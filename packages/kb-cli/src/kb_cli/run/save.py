@@ -1,4 +1,4 @@
-"""A run in its folder: simulate, then write what a repetition needs and what it must give."""
+"""One run in its folder: simulates, then writes the data that repeats the run, and the results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.data import LOG, SHAPES_LIMIT, Policy, checksums, keep
-from kb_cli.run.folder import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, environment, versions, write_json
+from kb_cli.run.data import LOG, checksums
+from kb_cli.run.files import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, write_json
+from kb_cli.run.identity import environment, identity
+from kb_cli.run.keep import SHAPES_LIMIT, Policy, keep
 from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace
@@ -24,10 +26,10 @@ def record_run(
     progress: Progress | None = None,
     trace: Trace | None = None,
 ) -> RunResult:
-    """One run, written to the first path of *folder*, which will be called by the second.
+    """Run *setup*. The first path of *folder* is written, the second path is the folder's later name.
 
-    The log streams to the folder, and a killed run leaves it there to be read; a log nobody keeps stays in memory,
-    which is cheaper.
+    The log streams to the folder, so the log of a killed run can be read there. With `--keep none` the log stays in
+    memory, which is cheaper.
     """
     path, final = folder
     path.mkdir(exist_ok=True)
@@ -41,19 +43,8 @@ def record_run(
     return result
 
 
-def identity(setup: Setup) -> dict[str, Any]:
-    """What a run is a run of, its parameters apart."""
-    return {
-        "benchmark": {"name": setup.loaded.name, "file": setup.loaded.label, "sha256": setup.loaded.sha256},
-        "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
-        "seed": setup.seed,
-        "flags": {"verify": setup.verify, "log": setup.log},
-        "versions": versions(),
-    }
-
-
 def rows_json(setup: Setup, results: Sequence[RunResult]) -> dict[str, Any]:
-    """The run.json above the folders of a shapes run."""
+    """The run.json of a shapes file, which lists the folders of its rows."""
     rows = [
         {"folder": f"{number:04d}", "shape": result.shape, "latency_ps": result.latency_ps, "verified": result.verified}
         for number, result in enumerate(results)
@@ -62,7 +53,7 @@ def rows_json(setup: Setup, results: Sequence[RunResult]) -> dict[str, Any]:
 
 
 def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, str]) -> dict[str, Any]:
-    """Nothing in it differs from run to run: wall times have a file of their own."""
+    """The run.json of one run. A repeated run gives equal bytes, so wall times have a file of their own."""
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,

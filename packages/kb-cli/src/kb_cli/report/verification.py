@@ -1,0 +1,46 @@
+"""What a verification prints: the lines of `kb verify`, and the verdict in the tables of `kb run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UnsetType
+
+from kb_cli.run.result import RunResult
+from kb_cli.run.sanitizer import Sanitized
+from kb_cli.run.verify_folder import Verification
+
+
+def verification_lines(found: Verification) -> list[str]:
+    """The lines of `kb verify` for one run folder: the verdict, each output, and what the sanitizer found."""
+    verdict = {True: "ok", False: "FAILED", None: "not verified"}[found.verified]
+    texts = [found.refusal] if found.refusal else [check.text for check in found.outputs]
+    if isinstance(found.sanitizer, Sanitized):
+        texts += found.sanitizer.texts or ["sanitizer: clean"]
+    return [f"{found.run_dir}: {verdict}", *(f"  {text}" for text in texts)]
+
+
+def verdict_cell(result: RunResult) -> str:
+    """The row `verified` of one run's summary."""
+    if result.verified is None:
+        return "not done"
+    sentences = "\n".join(verdict_sentences(result))
+    return sentences if result.verified else f"FAILED\n{sentences}"
+
+
+def verdict_sentences(result: RunResult) -> list[str]:
+    """The refusal to execute the log, or a sentence for each wrong output, or for each output when all are right."""
+    if result.refusal:
+        return [result.refusal]
+    return [check.text for check in result.outputs if check.ok == result.verified]
+
+
+def verdict_count(results: Sequence[RunResult]) -> str:
+    """How many of *results* are verified."""
+    checked = [result.verified for result in results if result.verified is not None]
+    return f"{sum(checked)} of {len(checked)} verified" if checked else "not verified"
+
+
+def sanitizer_texts(sanitized: Sanitized | UnsetType) -> list[str]:
+    """A sentence for each finding of the sanitizer, none when it was not asked for."""
+    return sanitized.texts if isinstance(sanitized, Sanitized) else []

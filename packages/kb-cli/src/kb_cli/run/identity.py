@@ -1,0 +1,38 @@
+"""What a run is a run of: benchmark, chip, seed, flags and versions. A run folder's name is a hash of these."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from kb_cli.benchmark.setup import Setup
+
+_PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
+
+
+def identity(setup: Setup) -> dict[str, Any]:
+    """All that decides a run's results, apart from its parameters or shapes."""
+    return {
+        "benchmark": {"name": setup.loaded.name, "file": setup.loaded.label, "sha256": setup.loaded.sha256},
+        "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
+        "seed": setup.seed,
+        "flags": {"verify": setup.verify, "log": setup.log},
+        "versions": {name: version(name) for name in _PACKAGES},
+    }
+
+
+def environment() -> dict[str, str]:
+    """The versions of Python and numpy. They are recorded, but the same run elsewhere has the same folder name."""
+    return {"python": platform.python_version(), "numpy": np.__version__}
+
+
+def folder_name(bench_name: str, config: dict[str, Any]) -> str:
+    """`<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON."""
+    safe = re.sub(r"[^\w.-]+", "_", bench_name).strip(".") or "bench"
+    return f"{safe}-{hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:12]}"
