@@ -24,6 +24,8 @@ EDITABLE = [arg for folder in FOLDERS for arg in ("-e", folder)]
 THIRD_PARTY = "tests_integration/third_party/acme-blocks"
 PINS = Path("constraints.txt")
 PYTHONS = ["3.11", "3.12", "3.13"]
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")  # a later `-n 0` after `--` turns it off
+SLOW_PACKAGES = {"kb-components", "kb-dataexec", "kb-engine"}  # the others' tests end before workers have started
 DIGEST_RUN = ["run", "gemm", "-p", "M=256", "-p", "N=256", "-p", "K=256", "-p", "dtype=f16", "--json"]
 
 
@@ -51,7 +53,8 @@ def lint(session: nox.Session) -> None:
 def test(session: nox.Session, package: str) -> None:
     """One package's tests, beside nothing but what that package declares."""
     install(session, "--group", "test", "-e", f"packages/{package}")
-    session.run("pytest", f"packages/{package}/tests", *session.posargs)
+    workers = PARALLEL if package in SLOW_PACKAGES else ()
+    session.run("pytest", *workers, f"packages/{package}/tests", *session.posargs)
 
 
 @nox.session
@@ -62,7 +65,7 @@ def integration(session: nox.Session) -> None:
     install(session, "--group", "test", "--no-sources", *wheels, *third_party)
     uv(session, "pip", "check")
     env = {"KB_PLANS_PYTHON": str(python_with_plans_alone(session, wheels))}
-    session.run("pytest", "tests_integration", *session.posargs, env=env)
+    session.run("pytest", *PARALLEL, "tests_integration", *session.posargs, env=env)
 
 
 def build_wheels(session: nox.Session, name: str = "wheels", folders: Sequence[str] = FOLDERS) -> list[str]:
@@ -155,7 +158,7 @@ def extras(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """The packages' tests with the oldest versions they say they work with; no pins, which are the newest."""
     session.install("--resolution", "lowest-direct", "--group", "test", *EDITABLE)
-    session.run("pytest", "packages", *session.posargs)
+    session.run("pytest", *PARALLEL, "packages", *session.posargs)
 
 
 @nox.session(default=False)

@@ -1,27 +1,24 @@
 """`kb run --sanitize` with the built-in blocks: planted mistakes are told by both lines, and what is right is clean."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-KB = str(Path(sys.executable).with_name("kb"))
+from kb_cli.main import kb
+
 KERNELS = Path(__file__).with_name("sanitize")
 PLANTED, CLEAN = KERNELS / "planted.py", KERNELS / "clean.py"
 
 
 def sanitized(folder: Path, *args: str) -> tuple[int, Any]:
     """Exit code, and what the JSON says of the sanitizers."""
-    done = subprocess.run(
-        [KB, "run", *args, "--sanitize", "--no-verify", "--keep", "none", "--json"],
-        cwd=folder, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+    options = ["--sanitize", "--no-verify", "--keep", "none", "--json", "--out", str(folder)]
+    done = CliRunner().invoke(kb, ["run", *args, *options], catch_exceptions=False)
     assert done.stderr == ""
-    return done.returncode, json.loads(done.stdout)["sanitizer"]
+    return done.exit_code, json.loads(done.stdout)["sanitizer"]
 
 
 def line_of(kernel: str, text: str) -> str:
