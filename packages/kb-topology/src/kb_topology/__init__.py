@@ -5,7 +5,7 @@ from kb_topology.checked import convert_checked
 from kb_topology.graph import Graph, Link, Memory, Node, Wire, exact
 from kb_topology.inventory import LinkGroup, count_kinds, link_groups
 from kb_topology.routing import Router
-from kb_topology.search import Route
+from kb_topology.search import Interior, Route, Search
 from kb_topology.sentences import did_you_mean, listing
 from kb_topology.sizes import format_nbytes, parse_nbytes
 from kb_topology.source import Source
@@ -18,6 +18,7 @@ __all__ = [
     "NODE_KEYS",
     "AddressMap",
     "Graph",
+    "Interior",
     "Link",
     "LinkGroup",
     "Memory",
@@ -26,6 +27,7 @@ __all__ = [
     "Region",
     "Route",
     "Router",
+    "Search",
     "Source",
     "Topology",
     "TopologySpec",

@@ -14,8 +14,7 @@ from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.timing.clock import Clock
 from kb_messages import MemorySpace, Rectangle
-from kb_topology import Topology
-from kb_topology.search import Interior, Search
+from kb_topology import Interior, Search, Topology
 
 Picoseconds = npt.NDArray[np.int64]
 NO_PATH = -1

@@ -1,4 +1,4 @@
-"""Values that hundreds of blocks hold alike, kept once: they are then one line of a cache, not one for each block."""
+"""Interning: equal immutable values of many blocks are one object, so that hot loops touch one cache line for all."""
 
 from __future__ import annotations
 
@@ -11,5 +11,8 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 @lru_cache(maxsize=1 << 12, typed=True)
 def interned(value: _Value) -> _Value:
-    """The one object for equal values of one type. What a tuple or Struct holds must be of one type, too."""
+    """The object that stands for all values equal to *value*, of its type.
+
+    Types are compared for *value* alone. The parts of a tuple or Struct must have one type each, because 1 equals 1.0.
+    """
     return value

@@ -1,6 +1,6 @@
-"""Exact conversions from what YAML says (ns, GHz, GB/s, KiB) to what the simulation counts (integer ps, bytes).
+"""Exact conversions from the units of YAML (ns, GHz, GB/s, KiB) to those of the simulation (integer ps, bytes).
 
-A decimal in YAML becomes the exact fraction it was written as; a duration is rounded up once, when it is used.
+A decimal in YAML becomes exactly the fraction that was written. A duration is rounded up once, when it is used.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def ps_from_ns(value_ns: float | int) -> int:
 
 
 def ns_text(t_ps: int) -> str:
-    """Picoseconds as people read them: `186.2 ns`, with every digit that there is."""
+    """Picoseconds as a text in nanoseconds, exact and without trailing zeros: `186.2 ns`."""
     whole, rest = divmod(t_ps, PS_PER_NS)
     return f"{whole}.{rest:03d}".rstrip("0").rstrip(".") + " ns"
 
 
 class Rate:
-    """How long `count` things take when each takes an exact number of picoseconds."""
+    """The time that one thing (a byte, a cycle) takes: `ps_each`, an exact fraction of picoseconds."""
 
     __slots__ = ("_denominator", "_numerator", "ps_each")
 
@@ -48,5 +48,5 @@ class Rate:
         return cls(PS_PER_NS / exact(clock_ghz))
 
     def ps(self, count: int) -> int:
-        """Picoseconds for *count*, rounded up once."""
+        """Picoseconds for *count* things, rounded up once."""
         return -(-count * self._numerator // self._denominator)
