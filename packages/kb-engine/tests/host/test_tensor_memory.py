@@ -300,7 +300,7 @@ def test_a_kernels_tcm_and_the_hosts_tensors_share_one_allocator(toy_host):
     tensor = host.empty("a", (100, 1024), "i8", memory="tcm")  # of 128 KiB
 
     def kernel(tl, rows, many):
-        seen.append([tl.load(rows)._matrix.address for _ in range(many)])
+        seen.append([tl.load(rows).place.address for _ in range(many)])
 
     rows = host.tensor("b", np.ones((10, 1024), np.int8), "i8")
     host.launch(kernel, rows, 2)

@@ -1,6 +1,6 @@
-"""Integers and booleans that a kernel knows without having loaded them: `tl.arange`, and what is computed from it.
+"""Integers and booleans that a kernel knows without loading them: `tl.arange`, and what the kernel computes from it.
 
-They are PE_CPU's: they take no TCM and no time, and no record says what they are.
+They live in PE_CPU. They take no TCM and no simulated time, and the op log does not hold them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from kb_engine.program.handles import Handle
 from kb_engine.program.transposed import Transposed
 from kb_messages import KernelError
 
-_Operator = Callable[[Any, Any], Any]
+_Function = Callable[[Any, Any], Any]
 _ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift
 _NEEDS = "integers, booleans, and vectors of such that tl.arange began"
+
+
+def _operator(function: _Function, reflected: bool = False) -> Callable[[Concrete, Any], Any]:
+    return lambda self, other: self._with(other, function, reflected)
 
 
 class Concrete:
     """A vector or matrix of integers (i64) or booleans, read-only. Its elements read as Python numbers.
 
-    Integer operators and comparisons work element by element with numpy's broadcasting; `v[:, None]` makes a column.
-    What they give is concrete too, and a mask where it is boolean. `line` says where a kernel is. Raises KernelError
-    for floats, tensors, numbers beyond 64 bits, shapes that do not broadcast, and a division by zero.
+    Integer operators and comparisons work element by element, with numpy's broadcasting, and give a `Concrete` again;
+    a comparison gives a mask. `v[:, None]` makes a column. *line* returns the line that the kernel stands at. Raises
+    KernelError for floats, tensors, numbers beyond 64 bits, shapes that do not broadcast, and a division by zero.
     """
 
     __slots__ = ("_line", "data")
@@ -69,11 +73,11 @@ class Concrete:
         kind = "booleans" if self.data.dtype == np.bool_ else "integers"
         return f"{' x '.join(map(str, self.shape))} {kind}"
 
-    def _with(self, other: object, function: _Operator, turned: bool = False) -> Any:
+    def _with(self, other: object, function: _Function, reflected: bool = False) -> Any:
         if isinstance(other, (Handle, Transposed)):
             return NotImplemented
         array = self._array(other, function)
-        first, second = (array, self.data) if turned else (self.data, array)
+        first, second = (array, self.data) if reflected else (self.data, array)
         if function in _ARITHMETIC:
             first, second = first.astype(np.int64), second.astype(np.int64)
         try:
@@ -85,7 +89,7 @@ class Concrete:
         except FloatingPointError:
             raise KernelError(self._line(), "a division by zero of integers", "another divisor") from None
 
-    def _array(self, other: object, function: _Operator) -> npt.NDArray[Any]:
+    def _array(self, other: object, function: _Function) -> npt.NDArray[Any]:
         if isinstance(other, Concrete):
             return other.data
         if isinstance(other, (bool, np.bool_)):
@@ -98,64 +102,18 @@ class Concrete:
         except OverflowError:
             raise KernelError(self._line(), f"{function.__name__} of {self} and {other}", "a number of i64") from None
 
-    def __add__(self, other: Any) -> Any:
-        return self._with(other, add)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with(other, sub)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with(other, mul)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._with(other, floordiv)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._with(other, mod)
-
-    def __lshift__(self, other: Any) -> Any:
-        return self._with(other, lshift)
-
-    def __rshift__(self, other: Any) -> Any:
-        return self._with(other, rshift)
-
-    def __and__(self, other: Any) -> Any:
-        return self._with(other, and_)
-
-    def __or__(self, other: Any) -> Any:
-        return self._with(other, or_)
-
-    def __xor__(self, other: Any) -> Any:
-        return self._with(other, xor)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with(other, sub, turned=True)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._with(other, floordiv, turned=True)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._with(other, mod, turned=True)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return self._with(other, lshift, turned=True)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return self._with(other, rshift, turned=True)
-
-    __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
-
-    def __lt__(self, other: Any) -> Any:
-        return self._with(other, lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._with(other, le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._with(other, gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._with(other, ge)
+    __add__, __radd__ = _operator(add), _operator(add)
+    __sub__, __rsub__ = _operator(sub), _operator(sub, reflected=True)
+    __mul__, __rmul__ = _operator(mul), _operator(mul)
+    __floordiv__, __rfloordiv__ = _operator(floordiv), _operator(floordiv, reflected=True)
+    __mod__, __rmod__ = _operator(mod), _operator(mod, reflected=True)
+    __lshift__, __rlshift__ = _operator(lshift), _operator(lshift, reflected=True)
+    __rshift__, __rrshift__ = _operator(rshift), _operator(rshift, reflected=True)
+    __and__, __rand__ = _operator(and_), _operator(and_)
+    __or__, __ror__ = _operator(or_), _operator(or_)
+    __xor__, __rxor__ = _operator(xor), _operator(xor)
+    __lt__, __le__ = _operator(lt), _operator(le)
+    __gt__, __ge__ = _operator(gt), _operator(ge)
 
     def __eq__(self, other: object) -> Any:
         return self._with(other, eq)

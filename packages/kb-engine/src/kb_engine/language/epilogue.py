@@ -1,4 +1,4 @@
-"""Epilogue ops as kernels write them: `tl.composite("gemm", a, b, out=c, epilogue=(tl.bias(d), tl.relu()))`."""
+"""The ops of an epilogue, as in `tl.composite("gemm", a, b, out=c, epilogue=(tl.bias(d), tl.relu()))`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Operand: TypeAlias = "TensorRef | Handle"
 
 
 class Epilogue(Struct, frozen=True):
-    """One op: its name, when it runs, and what it works with besides the GEMM's values."""
+    """One op of an epilogue: its name, when it runs, and what it works with besides the values of the GEMM."""
 
     op: str
     scope: str
@@ -25,34 +25,37 @@ class Epilogue(Struct, frozen=True):
 
 
 class EpilogueOps:
-    """The constructors, as functions of `tl`.
+    """Makes the ops of an epilogue, as functions of `tl`.
 
-    `scope="output_tile"` runs an op once on each finished output tile, in f32 and before the result is rounded;
-    `"k_tile"` runs it on the partial product of every tile over K. Operands are slices of tensors or loaded tensors.
+    An op of `scope="output_tile"` runs once on each finished M x N output tile, in f32, before the tile is rounded to
+    the output's dtype. An op of `scope="k_tile"` runs on the partial product of every tile along K. Operands are slices
+    of tensors or loaded tensors. None of these calls takes time: the ops are part of the GEMM's command. Its errors
+    come from `tl.composite`.
     """
 
     @staticmethod
     def bias(vector: Operand, scope: str = "output_tile") -> Epilogue:
-        """Add a row of N elements to every row, or a column of M to every column."""
+        """Adds *vector*: a row (N or 1 x N) to every row, or a column (M x 1) to every column."""
         return Epilogue("bias", scope, vector)
 
     @staticmethod
     def residual(matrix: Operand, scope: str = "output_tile") -> Epilogue:
-        """Add a matrix of the output's shape."""
+        """Adds *matrix*, M x N like the output."""
         return Epilogue("residual", scope, matrix)
 
     @staticmethod
     def scale(factor: float | Operand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
-        """Multiply by a number, each column by its element of a row (1 x N), or each row by its of a column (M x 1).
+        """Multiplies by *factor*: a number, a row (1 x N) or a column (M x 1).
 
-        With *group* and `scope="k_tile"`, *factor* has a row of N for each *group* elements along K, and a tile is as
-        deep as a group.
+        A row has an element for each column of the output, a column an element for each row.
+        With *group* and `scope="k_tile"`, *factor* has a row of N elements for every *group* elements along K, and a
+        tile is *group* deep.
         """
         return _product("scale", factor, scope, group)
 
     @staticmethod
     def dequant(factor: float | Operand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
-        """As `scale`, but sums of integers become f32."""
+        """Multiplies as `scale`, and turns i32 sums of integers into f32."""
         return _product("dequant", factor, scope, group)
 
     @staticmethod
@@ -62,7 +65,7 @@ class EpilogueOps:
 
     @staticmethod
     def gelu(scope: str = "output_tile") -> Epilogue:
-        """GELU in its approximation by tanh."""
+        """GELU, approximated by tanh."""
         return Epilogue("gelu", scope)
 
     @staticmethod
@@ -72,7 +75,7 @@ class EpilogueOps:
 
     @staticmethod
     def cast(dtype: DType | str, scope: str = "output_tile") -> Epilogue:
-        """Round to *dtype*; the ops that follow work on the rounded values."""
+        """Rounds to *dtype*. The ops after it work on the rounded values."""
         return Epilogue("cast", scope, dtype=dtype)
 
 

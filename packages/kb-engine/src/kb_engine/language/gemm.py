@@ -18,14 +18,16 @@ Factor: TypeAlias = "TensorRef | Handle | Transposed[Any]"
 
 
 class GemmOps(MathOps):
-    """`tl.dot`, `tl.trans`, and what `tl.composite` does of a GEMM."""
+    """`tl.dot`, `tl.trans`, and the GEMM of `tl.composite`."""
 
     def dot(
         self, a: Handle | Transposed[Handle], b: Handle | Transposed[Handle], out_dtype: DType | str | None = None
     ) -> LoadedTensor:
-        """`a @ b`, in the accumulator's type (f32, or i32 of integers) unless *out_dtype* says another.
+        """`a @ b` of two values in TCM, M x K and K x N, done when the call returns. Either may be transposed (`x.T`).
 
-        Each may be transposed (`x.T`).
+        One command of FETCH, GEMM and STORE. The result is pending, in TCM. Its dtype is *out_dtype*, by default
+        the accumulator's: f32, or i32 of integers. Raises KernelError when TCM is full, for shapes that do not fit
+        together, for dtypes that the machine does not multiply, and for arguments that are not in TCM.
         """
         line = self._port.line()
         (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
@@ -50,7 +52,10 @@ class GemmOps(MathOps):
         return result
 
     def trans(self, x: Factor) -> Factor:
-        """*x* with rows and columns exchanged, as `x.T`: nothing moves, a GEMM reads what is stored the other way."""
+        """*x* with rows and columns exchanged, as `x.T`. Nothing moves: a GEMM reads the stored bytes transposed.
+
+        Raises KernelError for a vector, and for anything but a tensor.
+        """
         if not isinstance(x, (TensorRef, Handle, Transposed)):
             raise KernelError(self._port.line(), f"tl.trans of {describe(x)}", "a tensor")
         turned: Factor = x.T
@@ -98,7 +103,7 @@ class GemmOps(MathOps):
         return handle
 
     def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:
-        """Where a factor is stored, and whether it is used transposed."""
+        """Where a factor is stored, and whether the GEMM reads it transposed."""
         return self._operand(_stored(value), name, line), isinstance(value, Transposed)
 
     def _loaded_factor(self, value: object, line: str) -> tuple[Matrix, bool]:
@@ -127,7 +132,7 @@ class GemmOps(MathOps):
 
 
 def _stored(value: Any) -> Any:
-    """A factor as it is stored."""
+    """The stored matrix behind a factor, which may be transposed."""
     return value.of if isinstance(value, Transposed) else value
 
 
@@ -137,7 +142,7 @@ def _turned(stored: Matrix, transposed: bool) -> tuple[int, int]:
 
 
 def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
-    """What a result has that nothing else says it for: the operands' type, integers summed up or made floats."""
+    """The dtype of a result without `out`: the operands', after sums of integers and the ops of the epilogue."""
     result = dtype if dtype.is_float else dtype.accumulator
     for op in epilogue:
         if op.op == "dequant" and not result.is_float:

@@ -1,4 +1,4 @@
-"""Masks of loads and stores: which rectangle of the elements a reference asks for is there to be moved."""
+"""Masks of loads and stores: they choose the rectangle that is moved of all elements that the kernel asked for."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kb_engine.program.tensors import TensorRef
 from kb_messages import DType, KernelError
 
 
-class Window(NamedTuple):
-    """What a load or a store is about: `rows x cols` elements, of which those at *down* and *along* are moved.
+class MaskedAccess(NamedTuple):
+    """A load or store of `rows x cols` elements that moves only the rectangle at rows *down* and columns *along*.
 
-    `ref` is where in memory they are.
+    `ref` is where the moved elements lie in memory.
     """
 
     ref: TensorRef
@@ -28,42 +28,44 @@ class Window(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements in each dimension, those left out too."""
+        """Elements in each dimension, moved or not."""
         return (self.cols,) if len(self.ref.tensor.shape) == 1 else (self.rows, self.cols)
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all elements are moved."""
         return (self.down, self.along) == (slice(0, self.rows), slice(0, self.cols))
 
 
-def window(ref: TensorRef, mask: object, line: str) -> Window:
-    """What of *ref* an access with *mask* is about; without one, all there is of it.
+def masked_access(ref: TensorRef, mask: object, line: str) -> MaskedAccess:
+    """The access to *ref* under *mask*, which broadcasts to the shape that the kernel asked for; None moves all.
 
-    Raises KernelError for a mask that is not known yet, has another shape, chooses no rectangle, or one that reaches
-    beyond the tensor's edge.
+    Raises KernelError for a mask that is pending, has another shape, has gaps, or reaches beyond the tensor's edge.
     """
     there = ref.row_slice.stop - ref.row_slice.start, ref.col_slice.stop - ref.col_slice.start
     if mask is None:
-        return Window(ref, *there, slice(0, there[0]), slice(0, there[1]))
+        return MaskedAccess(ref, *there, slice(0, there[0]), slice(0, there[1]))
     rows, cols = ref.asked_shape
     down, along = _rectangle(_matrix(mask, ref, line), ref, line)
     if down.stop > there[0] or along.stop > there[1]:
         got = f"a mask that includes element ({down.stop - 1}, {along.stop - 1}) of {ref}, {there[0]} x {there[1]}"
         raise KernelError(line, got, "one that excludes what is beyond the tensor's edge")
-    return Window(ref.part(down, along), rows, cols, down, along)
+    return MaskedAccess(ref.part(down, along), rows, cols, down, along)
 
 
-def padded(data: npt.NDArray[Any], part: Window, element: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """All elements of *part*, read-only: *data* where they are moved, *element* elsewhere."""
-    whole = np.full((part.rows, part.cols), element, dtype=element.dtype)
-    whole[part.down, part.along] = data
+def padded(data: npt.NDArray[Any], access: MaskedAccess, element: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The `rows x cols` elements of *access*, read-only: *data* where they are moved, *element* elsewhere."""
+    whole = np.full((access.rows, access.cols), element, dtype=element.dtype)
+    whole[access.down, access.along] = data
     whole.flags.writeable = False
     return whole
 
 
 def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
-    """*value* as a 1 x 1 array of *dtype*. Raises KernelError where it is no number, or none of an integer type."""
+    """*value* as a 1 x 1 array of *dtype*, rounded if *dtype* is a float.
+
+    Raises KernelError for anything but a number, and for a number that an integer *dtype* cannot hold exactly.
+    """
     from kb_dataexec import cast
 
     if not isinstance(value, (int, float)):
@@ -79,10 +81,10 @@ def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
 
 
 def _matrix(mask: object, ref: TensorRef, line: str) -> npt.NDArray[np.bool_]:
-    """The mask's elements, as many as *ref* asks for."""
+    """The mask, broadcast to the rows and columns that the kernel asked for."""
     if isinstance(mask, Handle):
         in_tcm(mask, line)
-        data = mask._concrete("use as a mask")
+        data = mask.look("use as a mask")
     elif isinstance(mask, Concrete):
         data = mask.data
     else:

@@ -19,11 +19,13 @@ Argument: TypeAlias = "TensorRef | Handle | float"
 
 
 class MathOps(Issuer):
-    """Functions of values in TCM. Each is one command, done when the call returns, and its result stays in TCM.
+    """Functions of values in TCM. Each is one command of FETCH, MATH and STORE, and its result stays in TCM.
 
-    Results of floats are pending; those of integers that are known are known too. Shapes broadcast as numpy's. A
-    result has the widest type of its arguments, numbers not counted; a comparison's is bool. It holds its TCM until
-    `tl.free` or the end of the kernel, in the middle of an expression too.
+    Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result has the
+    widest dtype among the arguments, floats before integers; numbers do not count, and a comparison gives bool. A
+    result of floats is pending; a result of integers is known if the arguments are. It holds its TCM until `tl.free` or
+    the end of the kernel, also in the middle of an expression. Every function raises KernelError when TCM is full, for
+    arguments that are not in TCM, for shapes that do not broadcast, and for integers of two types of one width.
     """
 
     def exp(self, x: Handle) -> LoadedTensor:
@@ -51,31 +53,31 @@ class MathOps(Issuer):
         return self._call("abs", [x])
 
     def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
-        """The larger of two elements each."""
+        """The larger element of each pair."""
         return self._call("maximum", [x, y])
 
     def minimum(self, x: Argument, y: Argument) -> LoadedTensor:
-        """The smaller of two elements each."""
+        """The smaller element of each pair."""
         return self._call("minimum", [x, y])
 
     def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
-        """Elements of *x* where *condition* holds, else those of *y*."""
+        """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""
         return self._call("where", [condition, x, y])
 
     def fma(self, x: Handle, y: Argument, z: Argument) -> LoadedTensor:
-        """`x * y + z` in f32, rounded to the result's type once."""
+        """`x * y + z` in f32, rounded once to the dtype of the result."""
         return self._call("fma", [x, y, z])
 
     def sum(self, x: Handle, axis: int) -> LoadedTensor:
-        """The sum over *axis*, which stays, with length 1; sums of integers are i32 at least."""
+        """The sum over *axis*, which keeps the length 1. A sum of integers below 32 bits is i32."""
         return self._reduce("sum", x, axis)
 
     def max(self, x: Handle, axis: int) -> LoadedTensor:
-        """The largest element over *axis*, which stays, with length 1."""
+        """The largest element over *axis*, which keeps the length 1."""
         return self._reduce("max", x, axis)
 
     def min(self, x: Handle, axis: int) -> LoadedTensor:
-        """The smallest element over *axis*, which stays, with length 1."""
+        """The smallest element over *axis*, which keeps the length 1."""
         return self._reduce("min", x, axis)
 
     def _reduce(self, op: str, x: Handle, axis: int) -> LoadedTensor:
@@ -85,13 +87,11 @@ class MathOps(Issuer):
         return self._call(op, [x], axis % dimensions)
 
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
-        """What Python's operators on values come down to."""
-        if y is None:
-            return self._call(op, [x])
-        return self._call(op, [x, y])
+        """The result of the Python operator that stands for the math function *op*."""
+        return self._call(op, [x] if y is None else [x, y])
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
-        """*x* rounded to *dtype*."""
+        """*x* rounded to *dtype*. Raises KernelError for a dtype that there is not."""
         return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
 
     def _call(
@@ -104,16 +104,12 @@ class MathOps(Issuer):
         dtype = dtype or _result_dtype(op, [matrix.dtype for matrix in sources], line)
         rows = shape[0] if len(shape) == 2 else 1
         target = self._allocate(rows, shape[-1], dtype, line)
-        # A vector is one row, so that its only axis is a row's.
+        # A vector is one row: its only axis is the axis along the row.
         axis = axis if axis is None or len(shape) == 2 else 1
         attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
-        known = [value._value for value in values if isinstance(value, Handle)]
-        concrete = None
-        arrays = [array for array in known if array is not None]
-        if len(arrays) == len(sources) and not any(each.is_float for each in (dtype, *(m.dtype for m in sources))):
-            concrete = _evaluate(attributes, arrays, shape, dtype)
-        producer = None if concrete is not None else Producer(f"tl.{op}", line)
-        result = LoadedTensor(target, shape, concrete, producer, self)
+        known = _known(attributes, values, shape, dtype)
+        producer = None if known is not None else Producer(f"tl.{op}", line)
+        result = LoadedTensor(target, shape, known, producer, self)
         if producer is not None:
             self._port.memory.pending.mark(target, producer)
         command = MathCommand(
@@ -163,7 +159,7 @@ class MathOps(Issuer):
 def _sorted(
     op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
 ) -> tuple[list[TensorRef | Handle], tuple[float, ...], tuple[int, ...]]:
-    """The operands, the numbers, and which arguments the numbers are where they do not all follow the operands."""
+    """The operands, the numbers, and the positions of the numbers unless all of them follow the operands."""
     for argument in arguments:
         refuse(argument, f"{call} of", line)
         if not isinstance(argument, (TensorRef, Handle, int, float)):
@@ -192,7 +188,7 @@ def _result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, 
 
 
 def _result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
-    """The widest of the arguments, floats before integers; f32 for two kinds of 16 bits."""
+    """The widest dtype of the arguments, floats before integers; f32 for two float types of one width."""
     if MATH_FUNCTIONS[op].is_test:
         return DType.BOOL
     telling = list(dtypes[1:] if op == "where" and len(dtypes) > 1 else dtypes)
@@ -208,10 +204,20 @@ def _result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
     return widest
 
 
+def _known(
+    math: MathAttributes, values: Sequence[TensorRef | Handle], shape: tuple[int, ...], dtype: DType
+) -> npt.NDArray[Any] | None:
+    """The value of a function of known integers; None for floats and for pending arguments."""
+    if dtype.is_float or any(value.dtype.is_float for value in values):
+        return None
+    arrays = [value.known for value in values if isinstance(value, Handle) and value.known is not None]
+    return _evaluate(math, arrays, shape, dtype) if len(arrays) == len(values) else None
+
+
 def _evaluate(
     math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
 ) -> npt.NDArray[Any]:
-    """The value of a function of known integers, as the executor will compute it."""
+    """The value of a function of known integers, computed as the executor of pass 2 will compute it."""
     from kb_dataexec import cast
     from kb_dataexec.arrays import FUNCTIONS
 

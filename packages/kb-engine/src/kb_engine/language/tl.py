@@ -1,4 +1,4 @@
-"""`tl`: what a kernel may ask of the machine. Names and meaning follow Triton where it has them."""
+"""`tl`, the kernel language: all that a kernel may ask of its PE. Names and meaning follow Triton where it has them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,34 @@ from kb_engine.program.issue import describe, in_tcm
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
-from kb_messages import Fill, KernelError, LoadCommand, StoreCommand, TileShape
+from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand, TileShape
 
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
 class Language(EpilogueOps, GemmOps):
-    """One program's `tl`."""
+    """The `tl` of one program. *port* is the PE that the program runs on.
+
+    A call that issues a command costs the time that PE_CPU takes to issue it, and the time that the PE's blocks take to
+    do it; on a PE whose CPU has a scoreboard the call returns once the command is issued. Every error of a call is a
+    KernelError that begins with the line of the kernel.
+    """
 
     def program_id(self, axis: int = 0) -> int:
-        """This program's number in the launch, 0 up to `num_programs() - 1`. Only axis 0 exists."""
+        """This program's number in the launch, from 0 to `num_programs() - 1`. Raises KernelError unless axis is 0."""
         self._check_axis(axis)
         return self._port.program_id
 
     def num_programs(self, axis: int = 0) -> int:
-        """How many programs the launch has, one for each PE. Only axis 0 exists."""
+        """The number of programs in the launch, one for each PE. Raises KernelError unless axis is 0."""
         self._check_axis(axis)
         return self._port.num_programs
 
     def arange(self, start: int, end: int | None = None) -> Concrete:
-        """The integers from *start* to *end* - 1; with one argument, from 0. They cost nothing; see `Concrete`."""
+        """The integers from *start* to *end* - 1, a vector; with one argument, from 0. Takes no time and no TCM.
+
+        Raises KernelError for an empty range, and for anything but integers.
+        """
         first, stop = (0, start) if end is None else (start, end)
         if not all(isinstance(each, SupportsIndex) for each in (first, stop)) or index(stop) <= index(first):
             needs = "integers, the second larger than the first"
@@ -45,65 +53,60 @@ class Language(EpilogueOps, GemmOps):
         return Concrete(np.arange(index(first), index(stop)), self._port.line)
 
     def load(self, pointer: TensorRef, mask: Concrete | Handle | None = None, other: float = 0) -> LoadedTensor:
-        """Copy a rectangle of memory into TCM and wait for it; where PE_CPU has a scoreboard, until it is issued.
+        """Copy a rectangle of memory to TCM, with one DMA read, and wait for it.
 
-        The value is that of the moment of the call, concrete unless a compute op has yet to produce some of its bytes.
-        With a *mask*, which chooses a rectangle, the value has the size that *pointer* was asked for, beyond the
-        tensor's edge too; what the mask chooses is read, and the rest is *other*. Raises KernelError when TCM is full,
-        the bytes were never written, or the mask does not fit.
+        The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
+        known unless a compute op has yet to produce some of them. A *mask* of booleans chooses a rectangle: the result
+        then has the shape that the kernel asked for, also beyond the tensor's edge; only the chosen rectangle is read,
+        and the rest is *other*. Raises KernelError when TCM is full, when the bytes were never written, for a slice
+        over several blocks of the tensor, for a mask that does not fit, and for *other* without a mask.
         """
-        line = self._port.line()
+        port, line = self._port, self._port.line()
         refuse(pointer, "tl.load of", line, "tl.load it as it is stored and pass its .T to them")
-        window = masks.window(self._ref(pointer, "load", line), mask, line)
+        access = masks.masked_access(self._ref(pointer, "load", line), mask, line)
         if mask is None and other != 0:
             raise KernelError(line, f"other={other!r} without a mask", "a mask, which says where it goes")
-        src = self._memory_of(window.ref, line)
-        dst = self._allocate(window.rows, window.cols, src.dtype, line)
-        producer = self._port.memory.pending.producer(src)
-        value = None if producer is not None else self._port.memory.read_copy(src)
+        src = self._memory_of(access.ref, line)
+        dst = self._allocate(access.rows, access.cols, src.dtype, line)
+        producer = port.memory.pending.producer(src)
+        known = None if producer is not None else port.memory.read_copy(src)
         fill = None
-        if not window.is_whole:
+        if not access.is_whole:
             element = masks.constant(other, src.dtype, line)
-            n_around = window.rows * window.cols - src.rows * src.cols
-            at = self._port.constant(element.tobytes(), n_around)
-            fill = Fill(row=window.down.start, col=window.along.start, immediate=at)
-            value = None if value is None else masks.padded(value, window, element)
-        value = None if value is None else value.reshape(window.shape)
-        loaded = LoadedTensor(dst, window.shape, value, producer, self)
-        self._port.submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, True)
+            fill = self._fill(access, src, element.tobytes())
+            known = None if known is None else masks.padded(known, access, element)
+        known = None if known is None else known.reshape(access.shape)
+        loaded = LoadedTensor(dst, access.shape, known, producer, self)
+        port.submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, True)
         return loaded
 
     def store(self, pointer: TensorRef, value: Handle, mask: Concrete | Handle | None = None) -> None:
-        """Copy a value from TCM to a rectangle of memory of the same shape and dtype, and wait for it.
+        """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
 
-        The new bytes are visible to loads from the call on. With a *mask*, which chooses a rectangle, that alone is
-        written; *pointer* and the value then have the size that *pointer* was asked for, beyond the tensor's edge too.
-        Raises KernelError when shapes or dtypes differ, or the mask does not fit.
+        Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
+        *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Raises
+        KernelError when shapes or dtypes differ, for a slice over several blocks of the tensor, for a value that is not
+        in TCM, and for a mask that does not fit.
         """
         line = self._port.line()
         for each in (pointer, value):
             refuse(each, "tl.store of", line, SWAP)
-        window = masks.window(self._ref(pointer, "store", line), mask, line)
-        dst = self._memory_of(window.ref, line)
+        access = masks.masked_access(self._ref(pointer, "store", line), mask, line)
+        dst = self._memory_of(access.ref, line)
         src = in_tcm(value, line)
         if src is None:
-            raise KernelError(
-                line, f"tl.store of {describe(value)}", "a loaded tensor, or a composite's result in TCM (out=None)"
-            )
-        rows, cols = window.rows, window.cols
+            needs = "a loaded tensor, or a composite's result in TCM (out=None)"
+            raise KernelError(line, f"tl.store of {describe(value)}", needs)
+        rows, cols = access.rows, access.cols
         if (src.rows, src.cols, src.dtype) != (rows, cols, dst.dtype):
-            raise KernelError(
-                line,
-                f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {rows} x {cols} {dst.dtype}",
-                "equal shapes and dtypes",
-            )
-        if value._value is None:
-            producer = value._producer
-            assert producer is not None
-            self._port.memory.pending.mark(dst, producer)
+            got = f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {rows} x {cols} {dst.dtype}"
+            raise KernelError(line, got, "equal shapes and dtypes")
+        if value.known is None:
+            assert value.producer is not None
+            self._port.memory.pending.mark(dst, value.producer)
         else:
-            self._port.memory.write(dst, value._value.reshape(rows, cols)[window.down, window.along])
-        part = src.part(window.down.start, window.along.start, dst.rows, dst.cols)
+            self._port.memory.write(dst, value.known.reshape(rows, cols)[access.down, access.along])
+        part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
     def composite(
@@ -116,14 +119,17 @@ class Language(EpilogueOps, GemmOps):
         tile: TileShape | tuple[int, ...] | str | None = None,
         b_stream: bool = False,
     ) -> CompositeHandle:
-        """Start an op on whole tensors, tiled over the PE's engines, and return at once.
+        """Start an op on whole tensors, cut into tiles that pass through the PE's engines, and return at once.
 
-        `"gemm"` is `out = a @ b`, then the ops of *epilogue*, over DMA, fetch/store, GEMM and MATH; each of a and b may
-        be transposed (`x.T`). With *b_stream*, b goes from memory to registers and takes no TCM. Any elementwise
-        function (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)` over DMA, fetch/store and MATH; *b* may be a
-        number. A loaded operand already lies in TCM and is pinned there. With `out=None` the result stays in TCM.
-        `tile` is M x N x K, or M x N for a function; without it the scheduler chooses. Raises KernelError for an op or
-        epilogue this machine has not, for shapes that do not fit together, and for a tile that does not fit the PE.
+        `"gemm"` is `out = a @ b` of M x K and K x N, then the ops of *epilogue*; a and b may be transposed (`x.T`). It
+        uses DMA, fetch/store, GEMM and MATH. With *b_stream*, b goes from memory to registers and takes no TCM. Every
+        elementwise function (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)`, over DMA, fetch/store and MATH;
+        *b* may be a number. Operands are slices of tensors, or handles, whose data stays where it is in TCM.
+
+        The result goes to *out*, with its dtype, or stays in TCM with `out=None`. *tile* is M x N x K for a GEMM and
+        M x N for a function, as a tuple, a TileShape or text; without it the scheduler chooses. `tl.wait` waits for the
+        result. Raises KernelError for an op or an epilogue that the machine does not have, for shapes that do not fit
+        together, and for a tile that does not fit the PE.
         """
         line = self._port.line()
         if op != "gemm":
@@ -137,47 +143,60 @@ class Language(EpilogueOps, GemmOps):
         return self._gemm_composite(a, b, out, epilogue, tile, b_stream, line)
 
     def materialize(self, handle: HandleT) -> HandleT:
-        """Have a pending value computed now, so that the kernel may look at it; the handle itself, concrete.
+        """Compute a pending result now, so that the kernel may look at it. Returns *handle*, whose elements are known.
 
-        It waits for the handle as `tl.wait` does, and takes no simulated time besides. The value is what the handle's
-        bytes hold after all commands issued so far, in the order of their issue. Raises KernelError when one of those
-        that it depends on is not done, for a handle that was freed, and in a run without an op log.
+        The call waits as `tl.wait` does, and takes no other simulated time. The elements are what the handle's bytes
+        hold after all commands issued so far, in the order of their issue. Raises KernelError when the result depends
+        on a command that is not done, for a handle that was freed, and in a run without an op log.
         """
         line = self._port.line()
         if not isinstance(handle, Handle):
-            raise KernelError(
-                line, f"tl.materialize of {describe(handle)}", "what tl.load, math or a composite returned"
-            )
+            needs = "what tl.load, math or a composite returned"
+            raise KernelError(line, f"tl.materialize of {describe(handle)}", needs)
         in_tcm(handle, line)
         self._port.wait(handle.completion)
         if handle.is_pending:
-            value = self._port.materialize(handle._matrix, line)
+            elements = self._port.materialize(handle.place, line)
             if handle.matrix is None:
-                self._port.memory.write(handle._matrix, value)
-            handle.settle(value)
+                self._port.memory.write(handle.place, elements)
+            handle.settle(elements)
         return handle
 
     def free(self, handle: Handle) -> None:
-        """Give a handle's TCM back before the kernel ends.
+        """Give a handle's TCM back before the kernel ends. Takes no time.
 
-        Raises KernelError when it has none, is freed already, or is still on its way or read by a composite that is.
-        Where PE_CPU has a scoreboard, the last two are no errors: what takes the bytes next waits.
+        Raises KernelError for a handle that holds no TCM or was freed, for a result that is not there yet, and for an
+        operand of a composite that is not done. A PE whose CPU has a scoreboard allows the last two: the command that
+        takes the bytes next waits.
         """
-        line = self._port.line()
-        value: object = handle
-        if isinstance(value, Handle) and value.freed:
-            raise KernelError(line, "a second tl.free of the same handle", "one")
-        matrix = in_tcm(value, line)
+        given: object = handle
+        matrix = handle.matrix if isinstance(given, Handle) and not handle.freed else None
         if matrix is None:
-            raise KernelError(line, f"tl.free of {describe(handle)}", "a handle that holds TCM")
-        if not self._port.issues_ahead and not handle.completion.done:
-            raise KernelError(line, "tl.free of a result on its way", "a finished one", "call tl.wait first")
-        if not self._port.issues_ahead and not all(reader.done for reader in handle.readers):
-            raise KernelError(
-                line, "tl.free of an operand of a composite on its way", "a finished one", "call tl.wait first"
-            )
-        handle.freed = True
+            raise self._not_freeable(handle)
+        if not self._port.issues_ahead:
+            self._check_unused(handle)
+        handle.mark_freed()
         self._port.tcm.release(matrix.address)
+
+    def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
+        """The elements around those that are moved, as the op log has them."""
+        n_around = access.rows * access.cols - src.rows * src.cols
+        at = self._port.constant(element, n_around)
+        return Fill(row=access.down.start, col=access.along.start, immediate=at)
+
+    def _not_freeable(self, handle: object) -> KernelError:
+        line = self._port.line()
+        if isinstance(handle, Handle) and handle.freed:
+            return KernelError(line, "a second tl.free of the same handle", "one")
+        return KernelError(line, f"tl.free of {describe(handle)}", "a handle that holds TCM")
+
+    def _check_unused(self, handle: Handle) -> None:
+        """Raise KernelError for a handle that a command has yet to write or read."""
+        got = "" if handle.completion.done else "a result on its way"
+        if not got and not all(reader.done for reader in handle.readers):
+            got = "an operand of a composite on its way"
+        if got:
+            raise KernelError(self._port.line(), f"tl.free of {got}", "a finished one", "call tl.wait first")
 
     def _check_axis(self, axis: int) -> None:
         if axis != 0:

@@ -1,8 +1,8 @@
-"""What `tl` calls return: loaded data, concrete or pending, and composites on their way."""
+"""What the calls of a kernel return: data in TCM that is known now or pending, and composites that are on their way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -15,190 +15,151 @@ from kb_messages import DType, Matrix
 
 
 class Operators(Protocol):
-    """Issues the commands that operators on values stand for, and waits for those that bring what is looked at."""
+    """Turns the operators that a kernel applies to handles into commands. A kernel language implements it."""
 
     def arithmetic(self, op: str, x: Any, y: Any = None) -> LoadedTensor:
-        """The result of a function of one or two arguments."""
+        """The result of the math function *op* of one or two arguments."""
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
-        """*x* in another type."""
+        """*x* rounded to *dtype*."""
 
     def wait(self, handle: Handle) -> None:
-        """Wait, in simulated time, until the handle's command is done."""
+        """Return, in simulated time, when the handle's command is done."""
+
+
+def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
+    return lambda self, other: self._compute(op, self, other)
+
+
+def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
+    """The operator of a handle that stands on the right of a number."""
+    return lambda self, other: self._compute(op, other, self)
 
 
 class Handle:
-    """A matrix whose value is known now, or pending because a compute op makes it.
+    """A matrix whose elements are known now, or pending because a compute op produces them.
 
-    `readers` are the composites that have it as an operand; `freed` says that its TCM is given back. Operators are
-    math commands, issued by *maths* (`tl`).
+    `place` is where the elements lie, in TCM or in memory, and `known` is their values, read-only, or None while they
+    are pending; `producer` is then the op that produces them. `completion` says whether the command behind the handle
+    is done, `readers` which composites have the handle as an operand, and `freed` whether its TCM was given back.
+    *operators* issues the commands of `x + y` and the like.
     """
 
     def __init__(
         self,
-        matrix: Matrix,
+        place: Matrix,
         shape: tuple[int, ...],
-        value: npt.NDArray[Any] | None,
+        known: npt.NDArray[Any] | None,
         producer: Producer | None,
-        maths: Operators | None = None,
+        operators: Operators | None = None,
     ):
-        self._maths = maths
-        self._matrix = matrix
-        self._value = value
-        self._producer = producer
+        self.place = place
         self.shape = shape
+        self.known = known
+        self.producer = producer
         self.completion = Completion()
         self.readers: list[Completion] = []
         self.freed = False
+        self._operators = operators
 
     @property
     def matrix(self) -> Matrix | None:
-        """Where the data lies in TCM, None if it does not."""
-        return self._matrix
+        """Where the data lies in TCM; None if it lies elsewhere."""
+        return self.place
 
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return self._matrix.dtype
+        return self.place.dtype
 
     @property
     def is_pending(self) -> bool:
-        """Whether the value is known only after the run."""
-        return self._value is None
+        """Whether the values are known only after the run."""
+        return self.known is None
 
-    def _concrete(self, touched_by: str) -> npt.NDArray[Any]:
-        if self._value is None:
+    def look(self, touched_by: str) -> npt.NDArray[Any]:
+        """The elements, read-only, after a wait for the command that brings them.
+
+        Raises KernelError, which names *touched_by*, while they are pending.
+        """
+        if self.known is None:
             self._refuse(touched_by)
-        if self._maths is not None and not self.completion.done:
-            self._maths.wait(self)
-        return self._value
+        if self._operators is not None and not self.completion.done:
+            self._operators.wait(self)
+        return self.known
 
-    def settle(self, value: npt.NDArray[Any]) -> None:
-        """The value is known from now on: *value*, of as many elements."""
-        self._value = value.reshape(self.shape)
+    def settle(self, elements: npt.NDArray[Any]) -> None:
+        """Make *elements*, as many as the handle has, known."""
+        self.known = elements.reshape(self.shape)
+
+    def mark_freed(self) -> None:
+        """Note that the handle's TCM was given back."""
+        self.freed = True
 
     def _refuse(self, touched_by: str) -> NoReturn:
-        assert self._producer is not None
-        raise self._producer.error(touched_by)
+        assert self.producer is not None
+        raise self.producer.error(touched_by)
 
     @property
     def data(self) -> npt.NDArray[Any]:
         """The elements, read-only. Raises KernelError while they are pending."""
-        return self._concrete("reading `.data`")
+        return self.look("reading `.data`")
 
     @property
     def T(self) -> TransposedHandle:
-        """The matrix transposed, as an operand of a GEMM. Raises KernelError for one dimension."""
+        """The matrix transposed, as an operand of a GEMM. Raises KernelError for a vector."""
         return TransposedHandle(self, f"the .T of a {type(self).__name__}")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        array = self._concrete("conversion to a numpy array")
+        array = self.look("conversion to a numpy array")
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._concrete("indexing")[key]
+        found = self.look("indexing")[key]
         return found.item() if isinstance(found, np.generic) else found
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._concrete("iteration"))
+        return iter(self.look("iteration"))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        return bool(self._concrete("the truth value").item())
+        return bool(self.look("the truth value").item())
 
     def __float__(self) -> float:
-        return float(self._concrete("`float()`").item())
+        return float(self.look("`float()`").item())
 
     def __int__(self) -> int:
-        return int(self._concrete("`int()`").item())
+        return int(self.look("`int()`").item())
 
     def __index__(self) -> int:
-        return int(self._concrete("use as an index").item())
-
-    def _compute(self, op: str, *arguments: Any) -> LoadedTensor:
-        if self._maths is None:
-            raise TypeError(f"{op} of a value that no kernel made")
-        return self._maths.arithmetic(op, *arguments)
+        return int(self.look("use as an index").item())
 
     def to(self, dtype: DType | str) -> LoadedTensor:
         """The elements rounded to *dtype*."""
-        if self._maths is None:
+        if self._operators is None:
             raise TypeError("a value that no kernel made")
-        return self._maths.convert(self, dtype)
+        return self._operators.convert(self, dtype)
 
-    def __add__(self, other: Any) -> LoadedTensor:
-        return self._compute("add", self, other)
+    def _compute(self, op: str, *arguments: Any) -> LoadedTensor:
+        if self._operators is None:
+            raise TypeError(f"{op} of a value that no kernel made")
+        return self._operators.arithmetic(op, *arguments)
 
-    def __radd__(self, other: Any) -> LoadedTensor:
-        return self._compute("add", other, self)
-
-    def __sub__(self, other: Any) -> LoadedTensor:
-        return self._compute("sub", self, other)
-
-    def __rsub__(self, other: Any) -> LoadedTensor:
-        return self._compute("sub", other, self)
-
-    def __mul__(self, other: Any) -> LoadedTensor:
-        return self._compute("mul", self, other)
-
-    def __rmul__(self, other: Any) -> LoadedTensor:
-        return self._compute("mul", other, self)
-
-    def __truediv__(self, other: Any) -> LoadedTensor:
-        return self._compute("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> LoadedTensor:
-        return self._compute("div", other, self)
-
-    def __floordiv__(self, other: Any) -> LoadedTensor:
-        return self._compute("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> LoadedTensor:
-        return self._compute("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> LoadedTensor:
-        return self._compute("mod", self, other)
-
-    def __rmod__(self, other: Any) -> LoadedTensor:
-        return self._compute("mod", other, self)
-
-    def __lshift__(self, other: Any) -> LoadedTensor:
-        return self._compute("lshift", self, other)
-
-    def __rlshift__(self, other: Any) -> LoadedTensor:
-        return self._compute("lshift", other, self)
-
-    def __rshift__(self, other: Any) -> LoadedTensor:
-        return self._compute("rshift", self, other)
-
-    def __rrshift__(self, other: Any) -> LoadedTensor:
-        return self._compute("rshift", other, self)
-
-    def __and__(self, other: Any) -> LoadedTensor:
-        return self._compute("bit_and", self, other)
-
-    def __rand__(self, other: Any) -> LoadedTensor:
-        return self._compute("bit_and", other, self)
-
-    def __or__(self, other: Any) -> LoadedTensor:
-        return self._compute("bit_or", self, other)
-
-    def __ror__(self, other: Any) -> LoadedTensor:
-        return self._compute("bit_or", other, self)
-
-    def __xor__(self, other: Any) -> LoadedTensor:
-        return self._compute("bit_xor", self, other)
-
-    def __rxor__(self, other: Any) -> LoadedTensor:
-        return self._compute("bit_xor", other, self)
-
-    def __invert__(self) -> LoadedTensor:
-        return self._compute("not" if self.dtype is DType.BOOL else "bit_not", self)
-
-    def __neg__(self) -> LoadedTensor:
-        return self._compute("neg", self)
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _operator("div"), _reflected("div")
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _operator("mod"), _reflected("mod")
+    __lshift__, __rlshift__ = _operator("lshift"), _reflected("lshift")
+    __rshift__, __rrshift__ = _operator("rshift"), _reflected("rshift")
+    __and__, __rand__ = _operator("bit_and"), _reflected("bit_and")
+    __or__, __ror__ = _operator("bit_or"), _reflected("bit_or")
+    __xor__, __rxor__ = _operator("bit_xor"), _reflected("bit_xor")
+    __lt__, __le__ = _operator("lt"), _operator("le")
+    __gt__, __ge__ = _operator("gt"), _operator("ge")
 
     def __eq__(self, other: object) -> Any:
         return self._compute("eq", self, other)
@@ -206,43 +167,37 @@ class Handle:
     def __ne__(self, other: object) -> Any:
         return self._compute("ne", self, other)
 
-    def __lt__(self, other: Any) -> LoadedTensor:
-        return self._compute("lt", self, other)
+    def __neg__(self) -> LoadedTensor:
+        return self._compute("neg", self)
 
-    def __le__(self, other: Any) -> LoadedTensor:
-        return self._compute("le", self, other)
-
-    def __gt__(self, other: Any) -> LoadedTensor:
-        return self._compute("gt", self, other)
-
-    def __ge__(self, other: Any) -> LoadedTensor:
-        return self._compute("ge", self, other)
+    def __invert__(self) -> LoadedTensor:
+        return self._compute("not" if self.dtype is DType.BOOL else "bit_not", self)
 
     __hash__ = object.__hash__
 
 
 class LoadedTensor(Handle):
-    """A value in TCM: what `tl.load` or math returns. Its elements read as Python numbers unless they are pending."""
+    """Data in TCM, as `tl.load` and math return it. Unless they are pending, its elements read as Python numbers."""
 
 
 class CompositeHandle(Handle):
-    """What `tl.composite` returns: wait for it with `tl.wait`. Its value is pending unless `tl.materialize` is asked.
+    """What `tl.composite` returns: wait for it with `tl.wait`. Its elements are pending until `tl.materialize`.
 
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
     """
 
-    def __init__(self, out: Matrix, in_tcm: bool, producer: Producer, maths: Operators | None = None) -> None:
-        super().__init__(out, (out.rows, out.cols), None, producer, maths)
+    def __init__(self, place: Matrix, in_tcm: bool, producer: Producer, operators: Operators | None = None) -> None:
+        super().__init__(place, (place.rows, place.cols), None, producer, operators)
         self._in_tcm = in_tcm
 
     @property
     def matrix(self) -> Matrix | None:
-        """Where the result lies in TCM, if it does."""
-        return self._matrix if self._in_tcm else None
+        """Where the result lies in TCM; None if it lies elsewhere."""
+        return self.place if self._in_tcm else None
 
 
 class TransposedHandle(Transposed[Handle]):
-    """A value in TCM, transposed. What is concrete can be looked at; see `Handle`."""
+    """Data in TCM, transposed. Known elements can be looked at, as those of a `Handle`."""
 
     __slots__ = ()
 
@@ -252,5 +207,5 @@ class TransposedHandle(Transposed[Handle]):
         return self.of.data.T
 
     def __getitem__(self, key: Any) -> Any:
-        found = self.of._concrete("indexing").T[key]
+        found = self.of.look("indexing").T[key]
         return found.item() if isinstance(found, np.generic) else found

@@ -1,4 +1,4 @@
-"""What every `tl` call needs: the kernel's line, TCM, and a way to issue commands."""
+"""What the calls of a kernel language share: they find operands, allocate TCM for results, and wait."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from kb_messages import VIRTUAL_END, AddressError, DType, KernelError, Matrix, T
 
 
 class Issuer:
-    """What the calls of a kernel language share: operands, TCM for results, and `wait`, all over a program port."""
+    """The base of a kernel language. All that it knows of the machine is its program port."""
 
     def __init__(self, port: ProgramPort) -> None:
         self._port = port
 
     def wait(self, handle: Handle) -> None:
-        """Wait, in simulated time, until the handle's command is done. A pending value stays so."""
+        """Return, in simulated time, when the handle's command is done. Costs no time if it is done already.
+
+        A pending result stays pending: `tl.materialize` makes its elements known. Raises KernelError for anything but
+        a handle.
+        """
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
-            raise KernelError(
-                self._port.line(), f"tl.wait of {describe(handle)}", "what tl.composite or tl.load returned"
-            )
+            got = f"tl.wait of {describe(handle)}"
+            raise KernelError(self._port.line(), got, "what tl.composite or tl.load returned")
         self._port.wait(completion)
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
-        """Where *ref* lies in physical memory. Raises KernelError where its virtual address is none of this PE's."""
+        """Where *ref* lies in physical memory. Raises KernelError where this PE does not map its virtual address."""
         matrix = ref.matrix()
         if matrix.address >= VIRTUAL_END:
             return matrix
@@ -36,6 +39,7 @@ class Issuer:
             raise KernelError(f"{line}: {ref} in {error.where}", error.got, error.needs, error.fix) from None
 
     def _operand(self, value: object, name: str, line: str) -> Matrix:
+        """Where an operand lies, in memory or in TCM. Raises KernelError for anything but a reference or a handle."""
         if isinstance(value, TensorRef):
             return self._memory_of(value, line)
         refuse(value, f"{name} =", line)
@@ -45,20 +49,22 @@ class Issuer:
         return matrix
 
     def _loaded(self, value: object, op: str, line: str) -> Matrix:
+        """Where an operand lies in TCM. Raises KernelError for anything but a handle."""
         if isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
         return self._operand(value, f"an argument of tl.{op}", line)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
+        """A fresh packed matrix in TCM. Raises KernelError when the TCM is full."""
         try:
             address = self._port.tcm.allocate(rows * cols * dtype.nbytes, line)
         except OutOfMemoryError as error:
-            raise KernelError(
-                f"{line}: {error.where}", error.got, error.needs, "tl.free what is no longer needed"
-            ) from None
+            fix = "tl.free what is no longer needed"
+            raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
         return Matrix.packed(rows, cols, dtype, address)
 
     def _ref(self, value: object, call: str, line: str) -> TensorRef:
+        """*value*, which has to be a reference to a tensor in memory. Raises KernelError for anything else."""
         refuse(value, f"tl.{call} of", line)
         if not isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{call} of {describe(value)}", "a slice of a tensor argument")
@@ -66,7 +72,7 @@ class Issuer:
 
 
 def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
-    """A `tile` argument: M x N x K, or M x N where the op has no depth (*flat*)."""
+    """A `tile` argument: M x N x K, or with *flat* M x N. Raises KernelError for anything else but None."""
     if tile is None or isinstance(tile, TileShape):
         return tile
     if isinstance(tile, str):
@@ -75,14 +81,13 @@ def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
     sizes = [size for size in given if isinstance(size, int) and size > 0]
     wanted = 2 if flat else 3
     if len(given) != wanted or len(sizes) != wanted:
-        raise KernelError(
-            line, f"tile={tile!r}", "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
-        )
+        needs = "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
+        raise KernelError(line, f"tile={tile!r}", needs)
     return TileShape(sizes[0], sizes[1], 1 if flat else sizes[2])
 
 
 def dtype_named(dtype: object, line: str) -> DType:
-    """A dtype as a kernel writes it. Raises KernelError for a name there is none of."""
+    """A dtype as a kernel writes it. Raises KernelError for a name that no dtype has."""
     try:
         return DType(dtype)  # type: ignore[arg-type]
     except ValueError:
@@ -90,7 +95,7 @@ def dtype_named(dtype: object, line: str) -> DType:
 
 
 def in_tcm(value: object, line: str) -> Matrix | None:
-    """Where a handle lies in TCM, None for what does not. Raises KernelError for a handle that was freed."""
+    """Where a handle lies in TCM; None for anything else. Raises KernelError for a handle that was freed."""
     if not isinstance(value, Handle):
         return None
     if value.freed:
@@ -99,6 +104,6 @@ def in_tcm(value: object, line: str) -> Matrix | None:
 
 
 def describe(value: object) -> str:
-    """What kind of thing a kernel passed."""
+    """The type of what a kernel passed, with its article."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,4 +1,4 @@
-"""Transposed operands: what `x.T` and `tl.trans(x)` are. Bytes stay as they are stored; a GEMM reads them turned."""
+"""Transposed operands, `x.T` and `tl.trans(x)`: the bytes stay as they are stored, and a GEMM reads them transposed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ NEEDS = "one as it is stored: only a and b of tl.dot and of tl.composite('gemm')
 SWAP = "compute the result the other way round: (a @ b).T is b.T @ a.T"
 
 
-class Source(Protocol):
-    """What can be transposed: a reference to a tensor in memory, or a value in TCM."""
+class Transposable(Protocol):
+    """A reference to a tensor in memory, or a handle of data in TCM."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -22,18 +22,18 @@ class Source(Protocol):
         """Element type."""
 
 
-SourceT = TypeVar("SourceT", bound=Source, covariant=True)
+StoredT = TypeVar("StoredT", bound=Transposable, covariant=True)
 
 
-class Transposed(Generic[SourceT]):
-    """A matrix seen with rows and columns exchanged: an operand of `tl.dot` and `tl.composite("gemm", ...)` alone.
+class Transposed(Generic[StoredT]):
+    """A matrix with rows and columns exchanged, which only `tl.dot` and `tl.composite("gemm", ...)` take.
 
-    `of` is the matrix as it is stored. Raises KernelError for one of one dimension.
+    `of` is the matrix as it is stored. Raises KernelError, at *name*, for a vector.
     """
 
     __slots__ = ("of",)
 
-    def __init__(self, of: SourceT, name: str) -> None:
+    def __init__(self, of: StoredT, name: str) -> None:
         if len(of.shape) != 2:
             raise KernelError(
                 name, "the transpose of a tensor of one dimension", "two dimensions", "give the tensor the shape (1, n)"
@@ -42,7 +42,7 @@ class Transposed(Generic[SourceT]):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Elements in each dimension, as seen."""
+        """Rows and columns after the exchange."""
         rows, cols = self.of.shape
         return cols, rows
 
@@ -52,7 +52,7 @@ class Transposed(Generic[SourceT]):
         return self.of.dtype
 
     @property
-    def T(self) -> SourceT:
+    def T(self) -> StoredT:
         """The matrix as it is stored."""
         return self.of
 
@@ -65,6 +65,6 @@ class Transposed(Generic[SourceT]):
 
 
 def refuse(value: object, got: str, line: str, fix: str = "") -> None:
-    """Raise KernelError when *value*, which *line* has as `<got> a transposed tensor`, is one."""
+    """Raise KernelError, `<line>: got <got> a transposed tensor`, if *value* is transposed."""
     if isinstance(value, Transposed):
         raise KernelError(line, f"{got} a transposed tensor", NEEDS, fix)
