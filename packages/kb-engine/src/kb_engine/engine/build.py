@@ -43,7 +43,7 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
-    recorder = Recorder(writer) if writer is not None else None
+    recorder = Recorder(writer, listener(observers, "on_chunk")) if writer is not None else None
     on_trace = listener(observers, "on_trace")
     tracer = Tracer(on_trace) if on_trace is not None else None
     listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])

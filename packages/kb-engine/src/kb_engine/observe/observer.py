@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
 from kb_messages import TraceEvent, WaitReason
 
+Rows = npt.NDArray[np.void]
+"""Rows of a structured array."""
 StageTimes = tuple[int, int, int, int, int]
 """Op id, then the picoseconds at which a stage was ready, started, ended and left its block."""
 
@@ -40,6 +45,9 @@ class Observer:
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
         """The stage that `on_stage` told of just before waited for *reason* before its service began."""
+
+    def on_chunk(self, ops: Rows, strings: Sequence[str]) -> None:
+        """A chunk of the op log was written: the table *ops*, with texts as numbers of *strings*. Change neither."""
 
     def on_trace(self, event: TraceEvent) -> None:
         """An event of the trace. Events come in the order of `trace_order`, a little after they happened."""
@@ -82,6 +90,7 @@ class Listeners:
     on_issue: Callable[..., None] | None
     on_stage: Callable[..., None] | None
     on_wait: Callable[..., None] | None
+    on_chunk: Callable[..., None] | None
     on_trace: Callable[..., None] | None
     on_allocate: Callable[..., None] | None
     on_free: Callable[..., None] | None

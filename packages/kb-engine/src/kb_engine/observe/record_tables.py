@@ -1,207 +1,129 @@
-"""What a chunk of the op log says beyond ids and times, computed for many commands of one structure at once.
-
-Commands whose plans differ in addresses and blocks alone, as the loads of a loop do, form a group: their stages, the
-shapes and the places of their operands are the same, so that one numpy expression fills a column for all of them.
-"""
+"""The two tables of a chunk of the op log: one row an op, and one row an operand."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight
-from kb_messages import (
-    OFFSET_BITS,
-    OFFSET_MASK,
-    Axis,
-    MemorySpace,
-    OperandTemplate,
-    OpKind,
-    PipelinePlan,
-    Place,
-    Role,
-    StageTemplate,
-    StageType,
-    When,
-    space_code_of,
-)
+from kb_engine.observe.command_group import CommandGroup, Ints, structure
+from kb_engine.observe.observer import Rows
+from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, LogError, WaitReason
 
-Ints = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.void]
-Owners = tuple[list[int], list[int]]
-"""The TCM and the register file of each command's PE."""
-_KINDS: Final = {StageType.GEMM: OpKind.GEMM, StageType.MATH: OpKind.MATH}
+Wait = tuple[int, int, int]
+"""An op id, a WaitReason, and the picoseconds of the wait."""
+OwnersByPe = tuple[dict[str, int], dict[str, int]]
+"""The owners of TCM and of registers, by PE id."""
+
+OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
+OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
+_OPERAND_BYTES: Final = np.dtype((np.void, OPERAND_DTYPE.itemsize))
+_RECORDED: Final = ("op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
+FIELDS: Final = len(_RECORDED)
+"""Integers that a stage service leaves behind."""
 
 
-def structure(plan: PipelinePlan) -> Hashable:
-    """What two plans have in common whose records differ in addresses and blocks alone."""
-    return plan.grid, tuple(
-        (
-            stage.stage_type,
-            stage.when,
-            stage.math,
-            stage.gemm,
-            tuple(
-                (o.role, o.place, o.rows, o.cols, o.stride, o.dtype, o.release, o.when, o.place and o.base)
-                for o in stage.operands
-            ),
-        )
-        for stage in plan.stages
-    )
+def ops_table(recorded: list[int], waits: Sequence[Wait]) -> Rows:
+    """The ops with their ids, times and waits. *recorded* has `FIELDS` integers an op.
 
-
-class CommandGroup:
-    """The records of *commands*, which have one structure, in a chunk.
-
-    `rows` are theirs in the chunk and `which` says to which of *commands* each belongs. `stages` pairs each stage
-    template (of the first command) with the positions, among the group's records, of its own.
+    Raises LogError for a time that does not fit 64 bits.
     """
+    columns = np.frombuffer(_int64(recorded), dtype=np.int64).reshape(-1, FIELDS)
+    ops = np.zeros(len(columns), dtype=OPS_DTYPE)
+    for number, name in enumerate(_RECORDED):
+        ops[name] = columns[:, number]
+    _fill_waits(ops, waits)
+    return ops
 
-    def __init__(
-        self, commands: list[CommandInFlight], rows: npt.NDArray[np.intp], which: Ints, op_ids: Ints, owners: Owners
-    ) -> None:
-        plan = commands[0].plan
-        _, n_grid, k_grid = plan.grid
-        variants = [plan.stages_at(k) for k in (0, 1, k_grid - 1)]  # the first tile over K, those between, the last
-        first, later = len(variants[0]), len(variants[1])
-        self.rows = rows
-        self.commands = commands
-        self.which = which
-        self._owners = owners
-        nth = op_ids[rows] - self._each([command.first_op for command in commands])
-        self.mn, rest = np.divmod(nth, plan.n_stages // (plan.grid[0] * n_grid))
-        self.k = np.clip((rest - first) // later + 1, 0, k_grid - 1)
-        self.position = rest - np.where(self.k > 0, first + (self.k - 1) * later, 0)
-        self.tile = self.mn * k_grid + self.k
-        self.axes = (*np.divmod(self.mn, n_grid), self.k)
-        variant = np.where(self.k == 0, 0, np.where(self.k == k_grid - 1, 2, 1))
-        self.stage = _padded(variants)[variant, self.position]
-        self.stages = [(template, np.flatnonzero(self.stage == number)) for number, template in enumerate(plan.stages)]
-        self._texts: list[list[tuple[int, int, int, int]]] = []
-        self._text_of = np.zeros(len(commands), dtype=np.int64)
-        self._lines = np.zeros(len(commands), dtype=np.int64)
-        self._known: dict[Hashable, int] = {}
-        present = np.bincount(which * len(plan.stages) + self.stage, minlength=len(commands) * len(plan.stages))
-        self._present = (present > 0).reshape(len(commands), -1)
 
-    def intern(self, number: int, intern: Callable[[str], int]) -> None:
-        """Note the texts of command *number*: to be called for the commands of all groups in their order."""
-        command = self.commands[number]
-        self._lines[number] = intern(command.submitted.line)
-        stages, present = command.plan.stages, self._present[number]
-        key = present.tobytes(), tuple(stage.component for stage in stages)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self._texts)
-            self._texts.append(
-                [_texts(stage, intern) if has else (0,) * 4 for stage, has in zip(stages, present, strict=True)]
-            )
-        self._text_of[number] = found
+def groups_of(
+    op_ids: Ints, commands: Sequence[CommandInFlight], owners: OwnersByPe, intern: Callable[[str], int]
+) -> list[CommandGroup]:
+    """The records *op_ids* of a chunk, grouped by the structure of their commands, with all texts interned.
 
-    def fill_ops(self, ops: Rows) -> None:
-        """Everything but ids, times and waits."""
-        rows, texts = self.rows, np.array(self._texts, dtype=np.int64)[self._text_of[self.which], self.stage]
-        ops["command_seq"][rows] = self._each([command.submitted.command_seq for command in self.commands])
-        ops["tile_id"][rows] = self.tile
-        ops["line"][rows] = self._lines[self.which]
-        ops["stage_index"][rows] = self.position
-        kinds = [_KINDS.get(template.stage_type, OpKind.MEMORY) for template, _ in self.stages]
-        ops["kind"][rows] = np.array(kinds)[self.stage]
-        for column, name in enumerate(("name", "component", "params")):
-            ops[name][rows] = texts[:, column]
-        for template, mine in self.stages:
+    *commands* has every command of the chunk, in the order of their op ids.
+    """
+    owner = np.searchsorted(np.array([command.first_op for command in commands]), op_ids, side="right") - 1
+    seen = np.flatnonzero(np.bincount(owner, minlength=len(commands))).tolist()
+    members, group_of, number_of = _by_structure(commands, seen)
+    order = np.argsort(group_of[owner], kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group_of[owner[order]])) + 1)
+    groups = []
+    for mine, rows in zip(members, parts, strict=True):
+        pes = [command.submitted.pe for command in mine]
+        of_pes = [owners[0][pe] for pe in pes], [owners[1].get(pe, 0) for pe in pes]
+        groups.append(CommandGroup(mine, rows, number_of[owner[rows]], op_ids, of_pes))
+    for at in seen:
+        groups[group_of[at]].intern(int(number_of[at]), intern)
+    return groups
+
+
+def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Rows:
+    """The operands of the records *op_ids*, in the order of these records."""
+    counts = np.zeros(len(op_ids), dtype=np.int64)
+    for group in groups:
+        for template, mine in group.stages:
             for operand in template.operands:
-                if operand.role is Role.ACC:
-                    summing = self.users(operand, mine)
-                    ops["params"][rows[summing]] = texts[summing, 3]
-
-    def users(self, operand: OperandTemplate, mine: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Those of a stage's records that have *operand*: the first product of a sum reads no accumulator, say."""
-        if operand.when is When.EVERY_TILE:
-            return mine
-        k = self.k[mine]
-        last = self.commands[0].plan.grid[2] - 1
-        held: npt.NDArray[np.bool_] = {When.LAST_K: k == last, When.FIRST_K: k == 0, When.LATER_K: k > 0}[operand.when]
-        return mine[held]
-
-    def fill(self, part: Rows, stage: int, number: int, users: npt.NDArray[np.intp]) -> None:
-        """The rows of operand *number* of *stage* for the records *users*."""
-        operand = self.stages[stage][0].operands[number]
-        row, col = self._along(operand.rows, users), self._along(operand.cols, users)
-        nbytes = operand.dtype.nbytes
-        if operand.place is Place.MEMORY:
-            base = self._each([command.plan.stages[stage].operands[number].base for command in self.commands], users)
-            part["owner"] = base >> OFFSET_BITS
-            part["space"] = space_code_of(base >> OFFSET_BITS)
-            within = row * (operand.rows.tile * operand.stride) + col * (operand.cols.tile * nbytes)
-            part["offset"] = within + (base & OFFSET_MASK)
-        elif operand.place is Place.IMMEDIATE:
-            part["owner"], part["space"] = 0, MemorySpace.IMMEDIATE.code
-            part["offset"] = operand.base
-        else:
-            in_registers = operand.place in (Place.REGISTERS, Place.ACCUMULATOR)
-            part["owner"] = self._each(self._owners[in_registers], users)
-            part["space"] = (MemorySpace.REG if in_registers else MemorySpace.TCM).code
-            part["offset"] = self._in_slots(operand.place, users) + operand.base
-        part["role"] = operand.role
-        part["dtype"] = operand.dtype.info.code
-        part["release"] = operand.release
-        part["rows"] = np.minimum(operand.rows.tile, operand.rows.total - row * operand.rows.tile)
-        width = np.minimum(operand.cols.tile, operand.cols.total - col * operand.cols.tile)
-        part["row_nbytes"] = width * nbytes
-        part["stride"] = operand.stride
-
-    def _each(self, values: Sequence[int], users: npt.NDArray[np.intp] | None = None) -> Ints:
-        """The value of each record's command, or of those of *users*; one number where there is one command."""
-        if len(values) == 1:
-            return np.int64(values[0])  # type: ignore[return-value]  # broadcasts as an array would
-        return np.array(values, dtype=np.int64)[self.which if users is None else self.which[users]]
-
-    def _along(self, axis: Axis, users: npt.NDArray[np.intp]) -> Ints:
-        """Which piece of *axis* each of the records *users* has."""
-        return np.zeros(len(users), dtype=np.int64) if axis.dimension is None else self.axes[axis.dimension][users]
-
-    def _in_slots(self, place: Place, users: npt.NDArray[np.intp]) -> Ints:
-        """Where the buffers of the records *users* begin, each in the ring its command takes them from."""
-        slots = [_slots(command, place) for command in self.commands]
-        base, nbytes, count, first = (
-            self._each([getattr(each, name) for each in slots], users) for name in ("base", "nbytes", "count", "first")
-        )
-        number = (self.tile if place in (Place.INPUT_BUFFER, Place.REGISTERS) else self.mn)[users]
-        return (first + number) % count * nbytes + base
-
-
-def _slots(command: CommandInFlight, place: Place) -> Slots:
-    placement = command.placement
-    slots = {
-        Place.INPUT_BUFFER: placement.input,
-        Place.OUTPUT_BUFFER: placement.output,
-        Place.REGISTERS: placement.registers,
-        Place.ACCUMULATOR: placement.accumulators,
-    }[place]
-    assert slots is not None, f"a plan uses {place.name} without slots"
-    return slots
-
-
-def _texts(stage: StageTemplate, intern: Callable[[str], int]) -> tuple[int, int, int, int]:
-    """Numbers of a stage's name, component and params, and of the params of a record that accumulates."""
-    found = intern(stage.stage_type.name.lower()), intern(stage.component), intern(_params(stage, accumulate=False))
-    sums = any(operand.role is Role.ACC for operand in stage.operands)
-    return (*found, intern(_params(stage, accumulate=True)) if sums else 0)
-
-
-def _params(stage: StageTemplate, accumulate: bool) -> str:
-    attributes = stage.math or msgspec.structs.replace(stage.gemm, accumulate=accumulate)
-    return msgspec.json.encode(attributes).decode()
-
-
-def _padded(lists: list[list[int]]) -> Ints:
-    table = np.full((len(lists), max(map(len, lists))), -1, dtype=np.int64)
-    for row, each in zip(table, lists, strict=True):
-        row[: len(each)] = each
+                counts[group.rows[group.users(operand, mine)]] += 1
+    ends = np.cumsum(counts)
+    table = np.empty(int(ends[-1]), dtype=OPERAND_DTYPE)
+    table_bytes = table.view(_OPERAND_BYTES)
+    scratch = np.empty(len(op_ids), dtype=OPERAND_DTYPE)
+    scratch_bytes = scratch.view(_OPERAND_BYTES)
+    free = ends - counts
+    for group in groups:
+        for stage, (template, mine) in enumerate(group.stages):
+            for number, operand in enumerate(template.operands):
+                users = group.users(operand, mine)
+                if len(users):
+                    rows = group.rows[users]
+                    group.fill(scratch[: len(users)], stage, number, users)
+                    table_bytes[free[rows]] = scratch_bytes[: len(users)]
+                    free[rows] += 1
+    table["op_id"] = np.repeat(op_ids, counts)
     return table
+
+
+def _by_structure(
+    commands: Sequence[CommandInFlight], seen: Sequence[int]
+) -> tuple[list[list[CommandInFlight]], Ints, Ints]:
+    """The commands numbered *seen* in groups, and for each command the number of its group and its place there."""
+    members: list[list[CommandInFlight]] = []
+    group_of, number_of = (np.zeros(len(commands), dtype=np.int64) for _ in range(2))
+    known: dict[Hashable, int] = {}
+    by_plan: dict[int, int] = {}  # commands may share a plan
+    for at in seen:
+        command = commands[at]
+        group = by_plan.get(id(command.plan))
+        if group is None:
+            group = by_plan[id(command.plan)] = known.setdefault(structure(command.plan), len(members))
+            if group == len(members):
+                members.append([])
+        group_of[at], number_of[at] = group, len(members[group])
+        members[group].append(command)
+    return members, group_of, number_of
+
+
+def _fill_waits(ops: Rows, waits: Sequence[Wait]) -> None:
+    """Add up the waits of each op. The part of its time in the queue that no wait explains is its channel's."""
+    channel = ops["t_start_ps"] - ops["t_ready_ps"]
+    if waits:
+        known = np.array(waits, dtype=np.int64)
+        order = np.argsort(ops["op_id"], kind="stable")
+        rows = order[np.searchsorted(ops["op_id"], known[:, 0], sorter=order)]
+        for reason in WaitReason:
+            mine = known[:, 1] == reason
+            np.add.at(ops[f"wait_{reason.name.lower()}_ps"], rows[mine], known[mine, 2])
+            np.subtract.at(channel, rows[mine], known[mine, 2])
+    ops["wait_channel_ps"] = channel
+
+
+def _int64(values: list[int]) -> array[int]:
+    try:
+        return array("q", values)
+    except OverflowError:
+        got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
+        raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None

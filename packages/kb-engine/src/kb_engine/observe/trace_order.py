@@ -31,13 +31,14 @@ Key = tuple[Any, ...]
 
 
 def order_key(event: TraceEvent, ends_earlier_service: bool = False) -> Key:
-    """Where *event* stands in the trace; two events with equal keys are equal.
+    """The key that sorts *event* into the trace. Two events with equal keys are equal.
 
-    At one time come first the transfers that end; then the ends of services that had begun before
-    (*ends_earlier_service*), so that nothing starts on a channel that is not free; then launches and kernels that
-    begin; then all else; then kernels and launches that end. Services and all else by command, tile, stage index and
-    ready, start, end; a command's submission comes before its tiles, and its completion after. Launches by number,
-    then by PE.
+    Events at one time are sorted by phase: transfers that end; services that end and began earlier
+    (*ends_earlier_service*); launches and kernels that begin; all other events; kernels and launches that end. Services
+    that end come before services that start, so that no service starts on a channel that is not free.
+
+    Within a phase, services and other events are sorted by command, tile, stage index, and then ready, start, end. A
+    command's submission precedes its tiles, and its completion follows them. Launches are sorted by number, then by PE.
     """
     if isinstance(event, FabricTransfer):
         return event.t_end_ps, _TRANSFERS, event.src, event.dst, event.t_start_ps, event.nbytes
@@ -57,9 +58,9 @@ def _within_tile(event: SubCommandDispatched | StageEvent) -> tuple[int, int]:
 
 
 class TraceOrder:
-    """Puts events in order and hands them to *sink* as soon as no earlier one can follow.
+    """Sorts events and hands each to *sink* as soon as no earlier event can follow.
 
-    Holds the events of the current picosecond, and the transfers that are under way.
+    It holds back the events of the current picosecond and the transfers that are under way.
     """
 
     def __init__(self, sink: Callable[[TraceEvent], None]) -> None:
@@ -69,14 +70,14 @@ class TraceOrder:
         self._now_ps = 0
 
     def add(self, event: TraceEvent, now_ps: int, ends_earlier_service: bool = False) -> None:
-        """Take an event that becomes known at *now_ps*, which never decreases and is not after the event's own time."""
+        """Take an event that becomes known at *now_ps*: never before an earlier call's, nor after the event's time."""
         if now_ps > self._now_ps:
             self._now_ps = now_ps
             self._release(now_ps)
         heappush(self._heap, (order_key(event, ends_earlier_service), next(self._tickets), event))
 
     def flush(self) -> None:
-        """Hand over what is left: nothing more happens before the next launch."""
+        """Hand over the remaining events, because nothing more happens before the next call of the host."""
         while self._heap:
             self._sink(heappop(self._heap)[-1])
 

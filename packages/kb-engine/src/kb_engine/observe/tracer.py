@@ -1,6 +1,6 @@
-"""Live tracing: the events of commands and stages, made where they happen.
+"""Tracer: makes the events of the trace while the simulation runs.
 
-An engine without a trace is built of plain `StageServer`s and has no `Tracer`, so that nothing is paid for one.
+An engine in which no observer overrides `on_trace` has no Tracer and plain StageServers, so it pays nothing for traces.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Tracer(Observer):
             self._order.flush()
 
     def command_submitted(self, context: CommandInFlight, operand_ps: int, queue_ps: int) -> None:
-        """A command entered its PE's submission queue: it waited for its operands, then for room in the queue."""
+        """A command enters its PE's submission queue, after it waited for its operands and then for room there."""
         submitted, plan, now = context.submitted, context.plan, self._clock.now_ps
         event = CommandSubmitted(
             t_ps=now,
@@ -76,7 +76,7 @@ class Tracer(Observer):
         self._order.add(event, now)
 
     def command_completed(self, record: CompletionRecord, line: str) -> None:
-        """A command's record was taken from the completion queue."""
+        """The program took a command's record from the completion queue."""
         event = CommandComplete(
             t_ps=record.t_ps,
             command_seq=record.command_seq,
@@ -88,11 +88,11 @@ class Tracer(Observer):
         self._order.add(event, self._clock.now_ps)
 
     def launch_event(self, event: LaunchEvent) -> None:
-        """Something of a launch happened now."""
+        """A step of a launch happens now."""
         self._order.add(event, self._clock.now_ps)
 
     def fabric_transfer(self, event: FabricTransfer) -> None:
-        """A transfer whose end is known."""
+        """The end of a transfer is known now. It may lie ahead."""
         self._order.add(event, self._clock.now_ps)
 
     def dispatched(self, token: TileToken) -> None:
@@ -117,7 +117,7 @@ class Tracer(Observer):
         self.ready(token, 0)
 
     def ready(self, token: TileToken, blocked_ps: int) -> None:
-        """*token* was handed to the block of its current stage, for which it waited *blocked_ps* after the last one."""
+        """The block of its current stage takes *token*, which waited *blocked_ps* for room after its last stage."""
         waits = _named([(DispatchWait.QUEUE_FULL, blocked_ps)])
         self._order.add(TileReady(waits_ps=waits, **self._of_stage(token)), self._clock.now_ps)
 
@@ -148,7 +148,7 @@ class Tracer(Observer):
 
 
 def _named(waits: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The sums by reason, without those of nothing."""
+    """The sum of the waits by reason. Reasons with no wait are left out."""
     sums: dict[str, int] = {}
     for reason, waited_ps in waits:
         if waited_ps:
