@@ -6,7 +6,8 @@ import pytest
 from msgspec import Meta, Struct
 
 from kb_cli.benchmark.field_types import describe
-from kb_cli.benchmark.params import BadValue, build_params, parse_assignments, shown_params, value_of
+from kb_cli.benchmark.field_values import BadValue, value_of
+from kb_cli.benchmark.params import build_params, parse_assignments, shown_params
 from kb_messages import BenchmarkError, DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]

@@ -5,7 +5,8 @@ import pytest
 
 from kb_cli.benchmark.bundled import find
 from kb_cli.run.metrics import measure
-from kb_cli.run.tally import PlanTally, TallyingMemoryWriter
+from kb_cli.run.tally import PlanTally
+from kb_cli.run.tallying_writer import TallyingMemoryWriter
 from kb_cli.run.usage import Traffic, Usage
 from kb_engine import Engine, Host
 from kb_messages import DType, TileShape

@@ -1,4 +1,4 @@
-"""Problem shapes from a CSV file: a row is a run."""
+"""Problem shapes from a CSV file: each row is one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from kb_cli.benchmark.params import BadValue, build_params, field_of, value_of
+from kb_cli.benchmark.field_values import BadValue, value_of
+from kb_cli.benchmark.params import build_params, field_of
 from kb_messages import BenchmarkError
 from kb_topology import listing
 
@@ -18,7 +19,7 @@ _NEEDS = "a CSV file in UTF-8 with columns M, N and K"
 
 
 class Row(NamedTuple):
-    """One row of the file: where it stands (`FILE:LINE`), its cells by column, and the parameters it means."""
+    """One row of the file: its place (`FILE:LINE`), its cells by column, and the parameters that they set."""
 
     where: str
     labels: dict[str, str]
@@ -27,12 +28,12 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> dict[str, object]:
-        """Labels and sizes, as reports show them."""
+        """Labels and sizes, in the order in which reports show them."""
         return {**self.labels, **self.sizes}
 
 
 def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) -> list[Row]:
-    """The rows of *path*, each with the other parameters of *texts*. Raises BenchmarkError naming file and line."""
+    """The rows of *path*, with the parameters of *texts* in each row. Raises BenchmarkError with file and line."""
     _check_parameters(path, params_type, texts)
     label = str(path)
     reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
@@ -100,6 +101,6 @@ def _row(where: str, header: list[str], cells: list[str], params_type: type[Stru
         assert field is not None
         try:
             sizes[name] = value_of(by_column.pop(name), field.type, full=True)
-        except BadValue as refusal:
-            raise refusal.at(f"{where}: {name}") from None
+        except BadValue as bad:
+            raise bad.at(f"{where}: {name}") from None
     return Row(where, by_column, sizes, build_params(params_type, texts, sizes))

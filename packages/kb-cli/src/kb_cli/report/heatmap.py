@@ -1,10 +1,8 @@
-"""Heat maps as SVG files: one picture a quantity, a cell a pair, with a scale beside it."""
+"""Heat maps as SVG: a panel for each quantity, with a coloured cell for each pair and a scale."""
 
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
@@ -12,18 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-Values = npt.NDArray[np.float64]
+from kb_cli.report.png import Values, coloured, png_bytes
 
-_COLOURS = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], dtype=np.float64)
-"""From low to high. Source: five points of matplotlib's viridis, which reads well in grey and for the colour-blind."""
-_MISSING = (200, 200, 200)
 _SIDE = 560
 _MARGIN = 150
 _SCALE = 110
 
 
 class HeatMapPanel(Struct, frozen=True, kw_only=True):
-    """`values[row, column]`, NaN where there is none; `unit` stands at the scale."""
+    """One quantity: `values[row, column]`, NaN for no value. The scale shows `unit`."""
 
     title: str
     unit: str
@@ -31,14 +26,14 @@ class HeatMapPanel(Struct, frozen=True, kw_only=True):
 
 
 class Tick(Struct, frozen=True):
-    """A label for the rows (or columns) from `start` up to the next tick."""
+    """A label for the rows or columns from `start` up to the next tick."""
 
     start: int
     text: str
 
 
 def heat_map(title: str, panels: Sequence[HeatMapPanel], rows: Sequence[Tick], columns: Sequence[Tick]) -> str:
-    """An SVG with the panels side by side. *rows* and *columns* say which cells belong to what."""
+    """An SVG with the panels side by side. *rows* and *columns* are the labels of the cells."""
     width = len(panels) * (_MARGIN + _SIDE + _SCALE)
     height = 60 + _SIDE + _MARGIN
     parts = [
@@ -57,7 +52,7 @@ def heat_map(title: str, panels: Sequence[HeatMapPanel], rows: Sequence[Tick], c
 def _panel(panel: HeatMapPanel, left: int, top: int, rows: Sequence[Tick], columns: Sequence[Tick]) -> list[str]:
     low, high = _range(panel.values)
     n_rows, n_columns = panel.values.shape
-    png = base64.b64encode(_png(_enlarged(_coloured(panel.values, low, high)))).decode()
+    png = base64.b64encode(png_bytes(_enlarged(coloured(panel.values, low, high)))).decode()
     parts = [
         f'<text x="{left}" y="{top - 10}" font-size="14">{escape(panel.title)}</text>',
         (
@@ -81,7 +76,7 @@ def _panel(panel: HeatMapPanel, left: int, top: int, rows: Sequence[Tick], colum
 
 
 def _places(ticks: Sequence[Tick], count: int) -> list[tuple[str, float, float]]:
-    """Text, start and size of every tick, thinned out where labels would touch."""
+    """Text, start and size of each tick that is shown. Ticks are left out where labels would touch."""
     least = max(1, -(-len(ticks) * 15 // _SIDE))
     kept = ticks[::least]
     ends = [*(tick.start for tick in kept[1:]), count]
@@ -91,7 +86,7 @@ def _places(ticks: Sequence[Tick], count: int) -> list[tuple[str, float, float]]
 
 def _scale(unit: str, low: float, high: float, left: int, top: int) -> list[str]:
     ramp = np.linspace(high, low, 128).reshape(-1, 1)
-    png = base64.b64encode(_png(_coloured(ramp, low, high))).decode()
+    png = base64.b64encode(png_bytes(coloured(ramp, low, high))).decode()
     middle = (low + high) / 2
     labels = ((0, high), (_SIDE // 2, middle), (_SIDE, low)) if high > low else ((_SIDE // 2, middle),)
     return [
@@ -109,33 +104,7 @@ def _range(values: Values) -> tuple[float, float]:
     return (float(there.min()), float(there.max())) if there.size else (0.0, 0.0)
 
 
-def _coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
-    """RGB of every cell."""
-    missing = ~np.isfinite(values)
-    at = np.where(missing, low, values) - low
-    at = at / (high - low) if high > low else at * 0 + 0.5
-    positions = np.linspace(0, 1, len(_COLOURS))
-    channels = [np.interp(at, positions, _COLOURS[:, channel]) for channel in range(3)]
-    pixels: npt.NDArray[np.uint8] = np.stack(channels, axis=-1).round().astype(np.uint8)
-    pixels[missing] = _MISSING
-    return pixels
-
-
 def _enlarged(cells: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Cells of several pixels, as large as the picture has room for: not every viewer knows `image-rendering`."""
+    """Each cell as a block of equal pixels, because some viewers ignore `image-rendering` and blur single pixels."""
     rows, columns = (max(1, _SIDE // count) for count in cells.shape[:2])
     return cells.repeat(rows, axis=0).repeat(columns, axis=1)
-
-
-def _png(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Pixels (rows x columns x RGB) as a PNG. Source: W3C, Portable Network Graphics, section 11."""
-    rows, columns, _ = pixels.shape
-    lines = np.zeros((rows, 1 + 3 * columns), dtype=np.uint8)
-    lines[:, 1:] = pixels.reshape(rows, -1)
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
-    body = zlib.compress(lines.tobytes(), 9)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")

@@ -1,4 +1,4 @@
-"""RunResult: what one run says, in the order of its JSON. run.json holds it without the wall times."""
+"""The result of one run, in the order of its JSON."""
 
 from __future__ import annotations
 
@@ -11,55 +11,29 @@ from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.keep import Kept
+from kb_cli.run.launch_times import HostTime, LaunchTimes, host_time, launch_times
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import RunOutcome
-from kb_cli.run.tally import QUEUE_FULL, SERVICE
-from kb_cli.run.timed_host import HostTimes
+from kb_cli.run.tallying_writer import QUEUE_FULL, SERVICE
 from kb_cli.run.usage import Traffic
 from kb_cli.run.verdict import OutputCheck
 from kb_cli.terminal.units import PS_PER_NS
-from kb_engine import LaunchResult
 
 
 class Busiest(Struct, frozen=True, kw_only=True):
-    """The busiest block of a kind, and how busy it was (0 to 1)."""
+    """The busiest of `count` blocks of a kind, and its time in service over the time of all launches (0 to 1)."""
 
     node: str
     utilization: float
     count: int
 
 
-class LaunchTimes(Struct, frozen=True, kw_only=True):
-    """One launch on `pes` PEs: when the first kernel began and the last ended, the host's call and its answer around.
-
-    `late_pes` PEs began after the target that all were given, the last of them by `late_ns`.
-    """
-
-    start_ns: float
-    end_ns: float
-    pes: int
-    call_ns: float
-    response_ns: float
-    late_pes: int
-    late_ns: float
-
-
-class HostTime(Struct, frozen=True, kw_only=True):
-    """What the host waited for: writes and reads of tensors, MMUs, and launches, before and after their kernels."""
-
-    write_ns: float
-    read_ns: float
-    map_ns: float
-    launch_ns: float
-    response_ns: float
-
-
 class RunResult(Struct, frozen=True, kw_only=True):
-    """One run. What was not done is None: `verified` without verification, `log_digest` without a log.
+    """One run. A step that was left out gives None: `verified` without verification, `log_digest` without a log.
 
-    `latency` is from the first kernel's start to the last one's end, over all launches; `host` is what comes on top,
-    and None on a topology without a host. `shape` is the row of a shapes file, where the run is one, and `sanitizer` is
-    there when it was asked for. `waits_ps` adds up over all tile stages.
+    `latency` adds up, over all launches, the time from the first kernel's start to the last kernel's end. `host` is the
+    host's time on top of the latency, and None on a topology without a host. `shape` is the row of a shapes file, and
+    missing for other runs. `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
     """
 
     benchmark: str
@@ -94,7 +68,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     run_dir: str | UnsetType = UNSET
 
     def without_place(self) -> dict[str, Any]:
-        """What is the same on every machine and in every folder, whatever else was asked for."""
+        """The fields that every repetition gives, on any machine, in any folder, and with or without the sanitizer."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         for name in ("wall_s", "run_dir", "sanitizer"):
             found.pop(name, None)
@@ -104,7 +78,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
 def make_result(
     setup: Setup, outcome: RunOutcome, kept: Kept, run_dir: str, shape: dict[str, object] | None
 ) -> RunResult:
-    """The result of *setup*, whose *outcome* lies in *run_dir*."""
+    """The result of running *setup*: *outcome*, whose data lies in the folder *run_dir*."""
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
     waits = waits_ps(outcome.stage_times)
@@ -133,8 +107,8 @@ def make_result(
         log_digest=outcome.log.digest if outcome.log is not None else None,
         waits_ps=waits,
         stages_ps=outcome.stage_times,
-        launches=[_launch(each) for each in outcome.launches],
-        host=_host_time(outcome.host),
+        launches=[launch_times(each) for each in outcome.launches],
+        host=host_time(outcome.host),
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
         sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
@@ -144,32 +118,8 @@ def make_result(
     )
 
 
-def _launch(each: LaunchResult) -> LaunchTimes:
-    return LaunchTimes(
-        start_ns=each.start_ps / PS_PER_NS,
-        end_ns=each.end_ps / PS_PER_NS,
-        pes=len(each.pe_end_ps),
-        call_ns=each.call_ps / PS_PER_NS,
-        response_ns=each.response_ps / PS_PER_NS,
-        late_pes=len(each.late_ps),
-        late_ns=max(each.late_ps.values(), default=0) / PS_PER_NS,
-    )
-
-
-def _host_time(times: HostTimes | None) -> HostTime | None:
-    if times is None:
-        return None
-    return HostTime(
-        write_ns=times.write_ps / PS_PER_NS,
-        read_ns=times.read_ps / PS_PER_NS,
-        map_ns=times.map_ps / PS_PER_NS,
-        launch_ns=times.launch_ps / PS_PER_NS,
-        response_ns=times.response_ps / PS_PER_NS,
-    )
-
-
 def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | None:
-    """Waits by reason over all stages, the full queue downstream among them."""
+    """Picoseconds of waiting by reason over all stages. A wait for room in the next block's queue is one reason."""
     if stage_times is None:
         return None
     totals: dict[str, int] = {}

@@ -17,7 +17,8 @@ from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
-from kb_cli.run.tally import PlanTally, TallyingWriter, new_writer
+from kb_cli.run.tally import PlanTally
+from kb_cli.run.tallying_writer import TallyingWriter, new_writer
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage

@@ -1,0 +1,90 @@
+"""Text as a value of a parameter's type, or an error that says what the type needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from kb_cli.benchmark.field_types import Member, choices_of, describe, members_of
+from kb_messages import BenchmarkError, PlanError, TileShape
+from kb_topology import did_you_mean
+
+_EXPECTED = re.compile(r"Expected `[^`]*`(.*?)(?:, got .*)?")
+"""The message of msgspec for a value out of bounds; the group is the bound."""
+_BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class BadValue(Exception):
+    """A text that is no value of a field: *got*, what the field *needs*, and how to *fix* the text."""
+
+    def __init__(self, got: str, needs: str, fix: str = "") -> None:
+        super().__init__(got, needs, fix)
+        self.got, self.needs, self.fix = got, needs, fix
+
+    def at(self, where: str) -> BenchmarkError:
+        """The error for users, which names the place of the text."""
+        return BenchmarkError(where, self.got, self.needs, self.fix)
+
+
+def value_of(text: str, type_: Any, full: bool = False) -> object:
+    """*text* as a value of *type_*. Raises BadValue, which states the whole type and all bounds when *full* is set."""
+    members = members_of(type_)
+    for member in members:
+        try:
+            value = _read(text.strip(), member.type_)
+        except ValueError:
+            continue
+        try:
+            msgspec.convert(value, type_)
+        except msgspec.ValidationError as error:
+            raise _out_of_bounds(error, value, type_, full) from None
+        return value
+    raise _no_member(text, type_, members, full)
+
+
+def _read(text: str, type_: Any) -> object:
+    """*text* as a *type_*, bounds apart. Raises ValueError when *text* is no *type_*."""
+    origin = get_origin(type_)
+    if type_ is NoneType:
+        return _one_of(text.lower(), {"none": None, "null": None})
+    if type_ is bool:
+        return _one_of(text.lower(), _BOOLS)
+    if type_ is int or type_ is float:
+        return type_(text)
+    if type_ is TileShape:
+        try:
+            return TileShape.parse(text)
+        except PlanError as error:
+            raise ValueError(str(error)) from None
+    if type_ is str or type_ is Any:
+        return text
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return _one_of(text, {str(item.value): item for item in type_})
+    if origin is Literal:
+        return _one_of(text, {str(choice): choice for choice in get_args(type_)})
+    return msgspec.json.decode(text)
+
+
+def _one_of(text: str, choices: Mapping[str, object]) -> object:
+    if text not in choices:
+        raise ValueError(text)
+    return choices[text]
+
+
+def _out_of_bounds(error: msgspec.ValidationError, value: object, type_: Any, full: bool) -> BadValue:
+    bound = _EXPECTED.fullmatch(str(error).partition(" - at ")[0])
+    needs = re.sub(r"\.0$", "", bound[1].strip()) if bound else ""
+    got = repr(value) if isinstance(value, str) else str(value)
+    return BadValue(got, describe(type_) if full or not needs else needs)
+
+
+def _no_member(text: str, type_: Any, members: list[Member], full: bool) -> BadValue:
+    choices = [choice for member in members for choice in choices_of(member.type_)]
+    tile = any(member.type_ is TileShape for member in members)
+    fix = did_you_mean(text, choices) or ("write it like 128x128x128" if tile else "")
+    return BadValue(repr(text), describe(type_, bounds=full), fix)
