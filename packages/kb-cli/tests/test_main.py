@@ -60,13 +60,13 @@ def test_errors_become_exit_codes(
     def fail(_: object) -> None:
         raise error
 
-    monkeypatch.setattr(topology, "check", fail)
+    monkeypatch.setattr(topology, "check_chip", fail)
     done = invoke("topology", "check", "one_pe")
     assert (done.exit_code, done.stdout, done.stderr) == (exit_code, "", text)
 
 
 def test_a_bug_keeps_its_traceback(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology, "check", lambda _: 1 / 0)
+    monkeypatch.setattr(topology, "check_chip", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         invoke("topology", "check", "one_pe")
 

@@ -1,30 +1,25 @@
-"""`kb run`: a benchmark on a chip, once or for every row of a file of shapes."""
+"""`kb run`: runs a benchmark on a chip, once or for every row of a shapes file."""
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import click
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import load_benchmark
-from kb_cli.benchmark.params import build_params, parse_assignments, shown_params
+from kb_cli.benchmark.params import build_params, parse_assignments
 from kb_cli.benchmark.setup import Setup
-from kb_cli.benchmark.shapes import Row, read_shapes
-from kb_cli.run.files import RUN, write_json
-from kb_cli.run.folder import NewRunFolder
-from kb_cli.run.identity import folder_name, identity
-from kb_cli.run.keep import SHAPES_LIMIT, Policy
+from kb_cli.benchmark.shapes import read_shapes
+from kb_cli.run.keep import Policy
 from kb_cli.run.result import RunResult
+from kb_cli.run.rows import run_rows
 from kb_cli.run.sanitizer import found_something
-from kb_cli.run.save import record_run, rows_json
-from kb_cli.run.trace_file import trace_to
-from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
-from kb_messages import BenchmarkError, KbError
+from kb_cli.run.save import run_once
+from kb_cli.terminal.output import emit_json, emit_tables
+from kb_messages import BenchmarkError
 from kb_topology import load_topology
 
 
@@ -80,7 +75,9 @@ def command(
         raise BenchmarkError("--trace", "the many runs of --shapes", "one run", "leave out one of the two options")
     if sanitize and no_log:
         raise BenchmarkError("--sanitize", "no log (--no-log)", "one", "leave out one of the two options")
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a benchmark prints is not our JSON
+    with (
+        redirect_stdout(sys.stderr) if as_json else nullcontext()
+    ):  # a benchmark's own prints must not mix with the JSON
         loaded = load_benchmark(bench)
         texts = parse_assignments(assignments)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
@@ -88,57 +85,13 @@ def command(
         chip = load_topology(bundled.find("topologies", topology))
         setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log, sanitize=sanitize)
         results = (
-            _run_once(setup, out, Policy(policy), trace_path)
+            [run_once(setup, out, Policy(policy), trace_path)]
             if rows is None
-            else _run_rows(setup, rows, out, Policy(policy))
+            else run_rows(setup, rows, out, Policy(policy))
         )
     _print(results, as_json, rows is not None)
     failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
     click.get_current_context().exit(1 if failed else 0)
-
-
-def _run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> list[RunResult]:
-    name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
-    with NewRunFolder(out, name) as folder:
-        with trace_to(trace_path) as trace, progress_bar("checking the numbers") as progress:
-            result = record_run((folder.path, folder.final), setup, policy, progress=progress, trace=trace)
-        folder.commit()
-    return [result]
-
-
-def _run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[RunResult]:
-    config = {**identity(setup), "rows": [[row.cells, shown_params(row.params)] for row in rows]}
-    results: list[RunResult] = []
-    left = SHAPES_LIMIT
-    with NewRunFolder(out, folder_name(setup.loaded.name, config)) as folder:
-        with progress_bar("shapes") as progress:
-            for number, row in enumerate(rows):
-                if progress is not None:
-                    progress(number, len(rows))
-                paths = (folder.path / f"{number:04d}", folder.final / f"{number:04d}")
-                with _told_where(row):
-                    results.append(record_run(paths, setup._replace(params=row.params), policy, left, row.cells))
-                gc.collect()  # an engine is full of cycles, and holds the memories of its chip
-                left -= results[-1].keep.nbytes if results[-1].keep.data else 0
-        write_json(folder.path / RUN, rows_json(setup, results))
-        folder.commit()
-    return results
-
-
-@contextmanager
-def _told_where(row: Row) -> Iterator[None]:
-    """An error of a row names the row's line first."""
-    try:
-        yield
-    except KbError as error:
-        error.where = f"{row.where}: {error.where}"
-        raise
-
-
-def _tell_if_dropped(results: list[RunResult]) -> None:
-    dropped = [result for result in results if not result.keep.data and result.keep.policy is Policy.AUTO]
-    if dropped and dropped[0].log_digest is not None:
-        click.echo(f"note: no data kept of {len(dropped)} of {len(results)} runs: {dropped[0].keep.why}", err=True)
 
 
 def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
@@ -154,3 +107,10 @@ def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
         from kb_cli.report.run_tables import run_tables
 
         emit_tables(*run_tables(results[0]))
+
+
+def _tell_if_dropped(results: list[RunResult]) -> None:
+    """Note on standard error that `--keep auto` kept no data. Without --json, the tables say so."""
+    dropped = [result for result in results if not result.keep.data and result.keep.policy is Policy.AUTO]
+    if dropped and dropped[0].log_digest is not None:
+        click.echo(f"note: no data kept of {len(dropped)} of {len(results)} runs: {dropped[0].keep.why}", err=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.data import LOG, checksums
 from kb_cli.run.files import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, write_json
-from kb_cli.run.identity import environment, identity
+from kb_cli.run.folder import NewRunFolder
+from kb_cli.run.identity import environment, folder_name, identity
 from kb_cli.run.keep import SHAPES_LIMIT, Policy, keep
 from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.simulate import simulate
-from kb_cli.run.trace_file import Trace
+from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.verdict import Progress
+from kb_cli.terminal.output import progress_bar
 
 
 def record_run(
@@ -43,13 +45,14 @@ def record_run(
     return result
 
 
-def rows_json(setup: Setup, results: Sequence[RunResult]) -> dict[str, Any]:
-    """The run.json of a shapes file, which lists the folders of its rows."""
-    rows = [
-        {"folder": f"{number:04d}", "shape": result.shape, "latency_ps": result.latency_ps, "verified": result.verified}
-        for number, result in enumerate(results)
-    ]
-    return {"format": FORMAT, "version": FORMAT_VERSION, **identity(setup), "environment": environment(), "rows": rows}
+def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> RunResult:
+    """Run *setup* in a new folder below *out*, with the trace in *trace_path*. A failed run leaves no folder."""
+    name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
+    with NewRunFolder(out, name) as folder:
+        with trace_to(trace_path) as trace, progress_bar("checking the numbers") as progress:
+            result = record_run((folder.path, folder.final), setup, policy, progress=progress, trace=trace)
+        folder.commit()
+    return result
 
 
 def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, str]) -> dict[str, Any]:

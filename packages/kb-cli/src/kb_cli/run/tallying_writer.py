@@ -1,4 +1,4 @@
-"""Sums over what passes by: times of the stages as the log is written, bytes of the plans as they are issued."""
+"""Log writers that add up where the tiles spent their time, while the log is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WAITS = {reason.name.lower(): f"wait_{reason.name.lower()}_ps" for reason in Wa
 
 
 class TallyingWriter(LogWriter):
-    """A writer that adds up, by name of op, where its records spent their time. No row is read twice."""
+    """A writer that adds up the times of its records by name of op, so that the log is not read again for them."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -26,13 +26,13 @@ class TallyingWriter(LogWriter):
         self._totals: dict[int, dict[str, int]] = {}
 
     def intern(self, text: str) -> int:
-        """As LogWriter's."""
+        """As in LogWriter."""
         index = super().intern(text)
         self._texts[index] = text
         return index
 
     def append(self, ops: Rows, operands: Rows) -> None:
-        """As LogWriter's."""
+        """As in LogWriter."""
         for index in np.unique(ops["name"]).tolist():
             totals = self._totals.setdefault(index, dict.fromkeys((SERVICE, *_WAITS, QUEUE_FULL), 0))
             mine = ops[ops["name"] == index]
@@ -44,39 +44,39 @@ class TallyingWriter(LogWriter):
 
     @property
     def stage_times(self) -> dict[str, dict[str, int]]:
-        """Picoseconds by stage: in service, waiting by reason, and done but kept by a full queue downstream."""
+        """Picoseconds by stage: in service, waiting by reason, and held by a full queue after the service."""
         return {self._texts[index]: totals for index, totals in sorted(self._totals.items())}
 
     @abstractmethod
     def written(self) -> OpLog:
-        """The log, after `close`."""
+        """The complete log. Call this after `close`."""
 
 
 class TallyingFolderWriter(TallyingWriter, FolderLogWriter):
-    """Streams to *folder*, and reads the log back from there."""
+    """A writer that streams to *folder*, and reads the log back from there."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._written_to = folder
 
     def written(self) -> OpLog:
-        """As TallyingWriter's."""
+        """As in TallyingWriter."""
         return read_log(self._written_to)
 
 
 class TallyingMemoryWriter(TallyingWriter, MemoryLogWriter):
-    """Keeps the log."""
+    """A writer that keeps the log in memory."""
 
     def close(self) -> OpLog:
-        """As MemoryLogWriter's."""
+        """As in MemoryLogWriter."""
         self._log = super().close()
         return self._log
 
     def written(self) -> OpLog:
-        """As TallyingWriter's."""
+        """As in TallyingWriter."""
         return self._log
 
 
 def new_writer(folder: Path | None) -> TallyingWriter:
-    """A writer to *folder*, or without one to memory."""
+    """A writer to *folder*, or to memory when *folder* is None."""
     return TallyingMemoryWriter() if folder is None else TallyingFolderWriter(folder)

@@ -1,0 +1,63 @@
+"""The runs of a shapes file: a folder for each row, in one folder with a list of all."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kb_cli.benchmark.params import shown_params
+from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.shapes import Row
+from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, write_json
+from kb_cli.run.folder import NewRunFolder
+from kb_cli.run.identity import environment, folder_name, identity
+from kb_cli.run.keep import SHAPES_LIMIT, Policy
+from kb_cli.run.result import RunResult
+from kb_cli.run.save import record_run
+from kb_cli.terminal.output import progress_bar
+from kb_messages import KbError
+
+
+def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[RunResult]:
+    """Run *setup* once for each of *rows*, in a new folder below *out*. When one row fails, no folder is left.
+
+    Raises the errors of a run, with the row's line in front.
+    """
+    config = {**identity(setup), "rows": [[row.cells, shown_params(row.params)] for row in rows]}
+    results: list[RunResult] = []
+    left = SHAPES_LIMIT
+    with NewRunFolder(out, folder_name(setup.loaded.name, config)) as folder:
+        with progress_bar("shapes") as progress:
+            for number, row in enumerate(rows):
+                if progress is not None:
+                    progress(number, len(rows))
+                paths = (folder.path / f"{number:04d}", folder.final / f"{number:04d}")
+                with _errors_name(row):
+                    results.append(record_run(paths, setup._replace(params=row.params), policy, left, row.cells))
+                gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
+                left -= results[-1].keep.nbytes if results[-1].keep.data else 0
+        write_json(folder.path / RUN, _run_json(setup, results))
+        folder.commit()
+    return results
+
+
+@contextmanager
+def _errors_name(row: Row) -> Iterator[None]:
+    """Put the line of *row* in front of an error."""
+    try:
+        yield
+    except KbError as error:
+        error.where = f"{row.where}: {error.where}"
+        raise
+
+
+def _run_json(setup: Setup, results: Sequence[RunResult]) -> dict[str, Any]:
+    """The run.json above the folders of the rows."""
+    rows = [
+        {"folder": f"{number:04d}", "shape": result.shape, "latency_ps": result.latency_ps, "verified": result.verified}
+        for number, result in enumerate(results)
+    ]
+    return {"format": FORMAT, "version": FORMAT_VERSION, **identity(setup), "environment": environment(), "rows": rows}
