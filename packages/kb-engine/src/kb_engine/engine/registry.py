@@ -1,4 +1,4 @@
-"""Blocks by name: the `kb.components` entry points, the built-in ones by the same door as anyone's."""
+"""Registry: hardware blocks by name, from the `kb.components` entry points. Built-in blocks are registered there too."""
 
 from __future__ import annotations
 

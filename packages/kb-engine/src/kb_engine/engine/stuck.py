@@ -1,4 +1,7 @@
-"""The report of a simulation that cannot go on: chains of waiters, and the circle or the missing thing they end in."""
+"""The report on a simulation that cannot go on.
+
+It has chains of waiters, and for each chain the circle or the missing thing at its end.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _MOST_NAMES: Final = 3
 
 
 class Chain(NamedTuple):
-    """From a kernel on, each waits for the next; the last for number `circle`, or, if None, for what is missing."""
+    """Waiters from a kernel on, each of which waits for the next.
+
+    The last one waits for waiter number `circle`. If `circle` is None, it waits for something that never came.
+    """
 
     pe_id: str
     waiters: list[Waiter]
@@ -22,12 +28,12 @@ class Chain(NamedTuple):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Equal for PEs that are stuck alike."""
+        """A key that is equal for PEs that are stuck in the same way."""
         return *(waiter.shape for waiter in self.waiters), self.circle
 
 
 def stuck_error(graph: WaitGraph, got: str, kernels: int) -> SimulationStuckError:
-    """*got* says how the simulation is stuck; *kernels* is how many were launched."""
+    """The error to raise. *got* says how the simulation is stuck, and *kernels* is the number that were launched."""
     groups: dict[tuple[Any, ...], list[Chain]] = {}
     for runner in graph.runners:
         chain = follow(graph, runner)
@@ -59,7 +65,7 @@ def follow(graph: WaitGraph, runner: Any) -> Chain:
 
 
 def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
-    """The lines for PEs that are stuck alike: the first one's, and the names of the others."""
+    """The lines for PEs that are stuck in the same way: those of the first PE, and the names of the others."""
     first = chains[0]
     lines = [waiter.text for waiter in first.waiters]
     if len(lines) > _MOST_LINES:

@@ -1,7 +1,7 @@
-"""The wait-for graph of a simulation that is stuck: who waits, since when, and for whom.
+"""WaitGraph: who waits for whom in a stuck simulation, and since when.
 
-Each waiter names one that it waits for; where it waits for several, the first of them in command order. Following them
-ends at something that never came, or goes round in a circle.
+Each waiter names one other that it waits for: the first in command order, if there are several. A walk from waiter to
+waiter ends at something that never came, or goes round in a circle.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import FeederWait
 from kb_engine.block.stage_server import StageServer
+from kb_engine.engine.wait_places import WaitPlaces
 from kb_engine.timing.units import ns_text
 from kb_messages import DmaParams, StageType
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Waiter(NamedTuple):
-    """One line of a report. `shape` is what it shares with a waiter of another PE that waits alike.
+    """One line of a report. Two PEs that are stuck in the same way have waiters of equal `shape`.
 
-    `then` is who it waits for; without one, `missing` says what never came. `change` is the smallest change of a
-    capacity that would let it go on.
+    `then` is the one it waits for. Where that is None, `missing` says what never came. `change` is the smallest change
+    of a capacity that would let the waiter go on.
     """
 
     shape: tuple[str, ...]
@@ -35,7 +36,10 @@ class Waiter(NamedTuple):
 
 
 class WaitGraph:
-    """What every kernel, command and tile waits for, from the state of queues, gates and feeders."""
+    """Tells what each kernel, command and tile waits for. It reads the state of queues, gates and feeders.
+
+    `runners` are the programs that have not ended. *memories* names each memory by its owner.
+    """
 
     def __init__(
         self, runners: Sequence[KernelRunner], servers: Sequence[StageServer], memories: Mapping[int, str]
@@ -52,25 +56,7 @@ class WaitGraph:
             runner.pe.pe_id: sum(context.remaining for context, _ in runner.commands.in_flight.values())
             for runner in self.runners
         }
-        self._full: dict[str, list[StageServer]] = {}
-        self._place: dict[int, StageServer] = {}
-        self._gate: dict[int, Gate] = {}
-        self._blocked_by: dict[int, StageServer] = {}
-        tokens = [token for server in servers for token in self._note(server)]
-        tokens.sort(key=lambda token: (token.context.submitted.command_seq, token.tile.tile_id))
-        self._tokens: dict[str, list[TileToken]] = {}
-        for token in tokens:
-            self._tokens.setdefault(token.context.submitted.pe, []).append(token)
-
-    def _note(self, server: StageServer) -> list[TileToken]:
-        """Remember where *server*'s tokens are, and who waits to get in."""
-        tokens = [server.token, *server.queue] if server.token is not None else []
-        self._place.update((id(token), server) for token in tokens)
-        self._blocked_by.update((id(token), server) for _, token in server.blocked)
-        if server.blocked:
-            self._full.setdefault(server.blocked[0][1].context.submitted.pe, []).append(server)
-        self._gate.update((id(token), gate) for gate in server.gates for _, token, _ in gate.waiting)
-        return tokens
+        self._places = WaitPlaces(servers)
 
     def waiter(self, who: object) -> Waiter:
         """What *who* waits for: a KernelRunner, a CommandInFlight (a command), a FeederWait or a TileToken."""
@@ -84,17 +70,12 @@ class WaitGraph:
 
     def in_service(self, pe_id: str) -> list[TileToken]:
         """The tiles on *pe_id* whose service has begun and not ended."""
-        return [
-            token
-            for token in self._tokens.get(pe_id, [])
-            if self._place[id(token)].token is token
-            and id(token) not in self._gate
-            and id(token) not in self._blocked_by
-        ]
+        return self._places.in_service(pe_id)
 
     def full_queues(self, pe_id: str) -> list[str]:
-        """The queues of *pe_id* that somebody waits to get into."""
-        return [f"{_full(queue)} ({tile(queue.blocked[0][1])} waits)" for queue in self._full.get(pe_id, [])]
+        """The queues of *pe_id* in which some tile waits for room, as texts."""
+        queues = self._places.full_queues(pe_id)
+        return [f"{_full(queue)} ({tile(queue.blocked[0][1])} waits)" for queue in queues]
 
     def _kernel(self, runner: Any) -> Waiter:
         pe_id, kernel = runner.pe.pe_id, runner.kernel
@@ -120,7 +101,7 @@ class WaitGraph:
         pe_id, left = context.submitted.pe, f"{context.remaining} of {context.plan.n_tiles} tiles to go"
         shape = ("command", context.plan.kind, context.submitted.line)
         text = f"{named(context)} has {left} since {ns_text(context.t_submitted_ps)}"
-        mine = [token for token in self._tokens.get(pe_id, []) if token.context is context]
+        mine = [token for token in self._places.tokens_on(pe_id) if token.context is context]
         then = mine[0] if mine else self._feedings.get(pe_id)
         return Waiter(shape, text, then, f"a tile of {named(context)}: no queue and no feeder holds one")
 
@@ -130,7 +111,7 @@ class WaitGraph:
         if queue is not None:
             text = f"{opening} for room in {_full(queue)}"
             return Waiter(("feeder", _role(queue)), text, queue.token, "", self._deeper(queue, token))
-        holder = self._holder(token, feeding.held_by)
+        holder = self._places.holder(token, feeding.held_by)
         return Waiter(
             ("feeder", feeding.needs),
             f"{opening} for {feeding.needs}" + (f", with {tile(holder)}" if holder is not None else ""),
@@ -140,10 +121,10 @@ class WaitGraph:
         )
 
     def _token(self, token: TileToken) -> Waiter:
-        server = self._place[id(token)]
+        server = self._places.server_of(token)
         stage = f"{server.node_id} ({server.stage_type.name})"
         shape = (_role(server), server.stage_type.name)
-        ahead, gate = self._blocked_by.get(id(token)), self._gate.get(id(token))
+        ahead, gate = self._places.queue_before(token), self._places.gate_of(token)
         if ahead is not None:
             text = f"{tile(token)} is held by {stage} since {ns_text(token.t_end)} for room in {_full(ahead)}"
             return Waiter((*shape, "blocked", _role(ahead)), text, ahead.token, "", self._deeper(ahead, token))
@@ -156,7 +137,7 @@ class WaitGraph:
 
     def _at_gate(self, token: TileToken, gate: Gate, stage: str, shape: tuple[str, ...]) -> Waiter:
         name = gate.reason.name.lower().replace("_", " ")
-        holder = self._holder(token, gate.holds)
+        holder = self._places.holder(token, gate.holds)
         held = f", with {tile(holder)}" if holder is not None else ""
         text = f"{tile(token)} waits in {stage} since {ns_text(token.waits_since)} for its {name}{held}"
         then = holder or self._feedings.get(token.context.submitted.pe)
@@ -172,25 +153,14 @@ class WaitGraph:
         text += f", which waits for {memory} to answer {verb} of {params.memory.nbytes} bytes"
         return Waiter((*shape, "served"), text, None, f"{stage} waits for a response of {memory} that never came")
 
-    def _holder(self, token: TileToken, holds: Any) -> TileToken | None:
-        for other in self._tokens.get(token.context.submitted.pe, []):
-            if other is not token and holds(other, self._ahead(other)):
-                return other
-        return None
-
-    def _ahead(self, token: TileToken) -> frozenset[StageType]:
-        """The stages of *token* that have not ended."""
-        first = token.index + (id(token) in self._blocked_by)
-        return frozenset(stage.stage_type for stage in token.stages[first:])
-
     def _deeper(self, queue: StageServer, token: TileToken) -> str:
         return queue_change(queue, self._tiles_to_go.get(token.context.submitted.pe, 0))
 
 
 def queue_change(queue: StageServer, to_go: int) -> str:
-    """The smallest change of *queue*'s depth that lets one more in, and the one that is enough for *to_go* tiles.
+    """The smallest change of *queue*'s depth that lets one more tile in, and the depth that suffices for *to_go* tiles.
 
-    Besides the tile that wants in, and one in service, there are `to_go - 2` to fill it.
+    One tile wants in and one is in service, so at most `to_go - 2` others can fill the queue.
     """
     enough, deeper = to_go - 1, queue.depth + 1
     change = f"queue_depth of {queue.node_id} from {queue.depth} to {deeper}"
