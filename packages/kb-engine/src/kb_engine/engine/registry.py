@@ -1,4 +1,4 @@
-"""Registry: hardware blocks by name, from the `kb.components` entry points. Built-in blocks are registered there too."""
+"""Registry: hardware blocks by name. The entry points `kb.components` list them, built-in blocks included."""
 
 from __future__ import annotations
 
