@@ -138,7 +138,7 @@ def test_an_mmu_that_refuses_is_an_error(host, mmu, monkeypatch):
 def test_a_pe_that_is_not_there_is_answered_by_io_cpu(host):
     engine = host().engine
     message = MmuMap(virtual=0, physical=1 << 42, nbytes=4096, pes=("sip0.cube0.pe0", "sip0.cube0.pe9"))
-    assert engine.host.call([message]).refusal == Refusal(
+    assert engine.host_calls.call([message]).refusal == Refusal(
         where="sip0.io0.io_cpu",
         got="a message for sip0.cube0.pe9",
         needs="one of sip0.cube0.pe0 to sip0.cube1.pe1",

@@ -40,7 +40,7 @@ class TimedHost(Host):
     @property
     def times(self) -> HostTimes | None:
         """The times of all calls so far; None on a topology without a host, where calls take no time."""
-        if self.engine.host is None:
+        if self.engine.host_calls is None:
             return None
         return HostTimes(
             write_ps=self.write_ps,

@@ -7,8 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns
-from kb_engine.launch import split
+from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns, split_message
 from kb_messages import HostMessage, KernelLaunch
 
 
@@ -46,11 +45,11 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
         """One for each cube of the own SIP, and one for the io_cpu of every other SIP."""
         directory, mine = self.context.directory, self._sip
         found = []
-        for sip, part in split(message, lambda cube: cube[0], self._cube_of):
+        for sip, part in split_message(message, lambda cube: cube[0], self._cube_of):
             if sip != mine:
                 found.append(MessagePart(directory.io_cpu(sip, self.node_id), part))
                 continue
-            for cube, smaller in split(part, lambda cube: cube, self._cube_of):
+            for cube, smaller in split_message(part, lambda cube: cube, self._cube_of):
                 found.append(MessagePart(directory.m_cpu(cube, self.node_id), smaller))
         return found
 

@@ -10,6 +10,7 @@ from kb_engine.block.control_roles import CommandDispatcher, HostPort, MessagePa
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_engine.block.message_parts import split_message
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait
 from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.units import KIB, Rate, ps_from_ns
@@ -42,4 +43,5 @@ __all__ = [
     "TileToken",
     "WiringError",
     "ps_from_ns",
+    "split_message",
 ]

@@ -11,9 +11,10 @@ from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
-from kb_engine.launch.host_calls import CommandPath, find_host
+from kb_engine.launch.host_calls import HostCalls
 from kb_engine.launch.launch import Launch
-from kb_engine.launch.pe_messages import PeCommands
+from kb_engine.launch.pe_messages import PeMessages
+from kb_engine.launch.way_check import find_host
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Listeners, Observer, listener
@@ -35,7 +36,7 @@ class Built(NamedTuple):
     pes: dict[str, ProcessingElement]
     session: Session
     launches: dict[int, Launch]
-    host: CommandPath | None
+    host_calls: HostCalls | None
 
 
 def build(topology: Topology, registry: Registry, writer: LogWriter | None, observers: Sequence[Observer]) -> Built:
@@ -139,14 +140,14 @@ def _host(
     pes: dict[str, ProcessingElement],
     launches: dict[int, Launch],
     listeners: Listeners,
-) -> CommandPath | None:
+) -> HostCalls | None:
     """The host's end of the bus, with every PE's CPU listening; None for a topology without a host."""
     port = find_host(chip.topology, chip.components, chip.fabric)
     if port is None:
         return None
     directory.fill(chip.topology.graph, chip.components)
     for pe in pes.values():
-        pe.cpu.on_request = PeCommands(pe, launches).take
-    host = CommandPath(chip.clock, chip.fabric, port, directory, listeners.on_return)
+        pe.cpu.on_request = PeMessages(pe, launches).take
+    host = HostCalls(chip.clock, chip.fabric, port, directory, listeners.on_return)
     port.on_response = host.answered
     return host

@@ -19,7 +19,7 @@ from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
-from kb_engine.launch.host_calls import Call, CommandPath
+from kb_engine.launch.host_calls import HostCall, HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.targets import check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
@@ -44,8 +44,8 @@ class Engine:
     """A simulated chip. With a *writer* every stage service is logged.
 
     *observers* watch the run (`kb_engine.observe`); a run without a writer and observers pays for neither. A launch in
-    which no stage ends for *no_progress_events* events counts as stuck. `host` makes the host's calls, and is None for
-    a topology without a host.
+    which no stage ends for *no_progress_events* events counts as stuck. `host_calls` makes the host's calls,
+    and is None for a topology without a host.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
@@ -63,7 +63,7 @@ class Engine:
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
-        self.host = built.host
+        self.host_calls = built.host_calls
         self._launches = built.launches
         self._launched = 0
 
@@ -124,7 +124,7 @@ class Engine:
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
-        if self.host is None and targets is not None:
+        if self.host_calls is None and targets is not None:
             check_there(self.topology.graph, targets)
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
@@ -135,29 +135,31 @@ class Engine:
         listeners = self.session.listeners
         if listeners.on_launch is not None:
             listeners.on_launch()
-        if self.host is not None:
-            result = self._launch_over_fabric(self.host, launch, targets or targets_of(self.topology.graph, pe_ids))
+        if self.host_calls is not None:
+            result = self._launch_over_fabric(
+                self.host_calls, launch, targets or targets_of(self.topology.graph, pe_ids)
+            )
         else:
             result = self._launch_at_once(launch)
         if listeners.on_launched is not None:
             listeners.on_launched()
         return result
 
-    def send(self, messages: Sequence[MmuMessage]) -> Call | None:
+    def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
         """Have the MMUs of the PEs that *messages* name obey them, in one call of the host.
 
         Without a host the call takes no time, and the result is None. Every PE that is named is there and has an MMU.
         Raises AddressError when an MMU refuses; over the fabric, the refusal is a KernelError.
         """
         messages = [message for message in messages if message.pes]
-        if self.host is None:
+        if self.host_calls is None:
             for each in messages:
                 for pe_id in each.pes:
                     mmu = self.pes[pe_id].mmu
                     assert mmu is not None
                     mmu.apply(each)
             return None
-        return _accepted(self.host, self.host.call(messages)) if messages else None
+        return _accepted(self.host_calls, self.host_calls.call(messages)) if messages else None
 
     def close_log(self) -> OpLog | LogSummary | None:
         """Write the records that are pending and close the log; None without a log."""
@@ -184,7 +186,7 @@ class Engine:
         result = launch.result(start, start)
         return replace(result, response_ps=result.end_ps)
 
-    def _launch_over_fabric(self, host: CommandPath, launch: Launch, targets: Sequence[CubeTarget]) -> LaunchResult:
+    def _launch_over_fabric(self, host: HostCalls, launch: Launch, targets: Sequence[CubeTarget]) -> LaunchResult:
         number, tracer = launch.number, self.session.tracer
 
         def sent(t_ps: int) -> None:
@@ -216,7 +218,7 @@ class Engine:
         raise stuck_error(WaitGraph(runners, self.servers, memories), got, len(runners))
 
 
-def _accepted(host: CommandPath, call: Call) -> Call:
+def _accepted(host: HostCalls, call: HostCall) -> HostCall:
     """*call*, which was answered. Raises KernelError when a block refused it."""
     host.check_answered()
     if call.refusal is not None:

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from kb_dataexec import MemoryStore, numpy_dtype
 from kb_engine.engine.engine import Engine
+from kb_engine.host.owners import owning_cubes
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
 from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
-from kb_engine.launch.targets import owning_cubes, pes_of
+from kb_engine.launch.targets import pes_of
 from kb_engine.memory.device_memory import read_matrix
 from kb_engine.memory.pending import Producer
 from kb_engine.program.port import FrontEnd
@@ -230,9 +231,9 @@ class Host:
     def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
         """Write or read every block of *tensor*, in time; when each began and ended."""
         matrices, now = [matrix for _, matrix in tensor.every_block()], self.engine.clock.now_ps
-        if self.engine.host is None:
+        if self.engine.host_calls is None:
             return [(now, now)] * len(matrices)
-        return self.engine.host.move(matrices, write)
+        return self.engine.host_calls.move(matrices, write)
 
     def _as_reference(self, argument: Any) -> Any:
         if isinstance(argument, (list, tuple)):

@@ -1,9 +1,7 @@
 """How a launch travels from the host to every PE, and how the answers return."""
 
 from kb_engine.launch.launch import LaunchResult
-from kb_engine.launch.targets import split
 
 __all__ = [
     "LaunchResult",
-    "split",
 ]

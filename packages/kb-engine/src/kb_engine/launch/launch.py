@@ -1,4 +1,4 @@
-"""Launch: a kernel's programs on their PEs, from when the launch reaches them until they are done."""
+"""Launch: the programs of one kernel on their PEs, from the arrival of the launch at each PE until all are done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from kb_messages import KernelEnd, KernelStart
 
 
 class LaunchResult(Struct, frozen=True, kw_only=True):
-    """One finished launch, in picoseconds.
+    """The times of one finished launch, in picoseconds.
 
-    The host called at `call_ps` and had the answer at `response_ps`; the first kernel began at `start_ps`, the last
-    ended at `end_ps`. `pe_start_ps` and `pe_end_ps` are by PE id. All were to begin at `target_start_ps`; `late_ps` has
-    the PEs that the launch reached later, and by how much. Without a host all begin as it is called, and the answer is
-    there when the last ends.
+    The host called at `call_ps`, and the last answer reached it at `response_ps`. The first kernel began at `start_ps`
+    and the last one ended at `end_ps`; `pe_start_ps` and `pe_end_ps` hold the times of each PE, by id.
+
+    All kernels were to begin at `target_start_ps`. `late_ps` holds the delay of each PE that the launch reached after
+    that time. Without a host, all kernels begin at the call, and the answer comes at the last end.
     """
 
     call_ps: int
@@ -32,7 +33,7 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
 
 
 class Launch:
-    """The runners of one launch, by PE id, and when each began."""
+    """One launch: its kernel runners by PE id, and the start of each."""
 
     def __init__(
         self,
@@ -52,9 +53,9 @@ class Launch:
         self._done: dict[str, Callable[[], None]] = {}
 
     def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
-        """PE *pe_id* knows of the launch now: it begins at *target_ps*, or now if that is past.
+        """The launch reaches PE *pe_id* now. Its kernel begins at *target_ps*, or now if that time has passed.
 
-        *done()* is called when its kernel has returned and all its commands are done.
+        *done()* is called when the kernel has returned and all its commands are done.
         """
         clock = self._session.clock
         self._target_ps[pe_id] = target_ps
@@ -62,7 +63,7 @@ class Launch:
         clock.call_at(max(clock.now_ps, target_ps), self._start, pe_id)
 
     def result(self, call_ps: int, response_ps: int) -> LaunchResult:
-        """What came of it."""
+        """The times of this finished launch. The host called at *call_ps* and had the answer at *response_ps*."""
         ends = {pe_id: runner.end_ps for pe_id, runner in self.runners.items()}
         starts = {pe_id: self._start_ps[pe_id] for pe_id in self.runners}
         return LaunchResult(

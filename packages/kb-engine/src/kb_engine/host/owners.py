@@ -1,0 +1,30 @@
+"""The cubes that own the tensors of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kb_engine.program.tensors import Tensor, TensorRef
+from kb_messages import CubeTarget
+from kb_topology import Topology
+
+
+def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarget]:
+    """The cubes whose memories hold a part of a tensor in *arguments*, in the topology's order.
+
+    *arguments* are those of a kernel. Tensors inside lists and tuples count too.
+    """
+    owners = {matrix.owner for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
+    nodes = topology.graph.nodes
+    homes = [nodes[each.node_id] for each in topology.address_map.regions if each.owner in owners]
+    cubes = dict.fromkeys((node.sip, node.cube) for node in homes)
+    return [CubeTarget(sip=sip, cube=cube) for sip, cube in cubes if sip is not None and cube is not None]
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[Tensor]:
+    for argument in arguments:
+        if isinstance(argument, TensorRef):
+            yield argument.tensor
+        elif isinstance(argument, (list, tuple)):
+            yield from _tensors(argument)
