@@ -4,6 +4,7 @@ A door is a package's or a room's `__init__`. A room that stands later in its li
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -143,6 +144,16 @@ def circles(package: str) -> list[list[str]]:
 @pytest.mark.parametrize("package", ROOMS)
 def test_no_files_import_each_other_in_a_circle(package: str) -> None:
     assert [" -> ".join(circle) for circle in circles(package)] == []
+
+
+def test_the_picture_has_the_rooms_in_their_order() -> None:
+    page = (PACKAGES.parent / "docs" / "index.md").read_text(encoding="utf-8")
+    picture = page.split("```mermaid\n")[1].split("```")[0]
+    drawn = {
+        package: re.findall(r"\[(\w+)\]", body)[::-1]
+        for package, body in re.findall(r"subgraph (\w+)\n(.*?)\n  end\n", picture, re.DOTALL)
+    }
+    assert drawn == {package: ROOMS[package] for package in ("kb_cli", "kb_engine", "kb_dataexec")}
 
 
 def test_the_search_finds_what_is_there() -> None:
