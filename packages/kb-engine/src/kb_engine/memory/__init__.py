@@ -1,1 +1,1 @@
-"""What the simulation knows of memory: allocation, page tables, and which bytes a pending operation will write."""
+"""Memory as the simulation knows it: who holds which bytes, page tables, and bytes that are still to be produced."""

@@ -1,13 +1,14 @@
-"""First-fit allocation of byte ranges: of HBM, SRAM, and the part of a TCM that tile buffers do not use."""
+"""First-fit allocation of bytes in HBM, in SRAM, and in the part of a TCM that tile buffers do not use."""
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left
 from heapq import nlargest
 
 from kb_messages import KbError
 
 _SHOWN = 3
+"""Holders that an error names."""
 
 
 class OutOfMemoryError(KbError):
@@ -15,7 +16,10 @@ class OutOfMemoryError(KbError):
 
 
 class Allocator:
-    """Hands out ranges of `[base, base + nbytes)`, lowest address first, and takes them back."""
+    """Hands out ranges of the *nbytes* bytes at *base*, the lowest free range first, and takes them back.
+
+    Every range begins at a multiple of *alignment* bytes from *base*. *label* names the memory in errors.
+    """
 
     def __init__(self, label: str, base: int, nbytes: int, alignment: int = 64) -> None:
         self._label = label
@@ -26,12 +30,14 @@ class Allocator:
 
     @property
     def free_nbytes(self) -> int:
-        """Bytes not handed out, in however many pieces."""
+        """Free bytes, in one piece or in several."""
         return sum(end - start for start, end in self._free)
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
-        """The start of *nbytes* fresh bytes for *holder*. Raises OutOfMemoryError saying how much there is, and who
-        holds the rest."""
+        """The address of *nbytes* free bytes, which *holder* has from now on.
+
+        Raises OutOfMemoryError, which says how much is free and who holds the rest.
+        """
         size = max(1, -(-nbytes // self._alignment)) * self._alignment
         for position, (start, end) in enumerate(self._free):
             if end - start >= size:
@@ -47,23 +53,23 @@ class Allocator:
         )
 
     def release(self, start: int) -> None:
-        """Give a range back. Raises KbError when nothing was allocated at *start*."""
+        """Give back the range that `allocate` put at *start*. Raises KbError for any other address."""
         if start not in self._taken:
             raise KbError(
                 self._label, f"a release of {start:#x}", "the start of an allocation that is not yet released"
             )
         end, _ = self._taken.pop(start)
-        insort(self._free, (start, end))
-        merged: list[tuple[int, int]] = []
-        for piece in self._free:
-            if merged and merged[-1][1] == piece[0]:
-                merged[-1] = (merged[-1][0], piece[1])
-            else:
-                merged.append(piece)
-        self._free = merged
+        free = self._free
+        after = bisect_left(free, (start, end))
+        before = after
+        if after < len(free) and free[after][0] == end:
+            end, after = free[after][1], after + 1
+        if before and free[before - 1][1] == start:
+            start, before = free[before - 1][0], before - 1
+        free[before:after] = [(start, end)]
 
     def _held(self) -> str:
-        """The largest holders, as the end of a sentence."""
+        """The largest holders and how many bytes each has, as the end of a sentence."""
         held: dict[str, int] = {}
         for start, (end, holder) in self._taken.items():
             if holder:
@@ -72,25 +78,25 @@ class Allocator:
 
 
 class Lease:
-    """What one program holds of an allocator that others use too; all of it goes back at the program's end."""
+    """One program's share of an allocator that others use too. `end` gives back all that the program still holds."""
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._starts: set[int] = set()
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
-        """As the allocator's."""
+        """As `Allocator.allocate`."""
         start = self._allocator.allocate(nbytes, holder)
         self._starts.add(start)
         return start
 
     def release(self, start: int) -> None:
-        """As the allocator's."""
+        """As `Allocator.release`."""
         self._allocator.release(start)
         self._starts.remove(start)
 
     def end(self) -> None:
-        """Give back what is still held."""
+        """Give back all ranges that are still held."""
         for start in sorted(self._starts):
             self._allocator.release(start)
         self._starts.clear()

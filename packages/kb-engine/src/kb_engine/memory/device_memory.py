@@ -1,4 +1,7 @@
-"""The bytes of all memories as pass 1 knows them: concrete ones in the store, and which ones are pending."""
+"""All memories as pass 1 knows them: bytes whose values are known, and bytes that are pending.
+
+Pass 1 simulates time; the values of compute ops exist only after pass 2.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from kb_messages import Matrix, split_address
 class DeviceMemory:
     """Reads and writes matrices at physical addresses.
 
-    `initial` has the bytes that the first launch found, and is None before.
+    `store` holds the known bytes, `pending` says which bytes a compute op has yet to produce, and `initial` holds the
+    bytes as the first launch found them; it is None before that launch.
     """
 
     def __init__(self, store: MemoryStore) -> None:
@@ -23,7 +27,7 @@ class DeviceMemory:
         self.initial: MemoryStore | None = None
 
     def keep_initial(self) -> None:
-        """A launch begins: keep the bytes as they are if it is the first."""
+        """Keep a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""
         if self.initial is None:
             self.initial = self.store.snapshot()
 
@@ -32,22 +36,22 @@ class DeviceMemory:
         return read_matrix(self.store, matrix)
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """The elements as they are now, read-only, whatever is written later."""
+        """As `read`, but a copy, which later writes do not change."""
         data = self.read(matrix).copy()
         data.flags.writeable = False
         return data
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-        """Overwrite the rectangle; its bytes are concrete from now on."""
+        """Overwrite *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""
         write_matrix(self.store, matrix, data)
         self.pending.clear(matrix)
 
 
 def read_matrix(store: MemoryStore, matrix: Matrix) -> npt.NDArray[Any]:
-    """The elements of a rectangle, `rows x cols`, read-only."""
+    """The elements of *matrix*, `rows x cols`, read-only. Raises StoreError for bytes that were never written."""
     return store.read(*matrix.rectangle.in_memory, matrix.dtype)
 
 
 def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-    """Overwrite a rectangle with the elements of *data*."""
+    """Overwrite *matrix* with *data*, which has as many elements."""
     store.write(*split_address(matrix.address), data.reshape(matrix.rows, matrix.cols), matrix.stride)

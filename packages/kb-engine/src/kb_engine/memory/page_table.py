@@ -1,4 +1,7 @@
-"""A PE's page table: which virtual addresses are which physical ones. Timeless; what a lookup costs is the MMU's."""
+"""A PE's page table: which physical address a virtual one stands for.
+
+A lookup here takes no time. The MMU says how long a translation takes.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from msgspec.structs import replace
 from kb_messages import VIRTUAL_BITS, AddressError, Matrix, MmuMap, MmuMessage, is_virtual
 
 _SHOWN = 8
+"""Ranges that an error spells out."""
 
 
-class Mapping(NamedTuple):
-    """`nbytes` bytes from `virtual` on are those from `physical` on."""
+class MappedRange(NamedTuple):
+    """`nbytes` bytes from `virtual` on, which lie at `physical` in memory."""
 
     virtual: int
     physical: int
@@ -21,12 +25,12 @@ class Mapping(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first virtual address behind it."""
+        """The virtual address after the last byte."""
         return self.virtual + self.nbytes
 
     @property
     def shift(self) -> int:
-        """What to add to a virtual address."""
+        """The physical address minus the virtual one."""
         return self.physical - self.virtual
 
     def __str__(self) -> str:
@@ -34,28 +38,28 @@ class Mapping(NamedTuple):
 
 
 class PageTable:
-    """Ranges of whole pages, one to one: no virtual page twice, no physical page twice."""
+    """Maps ranges of whole pages of *page_nbytes* bytes. No virtual page and no physical page is mapped twice."""
 
     def __init__(self, label: str, page_nbytes: int) -> None:
         self._label = label
         self._page_nbytes = page_nbytes
-        self._mappings: list[Mapping] = []
+        self._mappings: list[MappedRange] = []
 
     def copy(self) -> PageTable:
-        """A table of the same mappings, to try messages on."""
+        """A table of the same mappings, on which a caller can try messages."""
         other = PageTable(self._label, self._page_nbytes)
         other._mappings = list(self._mappings)
         return other
 
     def obey(self, message: MmuMessage) -> None:
-        """Do as *message* says. Raises AddressError as `check_map` or `check_unmap`, and then does nothing."""
+        """Map or unmap as *message* says. An AddressError, as of `check_map` or `check_unmap`, changes nothing."""
         if isinstance(message, MmuMap):
             self.map(message.virtual, message.physical, message.nbytes)
         else:
             self.unmap(message.virtual, message.nbytes)
 
     def check_map(self, virtual: int, physical: int, nbytes: int) -> None:
-        """Raise AddressError when this cannot be mapped: it is no whole pages, or some of it is mapped already."""
+        """Raise AddressError unless the range is whole pages, and none of its virtual and physical bytes is mapped."""
         self._check_pages(virtual=virtual, physical=physical, nbytes=nbytes)
         self._check_range(virtual, nbytes)
         for other in self._mappings:
@@ -65,12 +69,12 @@ class PageTable:
                     raise AddressError(f"{self._label}: map", got, "each byte mapped once", "unmap it first")
 
     def map(self, virtual: int, physical: int, nbytes: int) -> None:
-        """Add a mapping. Raises AddressError as `check_map`."""
+        """Map the *nbytes* bytes at *virtual* to those at *physical*. Raises AddressError as `check_map` does."""
         self.check_map(virtual, physical, nbytes)
-        insort(self._mappings, Mapping(virtual, physical, nbytes))
+        insort(self._mappings, MappedRange(virtual, physical, nbytes))
 
     def check_unmap(self, virtual: int, nbytes: int) -> None:
-        """Raise AddressError when these are no whole pages, or some are not mapped."""
+        """Raise AddressError unless the range is whole pages, all of them mapped."""
         self._check_pages(virtual=virtual, nbytes=nbytes)
         self._check_range(virtual, nbytes)
         at = virtual
@@ -82,24 +86,24 @@ class PageTable:
             at = found.end
 
     def unmap(self, virtual: int, nbytes: int) -> None:
-        """Take a range of pages out, whichever calls mapped them. Raises AddressError as `check_unmap`."""
+        """Unmap a range of pages, which several calls may have mapped. Raises AddressError as `check_unmap` does."""
         self.check_unmap(virtual, nbytes)
         end = virtual + nbytes
-        kept: list[Mapping] = []
+        kept: list[MappedRange] = []
         for each in self._mappings:
             if each.virtual < min(virtual, each.end):
-                kept.append(Mapping(each.virtual, each.physical, min(virtual, each.end) - each.virtual))
+                kept.append(MappedRange(each.virtual, each.physical, min(virtual, each.end) - each.virtual))
             if max(end, each.virtual) < each.end:
                 start = max(end, each.virtual)
-                kept.append(Mapping(start, start + each.shift, each.end - start))
+                kept.append(MappedRange(start, start + each.shift, each.end - start))
         self._mappings = kept
 
     def translate(self, matrix: Matrix) -> Matrix:
-        """*matrix*, at a virtual address, at its physical one; `virtual` keeps the other.
+        """*matrix*, whose address is virtual, at its physical address; its `virtual` keeps the virtual one.
 
-        Raises AddressError when one of its bytes is not mapped, and when its pages lie apart in memory.
+        Raises AddressError when one of its bytes is not mapped, and when its pages do not lie in a row in memory.
         """
-        if matrix.stride - matrix.row_nbytes < self._page_nbytes:  # no page lies between two rows
+        if matrix.stride - matrix.row_nbytes < self._page_nbytes:  # no whole page lies between two rows
             shifts = self._shifts(matrix.address, matrix.span_nbytes)
         else:
             rows = range(matrix.address, matrix.address + matrix.rows * matrix.stride, matrix.stride)
@@ -114,12 +118,13 @@ class PageTable:
         return replace(matrix, address=matrix.address + shifts.pop(), virtual=matrix.address)
 
     def describe(self) -> str:
-        """Every mapping, the first few spelled out."""
+        """The mappings as text: the first few, and how many more there are."""
         shown = [str(each) for each in self._mappings[:_SHOWN]]
         more = len(self._mappings) - _SHOWN
         return ", ".join([*shown, f"{more} more"] if more > 0 else shown) or "nothing"
 
     def _shifts(self, start: int, nbytes: int) -> set[int]:
+        """The shifts of all mappings of a range. Raises AddressError for a byte that is not mapped."""
         at, shifts = start, set()
         while at < start + nbytes:
             found = self._find(at)
@@ -134,7 +139,7 @@ class PageTable:
             at = found.end
         return shifts
 
-    def _find(self, virtual: int) -> Mapping | None:
+    def _find(self, virtual: int) -> MappedRange | None:
         position = bisect_right(self._mappings, virtual, key=lambda each: each.virtual) - 1
         found = self._mappings[position] if position >= 0 else None
         return found if found is not None and virtual < found.end else None

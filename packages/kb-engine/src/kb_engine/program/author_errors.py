@@ -1,4 +1,4 @@
-"""What a user's own code raised, told by its own frames: none of kernbench's, none of a library's."""
+"""Errors of a user's own code, shown by the frames of the user's files alone, without kernbench and libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pla
 
 
 class UserCodeError(BenchmarkError):
-    """An exception of a kernel's or benchmark's own code; the text ends with the frames of its author's files."""
+    """An exception of the code of a kernel or benchmark. Its text ends with the frames of the author's files."""
 
     def __init__(self, where: str, got: str, needs: str, fix: str = "", frames: str = "") -> None:
         super().__init__(where, got, needs, fix)
@@ -29,9 +29,10 @@ class UserCodeError(BenchmarkError):
 
 
 def explain(error: BaseException, root: Path, needs: str) -> KbError:
-    """*error*, raised below code of the folder *root*, as one that names the author's line relative to *root*.
+    """*error*, which code in the folder *root* raised or caused, as an error that names the author's line.
 
-    A KbError keeps its words. *needs* says what should have happened instead of any other exception.
+    The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
+    any other exception, *needs* says what the code should have done.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename, root)]
     lines = [line_of(frame.filename, frame.lineno or 0, root) for frame in frames]
@@ -47,7 +48,7 @@ def explain(error: BaseException, root: Path, needs: str) -> KbError:
 
 
 def _is_authors(filename: str, root: Path) -> bool:
-    """Whether a file is the author's: beside the benchmark, or in no folder of anybody else."""
+    """Whether a file is the author's: it lies in *root*, or neither in a package of kernbench nor in a library."""
     path = Path(filename)
     if path.parent == root:
         return True

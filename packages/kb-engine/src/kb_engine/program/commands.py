@@ -14,10 +14,10 @@ from kb_messages import Command, KbError, KernelError, SubmittedCommand, matrice
 
 
 class ProgramCommands:
-    """Issues the commands of *kernel* in their order. `in_flight` holds those that are not done, by command_seq.
+    """Issues the commands of *kernel* in program order. `in_flight` has those that are not done, by command_seq.
 
-    On a PE whose CPU issues ahead, a command enters the submission queue when the commands it has to follow are done.
-    *on_unawaited* is called when a command ends that nobody waits for.
+    On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands it has to follow are
+    done. *on_unawaited* is called when a command ends that nobody waits for.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProgramCommands:
         kernel.pause(line)
 
     def take_completions(self) -> None:
-        """Read the PE's completion queue: whoever waits for one of the commands goes on."""
+        """Read the PE's completion queue, and let go on whoever waits for one of its commands."""
         session = self._session
         while (record := self._pe.scheduler.completions.take()) is not None:
             context, completion = self.in_flight.pop(record.command_seq)
@@ -59,7 +59,7 @@ class ProgramCommands:
                 self._on_unawaited()
 
     def _open(self, command: Command, line: str) -> CommandInFlight:
-        """Plan *command*. Raises KernelError at *line* where a block refuses the plan."""
+        """Plan *command* and put it in flight. Raises KernelError at *line* when a block refuses the plan."""
         session, pe = self._session, self._pe
         submitted = SubmittedCommand(command_seq=session.next_command_seq(), pe=pe.pe_id, line=line, command=command)
         try:

@@ -14,8 +14,8 @@ class KernelCoroutine:
     """Runs *body* until it pauses, and goes on with `resume`. *after_pause* is called when it has paused or returned.
 
     While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for` the
-    command it waits for; a kernel that waits for None waits for room in the submission queue. `waiting_at` is "" while
-    the kernel runs, and before and after.
+    command it waits for. A kernel whose `waiting_for` is None waits for room in the submission queue. `waiting_at` is
+    "" before the kernel starts, while it runs, and after it has returned.
     """
 
     def __init__(self, clock: Clock, body: Callable[[], None], after_pause: Callable[[], None]) -> None:

@@ -1,4 +1,7 @@
-"""Kernel lines: `file:line` of the statement a `tl` call stands in, the same on every Python version."""
+"""Kernel lines: `file:line` of the statement that a call stands in.
+
+Python versions differ in the line that they report for a call of several lines; the statement's first line is the same.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _OWN_FOLDERS = tuple(
 
 
 def is_own(filename: str) -> bool:
-    """Whether a source file is kernbench's own, not the user's."""
+    """Whether a source file belongs to a package of kernbench."""
     return filename.startswith(_OWN_FOLDERS)
 
 
@@ -38,7 +41,7 @@ def kernel_line(root: Path, skip_file_prefixes: tuple[str, ...] = ()) -> str:
 
 
 def line_of(filename: str, lineno: int, root: Path) -> str:
-    """`file:line` of the statement that *lineno* is part of."""
+    """`file:line` of the first line of the innermost statement that holds *lineno*, relative to *root*."""
     return f"{_relative(filename, root)}:{_statements(filename).get(lineno, lineno)}"
 
 
@@ -50,7 +53,7 @@ def _relative(filename: str, root: Path) -> str:
 
 @lru_cache
 def _statements(filename: str) -> dict[int, int]:
-    """For every line of a file, the first line of the innermost statement that covers it."""
+    """For every line of a file, the first line of the innermost statement that holds the line."""
     source = "".join(linecache.getlines(filename))
     try:
         tree = ast.parse(source)

@@ -1,4 +1,4 @@
-"""Leaks of TCM: loops that allocate and never free, found at the end of each program by whoever asks for it."""
+"""Leaks of TCM: loops that allocate and never free. An observer finds them at the end of each program."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kb_engine.observe.observer import Observer
 from kb_engine.program.kernel_lines import is_own
 
 _Site = tuple[tuple[CodeType, int], ...]
-"""The calls in the user's code that led to an allocation, innermost first. A loop comes by the same ones again."""
+"""The calls in the user's code that led to an allocation, innermost first. Each turn of a loop has the same calls."""
 
 
 class Leak(Struct, frozen=True, kw_only=True):
-    """A kernel line that allocated TCM again and again and held on to it when its program ended.
+    """A kernel line that allocated TCM again and again, and never freed it.
 
-    `count` allocations of `nbytes` bytes in all, in the program that held most; `programs` counts those that held
-    some, and `pes` are the PEs that they ran on, in the order in which they ended.
+    The program that held most at its end held `count` allocations of `nbytes` bytes in all. `programs` is the number of
+    programs that held some, and `pes` are the PEs on which those ran, in the order in which they ended.
     """
 
     line: str

@@ -1,6 +1,6 @@
-"""What `tl.materialize` does: has the op log so far executed, as far as one value depends on it.
+"""`tl.materialize`: computes one value while the kernel runs, by executing the part of the op log it depends on.
 
-The log stays as it is, and pass 2 computes all of it once more. Simulated time is none of this module's business.
+The log stays as it is, and pass 2 executes all of it again. None of this takes simulated time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kb_dataexec.execute import PartialExecution
 
 Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
-"""The elements of a matrix now, in command order: its place, the kernel line that asks, and that program's PE."""
+"""Computes the elements of a matrix from the commands issued so far, for a kernel line of the program on a PE."""
 
 
 class Materializer:
@@ -52,7 +52,7 @@ class Materializer:
             raise _not_done(missing, line, pe) from None
 
     def _up_to_date(self) -> PartialExecution:
-        """The execution, given all records that there are."""
+        """The execution, after it has received all records so far."""
         from kb_dataexec.execute import PartialExecution
 
         writer = self._recorder.writer
@@ -69,7 +69,7 @@ class Materializer:
 
 
 def without_log(matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
-    """What `tl.materialize` comes to in an engine that writes no log. Raises KernelError."""
+    """Stands for a Materializer in a run without an op log. Raises KernelError."""
     raise KernelError(
         line,
         "tl.materialize in a run without an op log",

@@ -1,4 +1,4 @@
-"""A processing element as the engine sees it: its CPU, its scheduler and the memories inside."""
+"""A processing element: the blocks of a PE that the engine itself calls, and the PE's TCM."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from kb_messages import AddressError, Matrix, TopologyError, join_address
 
 
 class ProcessingElement:
-    """The blocks of one PE that the engine talks to.
+    """The CPU, scheduler, MMU and memories of one PE. *tcm* is the number and size of its TCM.
 
-    `tcm` hands out the part of its TCM that tile buffers do not use, to kernels and to the host alike.
+    `tcm` allocates the part of the TCM that tile buffers do not use; kernels and the host share it. Raises
+    TopologyError for missing or surplus blocks, and for tile buffers that do not fit the TCM.
     """
 
     def __init__(self, pe_id: str, blocks: list[ComponentBase[Any]], tcm: tuple[int, int], reg_owner: int) -> None:
@@ -36,7 +37,7 @@ class ProcessingElement:
         self.tcm = Allocator(f"{pe_id}.pe_tcm", base, self.tcm_nbytes - reserved)
 
     def translate(self, matrix: Matrix) -> Matrix:
-        """*matrix*, at a virtual address, at its physical one. Raises AddressError when this PE has none for it."""
+        """*matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps none."""
         if self.mmu is None:
             got = f"virtual address {matrix.address:#x}, and no pe_mmu to translate it"
             raise AddressError(self.pe_id, got, "a physical address", "add a pe_mmu to pe_template")
@@ -44,7 +45,7 @@ class ProcessingElement:
 
 
 def _translator(blocks: list[ComponentBase[Any]]) -> AddressTranslator[Any] | None:
-    """The PE's MMU, if it has one. Raises TopologyError for more than one, and for one that no block asks."""
+    """The PE's MMU, or None. Raises TopologyError for a second MMU, and for an MMU that no wire leads to."""
     found = [block for block in blocks if isinstance(block, AddressTranslator)]
     for mmu in found:
         if len(found) > 1:

@@ -28,7 +28,7 @@ class Scoreboard:
         self._by_command: dict[int, list[Entry[_Use]]] = {}
 
     def conflict(self, submitted: SubmittedCommand) -> Completion | None:
-        """The oldest command that *submitted* has to wait for, None when it may be issued."""
+        """The oldest command that *submitted* has to wait for; None when it may enter the submission queue."""
         found: _Use | None = None
         target = target_of(submitted.command)
         for matrix in matrices_of(submitted.command):

@@ -1,4 +1,4 @@
-"""What all programs of a simulation share: the clock, the order of commands, the memory, the log and the trace."""
+"""The session: what all programs of a simulation share. Clock, memory, log, trace, and the order of commands."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Session:
         return Lease(pe.tcm)
 
     def next_command_seq(self) -> int:
-        """The place of the command that is issued now in the order that pass 2 follows."""
+        """A number for the command that is issued now. Pass 2 executes commands in the order of these numbers."""
         self._commands += 1
         return self._commands - 1
 
@@ -60,13 +60,13 @@ class Session:
         return first
 
     def constant(self, element: bytes, count: int) -> int:
-        """Where the op log has *count* times the bytes *element* among its immediates; 0 without a log."""
+        """The offset in the op log's immediates of *count* times the bytes *element*; 0 without a log."""
         return 0 if self.recorder is None else self.recorder.constant(element, count)
 
     def open_command(
         self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[CommandInFlight], None]
     ) -> CommandInFlight:
-        """Make *plan* a command in flight."""
+        """A command in flight of *plan*, which the observers are told of. *done* is called after its last tile."""
         context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), done)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)

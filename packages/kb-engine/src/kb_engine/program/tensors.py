@@ -1,4 +1,4 @@
-"""Tensors in memory, and the references to parts of them that kernels slice and pass to `tl`."""
+"""Tensors in memory, and references to their rectangles, which kernels slice and pass to `tl`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ Key: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor of one or two dimensions in device memory, cut into a grid of blocks.
 
-    `row_bounds` and `col_bounds` are the first row and column of each block, ending with the tensor's size; block
-    (i, j) lies packed at `addresses[i][j]`. A 1-D tensor is one row. A sharded tensor may have more copies, whose
-    addresses are `copies`; shard n of it is block (i, j) of a copy, `shards[n] = (copy, i, j)`. Where kernels call it
-    by other addresses than physical ones, `virtual` has them for every copy.
+    `row_bounds` and `col_bounds` hold the first row and column of each block, and then the tensor's size. Block (i, j)
+    lies packed at `addresses[i][j]`. A tensor of one dimension is one row.
+
+    A sharded tensor may have more copies, at the addresses in `copies`; shard n is block (i, j) of a copy, and
+    `shards[n]` is (copy, i, j). `virtual` holds the virtual addresses of all blocks of every copy, the first copy
+    included; it is empty where kernels use physical addresses.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def n_copies(self) -> int:
-        """How often the whole tensor is there."""
+        """Copies of the whole tensor."""
         return 1 + len(self.copies)
 
     def block(self, i: int, j: int, copy: int = 0) -> Matrix:
@@ -58,7 +60,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Matrix.packed(rows, cols, self.dtype, grid[i][j])
 
     def blocks(self, copy: int = 0) -> list[tuple[tuple[slice, slice], Matrix]]:
-        """Every block of a copy, with the rows and columns of the tensor it holds."""
+        """Every block of a copy, each after the rows and columns of the tensor that the block holds."""
         return [
             ((slice(*self.row_bounds[i : i + 2]), slice(*self.col_bounds[j : j + 2])), self.block(i, j, copy))
             for i in range(len(self.row_bounds) - 1)
@@ -66,7 +68,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ]
 
     def every_block(self) -> Iterator[tuple[tuple[slice, slice], Matrix]]:
-        """The blocks of all copies, one copy after the other."""
+        """As `blocks`, for one copy after the other."""
         for copy in range(self.n_copies):
             yield from self.blocks(copy)
 
@@ -77,10 +79,11 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TensorRef:
-    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`; ends are clipped.
+    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`.
 
-    Where ends are clipped, *asked* has those of rows and columns that were asked for: masks are of that size. Of a
-    tensor with copies it is in one of them, the first unless it comes from `shard`.
+    A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
+    asked for, because masks have that size. *copy* is the copy of the tensor that the rectangle lies in. Slicing raises
+    KernelError for an empty slice, another step, too many indices, and anything but integers.
     """
 
     __slots__ = ("_asked", "_cols", "_copy", "_rows", "tensor")
@@ -107,7 +110,7 @@ class TensorRef:
 
     @property
     def asked_shape(self) -> tuple[int, int]:
-        """Rows and columns that were asked for: more than there are where a slice reaches beyond the tensor's edge."""
+        """Rows and columns that the kernel asked for: more than `shape` for a slice beyond the tensor's edge."""
         return self._asked[0] - self._rows[0], self._asked[1] - self._cols[0]
 
     @property
@@ -122,23 +125,23 @@ class TensorRef:
 
     @property
     def row_slice(self) -> slice:
-        """Which rows of the whole tensor these are."""
+        """The rows of the whole tensor that the rectangle has."""
         return slice(*self._rows)
 
     @property
     def col_slice(self) -> slice:
-        """Which columns of the whole tensor these are."""
+        """The columns of the whole tensor that the rectangle has."""
         return slice(*self._cols)
 
     @property
     def num_shards(self) -> int:
-        """How many owners the tensor has a shard for, 0 if it is not sharded."""
+        """Shards of the tensor, one for each owner; 0 if it is not sharded."""
         return len(self.tensor.shards)
 
     def shard(self, number: int) -> TensorRef:
-        """The part, or the copy, of the sharded tensor that owner *number* has; slices of it count from its corner.
+        """The part, or the copy, of the tensor that owner *number* has. Slices of the shard count from its corner.
 
-        Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of one.
+        Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of a tensor.
         """
         tensor = self.tensor
         if (self._rows, self._cols) != ((0, tensor.rows), (0, tensor.cols)):
@@ -165,13 +168,13 @@ class TensorRef:
         return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
 
     def part(self, rows: slice, cols: slice) -> TensorRef:
-        """Some of its rows and columns, counted from its corner."""
+        """The rectangle of the given rows and columns, which count from this rectangle's corner."""
         top, left = self._rows[0], self._cols[0]
         row_bounds, col_bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
         return TensorRef(self.tensor, row_bounds, col_bounds, self._copy)
 
     def _cut(self, span: tuple[int, int], asked: int, key: slice | SupportsIndex) -> tuple[tuple[int, int], int]:
-        """The part of *span* that *key* means, and the end it asks for; *asked* is that of *span*."""
+        """The part of *span* that *key* chooses, and the end that *key* asks for. *asked* is the end of *span*."""
         start, end = span
         try:
             part = key if isinstance(key, slice) else slice(index(key), index(key) + 1 or None)
@@ -191,9 +194,9 @@ class TensorRef:
         return (start + first, start + last), asked
 
     def matrix(self) -> Matrix:
-        """The rectangle of memory, at its virtual address if the tensor has such.
+        """Where the rectangle lies in memory: at its virtual address if the tensor has one, else at its physical one.
 
-        Raises KernelError when it lies in more than one block of the tensor.
+        Raises KernelError for a rectangle that lies in more than one block of the tensor.
         """
         tensor = self.tensor
         i = bisect_right(tensor.row_bounds, self._rows[0]) - 1
@@ -219,15 +222,13 @@ class TensorRef:
     def __str__(self) -> str:
         rows, cols = self._rows, self._cols
         inside = f"{cols[0]}:{cols[1]}"
-        return (
-            f"{self.tensor.name}[{inside}]"
-            if len(self.tensor.shape) == 1
-            else (f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]")
-        )
+        if len(self.tensor.shape) == 1:
+            return f"{self.tensor.name}[{inside}]"
+        return f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]"
 
 
 class TransposedRef(Transposed[TensorRef]):
-    """A rectangle of a tensor, transposed. Slice it as it is seen: `a.T[k0:k1, m0:m1]` is `a[m0:m1, k0:k1].T`."""
+    """A rectangle of a tensor, transposed. Slices too have rows and columns exchanged: `a.T[k, m]` is `a[m, k].T`."""
 
     __slots__ = ()
 
