@@ -20,7 +20,7 @@ from textbook import TextbookPe
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog
 from kb_engine import Engine, Host, Language, Tensor, TensorRef
-from kb_messages import DType, Matrix, PipelinePlan, TileShape
+from kb_messages import DType, GemmCommand, Matrix, PipelinePlan, TileShape
 from kb_plans import generate_gemm_plan
 from kb_topology import load_topology
 
@@ -141,7 +141,8 @@ def pass_2(size: int, rounds: int) -> list[Figure]:
 
 def plan_iteration(size: int, rounds: int) -> list[Figure]:
     matrix = Matrix.packed(size, size, DType.F16)
-    plans = [generate_gemm_plan(matrix, matrix, matrix, TILE, "pe0") for _ in range(rounds)]
+    command = GemmCommand(a=matrix, b=matrix, out=matrix, tile=TILE)
+    plans = [generate_gemm_plan(command, "pe0") for _ in range(rounds)]
     times = [seconds(lambda plan=plan: walk(plan)) for plan in plans]  # type: ignore[misc]  # a default binds the plan
     rate = plans[0].n_tiles / statistics.median(times) / 1e6
     return [Figure("tiles of a plan, iterated", rate, "M/s", "", f"{plans[0].n_tiles} tiles")]

@@ -13,7 +13,9 @@ from kb_messages import (
     EpilogueOp,
     EpilogueScope,
     FabricTransfer,
+    GemmCommand,
     MathAttributes,
+    MathCommand,
     MathInput,
     Matrix,
     MemorySpace,
@@ -32,13 +34,13 @@ def problems(draw):
     m, n, k = draw(side), draw(side), draw(side)
     dtype = draw(st.sampled_from([DType.F16, DType.F32, DType.I8]))
     out = dtype if dtype.is_float else DType.I32
-    matrices = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, out)
+    a, b, c = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, out)
     composites = []
     for _ in range(draw(st.integers(1, 2))):
         # Not so small that there are more than some 60 tiles.
         tile = TileShape(*(draw(st.integers(-(-size // 4), size)) for size in (m, n, k)))
         composites.append((tile, draw(st.booleans()), draw(st.booleans()), draw(st.booleans())))
-    needs = [generate_gemm_plan(*matrices, tile, "").buffers for tile, *_ in composites]
+    needs = [generate_gemm_plan(GemmCommand(a=a, b=b, out=c, tile=tile), "").buffers for tile, *_ in composites]
     copies = st.integers(1, 3)
     registers = draw(copies) * max(each.register_nbytes + each.accumulator_nbytes for each in needs)
     inputs = draw(copies) * max(-(-each.input_nbytes // 1024) for each in needs)
@@ -86,15 +88,14 @@ def problems_with_math(draw):
         if draw(st.integers(0, 3)):
             ops = draw(st.lists(st.sampled_from(OPS), max_size=3))
             epilogue = tuple(planned(op, m, n, dtype) for op in ops)
-            needs.append(generate_gemm_plan(a, b, c, tile, "", epilogue=epilogue).buffers)
+            needs.append(generate_gemm_plan(GemmCommand(a=a, b=b, out=c, tile=tile, epilogue=epilogue), "").buffers)
             turned = draw(st.booleans()), draw(st.booleans())
             commands.append(("gemm", tile, pinned, (ops, turned, not pinned[1] and draw(st.booleans()))))
         else:
-            flat, inputs = (
-                TileShape(tile.m, tile.n, 1),
-                [MathInput(matrix=c), MathInput(matrix=Matrix.packed(1, n, dtype))],
-            )
-            needs.append(generate_math_plan(MathAttributes(op="add"), inputs, c, flat, "").buffers)
+            flat = TileShape(tile.m, tile.n, 1)
+            inputs = MathInput(matrix=c), MathInput(matrix=Matrix.packed(1, n, dtype))
+            add = MathCommand(math=MathAttributes(op="add"), inputs=inputs, out=c, tile=flat)
+            needs.append(generate_math_plan(add, "").buffers)
             commands.append(("add", flat, pinned, ()))
     copies, slots = st.integers(1, 3), draw(st.sampled_from(["shared", "independent"]))
     registers = draw(copies) * max(each.register_nbytes + each.accumulator_nbytes for each in needs)

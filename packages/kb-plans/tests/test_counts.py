@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages import DmaParams, DType, GemmParams, Matrix, PipelinePlan, StageType, TileShape, TransferParams
+from kb_messages import (
+    DmaParams,
+    DType,
+    GemmCommand,
+    GemmParams,
+    Matrix,
+    PipelinePlan,
+    StageType,
+    StoreCommand,
+    TileShape,
+    TransferParams,
+)
 from kb_plans import PlanCounts, count, generate_gemm_plan, generate_transfer_plan
 
 sizes = st.integers(1, 20)
@@ -15,7 +26,8 @@ def packed_plan(
     m: int, n: int, k: int, tile: TileShape, pins: tuple[bool, bool, bool] = (False, False, False)
 ) -> PipelinePlan:
     a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
-    return generate_gemm_plan(a, b, out, tile, "pe0", a_pinned=pins[0], b_pinned=pins[1], out_pinned=pins[2])
+    command = GemmCommand(a=a, b=b, out=out, tile=tile, a_pinned=pins[0], b_pinned=pins[1], out_pinned=pins[2])
+    return generate_gemm_plan(command, "pe0")
 
 
 def summed(plan: PipelinePlan) -> PlanCounts:
@@ -97,6 +109,6 @@ def test_counting_iterates_no_tile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_transfer_is_one_stage_of_all_its_bytes() -> None:
     matrix = Matrix(address=0, rows=3, cols=5, stride=64, dtype=DType.F32)
-    plan = generate_transfer_plan(matrix, matrix, StageType.DMA_WRITE, "pe0")
+    plan = generate_transfer_plan(StoreCommand(src=matrix, dst=matrix), "pe0")
     once = {StageType.DMA_WRITE: 1}
     assert count(plan) == PlanCounts(tiles=1, stages=once, nbytes={StageType.DMA_WRITE: 3 * 5 * 4}, macs=0)

@@ -10,6 +10,7 @@ from kb_messages import (
     DType,
     EpilogueOp,
     EpilogueScope,
+    GemmCommand,
     GemmParams,
     MathAttributes,
     MathParams,
@@ -59,7 +60,8 @@ def plan_of(
 ) -> PipelinePlan:
     m, n, k = shape
     a, b, out = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, dtype)
-    return generate_gemm_plan(a, b, out, tile, "pe0", a_pinned=pinned, b_pinned=pinned, epilogue=epilogue)
+    command = GemmCommand(a=a, b=b, out=out, tile=tile, a_pinned=pinned, b_pinned=pinned, epilogue=epilogue)
+    return generate_gemm_plan(command, "pe0")
 
 
 def kinds(tile: TilePlan) -> list[StageType]:
@@ -231,7 +233,7 @@ def test_a_suggested_tile_is_as_deep_as_a_group() -> None:
     room = TileRoom(input_nbytes=1 << 16, output_nbytes=1 << 16, register_nbytes=1 << 16)
     for group, factors in ((32, 3), (40, 3), (200, 1)):
         op = on_k("dequant", operand=matrix(factors, 64), group=group)
-        assert suggest_tile(a, b, out, room, epilogue=(op,)).k == min(group, 96)
+        assert suggest_tile(GemmCommand(a=a, b=b, out=out, epilogue=(op,)), room).k == min(group, 96)
 
 
 def test_a_bias_of_a_column_follows_the_rows() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kb_messages import (
     DmaParams,
     DType,
+    GemmCommand,
     GemmParams,
     Matrix,
     OperandTemplate,
@@ -36,16 +37,16 @@ def gemm_plan(
     m: int, n: int, k: int, tile: TileShape, dtype: DType = DType.F16, *, a_pinned: bool = False,
     b_pinned: bool = False, out_pinned: bool = False,
 ) -> PipelinePlan:  # fmt: skip
-    return generate_gemm_plan(
-        Matrix.packed(m, k, dtype, A_BASE),
-        Matrix.packed(k, n, dtype, B_BASE),
-        Matrix.packed(m, n, dtype, OUT_BASE),
-        tile,
-        "pe0",
+    command = GemmCommand(
+        a=Matrix.packed(m, k, dtype, A_BASE),
+        b=Matrix.packed(k, n, dtype, B_BASE),
+        out=Matrix.packed(m, n, dtype, OUT_BASE),
+        tile=tile,
         a_pinned=a_pinned,
         b_pinned=b_pinned,
         out_pinned=out_pinned,
     )
+    return generate_gemm_plan(command, "pe0")
 
 
 def kinds(tile: TilePlan) -> list[StageType]:
@@ -139,7 +140,8 @@ def test_the_products_cover_the_problem_and_accumulate_but_for_the_first_k(
 
 def test_rows_of_a_wide_matrix_keep_their_stride() -> None:
     wide = Matrix(address=A_BASE, rows=4, cols=4, stride=100, dtype=DType.F16)
-    plan = generate_gemm_plan(wide, Matrix.packed(4, 4, DType.F16, B_BASE), wide, TileShape(2, 4, 4), "pe0")
+    square = Matrix.packed(4, 4, DType.F16, B_BASE)
+    plan = generate_gemm_plan(GemmCommand(a=wide, b=square, out=wide, tile=TileShape(2, 4, 4)), "pe0")
     # row 2 begins 2 * 100 bytes after row 0
     assert [each.base for each in transfers(plan, WRITE)] == [A_BASE, A_BASE + 200]
     assert transfers(plan, READ)[2] == Rectangle(A_BASE + 200, 2, 8, 100)
@@ -291,8 +293,16 @@ Sized = tuple[int, int, DType]
 
 @pytest.mark.parametrize(("a", "b", "out", "message"), WRONG)
 def test_operands_that_do_not_fit_together_are_refused(a: Sized, b: Sized, out: Sized, message: str) -> None:
+    matrices = {"a": Matrix.packed(*a), "b": Matrix.packed(*b), "out": Matrix.packed(*out)}
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
-        generate_gemm_plan(Matrix.packed(*a), Matrix.packed(*b), Matrix.packed(*out), TileShape(2, 2, 2), "pe0")
+        generate_gemm_plan(GemmCommand(**matrices, tile=TileShape(2, 2, 2)), "pe0")
+
+
+def test_a_command_without_a_tile_is_refused() -> None:
+    square = Matrix.packed(4, 4, DType.F16)
+    message = "gemm tile: got none, needs three positive sizes; let suggest_tile choose them"
+    with pytest.raises(PlanError, match=f"^{message}$"):
+        generate_gemm_plan(GemmCommand(a=square, b=square, out=square), "pe0")
 
 
 @pytest.mark.parametrize("tile", [TileShape(0, 1, 1), TileShape(1, -1, 1), TileShape(1, 1, 0)])

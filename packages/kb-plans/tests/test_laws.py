@@ -15,6 +15,7 @@ from kb_messages import (
     DType,
     EpilogueOp,
     EpilogueScope,
+    GemmCommand,
     GemmParams,
     Matrix,
     OperandTemplate,
@@ -28,7 +29,7 @@ from kb_messages import (
     TransferParams,
     rectangle,
 )
-from kb_plans import GemmOptions, PlanCounts, count, generate_gemm_plan
+from kb_plans import PlanCounts, count, generate_gemm_plan
 
 A, B, OUT, OTHERS = 1 << 32, 2 << 32, 3 << 32, 4 << 32
 K_TILE, OUTPUT_TILE = EpilogueScope.K_TILE, EpilogueScope.OUTPUT_TILE
@@ -43,19 +44,11 @@ class Problem(Struct, frozen=True):
     k: int
     tile: TileShape
     dtype: DType
-    options: GemmOptions
+    command: GemmCommand
 
     @property
     def plan(self) -> PipelinePlan:
-        a, b = (self.m, self.k), (self.k, self.n)
-        return generate_gemm_plan(
-            Matrix.packed(*(a[::-1] if self.options["transpose_a"] else a), self.dtype, A),
-            Matrix.packed(*(b[::-1] if self.options["transpose_b"] else b), self.dtype, B),
-            Matrix.packed(self.m, self.n, self.dtype, OUT),
-            self.tile,
-            "pe0",
-            **self.options,
-        )
+        return generate_gemm_plan(self.command, "pe0")
 
     @property
     def tiles(self) -> tuple[int, int, int]:
@@ -67,7 +60,7 @@ class Problem(Struct, frozen=True):
     def operand_bytes(self) -> Iterator[tuple[int, bool]]:
         """What each epilogue operand moves: (bytes over all tiles, whether it is pinned)."""
         m_tiles, n_tiles, k_tiles = self.tiles
-        for op in self.options["epilogue"]:
+        for op in self.command.epilogue:
             if op.operand is not None:
                 if op.group is not None:
                     yield m_tiles * op.operand.rows * self.n * self.dtype.nbytes, op.operand_pinned
@@ -94,16 +87,21 @@ def problems(draw: st.DrawFn) -> Problem:
             EpilogueOp(op=op, scope=scope, operand=matrix, operand_pinned=pinned, scalars=scalars, group=group)
         )
     b_pinned = draw(st.booleans())
-    options = GemmOptions(
+    transposed = draw(st.booleans()), draw(st.booleans())
+    command = GemmCommand(
+        a=Matrix.packed(*((k, m) if transposed[0] else (m, k)), dtype, A),
+        b=Matrix.packed(*((n, k) if transposed[1] else (k, n)), dtype, B),
+        out=Matrix.packed(m, n, dtype, OUT),
+        tile=tile,
         a_pinned=draw(st.booleans()),
         b_pinned=b_pinned,
         out_pinned=draw(st.booleans()),
-        transpose_a=draw(st.booleans()),
-        transpose_b=draw(st.booleans()),
+        transpose_a=transposed[0],
+        transpose_b=transposed[1],
         b_stream=not b_pinned and draw(st.booleans()),
         epilogue=tuple(epilogue),
     )
-    return Problem(m, n, k, tile, dtype, options)
+    return Problem(m, n, k, tile, dtype, command)
 
 
 EPILOGUES = (
@@ -153,7 +151,7 @@ def touched(problem: Problem, role: Role, base: int, *kinds: StageType) -> Count
 
 @every
 def test_every_output_element_is_written_exactly_once(problem: Problem) -> None:
-    kind = StageType.STORE if problem.options["out_pinned"] else StageType.DMA_WRITE
+    kind = StageType.STORE if problem.command.out_pinned else StageType.DMA_WRITE
     assert touched(problem, Role.DST, OUT, kind) == dict.fromkeys(range(problem.m * problem.n), 1)
 
 
@@ -161,8 +159,8 @@ def test_every_output_element_is_written_exactly_once(problem: Problem) -> None:
 def test_every_operand_element_goes_to_registers_once_for_each_tile_across(problem: Problem) -> None:
     m_tiles, n_tiles, _ = problem.tiles
     for base, size, times, pinned in (
-        (A, problem.m * problem.k, n_tiles, problem.options["a_pinned"]),
-        (B, problem.k * problem.n, m_tiles, problem.options["b_pinned"]),
+        (A, problem.m * problem.k, n_tiles, problem.command.a_pinned),
+        (B, problem.k * problem.n, m_tiles, problem.command.b_pinned),
     ):
         kind = StageType.FETCH if pinned else StageType.DMA_READ
         assert touched(problem, Role.SRC, base, kind) == dict.fromkeys(range(size), times)
@@ -171,18 +169,18 @@ def test_every_operand_element_goes_to_registers_once_for_each_tile_across(probl
 @every
 def test_bytes_are_those_of_the_closed_form(problem: Problem) -> None:
     m_tiles, n_tiles, _ = problem.tiles
-    nbytes, options = problem.dtype.nbytes, problem.options
+    nbytes, command = problem.dtype.nbytes, problem.command
     a, b = n_tiles * problem.m * problem.k * nbytes, m_tiles * problem.k * problem.n * nbytes
     others = list(problem.operand_bytes)
-    read = (0 if options["a_pinned"] else a) + (0 if options["b_pinned"] else b)
+    read = (0 if command.a_pinned else a) + (0 if command.b_pinned else b)
     read += sum(moved for moved, pinned in others if not pinned)
-    fetched = a + (0 if options["b_stream"] else b) + sum(moved for moved, _ in others)
+    fetched = a + (0 if command.b_stream else b) + sum(moved for moved, _ in others)
     out = problem.m * problem.n * nbytes
-    written = 0 if options["out_pinned"] else out
+    written = 0 if command.out_pinned else out
     found = count(problem.plan)
     expected = dict(zip(MEMORY_STAGES, (read, fetched, out, written), strict=True))
     assert {kind: found.nbytes.get(kind, 0) for kind in MEMORY_STAGES} == expected
-    assert found.streamed_nbytes == (b if options["b_stream"] else 0)
+    assert found.streamed_nbytes == (b if command.b_stream else 0)
 
 
 @every
@@ -214,8 +212,8 @@ def test_counts_are_the_sums_over_the_tiles(problem: Problem) -> None:
 def test_products_know_their_sides_and_how_their_factors_are_stored(problem: Problem) -> None:
     for tile in problem.plan.tiles:
         (params,) = (stage.params for stage in tile.stages if isinstance(stage.params, GemmParams))
-        options = problem.options
-        assert (params.transpose_a, params.transpose_b) == (options["transpose_a"], options["transpose_b"])
+        command = problem.command
+        assert (params.transpose_a, params.transpose_b) == (command.transpose_a, command.transpose_b)
         sides = ((params.m, problem.m, tile.m), (params.n, problem.n, tile.n), (params.k, problem.k, tile.k))
         for (found, side, index), size in zip(sides, (problem.tile.m, problem.tile.n, problem.tile.k), strict=True):
             assert found == min(size, side - index * size)
@@ -257,5 +255,5 @@ def test_what_comes_to_registers_or_input_buffer_has_a_place_of_its_own_there(pr
 @settings(max_examples=60)
 def test_b_that_streams_is_read_last_and_no_part_of_the_input_buffer(problem: Problem) -> None:
     reads = [stage.to_registers for stage in problem.plan.stages if stage.stage_type is StageType.DMA_READ]
-    assert reads.count(True) == problem.options["b_stream"]
-    assert not problem.options["b_stream"] or reads[-1]
+    assert reads.count(True) == problem.command.b_stream
+    assert not problem.command.b_stream or reads[-1]

@@ -8,6 +8,7 @@ from kb_messages import (
     DmaParams,
     DType,
     MathAttributes,
+    MathCommand,
     MathInput,
     MathParams,
     Matrix,
@@ -39,14 +40,15 @@ def math_plan(
     dtype: DType = F16,
     scalar_at: tuple[int, ...] = (),
 ) -> PipelinePlan:
-    inputs = [
+    inputs = tuple(
         MathInput(matrix=Matrix.packed(rows, cols, dtype, number << 20), pinned=pinned)
         for number, (rows, cols) in enumerate(shapes, start=1)
-    ]
+    )
     m, n = (max(sizes) for sizes in zip(*shapes, strict=True)) if shapes else (1, 1)
     target = Matrix.packed(*(out or (m, n)), dtype, 9 << 20)
     attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
-    return generate_math_plan(attributes, inputs, target, tile, "pe0", out_pinned=pinned)
+    command = MathCommand(math=attributes, inputs=inputs, out=target, tile=tile, out_pinned=pinned)
+    return generate_math_plan(command, "pe0")
 
 
 def kinds(tile: TilePlan) -> list[StageType]:
@@ -177,16 +179,16 @@ def test_the_suggested_tile_is_the_largest_that_two_of_fit() -> None:
     matrix = Matrix.packed(64, 64, F16)
     room = TileRoom(input_nbytes=4096, output_nbytes=4096, register_nbytes=4096)
     # Two tiles of 2048 bytes: input and result of 16 x 32 elements take 1024 each.
-    math = MathAttributes(op="exp")
-    assert suggest_math_tile(math, [MathInput(matrix=matrix)], matrix, room) == TileShape(16, 32, 1)
+    command = MathCommand(math=MathAttributes(op="exp"), inputs=(MathInput(matrix=matrix),), out=matrix)
+    assert suggest_math_tile(command, room) == TileShape(16, 32, 1)
 
 
 def test_a_suggested_tile_of_a_reduction_holds_its_whole_axis() -> None:
     matrix, out = Matrix.packed(64, 64, F16), Matrix.packed(64, 1, F16)
     room = TileRoom(input_nbytes=4096, output_nbytes=4096, register_nbytes=4096)
     # Rows of 128 bytes: 8 of them are 1024, and their sums a slot of 64; 16 rows and their sums, twice, are 4224.
-    math = MathAttributes(op="sum", axis=1)
-    assert suggest_math_tile(math, [MathInput(matrix=matrix)], out, room) == TileShape(8, 64, 1)
+    command = MathCommand(math=MathAttributes(op="sum", axis=1), inputs=(MathInput(matrix=matrix),), out=out)
+    assert suggest_math_tile(command, room) == TileShape(8, 64, 1)
 
 
 def test_operands_lie_where_their_role_says() -> None:

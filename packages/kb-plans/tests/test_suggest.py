@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kb_messages import BufferNeeds, DType, Matrix, PlanError, TileShape
+from kb_messages import BufferNeeds, DType, GemmCommand, Matrix, PlanError, TileShape
 from kb_plans import TileRoom, generate_gemm_plan, suggest_tile
 
 KIB = 1024
@@ -13,17 +13,18 @@ shapes = st.tuples(st.integers(1, 600), st.integers(1, 600), st.integers(1, 600)
 rooms = st.tuples(st.integers(256, 10**6), st.integers(128, 10**6), st.integers(384, 10**6))
 
 
-def operands(m: int, n: int, k: int) -> tuple[Matrix, Matrix, Matrix]:
-    return Matrix.packed(m, k, DType.F16), Matrix.packed(k, n, DType.F16), Matrix.packed(m, n, DType.F16)
+def gemm(m: int, n: int, k: int, tile: TileShape | None = None) -> GemmCommand:
+    a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
+    return GemmCommand(a=a, b=b, out=out, tile=tile)
 
 
 def suggest(m: int, n: int, k: int, inputs: int, outputs: int, registers: int) -> TileShape:
     room = TileRoom(input_nbytes=inputs, output_nbytes=outputs, register_nbytes=registers)
-    return suggest_tile(*operands(m, n, k), room)
+    return suggest_tile(gemm(m, n, k), room)
 
 
 def needs_of(m: int, n: int, k: int, tile: TileShape) -> BufferNeeds:
-    return generate_gemm_plan(*operands(m, n, k), tile, "").buffers
+    return generate_gemm_plan(gemm(m, n, k, tile), "").buffers
 
 
 def fits(needs: BufferNeeds, copies: int, inputs: int, outputs: int, registers: int) -> bool:
@@ -84,11 +85,10 @@ def test_no_room_for_the_smallest_tile_is_refused() -> None:
 
 
 def test_a_pinned_operand_takes_no_input_buffer() -> None:
-    a, b, out = operands(256, 256, 256)
     room = TileRoom(input_nbytes=4096, output_nbytes=1 << 20, register_nbytes=1 << 20)
 
     def elements(**pins: bool) -> int:
-        tile = suggest_tile(a, b, out, room, **pins)
+        tile = suggest_tile(replace(gemm(256, 256, 256), **pins), room)
         return tile.m * tile.n * tile.k
 
     assert elements() < elements(a_pinned=True) < elements(a_pinned=True, b_pinned=True)

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages import DmaParams, DType, Fill, Matrix, Place, PlanError, Rectangle, StageType
+from kb_messages import (
+    DmaParams,
+    DType,
+    Fill,
+    LoadCommand,
+    Matrix,
+    Place,
+    PlanError,
+    Rectangle,
+    StageType,
+    StoreCommand,
+)
 from kb_plans import count, generate_transfer_plan
 
 FAR = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
@@ -12,10 +23,14 @@ NEAR = Matrix.packed(3, 5, DType.F16, 3 << 42)
 
 
 @pytest.mark.parametrize(
-    ("kind", "src", "dst"), [(StageType.DMA_READ, FAR, NEAR), (StageType.DMA_WRITE, NEAR, FAR)], ids=["load", "store"]
+    ("kind", "command"),
+    [(StageType.DMA_READ, LoadCommand(src=FAR, dst=NEAR)), (StageType.DMA_WRITE, StoreCommand(src=NEAR, dst=FAR))],
+    ids=["load", "store"],
 )
-def test_a_transfer_is_one_dma_stage_on_the_side_away_from_tcm(kind: StageType, src: Matrix, dst: Matrix) -> None:
-    plan = generate_transfer_plan(src, dst, kind, "pe0")
+def test_a_transfer_is_one_dma_stage_on_the_side_away_from_tcm(
+    kind: StageType, command: LoadCommand | StoreCommand
+) -> None:
+    plan = generate_transfer_plan(command, "pe0")
     (tile,) = plan.tiles
     (stage,) = tile.stages
     assert (stage.stage_type, stage.component) == (kind, "pe0.pe_dma")
@@ -26,18 +41,13 @@ def test_a_transfer_is_one_dma_stage_on_the_side_away_from_tcm(kind: StageType, 
 def test_unequal_shapes_are_refused() -> None:
     message = "transfer: got 3 x 5 of f16 into 5 x 3 of f16, needs equal shapes and dtypes"
     with pytest.raises(PlanError, match=f"^{message}$"):
-        generate_transfer_plan(FAR, Matrix.packed(5, 3, DType.F16), StageType.DMA_READ, "pe0")
+        generate_transfer_plan(LoadCommand(src=FAR, dst=Matrix.packed(5, 3, DType.F16)), "pe0")
 
 
 def test_a_transfer_does_not_cast() -> None:
     message = "transfer: got 3 x 5 of f16 into 3 x 5 of f32, needs equal shapes and dtypes"
     with pytest.raises(PlanError, match=f"^{message}$"):
-        generate_transfer_plan(FAR, Matrix.packed(3, 5, DType.F32), StageType.DMA_READ, "pe0")
-
-
-def test_only_dma_transfers() -> None:
-    with pytest.raises(PlanError, match=r"^transfer: got FETCH, needs DMA_READ or DMA_WRITE$"):
-        generate_transfer_plan(FAR, NEAR, StageType.FETCH, "pe0")
+        generate_transfer_plan(LoadCommand(src=FAR, dst=Matrix.packed(3, 5, DType.F32)), "pe0")
 
 
 @given(st.data())
@@ -46,7 +56,7 @@ def test_a_fill_takes_what_the_source_leaves_once_and_moves_no_byte_more(data: s
     row, col = data.draw(st.integers(0, 6 - rows)), data.draw(st.integers(0, 6 - cols))
     src = Matrix(address=1 << 42, rows=rows, cols=cols, stride=64, dtype=DType.F16)
     dst = Matrix.packed(6, 6, DType.F16, 3 << 42)
-    plan = generate_transfer_plan(src, dst, StageType.DMA_READ, "pe0", Fill(row=row, col=col, immediate=24))
+    plan = generate_transfer_plan(LoadCommand(src=src, dst=dst, fill=Fill(row=row, col=col, immediate=24)), "pe0")
     ((stage,),) = (tile.stages for tile in plan.tiles)
     assert stage.params == DmaParams(memory=Rectangle(1 << 42, rows, 2 * cols, 64))
     assert count(plan).nbytes == {StageType.DMA_READ: rows * cols * 2}
@@ -63,18 +73,11 @@ def test_a_fill_takes_what_the_source_leaves_once_and_moves_no_byte_more(data: s
     assert written == {cell: 10 if cell in loaded else 1 for cell in written}
 
 
-@pytest.mark.parametrize(
-    ("fill", "kind", "message"),
-    [
-        (Fill(row=1, col=0, immediate=0), StageType.DMA_WRITE, "got a DMA_WRITE with a fill, needs DMA_READ"),
-        (
-            Fill(row=2, col=0, immediate=0),
-            StageType.DMA_READ,
-            "got 3 x 5 of f16 at (2, 0) of 4 x 5 of f16, needs a part of it, and equal dtypes",
-        ),
-    ],
-)
-def test_a_fill_that_fits_nowhere_is_refused(fill: Fill, kind: StageType, message: str) -> None:
+@pytest.mark.parametrize("dtype", [DType.F16, DType.F32])
+def test_a_fill_that_fits_nowhere_is_refused(dtype: DType) -> None:
+    fill = Fill(row=2 if dtype is DType.F16 else 0, col=0, immediate=0)
     with pytest.raises(PlanError) as caught:
-        generate_transfer_plan(FAR, Matrix.packed(4, 5, DType.F16), kind, "pe0", fill)
-    assert str(caught.value) == f"transfer: {message}"
+        generate_transfer_plan(LoadCommand(src=FAR, dst=Matrix.packed(4, 5, dtype), fill=fill), "pe0")
+    assert str(caught.value) == (
+        f"transfer: got 3 x 5 of f16 at ({fill.row}, 0) of 4 x 5 of {dtype}, needs a part of it, and equal dtypes"
+    )

@@ -1,23 +1,22 @@
-"""Pure tile-plan generators: no clock, no arrays, no state. Equal arguments give equal plans."""
+"""Tile plans of commands. All functions are pure: no clock, no arrays, no state; equal arguments give equal plans."""
 
+from kb_plans.command import generate_plan
 from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.options import GemmOptions, gemm_options
 from kb_plans.suggest import TileRoom, suggest_math_tile, suggest_tile
 from kb_plans.transfer import generate_transfer_plan
 
 __all__ = [
     "EPILOGUE_OPS",
-    "GemmOptions",
     "PlanCounts",
     "TileRoom",
     "__version__",
     "count",
-    "gemm_options",
     "generate_gemm_plan",
     "generate_math_plan",
+    "generate_plan",
     "generate_transfer_plan",
     "suggest_math_tile",
     "suggest_tile",

@@ -1,4 +1,4 @@
-"""Closed forms: what a plan will do, without iterating its tiles."""
+"""The totals of a plan by closed forms, without iterating its tiles."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kb_messages import OperandTemplate, PipelinePlan, Place, Role, StageTemplat
 class PlanCounts(Struct, frozen=True, kw_only=True):
     """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan.
 
-    `streamed_nbytes` are those of DMA_READ's bytes that go to registers, past TCM. What a masked load fills is not
-    moved.
+    `streamed_nbytes` are the bytes of DMA_READ that go to registers and skip TCM. The constants that a masked load
+    fills in are not moved, so they do not count.
     """
 
     tiles: int
@@ -22,7 +22,7 @@ class PlanCounts(Struct, frozen=True, kw_only=True):
 
 
 def count(plan: PipelinePlan) -> PlanCounts:
-    """Totals of *plan*; the cost does not depend on the number of tiles."""
+    """The totals of *plan*, in a time that does not depend on the number of tiles."""
     m, n, _ = plan.grid
     stages: dict[StageType, int] = {}
     nbytes: dict[StageType, int] = {}
@@ -45,7 +45,7 @@ def count(plan: PipelinePlan) -> PlanCounts:
 
 
 def _moved(plan: PipelinePlan, stage: StageTemplate, operand: OperandTemplate) -> int:
-    """Bytes over all tiles: the whole operand, once for every place along the grid dimensions it does not follow."""
+    """Bytes over all tiles: the whole operand, once for each place along the dimensions that it does not follow."""
     places = (*plan.grid[:2], plan.tiles_with(stage.when, operand.when))
     times = 1
     for dimension, size in enumerate(places):

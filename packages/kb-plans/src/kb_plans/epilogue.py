@@ -1,4 +1,4 @@
-"""Epilogue ops of a GEMM: which ops there are, where each means something, and what it makes MATH do."""
+"""The epilogue ops of a GEMM: the known ops, the scopes where each is allowed, and the MATH that each becomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kb_messages import Axis, DType, EpilogueOp, EpilogueScope, MathAttributes, 
 
 
 class _Arguments(NamedTuple):
-    """Shapes an operand may have (`row`: 1 x N, `column`: M x 1, `matrix`: M x N), or a scalar instead."""
+    """The shapes that an operand may have (`row`: 1 x N, `column`: M x 1, `matrix`: M x N), or a scalar instead."""
 
     operands: tuple[str, ...] = ()
     scalar: bool = False
@@ -20,7 +20,7 @@ class _Arguments(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """What MATH does for an op; `not_on_k_tile` says why it means nothing on a partial product, None where it does."""
+    """The math function of an op. `not_on_k_tile` says why partial products cannot take the op; None if they can."""
 
     math: str
     arguments: _Arguments
@@ -40,13 +40,13 @@ EPILOGUE_OPS: Final[dict[str, _Meaning]] = {
     "silu": _Meaning("silu", _Arguments(), _NOT_LINEAR),
     "cast": _Meaning("copy", _Arguments(), "partial products stay in the accumulator's type until they are summed"),
 }
-"""Every op, by the name it has in `EpilogueOp`. All of them mean something on the finished sum (`output_tile`)."""
+"""Every op by its name in `EpilogueOp`. The finished sum (`output_tile`) can take each of them."""
 
 _FLOAT_ONLY: Final = ("gelu", "silu")
 
 
 class EpilogueMath(NamedTuple):
-    """One checked op: what its MATH stage does, its operand if any, and the type its result has in registers."""
+    """A checked op: what its MATH stage does, its operand if it has one, and the type of its result in registers."""
 
     attributes: MathAttributes
     operand: Matrix | None
@@ -59,11 +59,11 @@ class EpilogueMath(NamedTuple):
 def resolve(
     epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, rows: int, cols: int, depth: Axis, dtype: DType
 ) -> list[EpilogueMath]:
-    """The ops of *scope* in their order, on values that begin as *dtype*, for an output of *rows* x *cols*.
+    """The ops of *scope* in their order, for an output of *rows* x *cols* whose values are *dtype* before the first op.
 
-    *depth* is how the sum over K is cut into tiles. Values keep their type, but for `cast`, and for `dequant`, which
-    makes floats of integers. Raises PlanError for an op that is not known, means nothing at its scope, or whose operand
-    or scalars do not fit.
+    *depth* is the K side, cut into tiles. Only `cast` and `dequant` change the type: `dequant` turns integers into
+    floats. Raises PlanError for an op that is unknown or not allowed at its scope, and for an operand or scalars that
+    do not fit.
     """
     resolved = []
     for op in epilogue:

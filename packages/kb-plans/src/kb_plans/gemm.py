@@ -11,8 +11,8 @@ from kb_messages import (
     EpilogueOp,
     EpilogueScope,
     GemmAttributes,
+    GemmCommand,
     MathAttributes,
-    Matrix,
     OperandTemplate,
     PipelinePlan,
     Place,
@@ -20,96 +20,129 @@ from kb_messages import (
     Role,
     StageTemplate,
     StageType,
-    TileShape,
     When,
 )
 from kb_plans.epilogue import EpilogueMath, resolve
 from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot, stage, take_out
 
 
-def generate_gemm_plan(
-    a: Matrix,
-    b: Matrix,
-    out: Matrix,
-    tile: TileShape,
-    pe_prefix: str,
-    *,
-    a_pinned: bool = False,
-    b_pinned: bool = False,
-    out_pinned: bool = False,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    b_stream: bool = False,
-    epilogue: tuple[EpilogueOp, ...] = (),
-) -> PipelinePlan:
-    """Plan `out[M, N] = a[M, K] @ b[K, N]` in tiles of *tile*, in M, N, K order with K innermost.
+def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
+    """Plan `out[M, N] = a[M, K] @ b[K, N]` for the PE *pe*, in tiles of `command.tile`, in M, N, K order, K innermost.
 
-    Every tile: DMA_READ of A and of B (none for a pinned operand, which lies in TCM already), one FETCH of both, GEMM.
-    The last tile over K adds STORE and, unless *out_pinned*, DMA_WRITE. The accumulator (f32, or i32 for integers)
-    stays in registers over K. Tiles larger than the problem are cut to it; edges may be ragged.
+    Every tile has a DMA_READ of A and one of B (none for a pinned operand, which lies in TCM already), one FETCH of
+    both, and a GEMM. The last tile over K adds a STORE and, unless the output is pinned, a DMA_WRITE. The accumulator
+    (f32, or i32 for integers) stays in registers over K. A tile larger than the problem is cut to the problem; tiles at
+    the edges may be smaller than the others.
 
-    With *transpose_a*, a is stored as K x M (with *transpose_b*, b as N x K): its tiles are moved as they are stored,
-    and GEMM takes them the other way round. With *b_stream*, the DMA_READ of B comes last and writes registers, so that
-    B needs no input buffer and FETCH moves the rest alone.
+    With `transpose_a`, A is stored as K x M (with `transpose_b`, B as N x K). DMA and FETCH move tiles as they are
+    stored, and GEMM reads them transposed. With `b_stream`, the DMA_READ of B comes last and writes registers, so B
+    needs no input buffer and FETCH moves only the rest.
 
-    With *epilogue* ops of `k_tile`, GEMM leaves its product beside the operands; a MATH for each op works on it there,
-    and a last one adds it to the accumulator. Ops of `output_tile` are MATHs on the accumulator before STORE. What an
-    op needs from memory is read at the head of each tile that uses it and moved by that tile's FETCH.
+    With epilogue ops of `k_tile`, GEMM leaves its product beside the operands. A MATH for each op works on the product
+    there, and a last MATH adds it to the accumulator. Ops of `output_tile` are MATHs on the accumulator before STORE.
+    Operands of epilogue ops are read at the head of each tile that uses them and moved by the FETCH of that tile.
 
-    Pure: equal arguments give equal plans. Raises PlanError when sizes or dtypes do not fit together.
+    The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, or when sizes
+    or dtypes do not fit together.
     """
-    gemm = GemmAttributes(transpose_a=transpose_a, transpose_b=transpose_b)
-    m, n, k = _check(a, b, out, tile, gemm)
-    if b_stream and b_pinned:
-        raise PlanError("gemm b_stream", "a b that is pinned in TCM", "one in memory", "leave out b_stream")
-    tile = TileShape(min(tile.m, m), min(tile.n, n), min(tile.k, k))
-    rows = Axis(dimension=0, total=m, tile=tile.m)
-    cols = Axis(dimension=1, total=n, tile=tile.n)
-    depth = Axis(dimension=2, total=k, tile=tile.k)
-    product = a.dtype.accumulator
-    on_product = _ops(epilogue, EpilogueScope.K_TILE, product, rows, cols, depth)
+    sides, product = _cut(command), command.a.dtype.accumulator
+    on_product = _ops(command.epilogue, EpilogueScope.K_TILE, product, sides)
     summed = on_product[-1].math.dtype if on_product else product
-    on_sum = _ops(epilogue, EpilogueScope.OUTPUT_TILE, summed, rows, cols, depth)
-
-    left = Input(a, a_pinned, *((depth, rows) if transpose_a else (rows, depth)))
-    right = Input(b, b_pinned, *((cols, depth) if transpose_b else (depth, cols)), streamed=b_stream)
+    on_sum = _ops(command.epilogue, EpilogueScope.OUTPUT_TILE, summed, sides)
+    left, right = _factors(command, sides)
     inputs = [left, right, *(op.input for op in (*on_product, *on_sum) if op.input is not None)]
     input_nbytes, register_nbytes = lay_out(inputs)
-    partial = _Value(Place.REGISTERS, register_nbytes, rows, cols)
-    total = _Value(Place.ACCUMULATOR, 0, rows, cols)
-
-    factors = [left.in_registers(Role.A), right.in_registers(Role.B)]
-    compute: list[StageTemplate] = []
+    total = _Value(Place.ACCUMULATOR, 0, sides.m, sides.n)
+    multiply = _Multiply(left, right, product, _attributes(command), pe)
     if on_product:
-        compute.append(stage(StageType.GEMM, pe_prefix, [*factors, partial.operand(Role.OUT, product)], gemm=gemm))
-        compute += _maths(on_product, partial, product, When.EVERY_TILE, pe_prefix)
-        compute += _accumulate(partial, total, summed, pe_prefix)
+        partial = _Value(Place.REGISTERS, register_nbytes, sides.m, sides.n)
+        register_nbytes += slot(sides.m, sides.n, product)
+        compute = [multiply.into(partial), *_maths(on_product, partial, product, When.EVERY_TILE, pe)]
+        compute += _accumulate(partial, total, summed, pe)
     else:
-        so_far = total.operand(Role.ACC, product, when=When.LATER_K)
-        compute.append(
-            stage(StageType.GEMM, pe_prefix, [*factors, so_far, total.operand(Role.OUT, product)], gemm=gemm)
-        )
-    compute += _maths(on_sum, total, summed, When.LAST_K, pe_prefix)
+        compute = [multiply.onto(total)]
+    compute += _maths(on_sum, total, summed, When.LAST_K, pe)
     result = total.operand(Role.SRC, on_sum[-1].math.dtype if on_sum else summed, release=True)
+    leave = take_out(result, command.out, command.out_pinned, sides.m, sides.n, pe)
     return PipelinePlan(
         kind="gemm",
-        grid=(-(-m // tile.m), -(-n // tile.n), -(-k // tile.k)),
-        stages=(
-            *bring_in(inputs, pe_prefix),
-            *compute,
-            *take_out(result, out, out_pinned, rows, cols, pe_prefix),
-        ),
+        grid=sides.grid,
+        stages=(*bring_in(inputs, pe), *compute, *leave),
         buffers=BufferNeeds(
             input_nbytes=input_nbytes,
-            output_nbytes=0 if out_pinned else slot(rows, cols, out.dtype),
-            register_nbytes=register_nbytes + (slot(rows, cols, product) if on_product else 0),
-            accumulator_nbytes=slot(rows, cols, product),
+            output_nbytes=0 if command.out_pinned else slot(sides.m, sides.n, command.out.dtype),
+            register_nbytes=register_nbytes,
+            accumulator_nbytes=slot(sides.m, sides.n, product),
         ),
     )
 
 
+class _Sides(NamedTuple):
+    """The sides of the problem, each cut into tiles."""
+
+    m: Axis
+    n: Axis
+    k: Axis
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Tiles along each side."""
+        m, n, k = (-(-side.total // side.tile) for side in self)
+        return m, n, k
+
+
+def _cut(command: GemmCommand) -> _Sides:
+    """The sides of the problem. Raises PlanError when something does not fit."""
+    tile = command.tile
+    if tile is None:
+        raise PlanError("gemm tile", "none", "three positive sizes", "let suggest_tile choose them")
+    if min(tile.m, tile.n, tile.k) < 1:
+        raise PlanError("gemm tile", str(tile), "three positive sizes")
+    m, n, k = _check(command)
+    return _Sides(
+        Axis(dimension=0, total=m, tile=min(tile.m, m)),
+        Axis(dimension=1, total=n, tile=min(tile.n, n)),
+        Axis(dimension=2, total=k, tile=min(tile.k, k)),
+    )
+
+
+def _factors(command: GemmCommand, sides: _Sides) -> tuple[Input, Input]:
+    """A and B as they are stored."""
+    m, n, k = sides
+    left = Input(command.a, command.a_pinned, *((k, m) if command.transpose_a else (m, k)))
+    right = Input(command.b, command.b_pinned, *((n, k) if command.transpose_b else (k, n)), streamed=command.b_stream)
+    return left, right
+
+
+def _attributes(command: GemmCommand) -> GemmAttributes:
+    return GemmAttributes(transpose_a=command.transpose_a, transpose_b=command.transpose_b)
+
+
+class _Multiply(NamedTuple):
+    """The GEMM stage: the product of a tile's factors, in elements of `dtype`."""
+
+    left: Input
+    right: Input
+    dtype: DType
+    attributes: GemmAttributes
+    pe: str
+
+    def into(self, partial: _Value) -> StageTemplate:
+        """Leaves the product in *partial*."""
+        return self._stage(partial.operand(Role.OUT, self.dtype))
+
+    def onto(self, total: _Value) -> StageTemplate:
+        """Adds the product to *total*, which begins with the product of the first tile over K."""
+        so_far = total.operand(Role.ACC, self.dtype, when=When.LATER_K)
+        return self._stage(so_far, total.operand(Role.OUT, self.dtype))
+
+    def _stage(self, *results: OperandTemplate) -> StageTemplate:
+        operands = [self.left.in_registers(Role.A), self.right.in_registers(Role.B), *results]
+        return stage(StageType.GEMM, self.pe, operands, gemm=self.attributes)
+
+
 class _Value(NamedTuple):
-    """An m x n tile of values in registers, which MATH works on in place."""
+    """An m x n tile of values in registers. MATH works on the values in place."""
 
     place: Place
     base: int
@@ -129,10 +162,9 @@ class _Op(NamedTuple):
     input: Input | None
 
 
-def _ops(
-    epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, dtype: DType, rows: Axis, cols: Axis, depth: Axis
-) -> list[_Op]:
-    """The ops of *scope*; the operands of `output_tile` ops are needed with the last tile over K alone."""
+def _ops(epilogue: tuple[EpilogueOp, ...], scope: EpilogueScope, dtype: DType, sides: _Sides) -> list[_Op]:
+    """The ops of *scope*. The operands of `output_tile` ops are needed only with the last tile over K."""
+    rows, cols, depth = sides
     when = When.EVERY_TILE if scope is EpilogueScope.K_TILE else When.LAST_K
     ops = []
     for math in resolve(epilogue, scope, rows.total, cols.total, depth, dtype):
@@ -145,8 +177,8 @@ def _ops(
     return ops
 
 
-def _maths(ops: list[_Op], value: _Value, dtype: DType, when: When, pe_prefix: str) -> list[StageTemplate]:
-    """A MATH for each op, on *value* in place; the bytes of a value that changes its type are released first."""
+def _maths(ops: list[_Op], value: _Value, dtype: DType, when: When, pe: str) -> list[StageTemplate]:
+    """A MATH for each op, on *value* in place. Where an op changes the type, reading the value releases its bytes."""
     stages = []
     for math, brought in ops:
         operands = [value.operand(Role.IN, dtype, release=math.dtype is not dtype)]
@@ -154,39 +186,40 @@ def _maths(ops: list[_Op], value: _Value, dtype: DType, when: When, pe_prefix: s
             operands.append(brought.in_registers(Role.IN))
         dtype = math.dtype
         operands.append(value.operand(Role.OUT, dtype))
-        stages.append(stage(StageType.MATH, pe_prefix, operands, when, math.attributes))
+        stages.append(stage(StageType.MATH, pe, operands, when, math.attributes))
     return stages
 
 
-def _accumulate(partial: _Value, total: _Value, dtype: DType, pe_prefix: str) -> list[StageTemplate]:
-    """Add the partial product to the sum; the first tile over K begins the sum with it."""
+def _accumulate(partial: _Value, total: _Value, dtype: DType, pe: str) -> list[StageTemplate]:
+    """MATHs that add the partial product to the sum. With the first tile over K, the sum is a copy of the product."""
     added, out = partial.operand(Role.IN, dtype, release=True), total.operand(Role.OUT, dtype)
     first, later = MathAttributes(op="copy"), MathAttributes(op="add")
     return [
-        stage(StageType.MATH, pe_prefix, [added, out], When.FIRST_K, first),
-        stage(StageType.MATH, pe_prefix, [total.operand(Role.IN, dtype), added, out], When.LATER_K, later),
+        stage(StageType.MATH, pe, [added, out], When.FIRST_K, first),
+        stage(StageType.MATH, pe, [total.operand(Role.IN, dtype), added, out], When.LATER_K, later),
     ]
 
 
-def _check(a: Matrix, b: Matrix, out: Matrix, tile: TileShape, gemm: GemmAttributes) -> tuple[int, int, int]:
-    """M, N and K, when everything fits together."""
-    if min(tile.m, tile.n, tile.k) < 1:
-        raise PlanError("gemm tile", str(tile), "three positive sizes")
+def _check(command: GemmCommand) -> tuple[int, int, int]:
+    """M, N and K. Raises PlanError when the operands do not fit together."""
+    a, b, out = command.a, command.b, command.out
     for name, matrix in (("a", a), ("b", b), ("out", out)):
         if matrix.rows < 1 or matrix.cols < 1:
             raise PlanError(f"gemm {name}", f"{matrix.rows} x {matrix.cols}", "at least one row and one column")
-    m, k = (a.cols, a.rows) if gemm.transpose_a else (a.rows, a.cols)
-    k_of_b, n = (b.cols, b.rows) if gemm.transpose_b else (b.rows, b.cols)
+    m, k = (a.cols, a.rows) if command.transpose_a else (a.rows, a.cols)
+    k_of_b, n = (b.cols, b.rows) if command.transpose_b else (b.rows, b.cols)
     if k != k_of_b:
         raise PlanError(
             "gemm",
-            f"a of {m} x {k}{_as_stored(gemm.transpose_a)} and b of {k_of_b} x {n}{_as_stored(gemm.transpose_b)}",
+            f"a of {m} x {k}{_as_stored(command.transpose_a)} and b of {k_of_b} x {n}{_as_stored(command.transpose_b)}",
             "as many columns in a as rows in b",
         )
     if (out.rows, out.cols) != (m, n):
         raise PlanError("gemm out", f"{out.rows} x {out.cols}", f"{m} x {n}")
     if a.dtype.is_float != b.dtype.is_float:
         raise PlanError("gemm", f"a of {a.dtype} and b of {b.dtype}", "two float or two integer operands")
+    if command.b_stream and command.b_pinned:
+        raise PlanError("gemm b_stream", "a b that is pinned in TCM", "one in memory", "leave out b_stream")
     return m, n, k
 
 

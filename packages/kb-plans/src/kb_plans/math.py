@@ -9,51 +9,32 @@ from kb_messages import (
     Axis,
     BufferNeeds,
     MathAttributes,
+    MathCommand,
     MathInput,
-    Matrix,
     PipelinePlan,
     Place,
     PlanError,
     Role,
     StageType,
-    TileShape,
 )
 from kb_plans.templates import Input, along, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 
 
-def generate_math_plan(
-    math: MathAttributes,
-    inputs: Sequence[MathInput],
-    out: Matrix,
-    tile: TileShape,
-    pe_prefix: str,
-    *,
-    out_pinned: bool = False,
-) -> PipelinePlan:
-    """Plan `out[M, N] = op(arguments)`, inputs and scalars in their places, in tiles of `tile.m` x `tile.n`.
+def generate_math_plan(command: MathCommand, pe: str) -> PipelinePlan:
+    """Plan `out[M, N] = op(arguments)` for the PE *pe*, in tiles of `tile.m` x `tile.n`, rows of tiles in their order.
 
-    Rows of tiles come one after the other. Each tile: DMA_READ of every input (none for a pinned one, which lies in TCM
-    already), one FETCH of them all, MATH, STORE and, unless *out_pinned*, DMA_WRITE. A side of length 1 is broadcast.
-    Tiles of a reduction hold all of the axis they reduce. The tile's depth means nothing here and is 1.
+    Each tile has a DMA_READ of every input (none for a pinned input, which lies in TCM already), one FETCH of all
+    inputs, a MATH, a STORE and, unless the output is pinned, a DMA_WRITE. A side of length 1 is broadcast. The tiles of
+    a reduction hold the whole axis that the reduction goes over. The depth of the tile has no meaning and is 1.
 
-    Pure: equal arguments give equal plans. Raises PlanError when arguments, shapes, dtypes or the tile do not fit.
+    The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, or when
+    arguments, shapes, dtypes or the tile do not fit together.
     """
-    where = f"math {math.op}"
-    _check_arguments(where, math, inputs)
-    m, n = _shape(where, inputs)
-    expected = (1 if math.axis == 0 else m, 1 if math.axis == 1 else n)
-    if (out.rows, out.cols) != expected:
-        raise PlanError(f"{where} out", f"{out.rows} x {out.cols}", f"{expected[0]} x {expected[1]}")
-    if min(tile.m, tile.n) < 1 or tile.k != 1:
-        raise PlanError(f"{where} tile", str(tile), "positive rows and columns, and a depth of 1")
-    rows = Axis(dimension=0, total=m, tile=min(tile.m, m))
-    cols = Axis(dimension=1, total=n, tile=min(tile.n, n))
-    for axis, side in enumerate((rows, cols)):
-        if math.axis == axis and side.tile < side.total:
-            raise PlanError(f"{where} tile", str(tile), f"all {side.total} elements of axis {axis}, which it reduces")
-
+    math, out = command.math, command.out
+    rows, cols = _cut(command)
     brought = [
-        Input(each.matrix, each.pinned, along(each.matrix.rows, rows), along(each.matrix.cols, cols)) for each in inputs
+        Input(each.matrix, each.pinned, along(each.matrix.rows, rows), along(each.matrix.cols, cols))
+        for each in command.inputs
     ]
     input_nbytes, register_nbytes = lay_out(brought)
     out_rows, out_cols = (fixed(1) if math.axis == axis else side for axis, side in enumerate((rows, cols)))
@@ -62,23 +43,42 @@ def generate_math_plan(
     compute = [*(each.in_registers(Role.IN) for each in brought), result]
     return PipelinePlan(
         kind=math.op,
-        grid=(-(-m // rows.tile), -(-n // cols.tile), 1),
+        grid=(-(-rows.total // rows.tile), -(-cols.total // cols.tile), 1),
         stages=(
-            *bring_in(brought, pe_prefix),
-            stage(StageType.MATH, pe_prefix, compute, math=math),
-            *take_out(stored, out, out_pinned, out_rows, out_cols, pe_prefix),
+            *bring_in(brought, pe),
+            stage(StageType.MATH, pe, compute, math=math),
+            *take_out(stored, out, command.out_pinned, out_rows, out_cols, pe),
         ),
         buffers=BufferNeeds(
             input_nbytes=input_nbytes,
-            output_nbytes=0 if out_pinned else slot(out_rows, out_cols, out.dtype),
+            output_nbytes=0 if command.out_pinned else slot(out_rows, out_cols, out.dtype),
             register_nbytes=register_nbytes,
             accumulator_nbytes=slot(out_rows, out_cols, out.dtype),
         ),
     )
 
 
+def _cut(command: MathCommand) -> tuple[Axis, Axis]:
+    """The sides of the shape that the inputs broadcast to, cut into tiles. Raises PlanError where something misfits."""
+    math, tile = command.math, command.tile
+    where = f"math {math.op}"
+    _check_arguments(where, math, command.inputs)
+    m, n = _shape(where, command.inputs)
+    expected = (1 if math.axis == 0 else m, 1 if math.axis == 1 else n)
+    if (command.out.rows, command.out.cols) != expected:
+        raise PlanError(f"{where} out", f"{command.out.rows} x {command.out.cols}", f"{expected[0]} x {expected[1]}")
+    if tile is None or min(tile.m, tile.n) < 1 or tile.k != 1:
+        raise PlanError(f"{where} tile", str(tile or "none"), "positive rows and columns, and a depth of 1")
+    rows = Axis(dimension=0, total=m, tile=min(tile.m, m))
+    cols = Axis(dimension=1, total=n, tile=min(tile.n, n))
+    for axis, side in enumerate((rows, cols)):
+        if math.axis == axis and side.tile < side.total:
+            raise PlanError(f"{where} tile", str(tile), f"all {side.total} elements of axis {axis}, which it reduces")
+    return rows, cols
+
+
 def _shape(where: str, inputs: Sequence[MathInput]) -> tuple[int, int]:
-    """What the inputs broadcast to."""
+    """The shape that the inputs broadcast to."""
     shapes = [(each.matrix.rows, each.matrix.cols) for each in inputs]
     m, n = (max(sizes) for sizes in zip(*shapes, strict=True))
     if not all(rows in (1, m) and cols in (1, n) for rows, cols in shapes) or min(min(each) for each in shapes) < 1:

@@ -1,23 +1,22 @@
-"""Choosing a tile when the kernel leaves it open."""
+"""The tile of a command whose kernel leaves the tile open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Unpack
+from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from kb_messages import BufferNeeds, MathAttributes, MathInput, Matrix, PlanError, TileShape
+from kb_messages import BufferNeeds, GemmCommand, MathCommand, PlanError, TileShape
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.options import GemmOptions
 
 LARGEST_SIDE = 256
-"""No side of a suggested tile is longer, so that a problem makes several tiles that overlap. Source: assumed."""
+"""The longest side of a suggested tile. A large problem then has several tiles, which overlap. Source: assumed."""
 
 
 class TileRoom(Struct, frozen=True, kw_only=True):
-    """Bytes there are for tiles: TCM input and output buffers, registers."""
+    """The bytes that a PE has for tiles: TCM input buffers, TCM output buffers, registers."""
 
     input_nbytes: int
     output_nbytes: int
@@ -32,40 +31,35 @@ class TileRoom(Struct, frozen=True, kw_only=True):
         )
 
 
-def suggest_tile(
-    a: Matrix,
-    b: Matrix,
-    out: Matrix,
-    room: TileRoom,
-    **options: Unpack[GemmOptions],
-) -> TileShape:
-    """The tile for `out = a @ b` that two of fit *room* at once; *options* are those of `generate_gemm_plan`.
+def suggest_tile(command: GemmCommand, room: TileRoom) -> TileShape:
+    """The tile of a GEMM, whatever `command.tile` says, of which two fit *room* at once.
 
-    Grown from 1 x 1 x 1 by doubling the shortest side that can still grow (ties: k, n, m), so that it is as near a
-    cube as the problem allows; where the epilogue has groups along K, it is as deep as one. Where no two tiles fit, one
-    must. Raises PlanError when not even the smallest does.
+    The tile grows from 1 x 1 x 1 by doubling the shortest side that can still grow (of equal sides k, then n, then m),
+    so the tile is as near a cube as the problem allows. Where the epilogue has groups along K, the tile is as deep as a
+    group. Where no two tiles fit, one has to. Raises PlanError when not even the smallest tile fits.
     """
 
     def needs(tile: TileShape) -> BufferNeeds:
-        return generate_gemm_plan(a, b, out, tile, "", **options).buffers
+        return generate_gemm_plan(replace(command, tile=tile), "").buffers
 
-    k = a.rows if options.get("transpose_a") else a.cols
-    groups = [op.group for op in options.get("epilogue", ()) if op.group is not None]
+    k = command.a.rows if command.transpose_a else command.a.cols
+    groups = [op.group for op in command.epilogue if op.group is not None]
     smallest, k = (min(groups[0], k), min(groups[0], k)) if groups else (1, k)
-    return _grow("gemm", needs, TileShape(1, 1, smallest), TileShape(out.rows, out.cols, k), room)
+    return _grow("gemm", needs, TileShape(1, 1, smallest), TileShape(command.out.rows, command.out.cols, k), room)
 
 
-def suggest_math_tile(
-    math: MathAttributes, inputs: Sequence[MathInput], out: Matrix, room: TileRoom, *, out_pinned: bool = False
-) -> TileShape:
-    """The tile for a math function, as `suggest_tile`: the side that a reduction goes over is whole."""
-    m, n = (max(sizes) for sizes in zip(*((each.matrix.rows, each.matrix.cols) for each in inputs), strict=True))
-    smallest = TileShape(m if math.axis == 0 else 1, n if math.axis == 1 else 1, 1)
+def suggest_math_tile(command: MathCommand, room: TileRoom) -> TileShape:
+    """The tile of a math function, as `suggest_tile` chooses it. A reduction has the whole of the axis it goes over."""
+    m, n = (
+        max(sizes) for sizes in zip(*((each.matrix.rows, each.matrix.cols) for each in command.inputs), strict=True)
+    )
+    axis = command.math.axis
+    smallest = TileShape(m if axis == 0 else 1, n if axis == 1 else 1, 1)
 
     def needs(tile: TileShape) -> BufferNeeds:
-        return generate_math_plan(math, inputs, out, tile, "", out_pinned=out_pinned).buffers
+        return generate_math_plan(replace(command, tile=tile), "").buffers
 
-    return _grow(f"math {math.op}", needs, smallest, TileShape(m, n, 1), room)
+    return _grow(f"math {command.math.op}", needs, smallest, TileShape(m, n, 1), room)
 
 
 def _grow(

@@ -1,4 +1,4 @@
-"""What the generators share: how an operand, a buffer and a stage are written down, and how buffers are laid out."""
+"""The parts that all generators build plans of: operands, stages, and the layout of a tile's buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kb_messages import (
 )
 
 SLOT_ALIGNMENT = 64
-"""Bytes a buffer's operands are aligned to. Source: assumed (a common SRAM line)."""
+"""The alignment of operands in a buffer, in bytes. Source: assumed (a common SRAM line)."""
 
 BLOCKS = {
     StageType.DMA_READ: "pe_dma",
@@ -27,7 +27,7 @@ BLOCKS = {
     StageType.STORE: "pe_fetch_store",
     StageType.DMA_WRITE: "pe_dma",
 }
-"""Which block of the PE serves a stage."""
+"""The block of the PE that serves each type of stage."""
 
 
 def slot(rows: Axis, cols: Axis, dtype: DType) -> int:
@@ -36,17 +36,17 @@ def slot(rows: Axis, cols: Axis, dtype: DType) -> int:
 
 
 def fixed(size: int) -> Axis:
-    """A side that is the same for every tile."""
+    """A side that every tile has whole."""
     return Axis(dimension=None, total=size, tile=size)
 
 
 def along(size: int, side: Axis) -> Axis:
-    """The side of an operand of *size* that goes with *side* of the result, or is broadcast over it."""
+    """The side of an operand of *size* elements: cut like *side* of the result, or broadcast over it."""
     return side if size == side.total else fixed(size)
 
 
 def in_memory(role: Role, matrix: Matrix, rows: Axis, cols: Axis, when: When = When.EVERY_TILE) -> OperandTemplate:
-    """The part of *matrix* that belongs to a tile, where it lies."""
+    """The part of *matrix* in memory that belongs to a tile."""
     return OperandTemplate(
         role=role,
         place=Place.MEMORY,
@@ -70,7 +70,7 @@ def in_buffer(
     release: bool = False,
     when: When = When.EVERY_TILE,
 ) -> OperandTemplate:
-    """A tile's part of an operand, packed, *base* bytes into a buffer."""
+    """The part of an operand that belongs to a tile, packed, at offset *base* of a buffer."""
     return OperandTemplate(
         role=role,
         place=place,
@@ -86,16 +86,16 @@ def in_buffer(
 
 def stage(
     kind: StageType,
-    pe_prefix: str,
+    pe: str,
     operands: list[OperandTemplate],
     when: When = When.EVERY_TILE,
     math: MathAttributes | None = None,
     gemm: GemmAttributes | None = None,
 ) -> StageTemplate:
-    """A stage at the block of *pe_prefix* that serves its kind."""
+    """A stage of type *kind*, served by the block of the PE *pe* that serves such stages."""
     return StageTemplate(
         stage_type=kind,
-        component=f"{pe_prefix}.{BLOCKS[kind]}",
+        component=f"{pe}.{BLOCKS[kind]}",
         when=when,
         operands=tuple(operands),
         math=math,
@@ -104,9 +104,10 @@ def stage(
 
 
 class Input:
-    """An operand that comes from memory to registers.
+    """An operand on its way to registers.
 
-    By DMA through the tile's input buffer; by FETCH alone, from TCM, if *pinned*; by DMA alone if *streamed*.
+    DMA brings it to the input buffer of the tile, and FETCH from there to registers. A *pinned* operand lies in TCM and
+    has no DMA. A *streamed* operand has no FETCH, because DMA writes registers.
     """
 
     def __init__(
@@ -124,19 +125,19 @@ class Input:
         self.input_nbytes = 0 if pinned or streamed else self.nbytes
         self.buffer_at = self.register_at = 0
 
-    def read(self, pe_prefix: str) -> StageTemplate:
-        """Its DMA_READ."""
+    def read(self, pe: str) -> StageTemplate:
+        """The DMA_READ of the operand."""
         place, at = (Place.REGISTERS, self.register_at) if self.streamed else (Place.INPUT_BUFFER, self.buffer_at)
         arriving = in_buffer(Role.DST, place, at, self.rows, self.cols, self.matrix.dtype)
         return stage(
             StageType.DMA_READ,
-            pe_prefix,
+            pe,
             [in_memory(Role.SRC, self.matrix, self.rows, self.cols), arriving],
             self.when,
         )
 
     def fetched(self) -> list[OperandTemplate]:
-        """Its move in the tile's FETCH."""
+        """The source and the target of the operand in the FETCH of the tile."""
         if self.pinned:
             source = in_memory(Role.SRC, self.matrix, self.rows, self.cols, self.when)
         else:
@@ -156,12 +157,12 @@ class Input:
         return [source, target]
 
     def in_registers(self, role: Role) -> OperandTemplate:
-        """What reads it there, and is the last to."""
+        """The operand in registers as its last reader sees it: reading releases the bytes."""
         return in_buffer(role, Place.REGISTERS, self.register_at, self.rows, self.cols, self.matrix.dtype, release=True)
 
 
 def lay_out(inputs: list[Input]) -> tuple[int, int]:
-    """Give *inputs* their places one behind the other; bytes of input buffer and of registers they take together."""
+    """Places *inputs* one behind the other. Returns the bytes of input buffer and of registers that they take."""
     buffered = registers = 0
     for each in inputs:
         each.buffer_at, each.register_at = buffered, registers
@@ -170,25 +171,25 @@ def lay_out(inputs: list[Input]) -> tuple[int, int]:
     return buffered, registers
 
 
-def bring_in(inputs: list[Input], pe_prefix: str) -> list[StageTemplate]:
-    """The DMA_READs of *inputs* that are not pinned, and the one FETCH of them all, but for streamed ones.
+def bring_in(inputs: list[Input], pe: str) -> list[StageTemplate]:
+    """The DMA_READs of the *inputs* that are not pinned, and one FETCH of all that are not streamed.
 
-    Those are read last: registers are held from then on.
+    Streamed inputs are read last, because they hold registers from their DMA_READ on.
     """
-    reads = [each.read(pe_prefix) for each in sorted(inputs, key=lambda each: each.streamed) if not each.pinned]
+    reads = [each.read(pe) for each in sorted(inputs, key=lambda each: each.streamed) if not each.pinned]
     moves = [move for each in inputs if not each.streamed for move in each.fetched()]
-    return [*reads, stage(StageType.FETCH, pe_prefix, moves)]
+    return [*reads, stage(StageType.FETCH, pe, moves)]
 
 
 def take_out(
-    result: OperandTemplate, out: Matrix, pinned: bool, rows: Axis, cols: Axis, pe_prefix: str
+    result: OperandTemplate, out: Matrix, pinned: bool, rows: Axis, cols: Axis, pe: str
 ) -> list[StageTemplate]:
     """STORE of *result* after the last tile over K and, unless *out* is pinned, its DMA_WRITE."""
     if pinned:
-        return [stage(StageType.STORE, pe_prefix, [result, in_memory(Role.DST, out, rows, cols)], When.LAST_K)]
+        return [stage(StageType.STORE, pe, [result, in_memory(Role.DST, out, rows, cols)], When.LAST_K)]
     staged = in_buffer(Role.DST, Place.OUTPUT_BUFFER, 0, rows, cols, out.dtype)
     leaving = in_buffer(Role.SRC, Place.OUTPUT_BUFFER, 0, rows, cols, out.dtype, release=True)
     return [
-        stage(StageType.STORE, pe_prefix, [result, staged], When.LAST_K),
-        stage(StageType.DMA_WRITE, pe_prefix, [leaving, in_memory(Role.DST, out, rows, cols)], When.LAST_K),
+        stage(StageType.STORE, pe, [result, staged], When.LAST_K),
+        stage(StageType.DMA_WRITE, pe, [leaving, in_memory(Role.DST, out, rows, cols)], When.LAST_K),
     ]

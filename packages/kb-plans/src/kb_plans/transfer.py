@@ -8,47 +8,44 @@ from kb_messages import (
     Axis,
     BufferNeeds,
     Fill,
+    LoadCommand,
     Matrix,
     OperandTemplate,
     PipelinePlan,
     Place,
     PlanError,
     Role,
-    StageTemplate,
     StageType,
-    When,
+    StoreCommand,
 )
+from kb_plans.templates import stage
 
 
-def generate_transfer_plan(
-    src: Matrix, dst: Matrix, stage_type: StageType, pe_prefix: str, fill: Fill | None = None
-) -> PipelinePlan:
-    """Plan a copy of *src* to *dst*, one of which lies in the PE's TCM, as one tile of one DMA stage.
+def generate_transfer_plan(command: LoadCommand | StoreCommand, pe: str) -> PipelinePlan:
+    """Plan a copy of `src` to `dst` for the PE *pe*: one tile of one DMA_READ (load) or DMA_WRITE (store).
 
-    With *fill*, a read has room in *dst* around *src*: up to four rectangles, which take a constant in the same stage.
-    Raises PlanError when the two differ in shape or dtype, or *stage_type* is no DMA stage.
+    The `src` of a load with a fill is smaller than `dst`. The bytes around it are up to four rectangles, which take a
+    constant in the same stage. Raises PlanError when the two differ in shape or dtype, or the filled part in place.
     """
-    if stage_type not in (StageType.DMA_READ, StageType.DMA_WRITE):
-        raise PlanError("transfer", stage_type.name, "DMA_READ or DMA_WRITE")
-    if fill is not None:
-        _check_fill(src, dst, stage_type, fill)
-    elif (src.rows, src.cols, src.dtype) != (dst.rows, dst.cols, dst.dtype):
-        raise PlanError("transfer", f"{_text(src)} into {_text(dst)}", "equal shapes and dtypes")
+    src, dst = command.src, command.dst
+    loads = isinstance(command, LoadCommand)
+    fill = command.fill if isinstance(command, LoadCommand) else None
+    _check(src, dst, fill)
     target = dst if fill is None else dst.part(fill.row, fill.col, src.rows, src.cols)
     operands = [_whole(Role.SRC, src), _whole(Role.DST, target)]
     if fill is not None:
         for part in _around(src, dst, fill):
             constant = Matrix.packed(part.rows, part.cols, part.dtype, fill.immediate)
             operands += [_whole(Role.SRC, constant, Place.IMMEDIATE), _whole(Role.DST, part)]
-    stage = StageTemplate(
-        stage_type=stage_type, component=f"{pe_prefix}.pe_dma", when=When.EVERY_TILE, operands=tuple(operands)
-    )
-    return PipelinePlan(kind="transfer", grid=(1, 1, 1), stages=(stage,), buffers=BufferNeeds())
+    copy = stage(StageType.DMA_READ if loads else StageType.DMA_WRITE, pe, operands)
+    return PipelinePlan(kind="transfer", grid=(1, 1, 1), stages=(copy,), buffers=BufferNeeds())
 
 
-def _check_fill(src: Matrix, dst: Matrix, stage_type: StageType, fill: Fill) -> None:
-    if stage_type is not StageType.DMA_READ:
-        raise PlanError("transfer", f"a {stage_type.name} with a fill", "DMA_READ")
+def _check(src: Matrix, dst: Matrix, fill: Fill | None) -> None:
+    if fill is None:
+        if (src.rows, src.cols, src.dtype) != (dst.rows, dst.cols, dst.dtype):
+            raise PlanError("transfer", f"{_text(src)} into {_text(dst)}", "equal shapes and dtypes")
+        return
     fits = 0 <= fill.row <= dst.rows - src.rows and 0 <= fill.col <= dst.cols - src.cols
     if not fits or src.dtype != dst.dtype:
         got = f"{_text(src)} at ({fill.row}, {fill.col}) of {_text(dst)}"
@@ -56,7 +53,7 @@ def _check_fill(src: Matrix, dst: Matrix, stage_type: StageType, fill: Fill) -> 
 
 
 def _around(src: Matrix, dst: Matrix, fill: Fill) -> Iterator[Matrix]:
-    """What *src* leaves of *dst*: all rows below and above it, and what is beside it."""
+    """The parts of *dst* around *src*: all rows below and above *src*, and the rest of its own rows."""
     bottom, right = fill.row + src.rows, fill.col + src.cols
     for row, col, rows, cols in (
         (bottom, 0, dst.rows - bottom, dst.cols),

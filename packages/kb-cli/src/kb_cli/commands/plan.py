@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import click
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.params import build_params, parse_assignments
@@ -13,7 +15,6 @@ from kb_cli.report.plan import plan_gemm
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_engine import Engine
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, Matrix, PlanError, TileShape
-from kb_plans import GemmOptions
 from kb_topology import load_topology
 
 LARGEST_SIDE = 1 << 20
@@ -79,15 +80,9 @@ def gemm_command(
     wanted: list[TileShape | None] = [*map(TileShape.parse, tiles)] or [None]
     chip = load_topology(bundled.find("topologies", topology))
     pe = next(iter(Engine(chip).pes.values()))
-    options = GemmOptions(
-        a_pinned="a" in pins,
-        b_pinned="b" in pins,
-        transpose_a="a" in transposed,
-        transpose_b="b" in transposed,
-        b_stream=b_stream,
-        epilogue=tuple(_epilogue_op(text, shape) for text in epilogue),
-    )
-    results = [plan_gemm(chip.name, pe, _command(shape, tile, options)) for tile in wanted]
+    ops = tuple(_epilogue_op(text, shape) for text in epilogue)
+    product = _command(shape, pins, transposed, b_stream, ops)
+    results = [plan_gemm(chip.name, pe, replace(product, tile=tile)) for tile in wanted]
     if as_json:
         emit_json(results if len(results) > 1 else results[0])
     else:
@@ -126,12 +121,22 @@ def _out_dtype(shape: GemmShape) -> DType:
     return shape.dtype if shape.dtype.is_float else shape.dtype.accumulator
 
 
-def _command(shape: GemmShape, tile: TileShape | None, options: GemmOptions) -> GemmCommand:
+def _command(
+    shape: GemmShape,
+    pins: Collection[str],
+    transposed: Collection[str],
+    b_stream: bool,
+    epilogue: tuple[EpilogueOp, ...],
+) -> GemmCommand:
     a, b = (shape.M, shape.K), (shape.K, shape.N)
     return GemmCommand(
-        a=Matrix.packed(*(a[::-1] if options["transpose_a"] else a), shape.dtype),
-        b=Matrix.packed(*(b[::-1] if options["transpose_b"] else b), shape.dtype),
+        a=Matrix.packed(*(a[::-1] if "a" in transposed else a), shape.dtype),
+        b=Matrix.packed(*(b[::-1] if "b" in transposed else b), shape.dtype),
         out=Matrix.packed(shape.M, shape.N, _out_dtype(shape)),
-        tile=tile,
-        **options,
+        a_pinned="a" in pins,
+        b_pinned="b" in pins,
+        transpose_a="a" in transposed,
+        transpose_b="b" in transposed,
+        b_stream=b_stream,
+        epilogue=epilogue,
     )

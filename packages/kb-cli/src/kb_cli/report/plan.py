@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from kb_engine.program import ProcessingElement
 from kb_messages import GemmCommand, PipelinePlan, PlanError, StageType, SubmittedCommand
-from kb_plans import TileRoom, count, gemm_options, generate_gemm_plan, suggest_tile
+from kb_plans import TileRoom, count, generate_gemm_plan, suggest_tile
 
 
 class Buffer(Struct, frozen=True, kw_only=True):
@@ -48,10 +48,10 @@ def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanRes
 
     Raises PlanError when the command means nothing, or the PE's scheduler does not tell the room for tiles.
     """
-    a, b, out, options = command.a, command.b, command.out, gemm_options(command)
-    room = _room(pe)
-    tile = command.tile or suggest_tile(a, b, out, room, **options)
-    plan = generate_gemm_plan(a, b, out, tile, pe.pe_id, **options)
+    a, out, room = command.a, command.out, _room(pe)
+    tile = command.tile or suggest_tile(command, room)
+    command = msgspec.structs.replace(command, tile=tile)
+    plan = generate_gemm_plan(command, pe.pe_id)
     counts = count(plan)
     moved = sum(counts.nbytes.get(each, 0) for each in (StageType.DMA_READ, StageType.DMA_WRITE))
     buffers = _buffers(plan, room)
@@ -74,7 +74,7 @@ def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanRes
         arithmetic_intensity=2 * counts.macs / moved if moved else None,
         buffers=buffers,
         tiles_that_fit=min(fits) if fits else None,
-        refused=_refusal(pe, msgspec.structs.replace(command, tile=tile)),
+        refused=_refusal(pe, command),
     )
 
 

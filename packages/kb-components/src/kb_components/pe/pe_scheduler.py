@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from kb_components.pe.in_flight import InFlight, wait_for_buffer, wait_for_fetches
 from kb_components.pe.pe_fetch_store import PeFetchStore
-from kb_components.pe.planning import check_wires, generate_plan
+from kb_components.pe.planning import check_wires
 from kb_engine.block import (
     KIB,
     CommandInFlight,
@@ -45,7 +45,7 @@ from kb_messages import (
     WaitReason,
     When,
 )
-from kb_plans import TileRoom
+from kb_plans import TileRoom, generate_plan
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""What PE_SCHEDULER makes of a command: its plan, and whether the PE has the ways that the plan takes."""
+"""Whether a PE has the wires and blocks that a plan uses."""
 
 from __future__ import annotations
 
@@ -7,31 +7,7 @@ from typing import Any
 
 from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_engine.block import ComponentBase
-from kb_messages import Command, GemmCommand, LoadCommand, MathCommand, PipelinePlan, PlanError, StageType
-from kb_plans import (
-    TileRoom,
-    gemm_options,
-    generate_gemm_plan,
-    generate_math_plan,
-    generate_transfer_plan,
-    suggest_math_tile,
-    suggest_tile,
-)
-
-
-def generate_plan(command: Command, pe: str, room: TileRoom) -> PipelinePlan:
-    """The plan of a command to *pe*; a tile that it leaves open fits *room*. Raises PlanError where none does."""
-    if isinstance(command, GemmCommand):
-        a, b, out, options = command.a, command.b, command.out, gemm_options(command)
-        tile = command.tile or suggest_tile(a, b, out, room, **options)
-        return generate_gemm_plan(a, b, out, tile, pe, **options)
-    if isinstance(command, MathCommand):
-        math, inputs, result, pinned = command.math, command.inputs, command.out, command.out_pinned
-        tile = command.tile or suggest_math_tile(math, inputs, result, room, out_pinned=pinned)
-        return generate_math_plan(math, inputs, result, tile, pe, out_pinned=pinned)
-    if isinstance(command, LoadCommand):
-        return generate_transfer_plan(command.src, command.dst, StageType.DMA_READ, pe, command.fill)
-    return generate_transfer_plan(command.src, command.dst, StageType.DMA_WRITE, pe)
+from kb_messages import PipelinePlan, PlanError, StageType
 
 
 def check_wires(plan: PipelinePlan, node_id: str, blocks: Container[str], fetch_store: ComponentBase[Any]) -> None:
