@@ -1,0 +1,121 @@
+"""Objects are finished when they are made: code sets an attribute of another object only where a table says why.
+
+An assignment to an attribute of `self`, or of an object that the same function has just made, is not looked at.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+
+ALLOWED = {
+    "kb_engine.engine.build": ("servers on_response on_request", "this module builds chips"),
+    "kb_engine.block": (
+        "t_ready t_start t_end index waits waits_since completed left refusal",
+        "a tile's token carries its times from block to block, and an open request counts its answers",
+    ),
+    "kb_engine.observe.traced_server": ("waits", "a token's waits end with its stage"),
+    "kb_engine.fabric": (
+        "count head_ps tail_ps due_ps promised_ps awaited free_ps busy_ps nbytes t_ps end_ps out_rate behind",
+        "a transfer carries its times from link to link, and links and memories count what passes",
+    ),
+    "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),
+    "kb_engine.program.commands": ("t_submitted_ps mapped", "a command in flight carries its times"),
+    "kb_engine.testing": ("servers record record_wait closed", "the contract suite builds a line around one block"),
+    "kb_components.pe": (
+        (
+            "input output registers accumulators register_cut claimed_by_reads input_at output_at registers_at "
+            "t_taken_ps t_decoded_ps t_fed_ps"
+        ),
+        "a tile's token and a command in flight carry their buffers",
+    ),
+    "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
+    "kb_plans.templates": ("buffer_at register_at", "operands get their buffers when all of them are known"),
+    "kb_topology.diagram.layout": ("gaps", "a comb gets its gaps when all lines are known"),
+    "kb_topology.yaml_reader": ("key", "the reader keeps its own stack"),
+    "kb_dataexec.cli.info": (
+        "start_ps end_ps written_nbytes read_nbytes low high",
+        "the figures of a log are summed up over its chunks",
+    ),
+    "kb_dataexec.backends.torch_backend": ("fp32_precision", "torch has such switches"),
+    "kb_cli.report": ("justify no_wrap", "rich has such columns"),
+    "kb_cli.run.rows": ("where", "an error names the row of the shapes file"),
+}
+"""By module or room: attributes, and the reason. `writeable` of a numpy array's flags is allowed everywhere."""
+
+
+def modules() -> dict[str, Path]:
+    """All modules by name."""
+    roots = PACKAGES.glob("*/src")
+    return {".".join(path.relative_to(root).parts)[:-3]: path for root in roots for path in root.rglob("*.py")}
+
+
+def just_made(function: ast.AST) -> set[str]:
+    """The names that *function* assigns a call of a class to."""
+    names = set()
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+            if name.lstrip("_")[:1].isupper() or name in ("__new__", "cls"):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def written(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """(line, object, attribute) of each assignment, in a function, to an attribute of another object."""
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        own = {"self", "cls"} | just_made(function)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                target = ast.unparse(node.value)
+                if target not in own and not (node.attr == "writeable" and target.endswith(".flags")):
+                    yield node.lineno, target, node.attr
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
+                target = ast.unparse(node.args[0])
+                if target not in own:
+                    yield node.lineno, target, ast.unparse(node.args[1])
+
+
+def entry_of(module: str) -> str | None:
+    """The narrowest entry of the table for *module*."""
+    entries = [each for each in ALLOWED if module == each or module.startswith(f"{each}.")]
+    return max(entries, key=len, default=None)
+
+
+def test_no_attribute_of_another_object_is_set_after_its_construction() -> None:
+    wrong: set[str] = set()
+    used: set[tuple[str | None, str]] = set()
+    for module, path in sorted(modules().items()):
+        entry = entry_of(module)
+        allowed = ALLOWED[entry][0].split() if entry else []
+        for line, target, attribute in written(ast.parse(path.read_text(encoding="utf-8"))):
+            if attribute in allowed:
+                used.add((entry, attribute))
+            else:
+                wrong.add(f"{module}:{line} sets {target}.{attribute}")
+    assert wrong == set()
+    unused = {(entry, each) for entry, (names, _) in ALLOWED.items() for each in names.split()} - used
+    assert unused == set(), "take these out of the table"
+
+
+def test_the_search_finds_assignments_of_all_kinds() -> None:
+    text = """
+def build(other, names):
+    mine = Thing()
+    mine.size = 1
+    other.size, other.shape = 2, 3
+    other.count += 1
+    other.inner.name: str = ""
+    setattr(other, "late", 4)
+    other.flags.writeable = False
+    for other.index in names:
+        pass
+"""
+    found = {f"{target}.{attribute}" for _, target, attribute in written(ast.parse(text))}
+    assert found == {"other.size", "other.shape", "other.count", "other.inner.name", "other.'late'", "other.index"}
+    assert len(modules()) >= 200
