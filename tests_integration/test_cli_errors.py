@@ -16,7 +16,7 @@ RAISING = """\
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.host.benchmark import Benchmark
+from kb_engine import Benchmark
 
 
 def helper(n):

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.host.benchmark import Benchmark
+from kb_engine import Benchmark
 
 
 def kernel(tl, a, b, c):

@@ -14,7 +14,7 @@ COPY = '''\
 """Copies a matrix product's operands through one PE: as small as a benchmark gets."""
 
 import numpy as np
-from kb_engine.host.benchmark import Benchmark
+from kb_engine import Benchmark
 from msgspec import Struct
 
 

@@ -1,4 +1,4 @@
-"""The command `kb`: finds a subcommand, imports it when it is asked for, and turns errors into exit codes."""
+"""The command `kb`: imports a subcommand when it is used, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ COMMANDS = {
     "topology": "Look at chips described in YAML.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",
 }
-"""Every command with the sentence `kb --help` says about it: the list must not cost an import of each."""
+"""Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""
 
 
 class LazyGroup(click.Group):
-    """Imports `kb_cli.commands.NAME` when command NAME is used; the command is the module's `command`."""
+    """A group that imports `kb_cli.commands.NAME` when command NAME is used. The module's `command` is the command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """As click.Group's."""
+        """As in click.Group."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """As click.Group's."""
+        """As in click.Group."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"kb_cli.commands.{cmd_name}").command
@@ -38,7 +38,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click.Group's, with a guess at what was meant."""
+        """As in click.Group. The error for an unknown name suggests the nearest command."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             from difflib import get_close_matches
@@ -48,19 +48,19 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of COMMANDS, without importing them."""
+        """As in click.Group, from COMMANDS alone: no command is imported."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click.Group's; what users can act on ends as one sentence and an exit code."""
+        """As in click.Group. An error that users can act on becomes one sentence and an exit code."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         except OSError as error:
             if isinstance(error, BrokenPipeError):
-                raise  # click ends quietly
+                raise  # click then ends without a message
             ctx.exit(_refuse(_system_error(error), 2))
         except MemoryError as error:
             ctx.exit(_refuse(f"out of memory ({error})" if str(error) else "out of memory", 2))
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
 
 
 def _system_error(error: OSError) -> str:
-    """A write has no name for what it wrote to: that may be standard output as well as a file of the run."""
+    """The sentence for *error*. A failed write does not say whether it was to standard output or to a file."""
     where = error.filename or "input or output"
     return f"{where}: got an error of the system ({error.strerror or error}), needs a file or stream that can be used"
 
@@ -99,5 +99,5 @@ def main(args: Sequence[str] | None = None) -> None:
         kb.main(args=None if args is None else list(args), prog_name="kb")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except OSError as error:  # of --help and --version, which do not get as far as a command
+    except OSError as error:  # from --help and --version, which invoke no command
         sys.exit(_refuse(_system_error(error), 2))

@@ -1,1 +1,1 @@
-"""From a benchmark's name or file to its parameters, inputs and expected outputs."""
+"""A benchmark: its file, its parameters, its inputs and its expected outputs."""

@@ -17,7 +17,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def inputs_of(setup: Setup) -> Arrays:
-    """The input arrays, drawn from a generator seeded for this run."""
+    """The input arrays, from a generator seeded with the run's seed. Raises BenchmarkError for another answer."""
     rng = np.random.Generator(np.random.PCG64(setup.seed))
     with user_code(setup.loaded.path, "inputs()"):
         inputs: Any = setup.loaded.bench.inputs(setup.params, rng)
@@ -27,7 +27,7 @@ def inputs_of(setup: Setup) -> Arrays:
 
 
 def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
-    """Run the benchmark's launches; the output tensors."""
+    """Run the benchmark's launches, and return the output tensors. Raises BenchmarkError for another answer."""
     with user_code(setup.loaded.path, "launch()"):
         outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
     if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
@@ -40,13 +40,13 @@ def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
 
 
 def flops_of(setup: Setup) -> int:
-    """Operations of the algorithm."""
+    """The number of operations that the algorithm needs."""
     with user_code(setup.loaded.path, "flops()"):
         return int(setup.loaded.bench.flops(setup.params))
 
 
 def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> dict[str, Expected]:
-    """Reference and allowed error of every output."""
+    """The reference and the allowed error of every output. Raises BenchmarkError for wrong names or shapes."""
     references = _references(setup, inputs, outputs)
     with user_code(setup.loaded.path, "tolerance()"):
         answer = setup.loaded.bench.tolerance(setup.params, inputs, references)

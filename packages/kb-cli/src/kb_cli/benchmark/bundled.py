@@ -1,4 +1,4 @@
-"""The topologies and benchmarks that come with kb: in the wheel, or in the checkout it is installed from."""
+"""The topologies and benchmarks that come with kb, in the wheel or in the checkout of an editable install."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _ERROR: dict[Kind, type[KbError]] = {"benchmarks": BenchmarkError, "topologies":
 
 
 def folder(kind: Kind) -> Path:
-    """Where the bundled files of *kind* lie."""
+    """The folder of the bundled files of *kind*."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "_bundled" / kind
     return installed if installed.is_dir() else package.parents[3] / kind
 
 
 def names(kind: Kind) -> list[str]:
-    """The names of what is bundled: file names without suffix, below *folder*."""
+    """The names of the bundled files of *kind*: paths below `folder(kind)`, without suffix."""
     root, suffix = folder(kind), _SUFFIX[kind]
     pattern = f"*{suffix}" if kind == "benchmarks" else f"**/*{suffix}"
     return sorted(path.relative_to(root).as_posix().removesuffix(suffix) for path in root.glob(pattern))
 
 
 def find(kind: Kind, text: str) -> Path:
-    """The file that a user means by *text*: a bundled name, or a path, which has a suffix or a separator.
+    """The file that a user means by *text*: a bundled name, or a path. A path has a suffix or a separator.
 
-    Raises BenchmarkError or TopologyError when it is neither.
+    Raises BenchmarkError or TopologyError when there is no such name or file.
     """
     known = names(kind)
     if text in known:

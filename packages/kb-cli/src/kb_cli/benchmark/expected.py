@@ -13,7 +13,10 @@ from kb_messages import split_address
 
 
 class Expected(NamedTuple):
-    """One output: where it lies, its float64 reference, and the absolute error allowed (elementwise, or one number)."""
+    """One output: its tensor on the chip, its float64 reference, and the allowed absolute error.
+
+    The allowed error is one number, or an array of the reference's shape.
+    """
 
     tensor: Tensor
     reference: npt.NDArray[Any]

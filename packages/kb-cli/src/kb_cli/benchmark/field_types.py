@@ -1,4 +1,4 @@
-"""Types of parameters, in the words of an error sentence."""
+"""Types of parameters in words, for error sentences."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Member(NamedTuple):
 
 
 def describe(type_: Any, bounds: bool = True) -> str:
-    """What a value of *type_* is, in words: `an int >= 1`."""
+    """*type_* in words: `an int >= 1`."""
     return " or ".join(_word(member, bounds) for member in members_of(type_))
 
 
 def members_of(type_: Any, bounds: str = "") -> list[Member]:
-    """The alternatives of *type_*: through Annotated and unions, plain text last, since any text is one."""
+    """The alternatives of *type_*, inside Annotated and unions. Plain text comes last, because it takes any text."""
     if get_origin(type_) is Annotated:
         inner, *notes = get_args(type_)
         return members_of(inner, " and ".join(filter(None, (bounds, *map(_bounds, notes)))))

@@ -1,4 +1,4 @@
-"""Loading a benchmark file: exactly one Benchmark subclass, compiled from the bytes that are hashed."""
+"""Loads a benchmark file with exactly one Benchmark subclass. The bytes that run are the bytes that are hashed."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ class LoadedBenchmark(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What errors call the file."""
+        """The file's name in errors."""
         return self.path.name
 
     @property
     def sha256(self) -> str:
-        """Of the file."""
+        """The sha256 of the file, in hex."""
         return hashlib.sha256(self.source).hexdigest()
 
 
 def load_benchmark(text: str) -> LoadedBenchmark:
-    """The benchmark that *text* names: a bundled name or a Python file. Raises BenchmarkError for anything wrong."""
+    """The benchmark that *text* names, a bundled name or a Python file.
+
+    Raises BenchmarkError when the file cannot be read or imported, or has no usable benchmark.
+    """
     path = bundled.find("benchmarks", text).resolve()
     try:
         source = path.read_bytes()
@@ -58,7 +61,7 @@ def load_benchmark(text: str) -> LoadedBenchmark:
 
 
 def _execute(path: Path, source: bytes) -> ModuleType:
-    """The file as a module. Its bytes are compiled here, so that what was hashed is what runs, never a stale cache."""
+    """The file as a module. *source* is compiled here, because an import might run a stale cache instead."""
     try:
         code = compile(source, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -68,9 +71,9 @@ def _execute(path: Path, source: bytes) -> ModuleType:
         raise BenchmarkError(path.name, str(error), "a Python file") from None
     module = ModuleType(f"kb_benchmark_{path.stem}")
     module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # typed Params are resolved by their module's name
+    sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # a benchmark may import what lies beside it
+        sys.path.append(str(path.parent))  # a benchmark may import files beside its own
     with user_code(path, "the import of the file"):
         exec(code, module.__dict__)
     return module
@@ -94,7 +97,7 @@ def _the_benchmark(module: ModuleType, label: str) -> BenchmarkType:
 
 def _none_usable(found: list[BenchmarkType], label: str) -> BenchmarkError:
     if not found:
-        fix = "derive a class from kb_engine.host.benchmark.Benchmark"
+        fix = "derive a class from kb_engine.Benchmark"
         return BenchmarkError(label, "no Benchmark subclass", "exactly one", fix)
     missing = ", ".join(sorted(found[0].__abstractmethods__))
     return BenchmarkError(f"{label}: {found[0].__name__}", f"no {missing}", "every method of Benchmark")

@@ -10,9 +10,9 @@ from kb_topology import Topology
 
 
 class Setup(NamedTuple):
-    """What is run, on what, and how much of it: with `log` ops are recorded, with `verify` they are computed.
+    """One run to do. `log` records the ops, and `verify` computes them from the log and compares the outputs.
 
-    With `sanitize`, which needs the log, the run is searched for missing waits, races and leaks; it changes nothing.
+    `sanitize` searches the log for missing waits, races and leaks; it changes no result.
     """
 
     loaded: LoadedBenchmark
@@ -25,9 +25,9 @@ class Setup(NamedTuple):
 
     @property
     def checks(self) -> bool:
-        """Whether there is a log to verify."""
+        """Whether the run will be verified: that needs the log."""
         return self.verify and self.log
 
     def error(self, method: str, got: str, needs: str) -> BenchmarkError:
-        """An answer of *method* that cannot be used; the caller raises it."""
+        """The error for an unusable answer of the author's *method*. The caller raises the error."""
         return BenchmarkError(f"{self.loaded.label}: {method}()", got, needs)

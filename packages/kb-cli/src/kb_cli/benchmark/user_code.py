@@ -1,4 +1,4 @@
-"""Running code of a benchmark's author, and telling the author what it raised by the author's own frames."""
+"""Runs code of a benchmark's author. An exception shows the author's own frames and no others."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kb_messages import KbError
 
 @contextmanager
 def user_code(file: Path, what: str) -> Iterator[None]:
-    """Run *what* of the benchmark *file*; an exception it raises becomes one that shows its own frames.
+    """Guard a call into the benchmark *file*; *what* names the call in errors.
 
-    A KbError passes as it is.
+    Raises a KbError that shows the author's frames for any exception. A KbError passes unchanged.
     """
     try:
         yield
     except KbError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a benchmark raises is its author's to see
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the author must see any exception
         raise explain(error, file.parent, f"{what} to succeed") from None

@@ -18,13 +18,13 @@ from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, Matrix, P
 from kb_topology import load_topology
 
 LARGEST_SIDE = 1 << 20
-"""Longest side that is planned: the counts of its cube still fit the 64 bits of a JSON reader."""
+"""The longest side to plan. The counts of a cube of this side still fit the 64-bit integers of JSON readers."""
 
 Size = Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
 
 
 class GemmShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `-p` sets: sizes in elements, and the type of both operands."""
+    """The parameters of `-p`: sizes in elements, and the type of both operands."""
 
     M: Size
     N: Size
@@ -44,7 +44,7 @@ def command() -> None:
 )
 @click.option(
     "--tile", "tiles", multiple=True, metavar="MxNxK", help="A tile, e.g. 128x128x128; several are compared. "
-    "Left out, it is the one that the PE's scheduler would choose.",
+    "Left out, the tile that the PE's scheduler would choose.",
 )  # fmt: skip
 @click.option("--pin", "pins", multiple=True, type=click.Choice(["a", "b"]), help="This operand lies in TCM already.")
 @click.option(
@@ -92,7 +92,7 @@ def gemm_command(
 
 
 def _single(assignments: tuple[str, ...]) -> tuple[str, ...]:
-    """*assignments* as they are. Raises PlanError for one that holds several."""
+    """*assignments*, unchanged. Raises PlanError when one text holds several assignments."""
     for text in assignments:
         parts = text.replace(",", " ").split()
         if len(parts) > 1:
@@ -102,7 +102,10 @@ def _single(assignments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _epilogue_op(text: str, shape: GemmShape) -> EpilogueOp:
-    """`relu@output_tile` as an op; one that takes an operand gets it in the shape it has, one with a scalar gets 1."""
+    """`relu@output_tile` as an op. An operand gets the shape that the op needs, a scalar is 1.
+
+    Raises PlanError for a text of another form.
+    """
     name, at, scope = text.partition("@")
     if not at or scope not in list(EpilogueScope):
         raise PlanError("--epilogue", repr(text), "OP@SCOPE", f"SCOPE is {' or '.join(EpilogueScope)}")

@@ -15,20 +15,22 @@ from kb_topology import Topology, load_topology, parse_nbytes
 
 _OPERATIONS = [each.value for each in Operation]
 _SPACES = MemorySpace.HBM, MemorySpace.SRAM
-"""What `--all` reads unless --memories says."""
+"""The memories that `--all` reads by default."""
 
 
 @click.command("probe")
 @click.argument("src", required=False)
 @click.argument("dst", required=False)
 @click.option("--nbytes", default="4096", show_default=True, help="Bytes to move, e.g. 64, '4 KiB' or 1MiB.")
-@click.option("--flows", default=1, show_default=True, help="So many transfers at once; a DMA moves one each way, so "
-    "further flows come from the DMAs behind SRC.",
+@click.option("--flows", default=1, show_default=True, help="The number of transfers at once. A DMA moves one each "
+    "way, so further flows come from the DMAs behind SRC.",
 )  # fmt: skip
-@click.option("--op", type=click.Choice(_OPERATIONS), help="Left out, a DMA reads a memory; else it is a message.")
+@click.option(
+    "--op", type=click.Choice(_OPERATIONS), help="By default a DMA reads a memory, and other nodes send messages."
+)
 @click.option("--all", "everything", is_flag=True, help="Every PE's reads of every memory, each alone.")
 @click.option(
-    "--memories", help="With --all, of hbm, sram and tcm those to read: 'tcm' or 'hbm,tcm' [default: hbm,sram]"
+    "--memories", help="With --all, the memories to read: some of hbm, sram and tcm, e.g. 'hbm,tcm' [default: hbm,sram]"
 )
 @click.option("--heatmap", metavar="FILE.svg", help="With --all, where the picture goes; by default below kb-runs.")
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
@@ -45,10 +47,10 @@ def command(
     topology: str,
     as_json: bool,
 ) -> None:
-    """Measure a transfer from SRC to DST on an idle chip: its way, latency hop by hop, bandwidth and bottleneck.
+    """Measure a transfer from SRC to DST on an idle chip: its route, latency hop by hop, bandwidth and bottleneck.
 
     SRC and DST are nodes such as sip0.cube0.hbm3 or host; a PE stands for its DMA or its TCM. Cube 0 of SIP 0 need not
-    be named: pe0, hbm3. What the DMA itself takes to set a transfer up is not part of it.
+    be named: pe0, hbm3. The latency leaves out the time in which a DMA sets the transfer up.
     """
     chip = load_topology(bundled.find("topologies", topology))
     size = parse_nbytes(int(nbytes) if nbytes.isdecimal() else nbytes)
@@ -98,7 +100,7 @@ def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], pic
 
 
 def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
-    """The spaces that --memories names, in the order of the memory map."""
+    """The spaces that --memories names, in the order of the memory map. Raises ProbeError for another name."""
     if memories is None:
         return _SPACES
     names = memories.split(",")
@@ -109,7 +111,7 @@ def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
 
 
 def _picture(topology: str, nbytes: int, spaces: tuple[MemorySpace, ...]) -> Path:
-    """Where the heat map goes unless --heatmap says: another choice of memories is another picture."""
+    """The default path of the heat map. Other memories give another name, so that no picture replaces another."""
     of = "" if spaces == _SPACES else "".join(f"-{space.value}" for space in spaces)
     return Path("kb-runs") / f"probe-{topology}-{nbytes}{of}.svg"
 

@@ -31,7 +31,7 @@ def check_command(file: str, as_json: bool) -> None:
 
 @command.command("show", short_help="Draw a topology, and print counts, bandwidths and memory map.")
 @click.argument("topology")
-@click.option("--view", type=click.Choice(VIEWS), help="What to draw; left out, as much as there is.")
+@click.option("--view", type=click.Choice(VIEWS), help="What to draw [default: the widest view with several boxes].")
 @click.option("--out", metavar="FILE.svg", help="Where the picture goes [default: NAME-VIEW.svg here].")
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def show_command(topology: str, view: View | None, out: str | None, as_json: bool) -> None:

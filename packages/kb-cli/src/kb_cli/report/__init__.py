@@ -1,1 +1,1 @@
-"""Results as tables and pictures."""
+"""Results as tables, sentences and pictures. Files named `..._tables` hold what a command prints."""

@@ -1,4 +1,4 @@
-"""What `kb topology show` says of a chip, and where it puts the picture."""
+"""The figures of `kb topology show`, and its picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_topology.diagram import View, draw
 
 
 class MemoryRun(Struct, frozen=True, kw_only=True):
-    """`count` memories of one space and size, `stride` bytes from the base of one to that of the next."""
+    """`count` memories of one space and size; their base addresses are `stride` bytes apart."""
 
     space: str
     count: int
@@ -25,7 +25,7 @@ class MemoryRun(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """A chip in numbers: nodes by kind, links in groups, and where the memories are. `picture` is the file written."""
+    """A chip in numbers: nodes by kind, links in groups, and the memory map. `picture` is the path of the picture."""
 
     name: str
     description: str
@@ -41,7 +41,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 
 def overview(topology: Topology, picture: Path, view: View) -> Overview:
-    """The numbers of *topology*, drawn to *picture* as *view*."""
+    """The numbers of *topology*, whose *view* is drawn in the file *picture*."""
     spec, graph = topology.spec, topology.graph
     runs = topology.address_map.runs()
     return Overview(
@@ -71,7 +71,7 @@ def overview(topology: Topology, picture: Path, view: View) -> Overview:
 
 
 def default_view(topology: Topology) -> View:
-    """The widest view that shows more than one box."""
+    """The widest view of *topology* that shows more than one box."""
     spec = topology.spec
     if spec.sips > 1 or any(node.sip is None for node in topology.graph.nodes.values()):
         return "system"
@@ -79,7 +79,10 @@ def default_view(topology: Topology) -> View:
 
 
 def save_picture(topology: Topology, view: View, out: str | None) -> Path:
-    """Draw *view* to the file *out*, or beside the user as NAME-VIEW.svg. Raises TopologyError when it cannot be."""
+    """Draw *view* to the file *out*, or to NAME-VIEW.svg in the working directory; the path of the picture.
+
+    Raises TopologyError when the file cannot be written.
+    """
     path = Path(out) if out else Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '_', topology.name)[:80]}-{view}.svg")
     text = draw(topology, view)
     try:

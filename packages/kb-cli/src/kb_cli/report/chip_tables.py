@@ -1,4 +1,4 @@
-"""`kb topology show` as an engineer reads it."""
+"""What `kb topology show` prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAYOUT = "address = sip << 54 | cube << 46 | space << 42 | unit << 32 | offset"
 
 
 def chip_tables(found: Overview) -> list[Any]:
-    """Tables of nodes, links and memories, and where the picture is."""
+    """Tables of nodes, links and memories, and the path of the picture."""
     counts = {"SIP": found.sips, "cube": found.cubes, "PE": found.pes, "node": sum(found.nodes.values())}
     sizes = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
     parts: list[Any] = [f"{found.name}: {found.description}", sizes, _nodes(found), _links(found)]
@@ -43,7 +43,7 @@ def _links(found: Overview) -> Table:
 
 
 def _memories(found: Overview) -> Table:
-    """The map, with what repeats from cube to cube in one row."""
+    """The memory map. Memories that repeat from cube to cube share a row."""
     right = ("count", "size")
     table = _table("memory", *right, "first", "at", "last", "at", right=right)
     for runs in _alike(found.memory_map):

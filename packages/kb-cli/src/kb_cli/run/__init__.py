@@ -1,1 +1,1 @@
-"""One run of a benchmark: simulation, verification, result and folder."""
+"""Runs: simulation, verification, figures, result and folder."""

@@ -9,10 +9,12 @@ from kb_cli.run.usage import LINK
 from kb_cli.terminal.units import percent
 
 BUSY = 0.6
-"""A block that is busy for less than this cannot be what bounds a run: something else keeps it waiting."""
+"""A block that is busy for a smaller share of the time does not bound a run: something else keeps it waiting."""
 NEAR = 0.1
-"""A DMA channel this close to a memory's or link's utilization is busy waiting for it."""
+"""When a DMA channel's utilization is this close to that of a memory or link, the channel waits for the memory or
+link."""
 EVEN = 0.05
+"""Blocks are evenly busy when the busiest is at most this far above their mean."""
 
 _PLURAL = {
     "pe_gemm": "the GEMM arrays",
@@ -36,11 +38,14 @@ WAITS = {
     "barrier": "a barrier",
     "queue_full": "room in the next queue",
 }
-"""What tiles wait for, by the reason in the log."""
+"""Words for the reasons of waits in the log."""
 
 
 def bounded_by(uses: Mapping[str, Use], waits_ps: Mapping[str, int] | None) -> str:
-    """One sentence. *uses* by kind of block (`pe_gemm`, `hbm`, `link`, ...), *waits_ps* by reason if there is a log."""
+    """One sentence, from *uses* by kind of block (`pe_gemm`, `hbm`, `link`, ...) and *waits_ps* by reason.
+
+    *waits_ps* is None for a run without a log.
+    """
     if not uses:
         return "Nothing was measured."
     ranked = sorted(uses, key=lambda kind: (-round(uses[kind].busiest, 2), kind == LINK, -uses[kind].mean))
@@ -65,13 +70,13 @@ def bounded_by(uses: Mapping[str, Use], waits_ps: Mapping[str, int] | None) -> s
 
 
 def _cause(channel: str, uses: Mapping[str, Use], ranked: list[str]) -> str | None:
-    """The memory or link that is about as busy as the DMA *channel*: what it waits for."""
+    """The memory or link that the DMA *channel* waits for: one that is about as busy as the channel."""
     near = uses[channel].busiest - NEAR
     return next((kind for kind in ranked if kind in _SINGULAR and uses[kind].busiest >= max(near, BUSY)), None)
 
 
 def _same_bytes(kind: str, top: str) -> bool:
-    """A memory and the link in front of it carry the same bytes: naming both says nothing new."""
+    """Whether both kinds are memories or links. Those carry the same bytes, so naming the second says nothing new."""
     return kind in _SINGULAR and top in _SINGULAR
 
 
@@ -99,7 +104,7 @@ def _busy(kind: str, use: Use) -> str:
 
 
 def _is_even(use: Use) -> bool:
-    """Whether all blocks of a kind are about as busy as the busiest, so that naming one says nothing."""
+    """Whether all blocks of a kind are about equally busy, so that naming the busiest says nothing."""
     return use.count > 1 and use.busiest - use.mean < EVEN
 
 

@@ -1,4 +1,4 @@
-"""`--sanitize`: what hardware could get wrong in a run, from its log, and the TCM that its kernels leak."""
+"""`--sanitize`: accesses in a log that hardware could do in another order, and TCM that kernels leak."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kb_engine.program import Leak, LeakWatch
 
 
 class Sanitized(Struct, frozen=True, kw_only=True):
-    """What the sanitizers found. `leaks` is missing where only the log was looked at: it does not tell."""
+    """The findings of the sanitizers. `leaks` is missing when only a log was searched, because a log shows no leaks."""
 
     findings: list[Finding]
     leaks: list[Leak] | UnsetType = UNSET
 
     @property
     def texts(self) -> list[str]:
-        """A sentence for each thing found."""
+        """A sentence for each finding and leak."""
         return [*map(str, self.findings), *map(str, self.leaks or ())]
 
 
@@ -30,19 +30,19 @@ Windows = Sequence[tuple[int, int]]
 
 
 def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: LeakWatch) -> Sanitized:
-    """Look at a run that has just ended; *memory* knows the names of the chip's memories."""
+    """Search a run that has just ended. *memory* gives the names of the chip's memories, *watch* the leaks."""
     return Sanitized(findings=sanitize(log, launches, _names(memory)), leaks=watch.leaks)
 
 
 def sanitize_stored(log: OpLog, memory: MemoryStore, run: dict[str, Any]) -> Sanitized:
-    """Look at the log and the memory of a run folder, whose run.json is *run*."""
+    """Search the log of a run folder, whose run.json is *run*."""
     launches = run["results"]["launches"]
     windows = [(round(each["start_ns"] * PS_PER_NS), round(each["end_ns"] * PS_PER_NS)) for each in launches]
     return Sanitized(findings=sanitize(log, windows, _names(memory)))
 
 
 def found_something(sanitized: Sanitized | UnsetType | None) -> bool:
-    """Whether a run was looked at and is not clean."""
+    """Whether a run was searched, and something was found."""
     return isinstance(sanitized, Sanitized) and bool(sanitized.texts)
 
 

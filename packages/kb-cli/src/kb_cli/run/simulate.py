@@ -1,4 +1,4 @@
-"""One run: inputs, the simulation, then the data it stands for. Computes only; folders and reports are others'."""
+"""One run: makes inputs, simulates (pass 1), computes the data (pass 2) and compares it. Writes nothing but the log."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from kb_engine.program import LeakWatch
 
 
 class Wall(NamedTuple):
-    """Seconds on this machine. `timing`: the launches and closing the log, without inputs and host allocations.
+    """Seconds on this machine.
 
-    `data`: the executor, reading the log back left out. `verify`: the reference, the allowed errors and the comparison.
+    `timing` covers the launches and closing the log, but not the inputs and the host's allocations. `data` covers the
+    executor, but not reading the log. `verify` covers the references, the allowed errors and the comparison.
     """
 
     timing: float
@@ -42,8 +43,11 @@ class Wall(NamedTuple):
 
 
 class RunOutcome(NamedTuple):
-    """All that one run gave. `verdict` is None when nothing was verified, `stage_times` when nothing was logged, and
-    `sanitized` when nobody asked."""
+    """All that one run gave.
+
+    `verdict` is None without verification, `log` and `stage_times` are None without a log, and `sanitized` is None
+    unless it was asked for. `host` is None on a topology without a host.
+    """
 
     metrics: Metrics
     launches: list[LaunchResult]
@@ -62,10 +66,10 @@ class RunOutcome(NamedTuple):
 def simulate(
     setup: Setup, log_folder: Path | None = None, progress: Progress | None = None, trace: Trace | None = None
 ) -> RunOutcome:
-    """Run *setup*. The log streams to *log_folder*, or stays in memory without one.
+    """Run *setup*. The log streams to *log_folder*, or stays in memory when that is None.
 
-    *trace* takes the events of pass 1, *progress* follows pass 2. Raises what the benchmark's own code raises, told by
-    its own frames, and the errors of kernels and engine.
+    *trace* is called with each event of pass 1, *progress* with the progress of pass 2. Raises KbErrors: for an
+    exception in the benchmark's code, with the author's frames, and those of kernels and engine.
     """
     inputs = inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
@@ -109,7 +113,7 @@ def simulate(
 
 @contextmanager
 def _closed_on_error(writer: TallyingWriter | None) -> Iterator[None]:
-    """Let go of the log's files when the run fails."""
+    """Close the log's files when the run fails."""
     try:
         yield
     except BaseException:
@@ -136,7 +140,7 @@ def _verify(
 
 
 def _sha256(array: npt.NDArray[Any]) -> str:
-    """Over dtype, shape and bytes."""
+    """The sha256 of an array's dtype, shape and bytes, in hex."""
     digest = hashlib.sha256(f"{array.dtype.name} {array.shape}\n".encode())
     digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

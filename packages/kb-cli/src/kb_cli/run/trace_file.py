@@ -1,4 +1,4 @@
-"""The file of `kb run --trace`: a trace event a line, as JSON, in the trace's order."""
+"""The file of `kb run --trace`: each line is a trace event as JSON, in the order of the trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENTS_A_WRITE = 1024
 
 
 class TraceFile:
-    """Writes events to an open file, some at a time."""
+    """Writes events to an open file, a thousand at a time."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -24,22 +24,23 @@ class TraceFile:
         self._events: list[TraceEvent] = []
 
     def add(self, event: TraceEvent) -> None:
-        """Take the next event."""
+        """Add the next event."""
         self._events.append(event)
         if len(self._events) == _EVENTS_A_WRITE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write the events that were added since the last write."""
         self._file.write(self._encoder.encode_lines(self._events))
         self._events.clear()
 
 
 @contextmanager
 def trace_to(path: Path | None) -> Iterator[Trace | None]:
-    """Where a run's events go: the file *path*, overwritten, or nowhere. A run that fails leaves what it got to.
+    """Yield a function that writes a run's events to the file *path*, or None without a path.
 
-    Raises BenchmarkError for a file that cannot be opened.
+    An existing file is overwritten. A run that fails leaves the events so far. Raises BenchmarkError for a file that
+    cannot be opened.
     """
     if path is None:
         yield None

@@ -1,4 +1,4 @@
-"""What goes to standard output and error: JSON, lines, tables, and a progress bar where someone watches."""
+"""Writing to standard output: JSON, lines and tables. A progress bar on standard error, on terminals only."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 _PIPE_WIDTH = 240
 _LEAST_WIDTH = 124
-"""A narrower terminal breaks a table's lines; a number is never cut short."""
+"""Tables are at least this wide. A narrower terminal wraps their lines, so that no number is cut."""
 
 
 def emit_json(value: Any) -> None:
-    """*value* as indented JSON on standard output."""
+    """Write *value* as indented JSON to standard output."""
     emit(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
 def emit_lines(lines: Iterable[str]) -> None:
-    """Plain lines on standard output."""
+    """Write plain lines to standard output."""
     emit("".join(f"{line}\n" for line in lines))
 
 
 def new_table(*headers: str, left: int | None = None) -> Table:
-    """A rich table as all commands print theirs. Columns from number *left* on are numbers, aligned to the right."""
+    """An empty rich table in the style of all commands. The first *left* columns are text, the others numbers."""
     from rich import box
     from rich.table import Table
 
@@ -41,7 +41,7 @@ def new_table(*headers: str, left: int | None = None) -> Table:
 
 
 def emit_tables(*renderables: Any) -> None:
-    """rich renderables on standard output: with colour on a terminal, plain and as wide as needed elsewhere."""
+    """Write rich renderables to standard output: in colour on a terminal, elsewhere plain and as wide as needed."""
     from rich.console import Console
 
     terminal = sys.stdout.isatty()
@@ -54,7 +54,7 @@ def emit_tables(*renderables: Any) -> None:
 
 
 def emit(text: str) -> None:
-    """Write *text* to standard output. A reader that has gone away (`| head`) changes neither exit code nor peace."""
+    """Write *text* to standard output. When the reader has closed the pipe (`| head`), the rest is dropped silently."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -64,7 +64,7 @@ def emit(text: str) -> None:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Gives `report(done, total)` for a bar on standard error, or None where that is no terminal."""
+    """Yield `report(done, total)`, which draws a bar on standard error, or None when that is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -76,7 +76,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
     task = progress.add_task(what, total=None)
 
     def report(done: int, total: int) -> None:
-        progress.start()  # not before there is something to show
+        progress.start()  # only now, so that an empty bar never shows
         progress.update(task, completed=done, total=total)
 
     try:
