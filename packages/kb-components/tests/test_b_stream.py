@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_components.pe.pe_fetch_store import PeFetchStore
+from kb_engine.block import WiringError
 from kb_messages import KernelError, StageType, WaitReason
 
 READ = WRITE = 44240
@@ -159,19 +159,18 @@ def test_a_chip_without_the_wire_refuses_it(simulate):
     )
 
 
-def test_a_fetch_store_of_another_kind_refuses_it(simulate, monkeypatch):
-    from kb_components.pe import planning
+def test_a_fetch_store_that_owns_no_register_file_is_refused(simulate, monkeypatch):
+    from kb_components.pe import pe_scheduler
 
     class Another:
         pass
 
-    monkeypatch.setattr(planning, "PeFetchStore", Another)
-    assert not issubclass(PeFetchStore, Another)
-    with pytest.raises(KernelError) as caught:
+    monkeypatch.setattr(pe_scheduler, "RegisterFileOwner", Another)
+    with pytest.raises(WiringError) as caught:
         simulate(streamed, *SHAPES)
     assert str(caught.value) == (
-        f"{line(streamed)}: sip0.cube0.pe0.pe_fetch_store: got a GEMM whose b streams to registers, needs a register "
-        "file that reads can claim; use builtin.pe_fetch_store, or leave out b_stream"
+        "sip0.cube0.pe0.pe_scheduler: got 0 wires to a pe_fetch_store that is a Another, needs one; "
+        "add `pe_scheduler -> pe_fetch_store` to the wires of pe_template"
     )
 
 

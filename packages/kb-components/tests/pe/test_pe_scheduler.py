@@ -89,7 +89,7 @@ def test_the_completion_queue_does_not_grow_over_a_long_run(simulate, monkeypatc
 
     run = simulate(kernel, (1, 16, "f16"))
     assert (len(lengths), max(lengths)) == (300, 0)
-    assert run.engine.pes["sip0.cube0.pe0"].scheduler._in_flight == {}
+    assert run.engine.pes["sip0.cube0.pe0"].scheduler._queue._in_flight == {}
 
 
 def test_a_command_without_reads_does_not_overtake_one_with_reads(simulate):

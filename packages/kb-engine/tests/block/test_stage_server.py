@@ -100,19 +100,19 @@ class Waiter:
     def __init__(self, seen):
         self.seen = seen
 
-    def granted(self, token, position, gate):
-        self.seen.append((token, position))
+    def granted(self, token, gate):
+        self.seen.append((token, gate))
 
 
 def test_a_port_lets_waiters_in_one_by_one_in_order():
     port, seen = ExclusivePort(WaitReason.TCM_PORT), []
     waiter = Waiter(seen)
     assert port.admit("a")
-    port.waiting.extend([(waiter, "b", 0), (waiter, "c", 1)])
+    port.waiting.extend([(waiter, "b"), (waiter, "c")])
     port.leave("a")
-    assert seen == [("b", 0)]
+    assert seen == [("b", port)]
     port.leave("b")
-    assert seen == [("b", 0), ("c", 1)]
+    assert seen == [("b", port), ("c", port)]
     port.leave("c")
     assert port.holder is None
 
@@ -130,7 +130,7 @@ def test_a_gate_that_admits_several_lets_all_of_them_in_and_stops_at_the_first_i
 
     gate, seen = Room(), []
     waiter = Waiter(seen)
-    gate.waiting.extend([(waiter, size, 0) for size in (2, 1, 5, 1)])
+    gate.waiting.extend([(waiter, size) for size in (2, 1, 5, 1)])
     gate.left = 4
     gate.reopen()
     assert [token for token, _ in seen] == [2, 1]  # 1 is left, and the last waiter does not overtake the one of 5

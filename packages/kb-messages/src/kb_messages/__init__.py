@@ -54,6 +54,7 @@ from kb_messages.errors import (
 )
 from kb_messages.functions import MATH_FUNCTIONS, MathFunction
 from kb_messages.lazy import lazy_door
+from kb_messages.lifetimes import Lifetime, tile_kind
 from kb_messages.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
@@ -151,6 +152,7 @@ __all__ = [
     "LaunchEvent",
     "LaunchResponse",
     "LaunchSent",
+    "Lifetime",
     "LoadCommand",
     "LogError",
     "MathAttributes",
@@ -212,6 +214,7 @@ __all__ = [
     "split_address",
     "stage_params",
     "target_of",
+    "tile_kind",
     "without",
 ]
 

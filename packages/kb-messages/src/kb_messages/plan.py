@@ -15,9 +15,11 @@ from typing import NamedTuple, overload
 from msgspec import Struct
 
 from kb_messages.errors import PlanError
+from kb_messages.lifetimes import Lifetime, lifetimes_of
 from kb_messages.stages import (
     DmaParams,
     OperandTemplate,
+    Place,
     Stage,
     StageTemplate,
     StageType,
@@ -71,9 +73,9 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return sum(stage.when is When.EVERY_TILE for stage in self.stages)
 
     @cached_property
-    def streams(self) -> bool:
-        """Whether an operand comes to registers past TCM."""
-        return any(stage.to_registers for stage in self.stages)
+    def lifetimes(self) -> dict[Place, Lifetime]:
+        """From which stage to which a tile holds each place in the PE."""
+        return lifetimes_of(self.stages, self.grid[2])
 
     @cached_property
     def n_stages(self) -> int:

@@ -12,6 +12,7 @@ from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_engine.block.message_parts import split_message
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait
+from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.units import KIB, Rate, ps_from_ns
 
@@ -36,6 +37,8 @@ __all__ = [
     "PipelineError",
     "Rate",
     "Region",
+    "RegisterFile",
+    "RegisterFileOwner",
     "Ring",
     "SingleChannelMemory",
     "Slots",

@@ -16,8 +16,8 @@ class WiringError(KbError):
 class GateWaiter(Protocol):
     """A queue whose next token waits at a gate."""
 
-    def granted(self, token: TileToken, position: int, gate: Gate) -> None:
-        """*gate*, the one at *position* among the queue's gates, has let *token* in."""
+    def granted(self, token: TileToken, gate: Gate) -> None:
+        """*gate*, where *token* waited, has let it in."""
 
 
 class Gate:
@@ -32,7 +32,7 @@ class Gate:
     reason: WaitReason
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[GateWaiter, TileToken, int]] = deque()
+        self.waiting: deque[tuple[GateWaiter, TileToken]] = deque()
 
     def admit(self, token: TileToken) -> bool:
         """Grant *token* what it needs and return True, or change nothing and return False."""
@@ -55,8 +55,8 @@ class Gate:
     def reopen(self) -> None:
         """Let waiters in as long as they can be admitted."""
         while self.waiting and self.admit(self.waiting[0][1]):
-            server, token, position = self.waiting.popleft()
-            server.granted(token, position, self)
+            waiter, token = self.waiting.popleft()
+            waiter.granted(token, self)
 
 
 class ExclusivePort(Gate):

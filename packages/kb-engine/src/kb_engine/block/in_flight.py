@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -12,16 +12,16 @@ from kb_messages import KbError, Matrix, PipelinePlan, StageType, SubmittedComma
 
 
 class PipelineError(KbError):
-    """A block broke the pipeline's contract: it lost a tile or completed one twice."""
+    """A block broke the pipeline's contract: it lost a tile, or completed a tile twice."""
 
     exit_code = 3
 
 
 class Placement(Struct, kw_only=True):
-    """The buffer slots a command's tiles take in turn; None where its plan needs none.
+    """The buffer slots that a command's tiles take in turn. A slot is None where the plan needs none.
 
-    `register_cut` names the way the register file is divided for them; `claimed_by_reads` says that a tile has its
-    registers before its fetch.
+    `register_cut` names the way the register file is divided for the command. `claimed_by` has the index of the stage
+    that claims registers, by kind of tile, or None where the type of the stage says it.
     """
 
     input: Slots | None = None
@@ -29,18 +29,32 @@ class Placement(Struct, kw_only=True):
     registers: Slots | None = None
     accumulators: Slots | None = None
     register_cut: tuple[int, int, int] | None = None
-    claimed_by_reads: bool = False
+    claimed_by: tuple[int, int, int, int] | None = None
 
 
 class CommandInFlight:
     """One command's state while its tiles are in the pipeline.
 
-    `after[stage_type]` is called with a token when its stage of that type has ended, to free what the stage was the
-    last to need; who sets it does so before the first of them ends. `mapped` are the operands that the kernel called by
-    virtual addresses; `t_submitted_ps` is when the command entered the submission queue.
+    Every block looks up by stage type what the command asks of a stage, beyond the block's own gates: a tile passes the
+    gate `claims[stage_type]` before its service, and `frees[stage_type](token)` is called at the end of the service.
+    Both follow from the lifetimes in the plan, and are complete before the first tile is fed.
+
+    `mapped` are the operands that the kernel named by virtual addresses. `t_submitted_ps` is when the command entered
+    the submission queue.
     """
 
-    __slots__ = ("after", "done", "first_op", "mapped", "placement", "plan", "remaining", "submitted", "t_submitted_ps")
+    __slots__ = (
+        "claims",
+        "done",
+        "first_op",
+        "frees",
+        "mapped",
+        "placement",
+        "plan",
+        "remaining",
+        "submitted",
+        "t_submitted_ps",
+    )
 
     def __init__(
         self,
@@ -57,7 +71,8 @@ class CommandInFlight:
         self.t_submitted_ps = 0
         self.placement = Placement()
         self.mapped: tuple[Matrix, ...] = ()
-        self.after: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
+        self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands
+        self.frees: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 
     def complete_tile(self, token: TileToken, component: str) -> None:
         """Count *token*'s tile as done. Raises PipelineError when it was counted before."""
@@ -75,9 +90,9 @@ class CommandInFlight:
 
 
 class TileToken:
-    """A tile on its way. Exactly one block holds it at a time; it routes itself by its plan's stages.
+    """A tile on its way. Exactly one block holds it at a time, and its plan's stages say where it goes next.
 
-    `input_at`, `output_at` and `registers_at` are the offsets of the buffers it holds.
+    `input_at`, `output_at` and `registers_at` are the offsets of the buffers that the tile holds.
     """
 
     __slots__ = (
@@ -117,5 +132,5 @@ class TileToken:
 
     @property
     def op_id(self) -> int:
-        """That of the current stage: a tile's stages have consecutive ones."""
+        """The op id of the current stage. The stages of a tile have consecutive ids."""
         return self.first_op_id + self.index

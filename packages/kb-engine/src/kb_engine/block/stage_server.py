@@ -46,29 +46,31 @@ class Service(Protocol):
 
 
 _CACHES = (
-    "_after",
-    "_context",
+    "_command",
     "_cost_ps",
     "_costs",
+    "_free",
     "_next_server",
     "_next_stage",
     "_own_component",
     "_stage",
+    "gates",
 )
 """Slots of a StageServer that remember answers, so that tiles like the one before cost less. Forgetting is harmless.
 
-`_cost_ps` is the cost of `_stage`, and `_costs` has the costs of the stages before by the parameters' ids.
-`_next_server` serves `_next_stage`. `_own_component` is this block's id as plans spell it. `_after` is what `_context`
-calls after this type of stage.
+`gates` and `_free` are the gates before and the call after a service for tiles of `_command`. `_cost_ps` is the cost of
+`_stage`, and `_costs` has the costs of the stages before by the parameters' ids. `_next_server` serves `_next_stage`.
+`_own_component` is this block's id as plans spell it.
 """
 
 
 class StageServer(BoundedQueue):
     """One queue of one block, and the service behind it, which takes tokens in order, one at a time.
 
-    A service begins when its token has passed all `gates`. `exits` are the gates that want to know when it ends.
-    `downstream[stage_type][node_id]` are the servers that a wire leads to. `record` takes the times of each stage, and
-    `record_wait` the waits at gates. `busy_ps` and `served` count.
+    A service begins when its token has passed all gates: the one where its command claims a place, if any, and then
+    `own_gates`. `exits` are the own gates that want to know when a service ends. `downstream[stage_type][node_id]` are
+    the servers that a wire leads to. `record` takes the times of each stage, and `record_wait` the waits at gates.
+    `busy_ps` and `served` count.
     """
 
     __slots__ = (
@@ -79,8 +81,8 @@ class StageServer(BoundedQueue):
         "downstream",
         "exits",
         "finish",
-        "gates",
         "node_id",
+        "own_gates",
         "record",
         "record_wait",
         "served",
@@ -98,7 +100,7 @@ class StageServer(BoundedQueue):
         self.component = component
         self.node_id = component.node_id
         self.stage_type = stage_type
-        self.gates: tuple[Gate, ...] = ()
+        self.own_gates: tuple[Gate, ...] = ()
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
         self.finish = self._finish
@@ -111,8 +113,9 @@ class StageServer(BoundedQueue):
 
     def _forget(self) -> None:
         """Empty every cache."""
-        self._context: CommandInFlight | None = None
-        self._after: Callable[[TileToken], None] | None = None
+        self._command: CommandInFlight | None = None
+        self.gates = self.own_gates
+        self._free: Callable[[TileToken], None] | None = None
         self._own_component = self.node_id
         self._next_stage: Stage | None = None
         self._next_server = self
@@ -121,44 +124,53 @@ class StageServer(BoundedQueue):
         self._costs: dict[int, tuple[StageParams, int]] = {}
 
     def guard(self, gates: tuple[Gate, ...]) -> None:
-        """Let a service start only when its token has passed *gates*, in order."""
-        self.gates = gates
-        self.exits = tuple(gate for gate in gates if type(gate).leave is not Gate.leave)
+        """Let a service start only when its token has passed *gates*, in order, and then those of earlier calls."""
+        self.own_gates = self.gates = (*gates, *self.own_gates)
+        self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 
     @property
     def in_service(self) -> TileToken | None:
         """The token whose service has begun and not ended; None while it waits at a gate or for room downstream."""
         token = self.token
-        waiting = [each for gate in self.gates for _, each, _ in gate.waiting]
+        waiting = [each for gate in self.gates for _, each in gate.waiting]
         leaving = [each for servers in self.downstream for server in servers.values() for _, each in server.blocked]
         return None if token is None or any(each is token for each in (*waiting, *leaving)) else token
 
-    def granted(self, token: TileToken, position: int, gate: Gate) -> None:
+    def granted(self, token: TileToken, gate: Gate) -> None:
         """*gate*, where *token* waited, has let it in."""
         waits = token.waits
         if waits is None:
             waits = token.waits = []
         waits.append((gate.reason, self.clock.now_ps - token.waits_since))
-        self._pass_gates(token, position + 1)
+        passed = self.gates.index(gate) + 1
+        for each in self.gates[passed:]:
+            if each.waiting or not each.admit(token):
+                self._wait_at(each, token)
+                return
+        token.t_start = self.clock.now_ps
+        self.begin(token, self.finish)
 
     def _serve(self, token: TileToken) -> None:
         self.token = token
-        if self.gates:
-            self._pass_gates(token, 0)
-        else:
-            token.t_start = self.clock.now_ps
-            self.begin(token, self.finish)
-
-    def _pass_gates(self, token: TileToken, position: int) -> None:
-        number = position
-        for gate in self.gates[position:] if position else self.gates:
+        if token.context is not self._command:
+            self._turn_to(token.context)
+        for gate in self.gates:
             if gate.waiting or not gate.admit(token):
-                token.waits_since = self.clock.now_ps
-                gate.waiting.append((self, token, number))
+                self._wait_at(gate, token)
                 return
-            number += 1
         token.t_start = self.clock.now_ps
         self.begin(token, self.finish)
+
+    def _wait_at(self, gate: Gate, token: TileToken) -> None:
+        token.waits_since = self.clock.now_ps
+        gate.waiting.append((self, token))
+
+    def _turn_to(self, command: CommandInFlight) -> None:
+        """Look up what *command* asks of its tiles here."""
+        self._command = command
+        claim: Gate | None = command.claims[self.stage_type]
+        self.gates = self.own_gates if claim is None else (claim, *self.own_gates)
+        self._free = command.frees[self.stage_type]
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Schedule the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
@@ -185,10 +197,8 @@ class StageServer(BoundedQueue):
         self.served += 1
         for gate in self.exits:
             gate.leave(token)
-        if token.context is not self._context:
-            self._context, self._after = token.context, token.context.after[self.stage_type]
-        if self._after is not None:
-            self._after(token)
+        if self._free is not None:
+            self._free(token)
         index = token.index + 1
         stages = token.stages
         if index == len(stages):

@@ -68,7 +68,7 @@ class WaitPlaces:
         self._blocked_by.update((id(token), server) for _, token in server.blocked)
         if server.blocked:
             self._full.setdefault(server.blocked[0][1].context.submitted.pe, []).append(server)
-        self._gate.update((id(token), gate) for gate in server.gates for _, token, _ in gate.waiting)
+        self._gate.update((id(token), gate) for gate in server.gates for _, token in gate.waiting)
         return tokens
 
     def _ahead(self, token: TileToken) -> frozenset[StageType]:

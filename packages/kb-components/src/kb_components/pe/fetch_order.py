@@ -1,0 +1,56 @@
+"""The order of fetches: which tiles wait until all tiles before them are fetched, because they could overtake them."""
+
+from __future__ import annotations
+
+from kb_engine.block import FeederWait, TileToken
+from kb_messages import PipelinePlan, Place, StageType, When
+
+
+class FetchOrder:
+    """Whether the next tile is held back, by its command and by its first stage.
+
+    A tile that starts behind DMA does not overtake tiles that have yet to be fetched: it could take the registers that
+    the accumulators of those tiles need. For the same reason, a tile that claims registers with a read does not
+    overtake tiles that claim theirs with their fetch.
+
+    `counts_fetches` says that the tiles of the current command are fetched, `starts_differ` that not all of them start
+    with the same stage. `in_order_ps` is when the last tile that was held back was let go.
+    """
+
+    __slots__ = ("_claimed", "counts_fetches", "holds_back", "in_order_ps", "starts_differ")
+
+    def __init__(self) -> None:
+        self._claimed = StageType.FETCH
+        self.starts_differ = False
+        self.counts_fetches = False
+        self.holds_back = False
+        self.in_order_ps = 0
+
+    def begin(self, plan: PipelinePlan) -> None:
+        """The tiles of *plan* come next."""
+        first = plan.stages[0]
+        registers = plan.lifetimes.get(Place.REGISTERS)
+        self.counts_fetches = any(stage.stage_type is StageType.FETCH for stage in plan.stages)
+        self.starts_differ = first.when is not When.EVERY_TILE
+        self.holds_back = first.stage_type is StageType.FETCH
+        if registers is not None:
+            self.holds_back = self.holds_back or registers.claimed < self._claimed
+            self._claimed = registers.claimed
+
+    def begin_tile(self, token: TileToken) -> None:
+        """*token* comes next, of a command whose tiles start with different stages."""
+        self.holds_back = token.stages[0].stage_type is StageType.FETCH
+
+    def let_go(self, now_ps: int) -> None:
+        """All tiles before are fetched."""
+        self.holds_back = False
+        self.in_order_ps = now_ps
+
+
+def wait_for_fetches(token: TileToken, since_ps: int) -> FeederWait:
+    """The wait of *token*, which is held back."""
+
+    def has_yet_to_fetch(_: TileToken, ahead: frozenset[StageType]) -> bool:
+        return StageType.FETCH in ahead
+
+    return FeederWait(token, since_ps, needs="the tiles before it to be fetched", held_by=has_yet_to_fetch)

@@ -1,0 +1,115 @@
+"""The submission queue of a PE: commands wait for PE_SCHEDULER, which takes and decodes them one at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from kb_engine.block import CommandInFlight
+from kb_engine.timing import Clock
+from kb_messages import DispatchWait
+
+
+class CommandTimes:
+    """When the scheduler took a command, decoded it, and began to feed its tiles."""
+
+    __slots__ = ("t_decoded_ps", "t_fed_ps", "t_taken_ps")
+
+    def __init__(self) -> None:
+        self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = 0
+
+    def dispatch_waits(
+        self, turn_ps: int, in_order_ps: int, claimed_ps: int, now_ps: int
+    ) -> list[tuple[DispatchWait, int]]:
+        """Until when the tile that is dispatched now waited for each thing.
+
+        It was the tile's turn from *turn_ps* on. The tiles that it must not overtake were fetched at *in_order_ps*, and
+        the tile had its buffers at *claimed_ps*.
+        """
+        return [
+            (DispatchWait.SUBMISSION_QUEUE, self.t_taken_ps),
+            (DispatchWait.DECODE, self.t_decoded_ps),
+            (DispatchWait.EARLIER_COMMANDS, self.t_fed_ps),
+            (DispatchWait.EARLIER_TILES, turn_ps),
+            (DispatchWait.FETCH_ORDER, in_order_ps),
+            (DispatchWait.TILE_BUFFER, claimed_ps),
+            (DispatchWait.QUEUE_FULL, now_ps),
+        ]
+
+
+class SubmissionQueue:
+    """A queue of at most `depth` commands, and the table of the commands in flight.
+
+    Taking a command costs `command_ps`. A decoded command waits until `next_decoded` takes it; `on_decoded` is called
+    with every such command.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_command_ps",
+        "_decoded",
+        "_decoding",
+        "_depth",
+        "_in_flight",
+        "_on_decoded",
+        "_submissions",
+        "_waiting_submitters",
+    )
+
+    def __init__(self, clock: Clock, depth: int, command_ps: int, on_decoded: Callable[[], None]) -> None:
+        self._clock = clock
+        self._depth = depth
+        self._command_ps = command_ps
+        self._on_decoded = on_decoded
+        self._submissions: deque[CommandInFlight] = deque()
+        self._waiting_submitters: deque[Callable[[], None]] = deque()
+        self._decoding: CommandInFlight | None = None
+        self._decoded: deque[CommandInFlight] = deque()
+        self._in_flight: dict[int, CommandTimes] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """Whether fewer than `depth` commands wait to be taken."""
+        return len(self._submissions) < self._depth
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call *call* once, when there is room again. Callers are served first come, first served."""
+        self._waiting_submitters.append(call)
+
+    def submit(self, command: CommandInFlight) -> None:
+        """Queue *command*. The caller has checked `has_room`."""
+        self._in_flight[command.submitted.command_seq] = CommandTimes()
+        self._submissions.append(command)
+        if self._decoding is None:
+            self._take_next()
+
+    def next_decoded(self) -> CommandInFlight | None:
+        """Remove and return the command whose tiles are fed next, or None."""
+        if not self._decoded:
+            return None
+        command = self._decoded.popleft()
+        self.times(command).t_fed_ps = self._clock.now_ps
+        return command
+
+    def times(self, command: CommandInFlight) -> CommandTimes:
+        """The times of *command*, which is in flight."""
+        return self._in_flight[command.submitted.command_seq]
+
+    def forget(self, command: CommandInFlight) -> None:
+        """Strike *command*, which is done, off the table."""
+        del self._in_flight[command.submitted.command_seq]
+
+    def _take_next(self) -> None:
+        self._decoding = command = self._submissions.popleft()
+        self.times(command).t_taken_ps = self._clock.now_ps
+        self._clock.call_at(self._clock.now_ps + self._command_ps, self._end_of_decode, command)
+        if self._waiting_submitters:
+            self._waiting_submitters.popleft()()
+
+    def _end_of_decode(self, command: CommandInFlight) -> None:
+        self.times(command).t_decoded_ps = self._clock.now_ps
+        self._decoded.append(command)
+        self._decoding = None
+        if self._submissions:
+            self._take_next()
+        self._on_decoded()

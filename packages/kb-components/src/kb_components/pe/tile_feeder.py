@@ -1,0 +1,192 @@
+"""The feeder of a PE: puts the tiles of decoded commands into the first blocks' queues.
+
+Tiles come plan after plan, and those of two plans are never interleaved. A tile is fed when its TCM buffers are free
+and the first queue has room. Until then the feeder alone waits: commands are still taken and decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kb_components.pe.fetch_order import FetchOrder, wait_for_fetches
+from kb_components.pe.tile_buffers import TileBuffers
+from kb_engine.block import (
+    CommandInFlight,
+    ComponentBase,
+    FeederWait,
+    RegisterFile,
+    StageServer,
+    TileToken,
+    WiringError,
+)
+from kb_engine.timing import Clock
+from kb_messages import Place, StageType, TilePlan
+
+
+class TileFeeder:
+    """Feeds the tiles of one command after another, from *next_command* to the queues of *blocks*.
+
+    `turn_ps` is since when it is the turn of the current tile, `claimed_ps` when that tile got its buffers (-1 before).
+    *node_id* is the scheduler; errors name it.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_buffers",
+        "_clock",
+        "_command",
+        "_first_queue_full",
+        "_first_server",
+        "_next_command",
+        "_node_id",
+        "_op_id",
+        "_order",
+        "_registers",
+        "_tiles",
+        "_token",
+        "_unfetched",
+        "claimed_ps",
+        "turn_ps",
+    )
+
+    def __init__(
+        self,
+        node_id: str,
+        clock: Clock,
+        next_command: Callable[[], CommandInFlight | None],
+        buffers: TileBuffers,
+        registers: RegisterFile,
+        blocks: Mapping[str, ComponentBase[Any]],
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._next_command = next_command
+        self._buffers = buffers
+        self._registers = registers
+        self._blocks = blocks
+        self._order = FetchOrder()
+        self._command: CommandInFlight | None = None
+        self._tiles: Iterator[TilePlan] = iter(())
+        self._op_id = 0
+        self._token: TileToken | None = None
+        self._first_server: StageServer
+        self._first_queue_full = False
+        self._unfetched = 0
+        self.turn_ps = 0
+        self.claimed_ps = -1
+
+    @property
+    def in_order_ps(self) -> int:
+        """When the tiles that the current tile must not overtake were all fetched, `turn_ps` at the earliest."""
+        return max(self.turn_ps, self._order.in_order_ps)
+
+    def wake(self) -> None:
+        """A command is decoded: feed its tiles, unless tiles of another are being fed."""
+        if self._command is None:
+            self._feed()
+
+    def wait(self) -> FeederWait | None:
+        """What the tile whose turn it is waits for: room in the first queue, earlier fetches, or its buffers."""
+        token = self._token
+        if token is None:
+            return None
+        if self._first_queue_full:
+            return FeederWait(token, self.claimed_ps, queue=self._first_server)
+        if self._order.holds_back:
+            return wait_for_fetches(token, self.turn_ps)
+        return self._buffers.wait_of(self._node_id, token, self.in_order_ps)
+
+    def _feed(self) -> None:
+        """Feed tiles until the next one has to wait: for its command's turn, for buffers, or for the first queue."""
+        while not self._first_queue_full:
+            token = self._token or self._next_token()
+            if token is None:
+                return
+            if self.claimed_ps < 0:
+                order = self._order
+                if order.holds_back:
+                    if self._unfetched:
+                        return
+                    order.let_go(self._clock.now_ps)
+                if not self._buffers.claim(token):
+                    return
+                self.claimed_ps = self._clock.now_ps
+            server = self._first_server
+            if server.token is not None and len(server.queue) >= server.depth:
+                self._first_queue_full = True
+                server.wait_for_room(self._let_in, token)
+                return
+            self._inject(token)
+
+    def _let_in(self, token: TileToken) -> None:
+        self._first_queue_full = False
+        self._inject(token)
+        self._feed()
+
+    def _inject(self, token: TileToken) -> None:
+        self._token = None
+        if self._order.counts_fetches:
+            self._unfetched += 1
+        self._first_server.put(token)
+        self.claimed_ps = -1
+
+    def _next_token(self) -> TileToken | None:
+        while True:
+            command = self._command
+            if command is not None:
+                tile = next(self._tiles, None)
+                if tile is not None:
+                    self.turn_ps = self._clock.now_ps
+                    self._token = token = TileToken(command, tile, self._op_id)
+                    self._op_id += len(tile.stages)
+                    if self._order.starts_differ:
+                        self._order.begin_tile(token)
+                        self._first_server = self._server(token.stages[0].stage_type, token.stages[0].component)
+                    return token
+            self._command = command = self._next_command()
+            if command is None:
+                return None
+            self._start(command)
+
+    def _start(self, command: CommandInFlight) -> None:
+        """Have the tiles of *command* claim and free their places, and begin with the first of them."""
+        plan = command.plan
+        lifetimes = plan.lifetimes
+        self._buffers.place(command)
+        self._registers.place(command)
+        self._order.begin(plan)
+        if Place.OUTPUT_BUFFER in lifetimes:
+            for stage_type in lifetimes[Place.OUTPUT_BUFFER].freed:
+                command.frees[stage_type] = self._written
+        if self._order.counts_fetches:
+            command.frees[StageType.FETCH] = self._fetched
+        first = plan.stages[0]
+        self._first_server = self._server(first.stage_type, first.component)
+        self._tiles = iter(plan.tiles)
+        self._op_id = command.first_op
+
+    def _fetched(self, token: TileToken) -> None:
+        """The tile of *token* is in registers: its input buffer is free."""
+        self._unfetched -= 1
+        if token.input_at is not None:
+            self._buffers.inputs.free(token.input_at)
+        if not self._first_queue_full:
+            self._feed()
+
+    def _written(self, token: TileToken) -> None:
+        self._buffers.outputs.free(token.output_at)
+        if not self._first_queue_full:
+            self._feed()
+
+    def _server(self, stage_type: StageType, component: str) -> StageServer:
+        block = self._blocks.get(component)
+        server = block.servers.get(stage_type) if block is not None else None
+        if server is None:
+            raise WiringError(
+                self._node_id,
+                f"a command that starts with {stage_type.name} on {component}",
+                "a wire to a block that serves it",
+                "add the wire to pe_template",
+            )
+        return server

@@ -1,0 +1,150 @@
+"""The register file of a PE, and the role of the block that owns it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kb_engine.block.buffers import Region, Ring
+from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.gates import Gate
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_messages import PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
+
+_READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
+
+
+class RegisterFile(Gate):
+    """Hands out registers: accumulators at the bottom, one or two a command, and operand slots above them.
+
+    A tile claims its operand slot at the first stage that writes registers, and the first tile over K claims the
+    accumulator with it. The plan's lifetimes say at which stages the slot and the accumulator are free again.
+    """
+
+    __slots__ = ("_accumulators", "_nbytes", "_node_id", "_operands", "_region")
+
+    reason = WaitReason.REGISTER_FILE
+
+    def __init__(self, node_id: str, nbytes: int) -> None:
+        super().__init__()
+        self._node_id = node_id
+        self._nbytes = nbytes
+        self._region = Region(0, nbytes)
+        self._operands = Ring()
+        self._accumulators = Ring()
+
+    def check(self, plan: PipelinePlan) -> None:
+        """Raise PlanError when not even one tile of *plan* fits."""
+        needs = plan.buffers.accumulator_nbytes + plan.buffers.register_nbytes
+        if needs > self._nbytes:
+            raise PlanError(
+                self._node_id,
+                f"a tile of {needs} bytes (operands and accumulator)",
+                f"at most the register file's {self._nbytes}",
+                "use a smaller tile",
+            )
+
+    def place(self, command: CommandInFlight) -> None:
+        """Cut the file for the tiles of *command*, and have them claim and free what they need.
+
+        Commands are placed in the order in which their tiles are fed. A command without operands in registers, such as
+        a transfer, needs nothing.
+        """
+        plan, placement = command.plan, command.placement
+        operands, sums = plan.lifetimes.get(Place.REGISTERS), plan.lifetimes.get(Place.ACCUMULATOR)
+        if operands is None or sums is None:
+            return
+        accumulator, slot = plan.buffers.accumulator_nbytes, plan.buffers.register_nbytes
+        n_accumulators = 2 if 2 * accumulator + slot <= self._nbytes else 1
+        above = n_accumulators * accumulator
+        m, n, _ = plan.grid
+        placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
+        placement.registers = self._operands.cut(above, slot, (self._nbytes - above) // slot, plan.n_tiles)
+        placement.register_cut = above, accumulator, slot
+        placement.claimed_by = operands.first
+        command.claims[operands.claimed] = self
+        for stage_type in operands.freed:
+            command.frees[stage_type] = self._free_operands if operands.last is None else self._free_operands_if_last
+        for stage_type in sums.freed:
+            command.frees[stage_type] = self._free_accumulator
+
+    def admit(self, token: TileToken) -> bool:
+        """Claim the tile's operand slot and, for the first tile over K, its accumulator: both or none.
+
+        A stage before the one that claims passes.
+        """
+        context = token.context
+        placement = context.placement
+        if placement.claimed_by is not None and not _is_at(token, placement.claimed_by):
+            return True
+        operands, accumulators = placement.registers, placement.accumulators
+        assert operands is not None
+        assert accumulators is not None
+        tile = token.tile
+        cut = placement.register_cut
+        at = operands.offset(tile.tile_id)
+        if not self._region.claim(cut, at, operands.nbytes):
+            return False
+        if tile.k == 0:
+            mn = tile.tile_id // context.plan.grid[2]
+            if not self._region.claim(cut, accumulators.offset(mn), accumulators.nbytes):
+                self._region.free(at)
+                return False
+        token.registers_at = at
+        return True
+
+    def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
+        """Whether *token* has registers, and has yet to be computed or stored."""
+        return hasattr(token, "registers_at") and not ahead.isdisjoint(_READERS)
+
+    def change(self, token: TileToken) -> str:
+        """Room for one more operand slot, if *token* has none, or for a second accumulator."""
+        operands, accumulators = token.context.placement.registers, token.context.placement.accumulators
+        if operands is None or accumulators is None:
+            return ""
+        needs = accumulators.count * accumulators.nbytes + (operands.count + 1) * operands.nbytes
+        if self._region.is_free(operands.offset(token.tile.tile_id), operands.nbytes):
+            needs = 2 * accumulators.nbytes + operands.nbytes
+        elif accumulators.count == 1 and needs >= 2 * accumulators.nbytes + operands.nbytes:
+            needs += accumulators.nbytes  # a file of that size is cut into two accumulators
+        if needs <= self._nbytes:
+            return ""
+        return f"the register file of {self._node_id} from {self._nbytes} to {needs} bytes may break it"
+
+    def _free_operands(self, token: TileToken) -> None:
+        self._region.free(token.registers_at)
+        if self.waiting:
+            self.reopen()
+
+    def _free_operands_if_last(self, token: TileToken) -> None:
+        last = token.context.plan.lifetimes[Place.REGISTERS].last
+        if last is None or _is_at(token, last):
+            self._free_operands(token)
+
+    def _free_accumulator(self, token: TileToken) -> None:
+        slots = token.context.placement.accumulators
+        assert slots is not None
+        self._region.free(slots.offset(token.tile.tile_id // token.context.plan.grid[2]))
+        if self.waiting:
+            self.reopen()
+
+
+class RegisterFileOwner(ComponentBase[SpecT]):
+    """PE_FETCH_STORE: moves tiles between TCM and registers. Its node's `memory` is the size of the register file.
+
+    Tiles claim registers at the stage that their plan says, which need not be a FETCH. A block of this role declares no
+    gate for registers: `registers` stands before that stage by itself.
+    """
+
+    __slots__ = ("registers",)
+
+    def __init__(self, spec: SpecT, context: Any) -> None:
+        super().__init__(spec, context)
+        self.registers = RegisterFile(self.node_id, context.memory_nbytes)
+
+    def check_plan(self, plan: PipelinePlan) -> None:
+        """Raise PlanError when not even one tile fits the register file."""
+        self.registers.check(plan)
+
+
+def _is_at(token: TileToken, indices: tuple[int, int, int, int]) -> bool:
+    return token.index == indices[tile_kind(token.tile.k, token.context.plan.grid[2])]
