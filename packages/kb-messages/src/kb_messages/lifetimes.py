@@ -63,11 +63,11 @@ def _writes(stage: StageTemplate, place: Place) -> bool:
 
 def _indices(stages: Sequence[StageTemplate], which: Sequence[StageTemplate], k_grid: int) -> Indices | None:
     """By kind of tile, the index of the last of *which*; None where these are all stages of their types, one a tile."""
-    types = {stage.stage_type for stage in which}
+    types, ids = {stage.stage_type for stage in which}, {id(stage) for stage in which}
     if sum(stage.stage_type in types for stage in stages) == 1:
         return None
     indices = [-1, -1, -1, -1]
     for k in {0, 1, k_grid - 1} & set(range(k_grid)):
         mine = [stage for stage in stages if stage.when.holds(k, k_grid)]
-        indices[tile_kind(k, k_grid)] = max((i for i, stage in enumerate(mine) if stage in which), default=-1)
+        indices[tile_kind(k, k_grid)] = max((i for i, stage in enumerate(mine) if id(stage) in ids), default=-1)
     return indices[0], indices[1], indices[2], indices[3]
