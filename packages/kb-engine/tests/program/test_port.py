@@ -1,15 +1,29 @@
-"""The kernel language is one front end among several: another one runs kernels over the same port."""
+"""The kernel language is one front end among several: the README's runs kernels over the same port."""
+
+import re
+from pathlib import Path
 
 import engine_toys
 import numpy as np
 import pytest
-from program_copying import Copying
 
 from kb_engine.program import Completion
 from kb_messages import KernelError, PlanError
 
+README = Path(__file__).parents[2] / "README.md"
 
-def test_another_front_end_runs_a_kernel_and_is_logged_at_the_kernels_line(toy_host, writer):
+
+@pytest.fixture
+def copying():
+    """The front end of the README, whose file is "README.md"."""
+    section = README.read_text(encoding="utf-8").partition("## A kernel language of your own")[2]
+    (example,) = re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    namespace = {"__name__": "readme", "__file__": "README.md"}
+    exec(compile(example, "README.md", "exec"), namespace)
+    return namespace["Copying"]
+
+
+def test_another_front_end_runs_a_kernel_and_is_logged_at_the_kernels_line(toy_host, writer, copying):
     def kernel(copy, a, c):
         copy(a[0:8], c[8:16])
         copy(a[8:16], c[0:8])
@@ -17,7 +31,7 @@ def test_another_front_end_runs_a_kernel_and_is_logged_at_the_kernels_line(toy_h
     host = toy_host(writer=writer)
     data = np.arange(256, dtype=np.float16).reshape(16, 16)
     a, c = host.tensor("a", data, "f16"), host.empty("c", (16, 16), "f16")
-    result = host.launch(kernel, a, c, front_end=Copying)
+    result = host.launch(kernel, a, c, front_end=copying)
     np.testing.assert_array_equal(host.read(c), np.concatenate([data[8:], data[:8]]))
     first = kernel.__code__.co_firstlineno
     lines = {f"test_port.py:{first + 1}", f"test_port.py:{first + 2}"}
@@ -38,7 +52,7 @@ def test_the_engine_takes_a_front_end_too(toy_engine, tmp_path):
     assert [(port.program_id, port.num_programs) for port in seen] == [(0, 1)]
 
 
-def test_a_command_that_a_block_refuses_is_an_error_at_the_kernels_line(toy_host, monkeypatch):
+def test_a_command_that_a_block_refuses_is_an_error_at_the_kernels_line(toy_host, monkeypatch, copying):
     def refuse(self, submitted):
         raise PlanError("sip0.cube0.pe0.pe_dma", "a plan", "none")
 
@@ -48,7 +62,7 @@ def test_a_command_that_a_block_refuses_is_an_error_at_the_kernels_line(toy_host
     monkeypatch.setattr(engine_toys.Scheduler, "plan", refuse)
     host = toy_host()
     with pytest.raises(KernelError) as caught:
-        host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"), front_end=Copying)
+        host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"), front_end=copying)
     line = f"test_port.py:{kernel.__code__.co_firstlineno + 1}"
     assert str(caught.value) == f"{line}: sip0.cube0.pe0.pe_dma: got a plan, needs none"
 
