@@ -5,9 +5,10 @@ import pytest
 
 from kb_cli.benchmark.bundled import find
 from kb_cli.run.metrics import measure
-from kb_cli.run.tally import PlanTally
-from kb_cli.run.tallying_writer import TallyingMemoryWriter
+from kb_cli.run.plan_tally import PlanTally
+from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.usage import Traffic, Usage
+from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host
 from kb_messages import DType, TileShape
 from kb_topology import load_topology
@@ -30,17 +31,17 @@ def run():
 
 
 def run_of(kernel):
-    plans, usage, writer = PlanTally(), Usage(), TallyingMemoryWriter()
-    engine = Engine(load_topology(find("topologies", "one_cube")), writer, [plans, usage])
+    plans, usage, stages = PlanTally(), Usage(), StageTally()
+    engine = Engine(load_topology(find("topologies", "one_cube")), MemoryLogWriter(), [plans, usage, stages])
     host = Host(engine)
     a, b = (host.tensor(name, np.ones(shape, np.float16), "f16") for name, shape in (("a", (M, K)), ("b", (K, N))))
     launched = host.launch(kernel, a, b, host.empty("c", (M, N), "f16"), pes=[0])
-    engine.close_log()
-    return engine, launched, measure(engine, [launched], plans, DType.F16, usage), writer
+    metrics = measure(engine, [launched], plans, DType.F16, usage)
+    return engine, launched, metrics, engine.close_log(), stages.stage_times
 
 
 def test_bytes_are_those_of_the_tiles(run) -> None:
-    _, _, metrics, _ = run
+    _, _, metrics, *_ = run
     operands = 2 * 3 * (16 * 16 + 16 * 16) * 2  # 6 tiles, A and B of 256 elements, 2 bytes each
     result = M * N * 2
     assert metrics.traffic == {
@@ -52,7 +53,7 @@ def test_bytes_are_those_of_the_tiles(run) -> None:
 
 
 def test_what_streams_is_written_to_registers_alone() -> None:
-    _, _, metrics, _ = run_of(streaming)
+    _, _, metrics, *_ = run_of(streaming)
     half = 2 * 3 * 16 * 16 * 2  # of A, and of B
     result = M * N * 2
     assert metrics.traffic == {
@@ -64,12 +65,12 @@ def test_what_streams_is_written_to_registers_alone() -> None:
 
 
 def test_stages_are_counted_once(run) -> None:
-    _, _, metrics, writer = run
-    assert metrics.tile_stages == 6 * (2 + 1 + 1) + 2 * 2 == writer.summary.n_ops  # 2 reads, fetch, gemm; store, write
+    _, _, metrics, log, _ = run
+    assert metrics.tile_stages == 6 * (2 + 1 + 1) + 2 * 2 == len(log.ops)  # 2 reads, fetch, gemm; store, write
 
 
 def test_utilization_is_busy_time_over_the_launch(run) -> None:
-    engine, launched, metrics, _ = run
+    engine, launched, metrics, *_ = run
     span = launched.end_ps - launched.start_ps
     busy = {(s.node_id, s.stage_type.name): s.busy_ps for s in engine.servers if s.busy_ps}
     use = metrics.uses["pe_gemm"]
@@ -84,7 +85,7 @@ def test_utilization_is_busy_time_over_the_launch(run) -> None:
 
 
 def test_peaks_and_bandwidths_follow_from_the_topology(run) -> None:
-    engine, _, metrics, _ = run
+    engine, _, metrics, *_ = run
     assert metrics.peak_flops == 8 * 2 * 64 * 64 * 1e9
     assert metrics.bandwidth_gbs == {"hbm": 819.2, "sram": 256.0, "reg": 8 * 512.0}
     assert measure(engine, [], PlanTally(), DType.I64, Usage()).peak_flops is None
@@ -92,12 +93,12 @@ def test_peaks_and_bandwidths_follow_from_the_topology(run) -> None:
 
 
 def test_stage_times_are_the_columns_of_the_log(run) -> None:
-    _, _, _, writer = run
-    ops = writer.written().ops
-    for stage, times in writer.stage_times.items():
-        mine = ops[ops["name"] == writer.written().strings.index(stage)]
+    *_, log, stage_times = run
+    ops = log.ops
+    for stage, times in stage_times.items():
+        mine = ops[ops["name"] == log.strings.index(stage)]
         assert times["service"] == int((mine["t_end_ps"] - mine["t_start_ps"]).sum())
         assert times["queue_full"] == int((mine["t_out_ps"] - mine["t_end_ps"]).sum())
         assert times["channel"] == int(mine["wait_channel_ps"].sum())
-    whole = sum(sum(times.values()) for times in writer.stage_times.values())
+    whole = sum(sum(times.values()) for times in stage_times.values())
     assert whole == int((ops["t_out_ps"] - ops["t_ready_ps"]).sum())

@@ -10,7 +10,7 @@ from kb_cli.report.verification import sanitizer_texts, verdict_cell
 from kb_cli.run.launch_times import HostTime
 from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import Sanitized
-from kb_cli.run.tallying_writer import QUEUE_FULL, SERVICE
+from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kb_cli.run.tally import PlanTally
+from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.usage import Traffic, Usage
 from kb_engine import Engine, LaunchResult
 from kb_messages import DType, PlanError, StageType

@@ -14,7 +14,7 @@ from kb_cli.run.keep import Kept
 from kb_cli.run.launch_times import HostTime, LaunchTimes, host_time, launch_times
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import RunOutcome
-from kb_cli.run.tallying_writer import QUEUE_FULL, SERVICE
+from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.usage import Traffic
 from kb_cli.run.verdict import OutputCheck
 from kb_cli.terminal.units import PS_PER_NS

@@ -16,14 +16,14 @@ from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, in
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.metrics import Metrics, measure
+from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
-from kb_cli.run.tally import PlanTally
-from kb_cli.run.tallying_writer import TallyingWriter, new_writer
+from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.verdict import Progress, Verdict, execute, judge
-from kb_dataexec import MemoryStore
+from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks
@@ -73,26 +73,27 @@ def simulate(
     """
     inputs = inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
-    plans, usage, writer = PlanTally(), Usage(), new_writer(log_folder) if setup.log else None
-    watch = LeakWatch() if setup.sanitize else None
-    observers = [plans, usage, watch, Callbacks(on_trace=trace) if trace is not None else None]
+    writer = _new_writer(log_folder) if setup.log else None
+    plans, usage, stages, watch = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
+    observers = [plans, usage, stages, watch, Callbacks(on_trace=trace) if trace is not None else None]
     with _closed_on_error(writer):
         engine = Engine(setup.topology, writer, [each for each in observers if each is not None])
         host = TimedHost(engine, root=setup.loaded.root)
         outputs = launch(setup, host, inputs)
     began = perf_counter()
-    engine.close_log()
+    closed = engine.close_log()
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
+    log = _written(closed, log_folder) if setup.checks or setup.sanitize else None
     expected, verdict, wall = (
-        _verify(setup, writer, initial, (inputs, outputs), timing, progress)
-        if setup.checks and writer is not None
+        _verify(setup, log, initial, (inputs, outputs), timing, progress)
+        if setup.checks and log is not None
         else ({}, None, Wall(timing))
     )
     sanitized = (
-        sanitize_run(writer.written(), initial, [(each.start_ps, each.end_ps) for each in host.launches], watch)
-        if watch is not None and writer is not None
+        sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watch)
+        if watch is not None and log is not None
         else None
     )
     return RunOutcome(
@@ -102,7 +103,7 @@ def simulate(
         flops=flops_of(setup),
         inputs_sha256=digests,
         log=writer.summary if writer is not None else None,
-        stage_times=writer.stage_times if writer is not None else None,
+        stage_times=stages.stage_times if writer is not None else None,
         initial_memory=initial,
         expected=expected,
         verdict=verdict,
@@ -111,8 +112,20 @@ def simulate(
     )
 
 
+def _new_writer(folder: Path | None) -> LogWriter:
+    return MemoryLogWriter() if folder is None else FolderLogWriter(folder)
+
+
+def _written(closed: OpLog | LogSummary | None, folder: Path | None) -> OpLog | None:
+    """The log of a run, read back from *folder* where it went there; None for a run without a log."""
+    if isinstance(closed, LogSummary):
+        assert folder is not None, "a summary says that the log went to a folder"
+        return read_log(folder)
+    return closed
+
+
 @contextmanager
-def _closed_on_error(writer: TallyingWriter | None) -> Iterator[None]:
+def _closed_on_error(writer: LogWriter | None) -> Iterator[None]:
     """Close the log's files when the run fails."""
     try:
         yield
@@ -124,13 +137,12 @@ def _closed_on_error(writer: TallyingWriter | None) -> Iterator[None]:
 
 def _verify(
     setup: Setup,
-    writer: TallyingWriter,
+    log: OpLog,
     initial: MemoryStore,
     tensors: tuple[Arrays, dict[str, Tensor]],
     timing: float,
     progress: Progress | None,
 ) -> tuple[dict[str, Expected], Verdict, Wall]:
-    log = writer.written()
     began = perf_counter()
     memory = execute(log, initial, progress)
     executed = perf_counter()
