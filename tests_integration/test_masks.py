@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pytest
 
 from kb_dataexec import Executor, MemoryLogWriter, cast, numpy_dtype
-from kb_dataexec.execute.fused import run as fused
 from kb_engine import Engine, Host, read_tensor
 from kb_messages import DType, KbError
 from kb_topology import load_topology
@@ -20,11 +19,6 @@ from kb_topology import load_topology
 ROOT = Path(__file__).parents[1]
 KB = str(Path(sys.executable).with_name("kb"))
 Array = npt.NDArray[Any]
-
-
-@pytest.fixture(autouse=True)
-def _fuse_small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
 
 
 def execute(kernel: Callable[..., None], inputs: list[Array], out: Array, mode: str) -> Array:
@@ -36,7 +30,7 @@ def execute(kernel: Callable[..., None], inputs: list[Array], out: Array, mode: 
     host.launch(kernel, *tensors)
     log = engine.close_log()
     assert engine.initial_memory is not None
-    memory = Executor(log, engine.initial_memory, mode).run()  # type: ignore[arg-type]
+    memory = Executor(log, engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
     return read_tensor(memory, tensors[-1])
 
 

@@ -6,18 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kb_dataexec.execute.fused import run as fused
-
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parent / "mutation")
     sweeps, cases, values = (import_module(f"mutation_{name}") for name in ("sweep", "cases", "values"))
 
 SAMPLE = {"gemm": 41, "gemm_with_epilogue": 43, "softmax": 47, "overlapping": 11, "masked": 11, "sharded_gemm": 13}
-
-
-@pytest.fixture(autouse=True)
-def _fuse_small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
 
 
 @pytest.mark.parametrize("name", SAMPLE)

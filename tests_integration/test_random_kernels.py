@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
-from kb_dataexec.execute.fused import run as fused
 from kb_engine import Engine, Host, read_tensor
 from kb_messages import DType
 from kb_topology import loads_topology
@@ -200,10 +199,8 @@ def test_both_modes_leave_the_bytes_that_numpy_computes(issue: str, program: lis
     assert sanitize(log) == []  # these kernels wait for all that they read
     same_arithmetic = not {"gemm", "dot"} & {step[0] for step in program}
     left: list[bytes] = []
-    for mode, worth_fusing in (("tile", 64), ("fused", 2)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fused, "_WORTH_FUSING", worth_fusing)
-            after = Executor(log, memory, mode).run()  # type: ignore[arg-type]
+    for mode in ("tile", "fused"):
+        after = Executor(log, memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
         for output in outputs:
             np.testing.assert_array_equal(read_tensor(after, output), direct.y)
         left.append(b"".join(read_tensor(after, output).tobytes() for output in outputs))

@@ -21,7 +21,6 @@ from mutation_values import Values
 
 from kb_dataexec import Executor, OpLog, compare
 from kb_dataexec.analysis import backward_slice
-from kb_dataexec.execute.fused import run as fused
 from kb_messages import KbError
 
 _CHANGES: dict[str, tuple[int, ...]] = {
@@ -151,7 +150,7 @@ def sweep(case: Case, every: int = 1, first: int = 0) -> Sweep:
 def outcome(case: Case, log: OpLog, mode: Any) -> str:
     """`right`, `wrong` or `refused`. Any other error than a KbError is a defect, and is raised."""
     try:
-        result = case.result(Executor(log, case.memory, mode).run())
+        result = case.result(Executor(log, case.memory, mode, fuse_from=2).run())
     except KbError:
         return "refused"
     return "right" if compare("out", result, case.expected, case.tolerance).ok else "wrong"
@@ -171,7 +170,6 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="try every n-th mutant only")
     parser.add_argument("cases", nargs="*", default=list(CASES))
     options = parser.parse_args()
-    fused._WORTH_FUSING = 2  # type: ignore[misc]  # small logs are to be fused, too
     missed = 0
     for name in options.cases:
         found = sweep(CASES[name](), options.every)

@@ -7,7 +7,6 @@ from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
 from kb_dataexec.analysis.dependencies import backward_slice
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.verify.compare import compare
 from kb_messages import DType, KbError, Rectangle
@@ -15,12 +14,7 @@ from kb_messages import DType, KbError, Rectangle
 DELTAS = (-64, -2, 1, 4, 32, 8192)
 
 
-@pytest.fixture(autouse=True)
-def _fuse_small_windows(monkeypatch):
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 12)
-
-
-class Case:
+class MutatedLog:
     def __init__(self, problem):
         self.problem, self.log, self.memory = problem, problem.log(), problem.memory()
         self.expected, self.bound = problem.reference()
@@ -28,7 +22,9 @@ class Case:
     def outcome(self, log, mode):
         """The output as f64, or the text of the error."""
         try:
-            return np.array(self.problem.result(Executor(log, self.memory, mode).run())).astype(np.float64)
+            return np.array(self.problem.result(Executor(log, self.memory, mode, fuse_from=12).run())).astype(
+                np.float64
+            )
         except KbError as error:
             return f"{type(error).__name__}: {error}"
 
@@ -65,7 +61,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def case(request):
-    return Case(CASES[request.param])
+    return MutatedLog(CASES[request.param])
 
 
 def test_the_log_itself_is_right(case):
@@ -104,5 +100,5 @@ def test_records_outside_the_slice_of_one_tile_do_not_change_it(case):
     keep = [np.isin(table["op_id"], list(in_slice)) for table in (case.log.ops, case.log.operands)]
     log = OpLog(case.log.ops[keep[0]], case.log.operands[keep[1]], case.log.strings)
     for mode in ("tile", "fused"):
-        got = Executor(log, case.memory, mode).run().read(*wanted.in_memory, case.problem.out)
+        got = Executor(log, case.memory, mode, fuse_from=12).run().read(*wanted.in_memory, case.problem.out)
         assert abs(float(got[0, 0]) - case.expected[0, 0]) <= case.bound[0, 0]

@@ -6,9 +6,8 @@ from dataexec_gemm_log import HBM, REG, TCM, GemmProblem, LogBuilder
 from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import grids
+from kb_dataexec.execute.fused import grid_product, grids, window
 from kb_dataexec.execute.fused import run as fused
-from kb_dataexec.execute.fused import window as products
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import StoreError
 from kb_dataexec.verify.compare import compare
@@ -18,9 +17,12 @@ DTYPES = [DType.F16, DType.BF16, DType.F8E4M3, DType.F32, DType.I8]
 
 
 @pytest.fixture(params=["tile", "fused"])
-def mode(request, monkeypatch):
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
+def mode(request):
     return request.param
+
+
+def execute(log, memory, mode="fused"):
+    return Executor(log, memory, mode, fuse_from=2).run()
 
 
 def verify(problem, store):
@@ -34,19 +36,19 @@ def verify(problem, store):
 )
 def test_a_tiled_gemm_is_its_reference(mode, dtype, shape, tile):
     problem = GemmProblem(*shape, tile, dtype)
-    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    outcome = verify(problem, execute(problem.log(), problem.memory(), mode))
     assert outcome.ok, str(outcome)
 
 
 def test_a_gemm_with_a_transposed_factor_is_its_reference(mode):
     problem = GemmProblem(21, 18, 13, (8, 8, 4), transpose_b=True)
-    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    outcome = verify(problem, execute(problem.log(), problem.memory(), mode))
     assert outcome.ok, str(outcome)
 
 
 def test_a_long_accumulation_is_within_its_bound(mode):
     problem = GemmProblem(16, 16, 14336, (16, 16, 128))
-    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    outcome = verify(problem, execute(problem.log(), problem.memory(), mode))
     assert outcome.ok, str(outcome)
 
 
@@ -56,27 +58,27 @@ def test_a_long_accumulation_is_within_its_bound(mode):
 )
 def test_an_epilogue_is_its_reference(mode, dtype, shape, tile):
     problem = EpilogueProblem(*shape, tile, dtype)
-    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    outcome = verify(problem, execute(problem.log(), problem.memory(), mode))
     assert outcome.ok, str(outcome)
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
 def test_a_softmax_over_rows_is_its_reference(mode, dtype):
     problem = SoftmaxProblem(11, 37, 4, dtype)
-    outcome = verify(problem, Executor(problem.log(), problem.memory(), mode).run())
+    outcome = verify(problem, execute(problem.log(), problem.memory(), mode))
     assert outcome.ok, str(outcome)
 
 
 def test_one_tile_buffer_is_enough(mode):
     problem = GemmProblem(16, 16, 16, (8, 8, 8), slots=1)
-    assert verify(problem, Executor(problem.log(), problem.memory(), mode).run()).ok
+    assert verify(problem, execute(problem.log(), problem.memory(), mode)).ok
 
 
 def test_the_initial_memory_is_left_alone(mode):
     problem = GemmProblem(8, 8, 8, (4, 4, 4))
     memory = problem.memory()
     held = memory.nbytes_held
-    Executor(problem.log(), memory, mode).run()
+    execute(problem.log(), memory, mode)
     assert memory.nbytes_held == held
     with pytest.raises(StoreError, match="never written"):
         problem.result(memory)
@@ -84,7 +86,7 @@ def test_the_initial_memory_is_left_alone(mode):
 
 def test_tile_buffers_hold_nothing_afterwards(mode):
     problem = GemmProblem(16, 16, 16, (8, 8, 8))
-    out = Executor(problem.log(), problem.memory(), mode).run()
+    out = execute(problem.log(), problem.memory(), mode)
     for owner in (TCM, REG):
         assert not out._regions[owner].extents.items
 
@@ -98,7 +100,7 @@ def test_progress_ends_with_all_records(mode):
 def test_an_empty_log_changes_nothing(mode):
     problem = GemmProblem(4, 4, 4, (4, 4, 4))
     log = problem.log()
-    out = Executor(OpLog(log.ops[:0], log.operands[:0], []), problem.memory(), mode).run()
+    out = execute(OpLog(log.ops[:0], log.operands[:0], []), problem.memory(), mode)
     assert out.regions == problem.memory().regions
 
 
@@ -118,7 +120,7 @@ def chained(swap_order=False):
 @pytest.mark.parametrize("swap_order", [False, True])
 def test_a_command_reads_what_an_earlier_one_wrote(mode, swap_order):
     first, second, log, memory = chained(swap_order)
-    out = Executor(log, memory, mode).run()
+    out = execute(log, memory, mode)
     assert verify(first, out).ok
     second.a = np.array(first.result(out))
     assert verify(second, out).ok
@@ -134,14 +136,14 @@ def test_a_command_that_reads_what_a_later_one_writes_is_an_error(mode):
         "only later written, by op 13 (dma_write, pe0, kernel.py:3)"
     ).replace("op 54", f"op {first.log().n_ops}")
     with pytest.raises(StoreError, match=f"^{re.escape(text)}$"):
-        Executor(log, memory, mode).run()
+        execute(log, memory, mode)
 
 
 def test_an_output_over_its_own_factor_takes_the_old_values(mode):
     problem = GemmProblem(8, 8, 8, (8, 8, 8))
     memory = problem.memory()
     problem.at_c = problem.at_a
-    out = Executor(problem.log(), memory, mode).run()
+    out = execute(problem.log(), memory, mode)
     assert verify(problem, out).ok
 
 
@@ -149,7 +151,7 @@ def test_an_output_tile_over_a_factor_that_is_read_later_changes_it(mode):
     problem = GemmProblem(16, 8, 8, (8, 8, 8), DType.F32)
     memory = problem.memory()
     problem.at_c = problem.at_a + 8 * 8 * 4
-    out = Executor(problem.log(), memory, mode).run()
+    out = execute(problem.log(), memory, mode)
     a, b = problem.a.astype(np.float64), problem.b.astype(np.float64)
     assert problem.result(out)[:8] == pytest.approx(a[:8] @ b, rel=1e-5, abs=1e-5)
     assert problem.result(out)[8:] == pytest.approx(a[:8] @ b @ b, rel=1e-5, abs=1e-5)
@@ -157,7 +159,7 @@ def test_an_output_tile_over_a_factor_that_is_read_later_changes_it(mode):
 
 def test_fused_mode_makes_one_product_of_a_regular_gemm(monkeypatch):
     calls = []
-    monkeypatch.setattr(products, "product", lambda a, b: calls.append((a.shape, b.shape)) or a @ b)
+    monkeypatch.setattr(grid_product, "product", lambda a, b: calls.append((a.shape, b.shape)) or a @ b)
     problem = GemmProblem(37, 29, 23, (16, 8, 5))
     Executor(problem.log(), problem.memory()).run()
     assert calls == [((37, 23), (23, 29))]
@@ -165,7 +167,7 @@ def test_fused_mode_makes_one_product_of_a_regular_gemm(monkeypatch):
 
 def test_fused_mode_makes_one_product_of_a_gemm_with_an_epilogue(monkeypatch):
     calls = []
-    monkeypatch.setattr(products, "product", lambda a, b: calls.append((a.shape, b.shape)) or a @ b)
+    monkeypatch.setattr(grid_product, "product", lambda a, b: calls.append((a.shape, b.shape)) or a @ b)
     problem = EpilogueProblem(37, 29, 23, (16, 8, 5))
     assert verify(problem, Executor(problem.log(), problem.memory()).run()).ok
     assert calls == [((37, 23), (23, 29))]
@@ -173,11 +175,10 @@ def test_fused_mode_makes_one_product_of_a_gemm_with_an_epilogue(monkeypatch):
 
 def test_products_that_wait_for_their_math_are_bounded(monkeypatch):
     calls = []
-    monkeypatch.setattr(products, "product", lambda a, b: calls.append(a.shape[0] * b.shape[1]) or a @ b)
-    monkeypatch.setattr(products, "_HELD_NBYTES", 4 * 16 * 24)
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 12)
+    monkeypatch.setattr(grid_product, "product", lambda a, b: calls.append(a.shape[0] * b.shape[1]) or a @ b)
+    monkeypatch.setattr(window, "_HELD_NBYTES", 4 * 16 * 24)
     problem = EpilogueProblem(37, 29, 23, (16, 8, 5))
-    assert verify(problem, Executor(problem.log(), problem.memory()).run()).ok
+    assert verify(problem, Executor(problem.log(), problem.memory(), fuse_from=12).run()).ok
     assert len(calls) > 1
     assert max(calls) <= 16 * 24
 
@@ -191,9 +192,8 @@ def test_large_panels_are_computed_in_parts(monkeypatch):
 def test_windows_that_cut_an_accumulation_continue_it(monkeypatch):
     monkeypatch.setattr(fused, "_LARGEST_WINDOW", 70)
     monkeypatch.setattr(fused, "_WINDOW", 10)
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
     problem = GemmProblem(20, 20, 40, (8, 8, 8), DType.F32)
-    assert verify(problem, Executor(problem.log(), problem.memory()).run()).ok
+    assert verify(problem, execute(problem.log(), problem.memory())).ok
 
 
 def test_an_unknown_mode_is_an_error():

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.math import FUNCTIONS
 from kb_messages import MATH_FUNCTIONS, DType, LogError, OpKind, Role
@@ -355,12 +354,11 @@ TWO = in_out([(2, 3)] * 2, (2, 3))
     ],
 )
 @pytest.mark.parametrize("mode", ["tile", "fused"])
-def test_a_wrong_record_names_its_place(operands, params, text, mode, monkeypatch):
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
+def test_a_wrong_record_names_its_place(operands, params, text, mode):
     builder = LogBuilder()
     builder.add((0, 0, 0), OpKind.MATH, "an_op", operands, params)
     builder.add((0, 0, 1), OpKind.MATH, "another", ONE, attributes("abs"))
     store = MemoryStore(REGIONS)
     store.write_tensor(TCM, 0, np.ones(3 * STEP, np.uint8))
     with expect(LogError, f"{WHERE}: {text}"):
-        Executor(builder.log(), store, mode).run()
+        Executor(builder.log(), store, mode, fuse_from=2).run()

@@ -1,7 +1,6 @@
 """Chains of elementwise ops against numpy in f32, and tile mode against fused mode: equal bytes."""
 
 import numpy as np
-import pytest
 from dataexec_gemm_log import REG, REGIONS, LogBuilder, move
 from dataexec_math_values import DTYPE_OF, STEP, attributes, values
 from hypothesis import given, settings
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.math import FUNCTIONS
 from kb_messages import DType, OpKind, Role
@@ -82,9 +80,7 @@ def test_chains_are_what_numpy_computes_in_f32(chain, seed):
         return
     log = builder.log()
     for mode in ("tile", "fused"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fused, "_WORTH_FUSING", 2)
-            after = Executor(log, store, mode).run()
+        after = Executor(log, store, mode, fuse_from=2).run()
         for at, array in enumerate(state):
             dtype = DTYPE_OF[array.dtype]
             assert after.read(REG, at * STEP, ROWS, COLS * dtype.nbytes, 32, dtype).tobytes() == array.tobytes()

@@ -14,7 +14,7 @@ from typing import Final
 from kb_dataexec.backends.base import Backend, BackendError
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 
-__all__ = ["BACKENDS", "Backend", "BackendError", "current", "load_backend", "using"]
+__all__ = ["BACKENDS", "Backend", "BackendError", "NumpyBackend", "current", "load_backend", "using"]
 
 BACKENDS: Final = ("numpy", "torch")
 

@@ -1,4 +1,4 @@
-"""Pass 2: computes what an op log says, from the log and the initial memory alone."""
+"""Pass 2: computes the memory after an op log, from the log and the initial memory alone."""
 
 from __future__ import annotations
 
@@ -7,48 +7,60 @@ from typing import Literal
 
 from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.backends import Backend, load_backend, using
-from kb_dataexec.execute.fused import run as fused
+from kb_dataexec.execute.fused.run import FUSE_FROM
+from kb_dataexec.execute.fused.run import run as run_fused
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_dataexec.ops import one_by_one as tilewise
+from kb_dataexec.ops import one_by_one
 from kb_messages import MemorySpace
 
 Mode = Literal["fused", "tile"]
 
 
 class Executor:
-    """Executes *log* on a snapshot of *memory*, which has a region for every memory the log names.
+    """Executes *log* on a snapshot of *memory*. *memory* has a region for every memory that the log names.
 
     Records take effect in the order (command_seq, tile_id, stage_index, op_id). An op reads all its operands, then
-    un-initialises those with `release`, then writes. ``mode="tile"`` does one op at a time; ``mode="fused"`` gives
-    the same bytes up to the order of f32 additions, with far fewer matrix products. *backend* (its name, or one from
-    `load_backend`) computes products and functions. Raises BackendError when it is not there.
+    un-initialises those with `release`, then writes. Mode "tile" executes one op at a time. Mode "fused" uses far fewer
+    matrix products and gives the same bytes up to the order of f32 additions; windows of fewer than *fuse_from* records
+    still run one op at a time. *backend*, a name or a backend from `load_backend`, computes products and functions.
+    Raises ValueError for another mode, and BackendError for a backend that is not there.
     """
 
-    def __init__(self, log: OpLog, memory: MemoryStore, mode: Mode = "fused", backend: Backend | str = "numpy") -> None:
+    def __init__(
+        self,
+        log: OpLog,
+        memory: MemoryStore,
+        mode: Mode = "fused",
+        backend: Backend | str = "numpy",
+        fuse_from: int = FUSE_FROM,
+    ) -> None:
         if mode not in ("fused", "tile"):
             raise ValueError(f"mode: got {mode!r}, needs 'fused' or 'tile'")
         self._log = log
         self._memory = memory
         self._mode = mode
+        self._fuse_from = fuse_from
         self._backend = load_backend(backend) if isinstance(backend, str) else backend
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> MemoryStore:
-        """The memory after the log's last op. *progress* is called with (records done, records in all).
+        """The memory after the log's last op. *progress* is called with (records done, records in the log).
 
-        Raises LogError for a log that cannot be executed and StoreError for reads of bytes that are not initialised
-        and for addresses that no memory has; both name the op, its component and its line, and the former who wrote
-        and released the byte before.
+        Raises LogError for a log that cannot be executed. Raises StoreError for a read of bytes that are not
+        initialised and for an address that no memory has. Both errors name the op, its component and its line. A
+        StoreError about a byte also names the ops that wrote and released that byte.
         """
         schedule = Schedule(self._log)
         store = prepared(self._log, self._memory)
         total = len(schedule.ops)
         report = None if progress is None else lambda done: progress(done, total)
-        run = fused.run if self._mode == "fused" else tilewise.run
         try:
             with using(self._backend):
-                run(schedule, store, 0, total, report)
+                if self._mode == "fused":
+                    run_fused(schedule, store, 0, total, report, self._fuse_from)
+                else:
+                    one_by_one.run(schedule, store, 0, total, report)
         except StoreError as error:
             raise explained(self._log, error) from error
         store.remove_region(0)
@@ -56,7 +68,7 @@ class Executor:
 
 
 def prepared(log: OpLog, memory: MemoryStore) -> MemoryStore:
-    """A snapshot of *memory* with the log's immediates as memory 0."""
+    """A snapshot of *memory* with the immediates of *log* as memory 0."""
     store = memory.snapshot()
     blob = log.immediates
     store.add_region(0, len(blob), MemorySpace.IMMEDIATE)

@@ -7,8 +7,7 @@ from dataexec_math_log import params
 
 from kb_dataexec.arrays.dtypes import cast, numpy_dtype
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import batches as batching
-from kb_dataexec.execute.fused import run as fused
+from kb_dataexec.execute.fused import batches
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
@@ -103,9 +102,9 @@ def test_rows_that_share_a_buffer_run_together(monkeypatch, segment):
     rows, cols = 96, 20
     log, memory = rows_log(rows, cols), x_memory(rows, cols)
     sizes = []
-    monkeypatch.setattr(batching, "_SEGMENT_NBYTES", segment)
+    monkeypatch.setattr(batches, "_SEGMENT_NBYTES", segment)
     monkeypatch.setattr(
-        batching, "math_on_stacks", lambda math, stacks: sizes.append(len(stacks[0])) or math_on_stacks(math, stacks)
+        batches, "math_on_stacks", lambda math, stacks: sizes.append(len(stacks[0])) or math_on_stacks(math, stacks)
     )
     after = Executor(log, memory).run()
     y = (HBM, rows * cols * 4, rows, cols * 4, cols * 4, DType.F32)
@@ -127,25 +126,21 @@ def test_a_product_of_computed_factors_is_batched(monkeypatch):
         sides = [move(Role.SRC, REG, 0, *shape, 1), move(Role.DST, HBM, 4096 + tile * 64, *shape)]
         builder.add(places[2], OpKind.MEMORY, "store", sides)
     log, memory, sizes = builder.log(), x_memory(16, 16), []
-    monkeypatch.setattr(
-        batching, "gemm_on_stacks", lambda *both: sizes.append(len(both[1][0])) or gemm_on_stacks(*both)
-    )
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 2)
+    monkeypatch.setattr(batches, "gemm_on_stacks", lambda *both: sizes.append(len(both[1][0])) or gemm_on_stacks(*both))
     out = (HBM, 4096, 64, 16, 16, DType.F32)
-    after = Executor(log, memory).run().read(*out)
+    after = Executor(log, memory, fuse_from=2).run().read(*out)
     assert sizes == [16]
     np.testing.assert_allclose(after, Executor(log, memory, "tile").run().read(*out), rtol=1e-6)
 
 
-def test_one_irregular_record_ends_in_tile_mode(monkeypatch):
+def test_one_irregular_record_ends_in_tile_mode():
     """Windows of one record are not halved again."""
-    monkeypatch.setattr(fused, "_WORTH_FUSING", 1)
     builder = LogBuilder()
     builder.add(
         (0, 0, 0), OpKind.MATH, "math", [move(Role.OUT, REG, 0, 1, 4, 4, DType.F32)], params("copy", scalars=(2.0,))
     )
     operands = [move(Role.OUT, REG, 64, 1, 4, 4, DType.F32), move(Role.IN, REG, 0, 1, 4, 4, DType.F32)]
     builder.add((0, 0, 1), OpKind.MATH, "math", operands, params("neg"))
-    after = Executor(builder.log(), MemoryStore(REGIONS)).run().read(REG, 64, 1, 16, 16, DType.F32)
+    after = Executor(builder.log(), MemoryStore(REGIONS), fuse_from=1).run().read(REG, 64, 1, 16, 16, DType.F32)
     assert after.tolist() == [[-2.0] * 4]
     assert after.dtype == numpy_dtype(DType.F32)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import dataflow
+from kb_dataexec.execute.fused import grid_product, producers
 from kb_dataexec.execute.fused import run as fused
-from kb_dataexec.execute.fused import window as products
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.gemm import product
@@ -77,10 +76,10 @@ def add_record(builder, place, record):
     add(builder, place, record)
 
 
-def outcome(log, mode):
+def outcome(log, mode, fuse_from=2):
     """Every byte of every memory, -1 where it is not initialised; or the text of the error."""
     try:
-        store = Executor(log, new_memory(), mode).run()
+        store = Executor(log, new_memory(), mode, fuse_from=fuse_from).run()
     except KbError as error:
         return f"{type(error).__name__}: {error}"
     return [[byte_at(store, owner, at) for at in range(SIZE)] for owner in OWNERS]
@@ -93,19 +92,18 @@ def byte_at(store, owner, at):
         return -1
 
 
-@pytest.mark.parametrize("worth_fusing", [2, 5])
+@pytest.mark.parametrize("fuse_from", [2, 5])
 @settings(max_examples=200)
 @given(st.lists(records, min_size=2, max_size=16), st.integers(1, 4))
-def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(worth_fusing, history, tiles):
+def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(fuse_from, history, tiles):
     builder = LogBuilder()
     for number, record in enumerate(history):
         place = (number // 8, number // tiles % tiles + number // 8, number)
         add_record(builder, place, record)
     log = builder.log()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused, "_WORTH_FUSING", worth_fusing)
-        patch.setattr(dataflow, "_WORTH_THREADS", 1 if worth_fusing == 2 else 1 << 14)
-        assert outcome(log, "fused") == outcome(log, "tile")
+        patch.setattr(producers, "_WORTH_THREADS", 1 if fuse_from == 2 else 1 << 14)
+        assert outcome(log, "fused", fuse_from) == outcome(log, "tile")
 
 
 def resolves(builder, memory=None) -> bool:
@@ -203,10 +201,10 @@ def test_a_product_whose_factor_was_computed_is_split():
 )
 def test_a_product_in_blocks_is_the_same(monkeypatch, side, threads, parts):
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BLOCK", (side, side))
-    monkeypatch.setattr(products, "WORKERS", threads)
+    monkeypatch.setattr(grid_product, "_BLOCK", (side, side))
+    monkeypatch.setattr(grid_product, "WORKERS", threads)
     counted = []
-    monkeypatch.setattr(products, "product", lambda a, b: counted.append((len(a), b.shape[1])) or product(a, b))
+    monkeypatch.setattr(grid_product, "product", lambda a, b: counted.append((len(a), b.shape[1])) or product(a, b))
     store = Executor(problem.log(), problem.memory(), "fused").run()
     expected, scale = problem.expected()
     assert (np.abs(problem.result(store) - expected) <= gemm_tolerance(expected, scale, 24, DType.F16)).all()
@@ -218,8 +216,8 @@ def test_a_backend_that_needs_all_cores_gets_whole_products(monkeypatch):
         shares_cores = False
 
     problem = GemmProblem(30, 20, 24, (8, 8, 8))
-    monkeypatch.setattr(products, "_BLOCK", (1, 1))
+    monkeypatch.setattr(grid_product, "_BLOCK", (1, 1))
     counted = []
-    monkeypatch.setattr(products, "product", lambda a, b: counted.append(len(a)) or product(a, b))
+    monkeypatch.setattr(grid_product, "product", lambda a, b: counted.append(len(a)) or product(a, b))
     Executor(problem.log(), problem.memory(), "fused", Greedy()).run()
     assert counted == [30]

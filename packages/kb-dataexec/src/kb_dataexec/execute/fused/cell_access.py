@@ -1,4 +1,4 @@
-"""Many cells of one shape at a time: read as a stack, written from one, released, and checked, in few store calls."""
+"""Reads, writes, releases and checks many cells with few calls of the store."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kb_dataexec.arrays.dtypes import Array, numpy_dtype
-from kb_dataexec.execute.fused.cells import Cells, IrregularError
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.execute.fused.cells import Cells
+from kb_dataexec.execute.fused.conflicts import IrregularError
 from kb_dataexec.log.rows import DTYPES
 from kb_dataexec.memory.store import MemoryStore
 
 
 class CellAccess:
-    """The cells of a window in a store. A stack has shape (cells, rows, columns)."""
+    """The cells of a window in *store*. A stack is an array of shape (cells, rows, columns)."""
 
     def __init__(self, cells: Cells, store: MemoryStore) -> None:
         self._store = store
         self._owner, self._offset, self._rows, self._row_nbytes, self._stride, self._dtype = cells.columns
-        self._shape = cells.shape
+        self._shape_id = cells.shape_id
         self._is_packed = (self._rows == 1) | (self._stride == self._row_nbytes)
 
     def read(self, cells: Array) -> Array:
-        """The values of *cells*, all of one shape and type. Raises StoreError as `MemoryStore.read` does."""
+        """The stack of *cells*, all of one shape and type. Raises StoreError as `MemoryStore.read` does."""
         distinct, index = np.unique(cells, return_inverse=True)
         distinct, index = self._by_address(distinct, index.reshape(-1))
         dtype = DTYPES[int(self._dtype[distinct[0]])]
@@ -42,15 +43,15 @@ class CellAccess:
         return stack if len(index) == len(stack) and (np.diff(index) == 1).all() else stack[index]
 
     def check_readable(self, cells: Array) -> None:
-        """Raise StoreError unless the bytes of *cells* are initialised and aligned."""
-        shape = self._shape[cells]
+        """Raise StoreError unless all bytes of *cells* are initialised and aligned."""
+        shape = self._shape_id[cells]
         order = np.argsort(shape, kind="stable")
         for part in np.split(cells[order], np.flatnonzero(np.diff(shape[order])) + 1):
             if len(part):
                 self._check_part(part)
 
     def check_all(self) -> None:
-        """Raise IrregularError where a cell is in no memory, or misaligned: running one by one names the place."""
+        """Raise IrregularError when a cell is in no memory or misaligned. Running one by one then names the record."""
         regions = self._store.regions
         owners = np.array([owner for owner, _, _ in regions], np.int64)
         sizes = np.array([nbytes for _, nbytes, _ in regions], np.int64)
@@ -65,11 +66,11 @@ class CellAccess:
             raise IrregularError("a rectangle that no memory has")
 
     def have_overlapping_rows(self, cells: Array) -> bool:
-        """Whether rows of one of *cells* overlap."""
+        """Whether the rows of any of *cells* overlap each other."""
         return bool(((self._rows[cells] > 1) & (self._stride[cells] < self._row_nbytes[cells])).any())
 
     def write(self, cells: Array, stack: Array) -> None:
-        """Write `stack[i]` to cell i of *cells*, which share no bytes."""
+        """Write *stack*[i] to *cells*[i]. No two of *cells* share a byte."""
         cells, index = self._by_address(cells, np.arange(len(cells)))
         back = np.empty(len(cells), np.int64)
         back[index] = np.arange(len(cells))
@@ -114,14 +115,14 @@ class CellAccess:
         self._store.write(owner, offset, value, int(self._stride[cell]))
 
     def _by_address(self, cells: Array, index: Array) -> tuple[Array, Array]:
-        """*cells* by owner and offset; the places in it to which *index* refers."""
+        """(*cells* sorted by owner and offset, *index* changed to refer to the sorted cells)."""
         order = np.lexsort((self._offset[cells], self._owner[cells]))
         place = np.empty(len(cells), np.int64)
         place[order] = np.arange(len(cells))
         return cells[order], place[index] if len(index) and index.max() < len(cells) else index
 
     def _side_by_side(self, cells: Array, row_nbytes: int) -> Iterator[tuple[int, int, int, int]]:
-        """(owner, offset, stride, how many) of runs of *cells*, sorted by address, each to the right of the last."""
+        """Runs of *cells*, sorted by address, that lie side by side, as (owner, offset, stride, number of cells)."""
         owner, offset, stride = self._owner[cells], self._offset[cells], self._stride[cells]
         beside = (np.diff(owner) == 0) & (np.diff(offset) == row_nbytes) & (np.diff(stride) == 0)
         starts = np.flatnonzero(np.append(True, ~beside)[: len(cells)])
@@ -131,7 +132,8 @@ class CellAccess:
         )
 
     def _progressions(self, cells: Array, itemsize: int) -> Iterator[tuple[int, int, int]]:
-        """(start, stop, step) of runs of packed cells of one memory that are *step* bytes apart, or of one cell."""
+        """Runs (start, stop, step) of *cells*: packed cells of one memory that are *step* bytes apart, or single
+        cells."""
         owner, offset, packed = self._owner[cells], self._offset[cells], self._is_packed[cells]
         step = np.diff(offset)
         good = (owner[1:] == owner[:-1]) & packed[1:] & packed[:-1] & (step > 0) & (step % itemsize == 0)
@@ -150,8 +152,3 @@ class CellAccess:
                 next_end += 1
             yield at, bounds[next_end] + 1, steps[at]
             at = bounds[next_end] + 1
-
-
-def empty_stack(count: int, rows: int, cols: int, dtype: int) -> Array:
-    """Room for *count* values of (rows, cols) elements of the type with this code."""
-    return np.empty((count, rows, cols), numpy_dtype(DTYPES[dtype]))

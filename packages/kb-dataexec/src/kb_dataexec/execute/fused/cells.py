@@ -1,51 +1,48 @@
-"""Which distinct rectangles (cells) a run of records touches, and which of them share bytes."""
+"""Cells: the distinct rectangles that the operands of a window name."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
+from kb_dataexec.execute.fused.conflicts import IrregularError, connected
 from kb_dataexec.log.columns import Columns
 
-COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride", "dtype")
-_PAIR_LIMIT: Final = 1 << 25
-_PAIR_BLOCK: Final = 1 << 20
-_CONFLICT_LIMIT: Final = 1 << 18
+_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride", "dtype")
 _TABLE_BITS: Final = 18
-"""Of a table of rectangles. Source: measured, 2^16 to 2^20 take as long for the 3 thousand of a large GEMM."""
+"""log2 of the slots of the hash table. Source: measured. 2^16 to 2^20 slots take as long for the 3 thousand rectangles
+of a large GEMM."""
 _FACTORS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 
 
-class IrregularError(Exception):
-    """These records are beyond what fusing understands; they have to be executed in another way."""
-
-
 class Cells:
-    """The distinct (rectangle, dtype) pairs among operand rows. `index` maps each row to its cell.
+    """The distinct (rectangle, dtype) pairs of the operands *operands*; *changed* marks what is written or released.
 
-    `group` labels connected cells: two cells of which one is changed (written or released) are in one group when they
-    share a byte. Cells in different groups are independent of each other. `shape` numbers the distinct combinations of
-    rows, bytes a row and dtype.
+    `index`     the cell of each operand
+    `columns`   owner, offset, rows, row_nbytes, stride and dtype code of each cell
+    `shape_id`  a number for each cell, equal for cells of equal rows, row_nbytes and dtype
+    `changed`   whether a cell is written or released
+    `group`     a label for each cell: a change of a cell can only affect cells of the same group
     """
 
     def __init__(self, operands: Columns, changed: Array) -> None:
-        columns = [operands[name].astype(np.int64, copy=False) for name in COLUMNS]
+        columns = [operands[name].astype(np.int64, copy=False) for name in _COLUMNS]
         columns[4] = np.where(columns[2] == 1, columns[3], columns[4])
         first, self.index = _distinct(columns)
         self.columns: list[Array] = [column[first] for column in columns]
-        self.shape = _shapes(self.columns)
+        self.shape_id = _shape_ids(self.columns)
         self.changed = np.zeros(len(first), np.bool_)
         self.changed[self.index[changed]] = True
-        self.group = _connected(self.columns, self.changed)
+        self.group = connected(self.columns, self.changed)
 
     def __len__(self) -> int:
         return len(self.group)
 
     def cover(self, above: Array, below: Array) -> Array:
-        """Whether each cell of *above* is one run of bytes that holds all of its cell of *below*, of the same group."""
+        """Whether cell above[i] is one run of bytes that holds all bytes of cell below[i], a cell of the same group."""
         _, offset, rows, row_nbytes, stride, _ = self.columns
         end = offset + (rows - 1) * stride + row_nbytes
         starts = (stride[above] == row_nbytes[above]) & (offset[above] <= offset[below])
@@ -58,7 +55,10 @@ class Cells:
 
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
-    """(a row of each distinct combination, which combination each row is)."""
+    """(one row of each distinct combination, the combination that each row is).
+
+    Rows are told apart by a hash. Raises IrregularError in the rare case that two combinations have one hash.
+    """
     key = np.empty(len(columns[0]), np.uint64)
 
     def mix(chunk: slice) -> None:
@@ -81,9 +81,9 @@ def _distinct(columns: list[Array]) -> tuple[Array, Array]:
 
 
 def _representatives(key: Array) -> Array:
-    """For each of *key*, hashes, the place of one that equals it, the same for all that do: by a table, not by sorting.
+    """For each hash of *key*, the place of an equal hash; equal hashes get the same place.
 
-    What shares its place in the table with another key is sorted.
+    A table finds the places without sorting. Only hashes that share their slot with another hash are sorted.
     """
     slot = np.empty(len(key), np.int64)
     same = np.empty(len(key), np.int64)
@@ -106,73 +106,9 @@ def _representatives(key: Array) -> Array:
     return same
 
 
-def _shapes(columns: list[Array]) -> Array:
+def _shape_ids(columns: list[Array]) -> Array:
     number = columns[5]
     for column in (columns[2], columns[3]):
         _, rank = np.unique(column, return_inverse=True)
         _, number = np.unique(number * (int(rank.max(initial=0)) + 1) + rank, return_inverse=True)
     return number
-
-
-def _connected(columns: list[Array], changed: Array) -> Array:
-    """A label for each cell, equal for cells that a chain of conflicts connects."""
-    label = np.arange(len(changed))
-    parent = label.tolist()
-
-    def root(cell: int) -> int:
-        while parent[cell] != cell:
-            parent[cell] = parent[parent[cell]]
-            cell = parent[cell]
-        return cell
-
-    conflicts = _conflicts(columns, changed)
-    for a, b in conflicts:
-        parent[root(a)] = root(b)
-    return np.array([root(cell) for cell in parent]) if conflicts else label
-
-
-def _conflicts(columns: list[Array], changed: Array) -> list[tuple[int, int]]:
-    """All pairs of cells that share a byte and of which one is changed; some that do not, where strides differ."""
-    owner, offset, rows, row_nbytes, stride, _ = columns
-    whole = (stride == row_nbytes) | (stride == 0)
-    run = np.where(stride == row_nbytes, rows * row_nbytes, row_nbytes)
-    shape = np.where(whole, 1, rows), run, stride
-    low = owner << 32 | offset
-    high = low + (shape[0] - 1) * stride + run
-    order = np.argsort(low, kind="stable")
-    found: list[tuple[int, int]] = []
-    for first, others in ((order[changed[order]], order), (order[~changed[order]], order[changed[order]])):
-        after = np.searchsorted(low[others], low[first])
-        count = np.maximum(np.searchsorted(low[others], high[first]) - after, 0)
-        if count.sum() > _PAIR_LIMIT:
-            raise IrregularError("too many rectangles side by side")
-        ends = np.cumsum(count)
-        block = 0
-        while block < len(first):
-            base = ends[block] - count[block]
-            stop = max(block + 1, int(np.searchsorted(ends, base + _PAIR_BLOCK)))
-            part = slice(block, stop)
-            repeat = count[part]
-            a = np.repeat(first[part], repeat)
-            nth = np.arange(len(a)) - np.repeat(ends[part] - repeat - base, repeat)
-            b = others[nth + np.repeat(after[part], repeat)]
-            a, b = a[a != b], b[a != b]
-            hit = _share_bytes(low, shape, a, b)
-            found += zip(a[hit].tolist(), b[hit].tolist(), strict=True)
-            if len(found) > _CONFLICT_LIMIT:
-                raise IrregularError("too many rectangles that overlap")
-            block = stop
-    return found
-
-
-def _share_bytes(low: Array, shape: tuple[Array, Array, Array], a: Array, b: Array) -> Any:
-    """Whether rectangles a[i] and b[i] of one stride share a byte; True where both have rows of different strides.
-
-    Rows i of a and j of b meet when -run_a < t stride - d < run_b, with t = i - j and d = low_b - low_a.
-    """
-    rows, run, stride = shape
-    step = np.where(rows[a] > 1, stride[a], np.where(rows[b] > 1, stride[b], 1 << 40))
-    d = low[b] - low[a]
-    least = np.maximum((d - run[a]) // step + 1, 1 - rows[b])
-    most = np.minimum((d + run[b] - 1) // step, rows[a] - 1)
-    return (least <= most) | ((rows[a] > 1) & (rows[b] > 1) & (stride[a] != stride[b]))

@@ -1,4 +1,4 @@
-"""A window's accumulations, and how they line up in grids that are one matrix product each."""
+"""Accumulations, lined up in grids. Each grid is one matrix product."""
 
 from __future__ import annotations
 
@@ -8,78 +8,86 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.execute.fused.dataflow import Gemms
-from kb_dataexec.execute.fused.panels import Panel, Tile
+from kb_dataexec.execute.fused.gemm_chains import GemmChains
+from kb_dataexec.execute.fused.panels import FactorPanel
+from kb_dataexec.execute.fused.stored_matrix import StoredMatrix
 
 _PANEL_NBYTES: Final = 1 << 28
+"""Bytes that the factors and the result of one grid may take, each as f32."""
 
 
-class Output(NamedTuple):
-    """A live value: where it lies, and the element types (codes) it is cast to on its way there."""
+class Destination(NamedTuple):
+    """Where a result goes, and the types (codes) that it is cast to on the way, in order."""
 
-    tile: Tile
+    matrix: StoredMatrix
     casts: tuple[int, ...]
 
 
-class Chain(NamedTuple):
-    """An accumulation: its last GEMM's number, its A and B panels, what it starts from, and where its result goes."""
+class Accumulation(NamedTuple):
+    """A chain of GEMMs: its last GEMM's number, its panels, the matrix that it starts from, and its destinations."""
 
     number: int
-    a: Panel
-    b: Panel
-    initial: Tile | None
-    outputs: list[Output]
+    a: FactorPanel
+    b: FactorPanel
+    initial: StoredMatrix | None
+    destinations: list[Destination]
 
 
-Grid = list[list[Chain]]
-"""Chains whose panels line up: those of a row share their A panel, those of a column their B panel."""
+ProductGrid = list[list[Accumulation]]
+"""Accumulations in rows and columns. Those of a row share their A panel, those of a column share their B panel."""
 
 
-def accumulations(gemms: Gemms, tiles: list[Tile], outputs: dict[int, list[Output]]) -> Iterator[Chain]:
-    """The chains whose results *outputs* wants, by the number of the last GEMM. `tiles[i]` is cell i."""
-    members = np.argsort(gemms.chain, kind="stable")
-    edges = np.flatnonzero(np.diff(gemms.chain[members])) + 1
-    panels: dict[tuple[bytes, bool, bool], Panel] = {}
+def accumulations(
+    chains: GemmChains, matrices: list[StoredMatrix], destinations: dict[int, list[Destination]]
+) -> Iterator[Accumulation]:
+    """The accumulations whose results *destinations* wants, by the number of their last GEMM.
 
-    def panel(cells: Array, is_b: bool, turned: bool) -> Panel:
+    *matrices*[i] is cell i.
+    """
+    members = np.argsort(chains.chain, kind="stable")
+    edges = np.flatnonzero(np.diff(chains.chain[members])) + 1
+    panels: dict[tuple[bytes, bool, bool], FactorPanel] = {}
+
+    def panel(cells: Array, is_b: bool, turned: bool) -> FactorPanel:
         key = (cells.tobytes(), is_b, turned)
         if key not in panels:
-            panels[key] = Panel(tuple(tiles[cell] for cell in cells.tolist()), is_b, turned)
+            panels[key] = FactorPanel(tuple(matrices[cell] for cell in cells.tolist()), is_b, turned)
         return panels[key]
 
     for mine in np.split(members, edges):
-        wanted = outputs.get(int(mine[-1])) if len(mine) else None
+        wanted = destinations.get(int(mine[-1])) if len(mine) else None
         if wanted is None:
             continue
-        turned, start = int(gemms.transposed[mine[0]]), int(gemms.initial[mine[0]])
-        a = panel(gemms.a[mine], False, bool(turned & 1))
-        b = panel(gemms.b[mine], True, bool(turned & 2))
-        yield Chain(int(mine[-1]), a, b, None if start < 0 else tiles[start], wanted)
+        turned, start = int(chains.transposed[mine[0]]), int(chains.initial[mine[0]])
+        a = panel(chains.a[mine], False, bool(turned & 1))
+        b = panel(chains.b[mine], True, bool(turned & 2))
+        yield Accumulation(int(mine[-1]), a, b, None if start < 0 else matrices[start], wanted)
 
 
-def grids(chains: Iterator[Chain]) -> Iterator[Grid]:
-    """Chains with one A panel, and B stored one way, form a line; lines with the same B panels form a grid.
+def grids(found: Iterator[Accumulation]) -> Iterator[ProductGrid]:
+    """The accumulations *found*, in grids.
 
-    Large grids come in parts, so that the panels and the result of each stay within a bound.
+    Accumulations with one A panel and B stored one way form a line. Lines with the same B panels form a grid. A large
+    grid is cut into parts, which bounds the memory for its factors and its result.
     """
-    lines: dict[tuple[Panel, bool], list[Chain]] = {}
-    for chain in chains:
-        lines.setdefault((chain.a, chain.b.turned), []).append(chain)
-    found: dict[tuple[bool | Panel, ...], Grid] = {}
+    lines: dict[tuple[FactorPanel, bool], list[Accumulation]] = {}
+    for each in found:
+        lines.setdefault((each.a, each.b.turned), []).append(each)
+    together: dict[tuple[bool | FactorPanel, ...], ProductGrid] = {}
     for line in lines.values():
-        found.setdefault((line[0].a.turned, *(chain.b for chain in line)), []).append(line)
-    for grid in found.values():
+        together.setdefault((line[0].a.turned, *(each.b for each in line)), []).append(line)
+    for grid in together.values():
         yield from _parts_of(grid)
 
 
-def _parts_of(grid: Grid) -> Iterator[Grid]:
-    """A grid in parts whose panels and result take at most about _PANEL_NBYTES each, as f32."""
+def _parts_of(grid: ProductGrid) -> Iterator[ProductGrid]:
+    """Parts of *grid* whose factors and results take at most about _PANEL_NBYTES each, as f32."""
     depth = grid[0][0].a.depth
-    widths = [chain.b.breadth for chain in grid[0]]
+    widths = [each.b.breadth for each in grid[0]]
     heights = [line[0].a.breadth for line in grid]
-    for low, high in runs(widths, _most_beside(depth)):
-        for top, bottom in runs(heights, _most_beside(max(depth, sum(widths[low:high])))):
-            yield [line[low:high] for line in grid[top:bottom]]
+    for left, right in runs(widths, _most_beside(depth)):
+        for top, bottom in runs(heights, _most_beside(max(depth, sum(widths[left:right])))):
+            yield [line[left:right] for line in grid[top:bottom]]
 
 
 def _most_beside(length: int) -> int:
@@ -88,7 +96,7 @@ def _most_beside(length: int) -> int:
 
 
 def runs(lengths: list[int], limit: int) -> Iterator[tuple[int, int]]:
-    """Runs (first, last + 1) of *lengths* whose sum is at most *limit*; one length at least."""
+    """Runs (first, last + 1) of *lengths* with a sum of at most *limit*. A run has at least one length."""
     begin = total = 0
     for index, length in enumerate(lengths):
         if index > begin and total + length > limit:

@@ -1,9 +1,9 @@
-"""Fused mode: windows of the log are resolved symbolically, their matrix products joined into few large ones.
+"""Fused mode: executes a log in windows of many records, with few large matrix products.
 
-Math on their results, and all else, runs in batches of equal ops. A window is evaluated against the memory as it is
-before, then what it leaves behind is written: releases first, then the live values. A window that `Dataflow` finds
-irregular, or that reads bytes which are not initialised, is halved until its parts are regular or small; small ones
-run tile by tile, which also gives every error its place.
+A window is resolved symbolically, and its matrix products are joined into few large ones. All other ops run in batches
+of equal ops. A window reads the memory as it is before the window. Afterwards the released bytes are un-initialised and
+the live values are written. A window that is irregular, or that reads bytes which are not initialised, is halved until
+its parts are regular or small. Small windows run one record at a time, so that every error names its record.
 """
 
 from __future__ import annotations
@@ -13,31 +13,38 @@ from typing import Final
 
 import numpy as np
 
-from kb_dataexec.execute.fused.batches import Batches
-from kb_dataexec.execute.fused.cells import IrregularError
-from kb_dataexec.execute.fused.dataflow import Dataflow
-from kb_dataexec.execute.fused.window import Window
+from kb_dataexec.execute.fused.conflicts import IrregularError
+from kb_dataexec.execute.fused.window import FusedWindow
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_dataexec.ops import one_by_one as tilewise
+from kb_dataexec.ops import one_by_one
 
-_WORTH_FUSING: Final = 64
+FUSE_FROM: Final = 64
+"""Records of the smallest window that is fused."""
 _WINDOW: Final = 1 << 17
+"""Records of a window that is made of several small commands."""
 _LARGEST_WINDOW: Final = 1 << 18
+"""Records of the largest window. A command with more is cut."""
 
 
 def run(
-    schedule: Schedule, store: MemoryStore, start: int, stop: int, progress: Callable[[int], None] | None = None
+    schedule: Schedule,
+    store: MemoryStore,
+    start: int,
+    stop: int,
+    progress: Callable[[int], None] | None = None,
+    fuse_from: int = FUSE_FROM,
 ) -> None:
-    """Execute records [start, stop) of *schedule* on *store*; *progress* gets the number of records done.
+    """Execute records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
 
-    Raises LogError and StoreError as tile mode does.
+    Windows of fewer than *fuse_from* records run one record at a time. Raises LogError and StoreError as tile mode
+    does.
     """
     pending = list(reversed(_windows(schedule, start, stop)))
     while pending:
         low, high = pending.pop()
-        if high - low < max(_WORTH_FUSING, 2):
-            tilewise.run(schedule, store, low, high)
+        if high - low < max(fuse_from, 2):
+            one_by_one.run(schedule, store, low, high)
         elif not _run_window(schedule, store, low, high):
             middle = _middle(schedule, low, high)
             pending += [(middle, high), (low, middle)]
@@ -47,10 +54,10 @@ def run(
 
 
 def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -> bool:
+    """Execute records [start, stop) as one window. Returns False, with *store* unchanged, if they have to be cut."""
     try:
         with np.errstate(all="ignore"):
-            flow = Dataflow(schedule, start, stop)
-            window = Window(flow, Batches(flow, schedule, start), store)
+            window = FusedWindow(schedule, store, start, stop)
             window.evaluate()
     except (IrregularError, StoreError):
         return False
@@ -59,7 +66,7 @@ def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -
 
 
 def _windows(schedule: Schedule, start: int, stop: int) -> list[tuple[int, int]]:
-    """[start, stop) in windows of whole commands: big ones alone, small ones together, huge ones in parts."""
+    """[start, stop) cut into windows of whole commands. Small commands share a window; huge commands are cut."""
     windows: list[tuple[int, int]] = []
     for edge in [*_edges(schedule, "command_seq", start, stop).tolist(), stop]:
         if windows and edge - windows[-1][0] <= _WINDOW:
@@ -74,12 +81,12 @@ def _windows(schedule: Schedule, start: int, stop: int) -> list[tuple[int, int]]
 
 
 def _edges(schedule: Schedule, column: str, start: int, stop: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Where *column* changes, strictly between *start* and *stop*."""
+    """The records between *start* and *stop*, both excluded, at which *column* changes."""
     return np.flatnonzero(np.diff(schedule.ops[column][start:stop])) + start + 1
 
 
 def _middle(schedule: Schedule, start: int, stop: int) -> int:
-    """Where to halve: between commands if there are several, else between tiles, else between records."""
+    """The record at which to halve: between commands if there are several, else between tiles, else anywhere."""
     middle = (start + stop) // 2
     for column in ("command_seq", "tile_id"):
         edges = _edges(schedule, column, start, stop)

@@ -1,0 +1,125 @@
+"""The matrix product of one grid of accumulations, computed in blocks on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array, cast, cast_into, numpy_dtype
+from kb_dataexec.arrays.parallel import WORKERS, in_parallel
+from kb_dataexec.arrays.scratch import Scratch
+from kb_dataexec.backends import current
+from kb_dataexec.backends.blas_threads import single_threaded, threads_for
+from kb_dataexec.execute.fused.grids import Accumulation, ProductGrid, runs
+from kb_dataexec.execute.fused.panels import factor_of
+from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, join
+from kb_dataexec.log.rows import DTYPES
+from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec.ops.gemm import product
+
+_BLOCK: Final = 1024, 4096
+"""Rows and columns of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512 to
+4096 either way. The times differ by a tenth; see benchmarks/speed."""
+
+Casts = tuple[int, ...]
+
+
+class _Block(NamedTuple):
+    """A part of a grid: some of its lines, and some accumulations of each of these lines."""
+
+    lines: slice
+    columns: slice
+
+
+class GridProduct:
+    """The product of one *grid*. The factors are views of *store* or lie in *scratch*."""
+
+    def __init__(self, grid: ProductGrid, store: MemoryStore, scratch: Scratch) -> None:
+        self._grid = grid
+        self._store = store
+        self._a = factor_of(store, [line[0].a for line in grid], scratch)
+        self._b = factor_of(store, [each.b for each in grid[0]], scratch)
+        self._rows = _spans([line[0].a.breadth for line in grid])
+        self._cols = _spans([each.b.breadth for each in grid[0]])
+
+    def parts(self) -> Iterator[tuple[Accumulation, slice, slice]]:
+        """Every accumulation, with its rows and columns in the product."""
+        for line, rows in zip(self._grid, self._rows, strict=True):
+            for each, cols in zip(line, self._cols, strict=True):
+                yield each, rows, cols
+
+    def results(self, wanted: Iterable[Casts]) -> dict[Casts, Array]:
+        """The product, once for each of *wanted*, cast to its types one after another."""
+        summed = np.dtype(np.int32 if self._a.dtype.kind in "iub" else np.float32)
+        shape = self._a.shape[0], self._b.shape[1]
+        results = {casts: np.empty(shape, _dtype_after(casts, summed)) for casts in wanted}
+
+        def fill(block: _Block) -> None:
+            rows, cols = _hull(self._rows[block.lines]), _hull(self._cols[block.columns])
+            sums = product(self._a[rows], self._b[:, cols])
+            self._add_initial(block, sums)
+            for casts, result in results.items():
+                _cast_along(result[rows, cols], sums, casts)
+
+        blocks = _blocks(self._grid)
+        with single_threaded() if len(blocks) > 1 else threads_for(*shape, self._a.shape[1]):
+            in_parallel(fill, blocks)
+        return results
+
+    def placed(self, casts: Casts, result: Array) -> Iterator[tuple[StoredMatrix, Array]]:
+        """Where the parts of *result*, cast to *casts*, go. Destinations that adjoin come as one matrix."""
+        found = [[[to.matrix for to in each.destinations if to.casts == casts] for each in line] for line in self._grid]
+        if all(len(matrices) == 1 for line in found for matrices in line):
+            whole = join([[matrices[0] for matrices in line] for line in found])
+            if whole is not None and (whole.rows == 1 or whole.stride >= whole.row_nbytes):
+                yield whole, result
+                return
+        for line, rows in zip(found, self._rows, strict=True):
+            for matrices, cols in zip(line, self._cols, strict=True):
+                for matrix in matrices:
+                    yield matrix, result[rows, cols]
+
+    def _add_initial(self, block: _Block, sums: Array) -> None:
+        """Add the matrices that the accumulations of *block* start from to *sums*, the product of the block."""
+        rows, cols = self._rows[block.lines], self._cols[block.columns]
+        top, left = rows[0].start, cols[0].start
+        for line, down in zip(self._grid[block.lines], rows, strict=True):
+            for each, along in zip(line[block.columns], cols, strict=True):
+                if each.initial is not None:
+                    part = sums[down.start - top : down.stop - top, along.start - left : along.stop - left]
+                    part += each.initial.read(self._store)
+
+
+def _cast_along(out: Array, value: Array, casts: Casts) -> None:
+    """Fill *out* with *value*, cast to the types *casts* (codes) one after another. The last type is that of *out*."""
+    for code in casts[:-1]:
+        value = cast(value, DTYPES[code])
+    if casts:
+        cast_into(out, value, DTYPES[casts[-1]])
+    else:
+        out[...] = value
+
+
+def _dtype_after(casts: Casts, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of a value of *dtype* after `_cast_along`."""
+    return numpy_dtype(DTYPES[casts[-1]]) if casts else dtype
+
+
+def _blocks(grid: ProductGrid) -> list[_Block]:
+    """*grid* in blocks, each for one thread; one block if there would be fewer blocks than threads."""
+    heights, widths = [line[0].a.breadth for line in grid], [each.b.breadth for each in grid[0]]
+    columns = list(runs(widths, _BLOCK[1]))
+    blocks = [_Block(slice(*lines), slice(*beside)) for lines in runs(heights, _BLOCK[0]) for beside in columns]
+    worth = current().shares_cores and len(blocks) >= WORKERS
+    return blocks if worth else [_Block(slice(None), slice(None))]
+
+
+def _hull(spans: Sequence[slice]) -> slice:
+    return slice(spans[0].start, spans[-1].stop)
+
+
+def _spans(lengths: list[int]) -> list[slice]:
+    ends = np.cumsum(lengths).tolist()
+    return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]

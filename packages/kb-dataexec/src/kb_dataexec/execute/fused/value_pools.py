@@ -1,0 +1,69 @@
+"""Where the values of a window are while they are needed: in stacks of results, in products, or in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.execute.fused.cell_access import CellAccess
+from kb_dataexec.execute.fused.operands import Operands
+
+_INITIAL, _PRODUCT = -2, -1
+
+
+class ValuePools:
+    """The values that batches computed. A pool is one batch's stack of results; its last use frees it.
+
+    *uses* counts the reads of each operand's value, and *products* has results of fused chains by record. Values are
+    numbered as in `dataflow`.
+    """
+
+    def __init__(self, operands: Operands, uses: Array, products: dict[int, Array], access: CellAccess) -> None:
+        self._record = operands.record
+        self._products = products
+        self._access = access
+        self._uses = uses
+        self._stacks: dict[int, Array] = {}
+        self._left: list[int] = []
+        self._pool = np.full(len(operands.record), _PRODUCT)
+        self._slot = np.zeros(len(operands.record), np.int64)
+
+    def add(self, values: Array, stack: Array) -> None:
+        """Keep *stack*: element i is value *values*[i]. A stack of one element stands for all of *values*."""
+        pool = len(self._left)
+        self._pool[values] = pool
+        self._slot[values] = np.arange(len(values)) if len(stack) == len(values) else 0
+        self._left.append(int(self._uses[values].sum()))
+        if self._left[pool]:
+            self._stacks[pool] = stack
+
+    def stack(self, values: Array) -> Array:
+        """*values*, all of one shape and type, as one stack in this order."""
+        pool = np.where(values >= 0, self._pool[values], _INITIAL)
+        if (pool == pool[0]).all():
+            return self._taken(int(pool[0]), values)
+        found = [(mine, self._taken(int(pool[mine[0]]), values[mine])) for mine in _places_by_label(pool)]
+        out = np.empty((len(values), *found[0][1].shape[1:]), found[0][1].dtype)
+        for mine, part in found:
+            out[mine] = part
+        return out
+
+    def _taken(self, pool: int, values: Array) -> Array:
+        """*values* from *pool*, where all of them are. Counts the use."""
+        if pool == _INITIAL:
+            return self._access.read(~values)
+        if pool == _PRODUCT:
+            return np.stack([self._products[record] for record in self._record[values].tolist()])
+        slots, stack = self._slot[values], self._stacks[pool]
+        self._left[pool] -= len(values)
+        if not self._left[pool]:
+            del self._stacks[pool]
+        if len(slots) == len(stack) and (slots == np.arange(len(slots))).all():
+            return stack
+        return stack[slots]
+
+
+def _places_by_label(labels: Array) -> list[Array]:
+    """The places of each label."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
