@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntFlag
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kb_dataexec.analysis.byte_sets import atoms
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import spread
+from kb_dataexec.log.columns import RECTANGLE_COLUMNS
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_messages import LogError, Rectangle, Role
-
-RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
-"""The columns of operand rows that say which bytes an operand is, in the order of `Rectangle.of_memory`."""
 
 
 class Kind(IntFlag):

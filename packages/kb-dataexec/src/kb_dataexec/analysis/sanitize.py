@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from kb_dataexec.analysis.dependencies import RECTANGLE_COLUMNS, dependencies_in
+from kb_dataexec.analysis.dependencies import dependencies_in
 from kb_dataexec.analysis.hazards import Hazard, Hazards, hazards
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.columns import part
+from kb_dataexec.log.columns import RECTANGLE_COLUMNS, part
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.dependencies import RECTANGLE_COLUMNS, Dependencies, dependencies
+from kb_dataexec.analysis.dependencies import Dependencies, dependencies
 from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.columns import RECTANGLE_COLUMNS
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError

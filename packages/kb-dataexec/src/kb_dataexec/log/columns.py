@@ -1,4 +1,4 @@
-"""A log's operands by column: the table is read once, in the order that pass 2 wants, and not again for each column."""
+"""The operands of a log by column. The table is read once, in the order of pass 2, and not once for each column."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
 
 Columns = dict[str, Array]
-"""By name: codes (`role`, `space`, `dtype`, `release`) as int8, all others as int64."""
+"""Columns by name: the codes `role`, `space`, `dtype` and `release` as int8, all other columns as int64."""
+
+RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
+"""The columns that say which bytes an operand is, in the order of `Rectangle.of_memory`."""
 
 _CODES: Final = ("role", "space", "dtype", "release")
-_NUMBERS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
 
 
 def by_column(table: Array, order: Array | None) -> Columns:
-    """The columns of rows *order* of the operands table (of all rows, when None), but for `op_id`."""
+    """All columns but `op_id` of the rows *order* of an operands table, or of all its rows when *order* is None."""
     length = len(table) if order is None else len(order)
     columns = {name: np.empty(length, np.int8) for name in _CODES}
-    columns |= {name: np.empty(length, np.int64) for name in _NUMBERS}
+    columns |= {name: np.empty(length, np.int64) for name in RECTANGLE_COLUMNS}
 
     def fill(chunk: slice) -> None:
         rows = table[chunk] if order is None else table.take(order[chunk])
@@ -32,5 +34,5 @@ def by_column(table: Array, order: Array | None) -> Columns:
 
 
 def part(columns: Columns, start: int, stop: int) -> Columns:
-    """Rows [start, stop), as views."""
+    """Rows [start, stop) of each column, as views."""
     return {name: column[start:stop] for name, column in columns.items()}

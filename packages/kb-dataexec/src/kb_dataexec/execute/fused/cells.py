@@ -9,9 +9,9 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.execute.fused.conflicts import IrregularError, connected
-from kb_dataexec.log.columns import Columns
+from kb_dataexec.log.columns import RECTANGLE_COLUMNS, Columns
 
-_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride", "dtype")
+COLUMNS: Final = (*RECTANGLE_COLUMNS, "dtype")
 _TABLE_BITS: Final = 18
 """log2 of the slots of the hash table. Source: measured. 2^16 to 2^20 slots take as long for the 3 thousand rectangles
 of a large GEMM."""
@@ -29,7 +29,7 @@ class Cells:
     """
 
     def __init__(self, operands: Columns, changed: Array) -> None:
-        columns = [operands[name].astype(np.int64, copy=False) for name in _COLUMNS]
+        columns = [operands[name].astype(np.int64, copy=False) for name in COLUMNS]
         columns[4] = np.where(columns[2] == 1, columns[3], columns[4])
         first, self.index = _distinct(columns)
         self.columns: list[Array] = [column[first] for column in columns]
