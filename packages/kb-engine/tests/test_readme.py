@@ -53,3 +53,22 @@ def test_the_methods_it_lists_exist():
     names = re.findall(r"^\| `(\w+)\(", table, re.MULTILINE)
     assert len(names) == 6
     assert all(hasattr(ComponentBase, name) for name in names)
+
+
+def test_the_observer_it_shows_counts_tiles(toy_host):
+    from kb_engine.observe.observer import HOOKS
+
+    section = README.partition("## Watching a run")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(on_\w+)\(", section)) - {"on_trace=events"} == set(HOOKS)
+    namespace = {"__name__": "readme"}
+    exec(
+        compile(re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0], "README.md", "exec"), namespace
+    )
+    observer = namespace["BusiestLines"]()
+
+    def kernel(tl, a):
+        tl.wait(tl.composite("gemm", a, a, out=a, tile=(16, 16, 16)))
+
+    host = toy_host(observers=[observer])
+    host.launch(kernel, host.tensor("a", np.zeros((32, 32), np.float16), "f16"))
+    assert observer.tiles == {f"test_readme.py:{kernel.__code__.co_firstlineno + 1}": 8}
