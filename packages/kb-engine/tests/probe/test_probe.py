@@ -1,23 +1,13 @@
 """Probes of the toy chip: 10 ps a byte on links, 1000 ps through the crossbar, 30000 and 20 a byte at the memory."""
 
-import numpy as np
 import pytest
 
-from kb_engine.probe.all_pairs import NO_PATH, probe_all
-from kb_engine.probe.probe import Operation, Phase, ProbeError, probe
+from kb_engine.probe import Operation, Phase, ProbeError, probe
 from kb_messages import TopologyError
 
 PE, DMA, XBAR, HBM = "sip0.cube0.pe0", "sip0.cube0.pe0.pe_dma", "sip0.cube0.xbar0", "sip0.cube0.hbm0"
 FOUR_PES = (("pe_layout: {count: 1}", "pe_layout: {count: 4}"),)
 SLOW_LINK = ('to: "hbm[*]", bw_gbs: 100', 'to: "hbm[*]", bw_gbs: 25')
-TWO_SLICES = ("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 2")
-
-
-@pytest.fixture
-def toy(toy_chip, monkeypatch, toy_points):
-    """The toy chip; a probe builds its engine with the blocks that are installed, so the toys have to be."""
-    monkeypatch.setattr("kb_engine.engine.registry.entry_points", lambda group: toy_points)
-    return toy_chip
 
 
 def parts(measured):
@@ -122,24 +112,3 @@ def test_a_node_that_is_not_there_is_refused(toy):
     with pytest.raises(TopologyError) as caught:
         probe(toy(), "pe0", "hbn0", 64)
     assert str(caught.value) == ("node: got 'sip0.cube0.hbn0', needs the id of a node; did you mean 'sip0.cube0.hbm0'?")
-
-
-def test_a_matrix_holds_what_single_probes_give(toy):
-    chip = toy(*FOUR_PES, TWO_SLICES, SLOW_LINK)
-    matrix = probe_all(chip, 512)
-    single = [[probe(chip, src, dst, 512).latency_ps for dst in matrix.memories] for src in matrix.sources]
-    assert (len(matrix.sources), len(matrix.memories)) == (4, 2)
-    assert matrix.latency_ps.tolist() == single
-    assert matrix.bandwidth_gbs.tolist() == [[512 * 1000 / ps for ps in row] for row in single]
-
-
-def test_a_matrix_says_where_there_is_no_path(toy):
-    matrix = probe_all(toy(TWO_SLICES, ('to: "hbm[*]"', 'to: "hbm[0]"')), 64)
-    assert matrix.latency_ps.tolist() == [[32000 + 64 * 20, NO_PATH]]
-    assert np.isnan(matrix.bandwidth_gbs).tolist() == [[False, True]]
-
-
-def test_progress_counts_searches(toy):
-    seen = []
-    probe_all(toy(*FOUR_PES), 64, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(number, 5) for number in range(1, 6)]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kb_cli.report.heatmap import HeatMapPanel, Tick, heat_map
 from kb_cli.terminal.units import PS_PER_NS
-from kb_engine.probe import NO_PATH, Matrix, ProbeError
+from kb_engine.probe import NO_PATH, ProbeError, ProbeMatrix
 from kb_topology import Topology
 
 LARGEST_WHOLE = 16
@@ -34,7 +34,7 @@ class ProbeMapResult(Struct, frozen=True, kw_only=True):
     heatmap: str
 
 
-def probe_map_result(chip: Topology, matrix: Matrix, picture: Path) -> ProbeMapResult:
+def probe_map_result(chip: Topology, matrix: ProbeMatrix, picture: Path) -> ProbeMapResult:
     """The result of *matrix*, whose heat map lies in *picture*."""
     return ProbeMapResult(
         topology=chip.name,
@@ -47,7 +47,7 @@ def probe_map_result(chip: Topology, matrix: Matrix, picture: Path) -> ProbeMapR
     )
 
 
-def save_heat_map(chip: Topology, matrix: Matrix, path: Path) -> None:
+def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
     """Draw latency beside bandwidth, PEs down and memories along, to *path*. Raises ProbeError when it cannot."""
     picture = heat_map(
         f"{chip.name}: every PE (down) reads {matrix.nbytes} B of every memory (along), alone",
@@ -71,7 +71,7 @@ def short_name(name: str) -> str:
     return name.removesuffix(".pe_dma").removesuffix(".pe_tcm").removeprefix("sip0.cube0.")
 
 
-def _latency_ns(matrix: Matrix) -> npt.NDArray[np.float64]:
+def _latency_ns(matrix: ProbeMatrix) -> npt.NDArray[np.float64]:
     """NaN where there is no path."""
     latency: npt.NDArray[np.float64] = np.where(matrix.latency_ps == NO_PATH, np.nan, matrix.latency_ps / PS_PER_NS)
     return latency

@@ -12,14 +12,14 @@ from rich.table import Table
 from kb_cli.report.probe_map import LARGEST_WHOLE, short_name
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import PS_PER_NS
-from kb_engine.probe import NO_PATH, Matrix
+from kb_engine.probe import NO_PATH, ProbeMatrix
 from kb_topology import Topology
 
 Pairs = npt.NDArray[np.bool_]
 """Which pairs of a PE (row) and a memory (column) belong to a group."""
 
 
-def probe_map_tables(chip: Topology, matrix: Matrix) -> list[Any]:
+def probe_map_tables(chip: Topology, matrix: ProbeMatrix) -> list[Any]:
     """Title and tables of *matrix*."""
     title = f"{chip.name}: every PE reads {matrix.nbytes} B of every memory, alone"
     if max(len(matrix.sources), len(matrix.memories)) <= LARGEST_WHOLE:
@@ -27,13 +27,13 @@ def probe_map_tables(chip: Topology, matrix: Matrix) -> list[Any]:
     return [title, "", _by_distance(chip, matrix)]
 
 
-def _every_pair(matrix: Matrix) -> Iterator[Any]:
+def _every_pair(matrix: ProbeMatrix) -> Iterator[Any]:
     yield _grid("ns", matrix, matrix.latency_ps / PS_PER_NS, "{:,.1f}")
     yield ""
     yield _grid("GB/s", matrix, matrix.bandwidth_gbs, "{:.4g}")
 
 
-def _grid(unit: str, matrix: Matrix, values: npt.NDArray[np.float64], form: str) -> Table:
+def _grid(unit: str, matrix: ProbeMatrix, values: npt.NDArray[np.float64], form: str) -> Table:
     table = new_table(unit, *map(short_name, matrix.memories), left=1)
     for name, row, there in zip(matrix.sources, values, matrix.latency_ps != NO_PATH, strict=True):
         cells = (form.format(cell) if known else "-" for cell, known in zip(row, there, strict=True))
@@ -41,7 +41,7 @@ def _grid(unit: str, matrix: Matrix, values: npt.NDArray[np.float64], form: str)
     return table
 
 
-def _by_distance(chip: Topology, matrix: Matrix) -> Table:
+def _by_distance(chip: Topology, matrix: ProbeMatrix) -> Table:
     """Least, mean and most over the pairs in one cube, in one SIP, and in two SIPs."""
     table = new_table(
         "memory of", "pairs", "least ns", "mean ns", "most ns", "most GB/s", "mean GB/s", "least GB/s", left=1
@@ -59,7 +59,7 @@ def _by_distance(chip: Topology, matrix: Matrix) -> Table:
     return table
 
 
-def _distances(chip: Topology, matrix: Matrix) -> dict[str, Pairs]:
+def _distances(chip: Topology, matrix: ProbeMatrix) -> dict[str, Pairs]:
     nodes = chip.graph.nodes
     src = np.array([(nodes[name].sip or 0, nodes[name].cube or 0) for name in matrix.sources])
     dst = np.array([(nodes[name].sip or 0, nodes[name].cube or 0) for name in matrix.memories])

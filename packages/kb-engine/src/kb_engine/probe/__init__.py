@@ -1,15 +1,17 @@
 """Latency and bandwidth between two nodes, simulated and in closed form."""
 
-from kb_engine.probe.all_pairs import NO_PATH, Matrix, probe_all
-from kb_engine.probe.probe import Operation, Phase, Probe, ProbeError, probe
+from kb_engine.probe.all_pairs import NO_PATH, ProbeMatrix, probe_all
+from kb_engine.probe.closed_form import Phase
+from kb_engine.probe.endpoints import Operation, ProbeError
+from kb_engine.probe.probe import Probe, probe
 
 __all__ = [
     "NO_PATH",
-    "Matrix",
     "Operation",
     "Phase",
     "Probe",
     "ProbeError",
+    "ProbeMatrix",
     "probe",
     "probe_all",
 ]

@@ -1,27 +1,28 @@
-"""Probes from every PE to every memory, in closed form: what each read would take on an otherwise idle chip."""
+"""The latency of reads from every PE to every memory in closed form, each read alone on the chip."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from kb_engine.block.component import Context
 from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
-from kb_engine.timing.clock import Clock
-from kb_messages import MemorySpace, Rectangle
-from kb_topology import Interior, Search, Topology
+from kb_engine.probe.idle_memory import idle_read_ps
+from kb_messages import MemorySpace
+from kb_topology import Interior, Region, Search, Topology
 
 Picoseconds = npt.NDArray[np.int64]
 NO_PATH = -1
 
 
-class Matrix(Struct, frozen=True, kw_only=True):
-    """`latency_ps[i, j]` is a read of `nbytes` by `sources[i]` of `memories[j]`, or NO_PATH."""
+class ProbeMatrix(Struct, frozen=True, kw_only=True):
+    """`latency_ps[i, j]`: picoseconds of a read of `nbytes` by `sources[i]` from `memories[j]`; NO_PATH without path.
+
+    `sources` and `memories` are node ids.
+    """
 
     nbytes: int
     sources: tuple[str, ...]
@@ -30,7 +31,7 @@ class Matrix(Struct, frozen=True, kw_only=True):
 
     @property
     def bandwidth_gbs(self) -> npt.NDArray[np.float64]:
-        """Bytes over latency; NaN where there is no path."""
+        """Bytes over latency, in GB/s; NaN where there is no path."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gbs = self.nbytes * 1000 / self.latency_ps.astype(np.float64)
         gbs[self.latency_ps == NO_PATH] = np.nan
@@ -42,48 +43,61 @@ def probe_all(
     nbytes: int,
     spaces: tuple[MemorySpace, ...] = (MemorySpace.HBM, MemorySpace.SRAM),
     progress: Callable[[int, int], None] | None = None,
-) -> Matrix:
+) -> ProbeMatrix:
     """Reads of *nbytes* from every DMA to every memory of *spaces*, each alone on the chip.
 
-    *progress* gets (searches done, searches in all). Raises ValueError for bytes that a memory does not have.
+    *progress* is called with the number of finished searches and the number of all searches. Raises ValueError for more
+    bytes than the smallest memory has.
     """
     engine = Engine(topology)
     blocks = engine.components
     sources = [node_id for node_id, block in blocks.items() if isinstance(block, Initiator)]
+    regions = _regions(engine, nbytes, spaces)
+    memories = [region.node_id for region in regions]
+    away, back, slowest = _all_ways(engine, nbytes, sources, memories, progress or (lambda done, total: None))
+    served = [idle_read_ps(blocks[region.node_id], region.base, nbytes) for region in regions]
+    first = np.array([each[0] for each in served], dtype=np.int64)
+    held = np.array([each[1] for each in served], dtype=np.int64)
+    latency = away + first + np.maximum(held, slowest) + back
+    latency[(away == NO_PATH) | (back == NO_PATH)] = NO_PATH
+    return ProbeMatrix(nbytes=nbytes, sources=tuple(sources), memories=tuple(memories), latency_ps=latency)
+
+
+def _regions(engine: Engine, nbytes: int, spaces: tuple[MemorySpace, ...]) -> list[Region]:
     regions = [
         region
-        for region in topology.address_map.regions
-        if region.space in spaces and isinstance(blocks[region.node_id], MemoryComponent)
+        for region in engine.topology.address_map.regions
+        if region.space in spaces and isinstance(engine.components[region.node_id], MemoryComponent)
     ]
     smallest = min((region.nbytes for region in regions), default=nbytes)
     if nbytes > smallest:
         raise ValueError(f"got {nbytes} bytes, needs at most the {smallest} of the smallest memory")
-    memories = [region.node_id for region in regions]
+    return regions
+
+
+def _all_ways(
+    engine: Engine, nbytes: int, sources: list[str], memories: list[str], progress: Callable[[int, int], None]
+) -> tuple[Picoseconds, Picoseconds, Picoseconds]:
+    """For each source (row) and memory (column): latency away, latency back, and time on the slowest link back."""
     walk = _Walk(engine, nbytes)
-    report = progress or (lambda done, total: None)
     total = len(sources) + len(memories)
     away = np.full((len(sources), len(memories)), NO_PATH, dtype=np.int64)
-    back, slowest = away.T.copy(), away.T.copy()
+    back, slowest = away.copy(), away.copy()
     for row, src in enumerate(sources):
         away[row] = [latency for latency, _ in walk.from_node(src, memories)]
-        report(row + 1, total)
-    for row, memory in enumerate(memories):
+        progress(row + 1, total)
+    for column, memory in enumerate(memories):
         found = list(walk.from_node(memory, sources))
-        back[row] = [latency for latency, _ in found]
-        slowest[row] = [slow for _, slow in found]
-        report(len(sources) + row + 1, total)
-    for row, column in _own_tcms(topology, sources, memories):
-        away[row, column] = back[column, row] = slowest[column, row] = 0
-    served = [_served(blocks[region.node_id], region.base, nbytes) for region in regions]
-    first = np.array([each[0] for each in served], dtype=np.int64)
-    held = np.array([each[1] for each in served], dtype=np.int64)
-    latency = away + first + np.maximum(held, slowest.T) + back.T
-    latency[(away == NO_PATH) | (back.T == NO_PATH)] = NO_PATH
-    return Matrix(nbytes=nbytes, sources=tuple(sources), memories=tuple(memories), latency_ps=latency)
+        back[:, column] = [latency for latency, _ in found]
+        slowest[:, column] = [slow for _, slow in found]
+        progress(len(sources) + column + 1, total)
+    for row, column in _own_tcms(engine.topology, sources, memories):
+        away[row, column] = back[row, column] = slowest[row, column] = 0
+    return away, back, slowest
 
 
 def _own_tcms(topology: Topology, sources: list[str], memories: list[str]) -> Iterator[tuple[int, int]]:
-    """Each DMA beside the TCM of its own PE, which it reaches without links."""
+    """The row of each DMA and the column of the TCM of its PE, which the DMA reaches without links."""
     nodes = topology.graph.nodes
     columns = {nodes[name].pe_id: column for column, name in enumerate(memories) if nodes[name].pe_id is not None}
     for row, name in enumerate(sources):
@@ -92,7 +106,7 @@ def _own_tcms(topology: Topology, sources: list[str], memories: list[str]) -> It
 
 
 class _Walk:
-    """Latency and slowest link of the routes from one node, without keeping the routes."""
+    """Latency and slowest link of the routes from a node. The routes themselves are not kept, to save memory."""
 
     def __init__(self, engine: Engine, nbytes: int) -> None:
         self._fabric = engine.fabric
@@ -100,7 +114,10 @@ class _Walk:
         self._interior = Interior(engine.topology.graph, lambda node: self._fabric.overhead_ps(node.id))
 
     def from_node(self, src: str, ends: list[str]) -> Iterator[tuple[int, int]]:
-        """For each of *ends*: what a head pays, and what the bytes take on the slowest link; NO_PATH for none."""
+        """For each of *ends*: the latency of the head, and the time of the bytes on the slowest link.
+
+        Both are picoseconds, and NO_PATH where no links lead to the end.
+        """
         search = Search(self._interior, src)
         known = {src: (0, 0)}
         for end in ends:
@@ -119,10 +136,3 @@ class _Walk:
                 taken if taken > slowest else slowest,
             )
         return found
-
-
-def _served(block: Any, base: int, nbytes: int) -> tuple[int, int]:
-    """What an idle memory takes until the first byte of a read, and from there to the last."""
-    idle = type(block)(block.spec, Context(block.node_id, Clock(), None, block.context.memory_nbytes))
-    first, last = idle.reserve(0, Rectangle(base, 1, nbytes, nbytes), 0, False)
-    return first, last - first

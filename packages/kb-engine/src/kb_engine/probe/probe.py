@@ -1,8 +1,8 @@
-"""Probes: transfers between two nodes of an otherwise idle chip, and where their time goes.
+"""Probes: transfers between two nodes of an otherwise idle chip, and the parts of their latency.
 
-A transfer takes the latency of every hop, once for its head, what the memory takes until its first byte (read) or
-after its last one (write), its bytes at the narrowest place, and what other flows make it wait. The parts add up to
-what the fabric's own simulation gives, which is the total.
+The latency of a transfer is the latency of every hop, once, for its head; the time of the memory before the first byte
+(read) or after the last byte (write); the time of the bytes at the narrowest place; and the wait for other flows. The
+parts add up to the total, which comes from the simulation of the fabric.
 """
 
 from __future__ import annotations
@@ -11,39 +11,33 @@ from collections import Counter
 
 from msgspec import Struct
 
-from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
-from kb_engine.probe.closed_form import Alone, Operation, Part, Phase, in_closed_form, link_ps, memory_gbs, parts, ways
-from kb_messages import KbError, Rectangle
+from kb_engine.probe.closed_form import ClosedForm, LatencyPart, Phase, in_closed_form, link_ps, memory_gbs, ways
+from kb_engine.probe.endpoints import Operation, checked_operation, flow_sources, source_node, target_node
+from kb_messages import Rectangle
 from kb_topology import Topology
 
-__all__ = ["Flow", "Operation", "Part", "Phase", "Probe", "ProbeError", "probe"]
 
-
-class ProbeError(KbError):
-    """A transfer that cannot be probed."""
-
-
-class Flow(Struct, frozen=True, kw_only=True):
-    """One of the transfers: from `src`, done after `latency_ps`."""
+class ProbedFlow(Struct, frozen=True, kw_only=True):
+    """One of the transfers: its source, and its latency in picoseconds."""
 
     src: str
     latency_ps: int
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """What was measured. `parts` are of the first flow and add up to its latency.
+    """The result of a probe. `parts` belong to the first flow and add up to its latency, `latency_ps`.
 
-    `bandwidth_gbs` is all flows' bytes over the time of the last of them; `bottleneck` is the link (`a -> b`) or memory
-    that the flows hold longest, which has `bottleneck_gbs`.
+    `bandwidth_gbs` is the bytes of all flows over the time of the last flow. `bottleneck` is the link (`a -> b`) or the
+    memory that the flows hold longest, and `bottleneck_gbs` its bandwidth.
     """
 
     src: str
     dst: str
     operation: Operation
     nbytes: int
-    parts: tuple[Part, ...]
-    flows: tuple[Flow, ...]
+    parts: tuple[LatencyPart, ...]
+    flows: tuple[ProbedFlow, ...]
     latency_ps: int
     bandwidth_gbs: float
     bottleneck: str
@@ -55,16 +49,16 @@ def probe(
 ) -> Probe:
     """Send *nbytes* between *src* and *dst*, *flows* times at once.
 
-    A PE stands for its DMA as *src*, and for its TCM as *dst*; `sip0.cube0.` may be left out. A DMA moves one transfer
-    at a time each way, so more flows come from the DMAs that follow it in the topology; any other node sends them all.
-    Without *operation*, a DMA reads a memory, and all else is a message. Raises ProbeError for a transfer that
-    cannot be, TopologyError for nodes that are not there or that no path joins.
+    As *src* a PE stands for its DMA, and as *dst* for its TCM; `sip0.cube0.` may be left out. A DMA moves one transfer
+    at a time in each direction, so further flows come from the next DMAs in the topology's order. Any other node sends
+    all flows itself. Without *operation*, a DMA reads a memory, and any other probe is a message.
+
+    Raises ProbeError for a transfer that is not possible, and TopologyError for missing nodes and paths.
     """
     engine = Engine(topology)
-    source, target = _source(engine, src), _target(engine, dst)
-    chosen = _operation(engine, source, target, operation)
-    _check_size(engine, target, nbytes, chosen)
-    sources = _sources(engine, source, target, flows)
+    source, target = source_node(engine, src), target_node(engine, dst)
+    chosen = checked_operation(engine, source, target, nbytes, operation)
+    sources = flow_sources(engine, source, target, flows)
     ends = _simulate(engine, sources, target, nbytes, chosen)
     alone = in_closed_form(topology, source, target, nbytes, chosen)
     bottleneck, gbs = _bottleneck(alone, engine, sources, target, nbytes)
@@ -74,8 +68,8 @@ def probe(
         dst=target,
         operation=chosen,
         nbytes=nbytes,
-        parts=tuple(parts(alone, ends[0], bottleneck)),
-        flows=tuple(Flow(src=each, latency_ps=end) for each, end in zip(sources, ends, strict=True)),
+        parts=_parts(alone, ends[0], bottleneck),
+        flows=tuple(ProbedFlow(src=each, latency_ps=end) for each, end in zip(sources, ends, strict=True)),
         latency_ps=ends[0],
         bandwidth_gbs=flows * nbytes * 1000 / last if last else 0.0,
         bottleneck=bottleneck,
@@ -83,65 +77,8 @@ def probe(
     )
 
 
-def _source(engine: Engine, name: str) -> str:
-    """The node a probe starts at."""
-    found = _named(engine, name)
-    if found not in engine.pes:
-        return engine.topology.graph.node(found).id
-    nodes = engine.topology.graph.pe_nodes(found)
-    dmas = [node.id for node in nodes if isinstance(engine.components[node.id], Initiator)]
-    if len(dmas) != 1:
-        raise ProbeError(found, f"{len(dmas)} DMAs", "one", "name the node that the probe starts at")
-    return dmas[0]
-
-
-def _target(engine: Engine, name: str) -> str:
-    found = _named(engine, name)
-    if found not in engine.pes:
-        return engine.topology.graph.node(found).id
-    owner = engine.pes[found].tcm_owner
-    return next(region.node_id for region in engine.topology.address_map.regions if region.owner == owner)
-
-
-def _named(engine: Engine, name: str) -> str:
-    """*name*, in cube 0 of SIP 0 where it says no more than what stands there."""
-    known = name in engine.topology.graph.nodes or name in engine.pes
-    return name if known or name.startswith("sip") else f"sip0.cube0.{name}"
-
-
-def _operation(engine: Engine, src: str, dst: str, asked: Operation | None) -> Operation:
-    from_dma = isinstance(engine.components[src], Initiator)
-    to_memory = isinstance(engine.components[dst], MemoryComponent)
-    if asked is None:
-        return Operation.READ if from_dma and to_memory else Operation.SEND
-    if asked is not Operation.SEND and not to_memory:
-        raise ProbeError(f"{src} -> {dst}", f"a {asked} of a node without memory", "a memory", "use --op send")
-    return asked
-
-
-def _check_size(engine: Engine, dst: str, nbytes: int, operation: Operation) -> None:
-    if nbytes < 0:
-        raise ProbeError("--nbytes", str(nbytes), "0 or more")
-    if operation is Operation.SEND:
-        return
-    room = engine.topology.address_map.region_of_node(dst).nbytes
-    if nbytes > room:
-        raise ProbeError("--nbytes", str(nbytes), f"at most the {room} bytes of {dst}")
-
-
-def _sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:
-    """Where the flows start: all at *src*, or at as many DMAs from *src* on, in the topology's order."""
-    if not isinstance(engine.components[src], Initiator):
-        return [src] * flows
-    dmas = [node_id for node_id, block in engine.components.items() if isinstance(block, Initiator) and node_id != dst]
-    if flows > len(dmas):
-        raise ProbeError("--flows", str(flows), f"at most {len(dmas)}, one for each DMA")
-    at = dmas.index(src)
-    return [*dmas[at:], *dmas[:at]][:flows]
-
-
 def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operation: Operation) -> list[int]:
-    """When each flow is done; all start at 0, without what a DMA takes before."""
+    """The end of each flow. All flows start at 0, without the setup time of a DMA."""
     fabric, ends = engine.fabric, [0] * len(sources)
     fabric.wait_for_requests()
 
@@ -159,12 +96,23 @@ def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operati
     return ends
 
 
-def _bottleneck(alone: Alone, engine: Engine, sources: list[str], dst: str, nbytes: int) -> tuple[str, float | None]:
-    """What the flows hold longest, the memory before the links it feeds, and its GB/s."""
+def _parts(alone: ClosedForm, end_ps: int, bottleneck: str) -> tuple[LatencyPart, ...]:
+    """The parts of the first flow, which ended at *end_ps*. Time beyond the closed form is the wait for other flows."""
+    parts = tuple(alone.parts())
+    others_ps = end_ps - alone.total_ps
+    if not others_ps:
+        return parts
+    return (*parts, LatencyPart(phase=Phase.OTHER_FLOWS, node=bottleneck, latency_ps=others_ps))
+
+
+def _bottleneck(
+    alone: ClosedForm, engine: Engine, sources: list[str], dst: str, nbytes: int
+) -> tuple[str, float | None]:
+    """The place that the flows hold longest, and its GB/s. The memory comes before the links that it feeds."""
     held: Counter[str] = Counter()
-    if alone.memory_ps:
-        held[dst] = len(sources) * alone.memory_ps
-    gbs: dict[str, float | None] = {dst: memory_gbs(engine, dst) if alone.memory_ps else None}
+    if alone.memory_ps.all_bytes:
+        held[dst] = len(sources) * alone.memory_ps.all_bytes
+    gbs: dict[str, float | None] = {dst: memory_gbs(engine, dst) if alone.memory_ps.all_bytes else None}
     for src in sources:
         away, back = ways(engine, src, dst, alone.operation)
         for link in back if alone.operation is Operation.READ else away:

@@ -1,0 +1,85 @@
+"""The nodes that a probe starts and ends at, and the checks of what is asked."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent
+from kb_engine.engine.engine import Engine
+from kb_messages import KbError
+
+
+class Operation(StrEnum):
+    """What is probed: a DMA's read or write of a memory, or a message to any node."""
+
+    READ = "read"
+    WRITE = "write"
+    SEND = "send"
+
+
+class ProbeError(KbError):
+    """A transfer that cannot be probed."""
+
+
+def source_node(engine: Engine, name: str) -> str:
+    """The node that *name* starts at. A PE stands for its DMA.
+
+    Raises ProbeError for a PE without exactly one DMA, TopologyError for a missing node.
+    """
+    found = _full_name(engine, name)
+    if found not in engine.pes:
+        return engine.topology.graph.node(found).id
+    nodes = engine.topology.graph.pe_nodes(found)
+    dmas = [node.id for node in nodes if isinstance(engine.components[node.id], Initiator)]
+    if len(dmas) != 1:
+        raise ProbeError(found, f"{len(dmas)} DMAs", "one", "name the node that the probe starts at")
+    return dmas[0]
+
+
+def target_node(engine: Engine, name: str) -> str:
+    """The node that *name* ends at. A PE stands for its TCM. Raises TopologyError for a missing node."""
+    found = _full_name(engine, name)
+    if found not in engine.pes:
+        return engine.topology.graph.node(found).id
+    owner = engine.pes[found].tcm_owner
+    return next(region.node_id for region in engine.topology.address_map.regions if region.owner == owner)
+
+
+def checked_operation(engine: Engine, src: str, dst: str, nbytes: int, asked: Operation | None) -> Operation:
+    """The operation of a probe; without *asked*, a DMA reads a memory, and any other probe is a message.
+
+    Raises ProbeError for a read or write of a node without memory, and for bytes that the memory does not have.
+    """
+    to_memory = isinstance(engine.components[dst], MemoryComponent)
+    if asked is None:
+        reads = to_memory and isinstance(engine.components[src], Initiator)
+        asked = Operation.READ if reads else Operation.SEND
+    if asked is not Operation.SEND and not to_memory:
+        raise ProbeError(f"{src} -> {dst}", f"a {asked} of a node without memory", "a memory", "use --op send")
+    if nbytes < 0:
+        raise ProbeError("--nbytes", str(nbytes), "0 or more")
+    if asked is not Operation.SEND:
+        room = engine.topology.address_map.region_of_node(dst).nbytes
+        if nbytes > room:
+            raise ProbeError("--nbytes", str(nbytes), f"at most the {room} bytes of {dst}")
+    return asked
+
+
+def flow_sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:
+    """The source of each flow: the DMAs from *src* on, in the topology's order, or *src* for all if it is no DMA.
+
+    Raises ProbeError for more flows than DMAs.
+    """
+    if not isinstance(engine.components[src], Initiator):
+        return [src] * flows
+    dmas = [node_id for node_id, block in engine.components.items() if isinstance(block, Initiator) and node_id != dst]
+    if flows > len(dmas):
+        raise ProbeError("--flows", str(flows), f"at most {len(dmas)}, one for each DMA")
+    at = dmas.index(src)
+    return [*dmas[at:], *dmas[:at]][:flows]
+
+
+def _full_name(engine: Engine, name: str) -> str:
+    """*name*, which may leave `sip0.cube0.` out."""
+    known = name in engine.topology.graph.nodes or name in engine.pes
+    return name if known or name.startswith("sip") else f"sip0.cube0.{name}"
