@@ -19,7 +19,7 @@ def kernel(
     grid_n: int,
     tile: TileShape | None,
 ) -> None:
-    """Program (i, j) of a grid_m x grid_n grid computes block (i, j) of C from its copies of A and B."""
+    """Program (i, j) of a grid of grid_m x grid_n computes block (i, j) of C from its copies of A and B."""
     i, j = divmod(tl.program_id(), grid_n)
     m, n = c.shape
     rows = slice(i * m // grid_m, (i + 1) * m // grid_m)
@@ -29,10 +29,10 @@ def kernel(
 
 
 class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in elements; `tile` is M x N x K, and with `none` the scheduler chooses it.
+    """Sizes are in elements. `tile` is M x N x K; with `tile=none` the PE's scheduler chooses the tile.
 
-    With `operands=local` each PE has the rows of A and the columns of B that it reads in an HBM slice of its own;
-    with `shared` there is one A and one B, and the PEs meet at their slices.
+    With `operands=local` the rows of A and the columns of B that a PE reads lie in the PE's own HBM slice. With
+    `operands=shared` there is one A and one B, and the PEs compete for the slices that hold them.
     """
 
     M: Size = 512
@@ -44,17 +44,17 @@ class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Gemm(Benchmark[GemmParams]):
-    """A is cut into blocks of rows, B into blocks of columns, and C into blocks of both, one a PE."""
+    """A is cut into blocks of rows, B into blocks of columns, and C into blocks of both: one block of C for each PE."""
 
     Params = GemmParams
     name = "gemm"
 
     def inputs(self, p: GemmParams, rng: np.random.Generator) -> Arrays:
-        """Standard normal numbers (integers: -8 to 7), in the operands' dtype."""
+        """Standard normal numbers, or integers from -8 to 7, in the operands' dtype."""
         return {"a": _random((p.M, p.K), p.dtype, rng), "b": _random((p.K, p.N), p.dtype, rng)}
 
     def launch(self, host: Host, p: GemmParams, tensors: Arrays) -> dict[str, Tensor]:
-        """One program for each block of C; PEs beyond that stay idle."""
+        """One program for each block of C. PEs without a block stay idle."""
         grid_m, grid_n = pe_grid(p.M, p.N, host.num_pes)
         home = [[(i * grid_n + j) * host.num_slices // host.num_pes for j in range(grid_n)] for i in range(grid_m)]
         a_copies, b_copies = (grid_n, grid_m) if p.operands == "local" else (1, 1)
@@ -70,21 +70,21 @@ class Gemm(Benchmark[GemmParams]):
         return {"c": c}
 
     def reference(self, p: GemmParams, inputs: Arrays) -> Arrays:
-        """A @ B in float64, exact for integers of these sizes."""
+        """A @ B in float64, which is exact for the integers of `inputs`."""
         return {"c": inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)}
 
     def flops(self, p: GemmParams) -> int:
-        """A multiply and an add for each term of each sum."""
+        """A multiplication and an addition for each term of each sum."""
         return 2 * p.M * p.N * p.K
 
     def tolerance(self, p: GemmParams, inputs: Arrays, expected: Arrays) -> Arrays:
-        """Suits the accumulation length: see `gemm_tolerance`."""
+        """The bound of `gemm_tolerance` for sums of K terms."""
         a, b = (np.abs(inputs[name].astype(np.float32)) for name in ("a", "b"))
         return {"c": gemm_tolerance(expected["c"], a @ b, p.K, _out_dtype(p))}
 
 
 def pe_grid(m: int, n: int, pes: int) -> tuple[int, int]:
-    """The split of m x n over at most *pes* programs with the smallest largest block, then the least input."""
+    """The grid of at most *pes* programs whose largest block is smallest; of equals, the one with the least input."""
     splits = [(i, j) for i in range(1, min(m, pes) + 1) for j in range(1, min(n, pes // i) + 1)]
     return min(splits, key=lambda s: (-(-m // s[0]) * -(-n // s[1]), -(-m // s[0]) + -(-n // s[1]), s))
 

@@ -1,6 +1,6 @@
-"""Power iteration: the largest eigenvalue of a symmetric matrix of positive numbers, and its vector.
+"""Power iteration: the largest eigenvalue of a symmetric matrix of positive numbers, and its eigenvector.
 
-The kernel looks at what it has computed: it stops when the vector no longer changes.
+The kernel looks at values that it has computed: it stops when the vector no longer changes.
 """
 
 from typing import Annotated
@@ -14,9 +14,9 @@ Size = Annotated[int, Meta(ge=1)]
 
 
 def kernel(tl: Language, a: TensorRef, x: TensorRef, eigenvalue: TensorRef, tolerance: float, most: int) -> None:
-    """x becomes A x over its largest element, until no element changes by more than *tolerance*; *most* times at most.
+    """Replaces x by A x, scaled to a largest element of 1, until no element changes by more than *tolerance*.
 
-    A stays in TCM. One program does it all.
+    There are *most* steps at most. A stays in TCM. One program does all of the work.
     """
     matrix = tl.load(a)
     vector = tl.load(x)
@@ -37,7 +37,7 @@ def kernel(tl: Language, a: TensorRef, x: TensorRef, eigenvalue: TensorRef, tole
 
 
 class PowerIterationParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`N` in elements; `tolerance` is the change of an element that counts as none, `most` how many steps there are."""
+    """`N` is in elements. The iteration stops when all changes are within `tolerance`, or after `most` steps."""
 
     N: Size = 128
     tolerance: Annotated[float, Meta(gt=0)] = 1e-5
@@ -45,18 +45,18 @@ class PowerIterationParams(Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PowerIteration(Benchmark[PowerIterationParams]):
-    """A, x and the eigenvalue lie in one HBM slice; one PE works."""
+    """A, x and the eigenvalue lie in one HBM slice, and one PE works."""
 
     Params = PowerIterationParams
     name = "power_iteration"
 
     def inputs(self, p: PowerIterationParams, rng: np.random.Generator) -> Arrays:
-        """Even numbers from 0 to 1 above the diagonal and, mirrored, below it."""
+        """Evenly distributed numbers from 0 to 1 on and above the diagonal, mirrored below it."""
         upper = np.triu(rng.random((p.N, p.N), dtype=np.float32))
         return {"a": upper + np.triu(upper, 1).T}
 
     def launch(self, host: Host, p: PowerIterationParams, tensors: Arrays) -> dict[str, Tensor]:
-        """x begins as ones."""
+        """x begins as a vector of ones."""
         a = host.tensor("a", tensors["a"], "f32")
         x = host.tensor("x", np.ones((p.N, 1), np.float32), "f32")
         eigenvalue = host.empty("eigenvalue", (1, 1), "f32")
@@ -64,22 +64,22 @@ class PowerIteration(Benchmark[PowerIterationParams]):
         return {"x": x, "eigenvalue": eigenvalue}
 
     def reference(self, p: PowerIterationParams, inputs: Arrays) -> Arrays:
-        """numpy's eigenvalues and vectors of symmetric matrices; the vector's largest element is 1."""
+        """numpy's largest eigenvalue and its eigenvector, scaled to a largest element of 1."""
         values, vectors = np.linalg.eigh(inputs["a"].astype(np.float64))
         vector = vectors[:, -1:] / vectors[np.abs(vectors[:, -1]).argmax(), -1]
         return {"x": vector, "eigenvalue": values[-1].reshape(1, 1)}
 
     def flops(self, p: PowerIterationParams) -> int:
-        """Of one step, as how many there are follows from the data: a product with the matrix."""
+        """The product of one step. The number of steps follows from the data, so it is not counted."""
         return 2 * p.N * p.N
 
     def tolerance(self, p: PowerIterationParams, inputs: Arrays, expected: Arrays) -> Arrays:
-        """What is left when the iteration stops, and rounding in f32.
+        """The error that is left when the iteration stops, and rounding in f32.
 
-        r = A x - s x, for the factor s that x is divided by, is s times the last change, so |r| <= s sqrt(N) tolerance.
-        Source: G. H. Golub, C. F. Van Loan, "Matrix Computations", section 8.1: of a symmetric matrix, an eigenvalue
-        is within |r| / |x| of s, and the angle to its vector is at most |r| / |x| over the distance to the next one.
-        Scaling to a largest element of 1 at most doubles an error.
+        Let s be the factor that scales A x. The residual r = A x - s x is s times the last change of x, so
+        |r| <= s sqrt(N) tolerance. A symmetric matrix has an eigenvalue within |r| / |x| of s, and the angle between x
+        and its eigenvector is at most |r| / |x| over the distance to the next eigenvalue. Scaling to a largest element
+        of 1 at most doubles an error. Source: G. H. Golub, C. F. Van Loan, "Matrix Computations", section 8.1.
         """
         values = np.linalg.eigvalsh(inputs["a"].astype(np.float64))
         gap = values[-1] - values[-2] if p.N > 1 else values[-1]

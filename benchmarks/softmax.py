@@ -11,7 +11,7 @@ Size = Annotated[int, Meta(ge=1)]
 
 
 def kernel(tl: Language, x: TensorRef, y: TensorRef, rows: int) -> None:
-    """Every program has the rows of one block of X, and works on *rows* of them at a time, in f32."""
+    """Each program has the rows of one block of X, and works on *rows* of them at a time, in f32."""
     m = x.shape[0]
     first, last = (number * m // tl.num_programs() for number in (tl.program_id(), tl.program_id() + 1))
     for start in range(first, last, rows):
@@ -30,7 +30,7 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, rows: int) -> None:
 
 
 class SoftmaxParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in elements; `rows` is how many a program works on at a time. `dtype` is a float."""
+    """Sizes are in elements. A program works on `rows` rows at a time. `dtype` is a float."""
 
     M: Size = 256
     N: Size = 512
@@ -43,17 +43,17 @@ class SoftmaxParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Softmax(Benchmark[SoftmaxParams]):
-    """X and Y are cut into blocks of rows, each in an HBM slice of the PE that works on it."""
+    """X and Y are cut into blocks of rows. Each block lies in the HBM slice of the PE that works on it."""
 
     Params = SoftmaxParams
     name = "softmax"
 
     def inputs(self, p: SoftmaxParams, rng: np.random.Generator) -> Arrays:
-        """Normal numbers of a standard deviation of 3, in the operand's dtype."""
+        """Normal numbers with a standard deviation of 3, in the operand's dtype."""
         return {"x": cast(3 * rng.standard_normal((p.M, p.N), dtype=np.float32), p.dtype)}
 
     def launch(self, host: Host, p: SoftmaxParams, tensors: Arrays) -> dict[str, Tensor]:
-        """One program for each block of rows; PEs beyond the rows stay idle."""
+        """One program for each block of rows. Where there are more PEs than rows, the other PEs stay idle."""
         programs = min(host.num_pes, p.M)
         slices = [number * host.num_slices // host.num_pes for number in range(programs)]
         x = host.tensor("x", tensors["x"], p.dtype, blocks=(programs, 1), slices=slices)
@@ -72,7 +72,7 @@ class Softmax(Benchmark[SoftmaxParams]):
         return 5 * p.M * p.N
 
     def tolerance(self, p: SoftmaxParams, inputs: Arrays, expected: Arrays) -> Arrays:
-        """Rounding of the result, and of f32 on the way: the exponent's error counts by its size, the sum's by N."""
+        """Rounding of the result, and of f32 before: relative errors grow with the exponent's size and with sqrt(N)."""
         x = inputs["x"].astype(np.float64)
         spread = x.max(axis=1, keepdims=True) - x
         in_f32 = (spread + np.sqrt(p.N) + 8) * 2.0**-24

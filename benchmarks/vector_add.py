@@ -11,7 +11,7 @@ Size = Annotated[int, Meta(ge=1)]
 
 
 def kernel(tl: Language, x: TensorRef, y: TensorRef, out: TensorRef, block: int) -> None:
-    """Every program has a part of the vectors and works on *block* elements at a time; its last block may be ragged."""
+    """Each program has a part of the vectors and works on *block* elements at a time. Its last block may be shorter."""
     n = x.shape[0]
     first, last = (number * n // tl.num_programs() for number in (tl.program_id(), tl.program_id() + 1))
     for start in range(first, last, block):
@@ -25,7 +25,7 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, out: TensorRef, block: int)
 
 
 class VectorAddParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in elements."""
+    """Sizes are in elements. A program works on `block` elements at a time."""
 
     N: Size = 98432
     block: Size = 1024
@@ -33,7 +33,7 @@ class VectorAddParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class VectorAdd(Benchmark[VectorAddParams]):
-    """The vectors are cut into a block for each program, in an HBM slice of the PE that works on it."""
+    """The vectors are cut into a part for each program. Each part lies in the HBM slice of the PE that works on it."""
 
     Params = VectorAddParams
     name = "vector_add"
@@ -43,7 +43,7 @@ class VectorAdd(Benchmark[VectorAddParams]):
         return {name: cast(rng.standard_normal(p.N, dtype=np.float32), p.dtype) for name in ("x", "y")}
 
     def launch(self, host: Host, p: VectorAddParams, tensors: Arrays) -> dict[str, Tensor]:
-        """PEs beyond the elements stay idle."""
+        """One program for each part. Where there are more PEs than elements, the other PEs stay idle."""
         programs = min(host.num_pes, p.N)
         slices = [number * host.num_slices // programs for number in range(programs)]
         x, y = (host.tensor(name, tensors[name], p.dtype, blocks=(1, programs), slices=slices) for name in ("x", "y"))
@@ -56,10 +56,10 @@ class VectorAdd(Benchmark[VectorAddParams]):
         return {"out": inputs["x"].astype(np.float64) + inputs["y"].astype(np.float64)}
 
     def flops(self, p: VectorAddParams) -> int:
-        """One addition an element."""
+        """One addition for each element."""
         return p.N
 
     def tolerance(self, p: VectorAddParams, inputs: Arrays, expected: Arrays) -> Arrays:
-        """Rounding to f32, and to the result's type."""
+        """Rounding of the sum to f32, and of the result to its dtype."""
         info = p.dtype.info
         return {"out": (info.unit_roundoff + 2.0**-23) * np.abs(expected["out"]) + info.smallest_subnormal}
