@@ -59,7 +59,7 @@ def test_the_observer_it_shows_counts_tiles(toy_host):
     from kb_engine.observe.observer import HOOKS
 
     section = README.partition("## Watching a run")[2].partition("\n## ")[0]
-    assert set(re.findall(r"`(on_\w+)\(", section)) - {"on_trace=events"} == set(HOOKS)
+    assert set(re.findall(r"`(on_\w+)\(", section)) == set(HOOKS)
     namespace = {"__name__": "readme"}
     exec(
         compile(re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0], "README.md", "exec"), namespace
