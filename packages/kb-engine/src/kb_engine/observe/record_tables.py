@@ -9,8 +9,10 @@ from typing import Final
 import numpy as np
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.observe.command_group import CommandGroup, Ints, structure
+from kb_engine.observe.command_group import CommandGroup, structure
+from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.observer import Rows
+from kb_engine.observe.operand_rows import fill_operand
 from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, LogError, WaitReason
 
 Wait = tuple[int, int, int]
@@ -57,7 +59,7 @@ def groups_of(
         of_pes = [owners[0][pe] for pe in pes], [owners[1].get(pe, 0) for pe in pes]
         groups.append(CommandGroup(mine, rows, number_of[owner[rows]], op_ids, of_pes))
     for at in seen:
-        groups[group_of[at]].intern(int(number_of[at]), intern)
+        groups[group_of[at]].texts.intern(int(number_of[at]), intern)
     return groups
 
 
@@ -80,7 +82,7 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Rows:
                 users = group.users(operand, mine)
                 if len(users):
                     rows = group.rows[users]
-                    group.fill(scratch[: len(users)], stage, number, users)
+                    fill_operand(group, scratch[: len(users)], (stage, number), users)
                     table_bytes[free[rows]] = scratch_bytes[: len(users)]
                     free[rows] += 1
     table["op_id"] = np.repeat(op_ids, counts)

@@ -1,0 +1,71 @@
+"""The rows of the op log's operands, computed for all records of a group at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kb_engine.block.buffers import Slots
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.observe.command_group import CommandGroup, Positions
+from kb_engine.observe.group_texts import Ints
+from kb_engine.observe.observer import Rows
+from kb_messages import OFFSET_BITS, OFFSET_MASK, Axis, MemorySpace, Place, space_code_of
+
+
+def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users: Positions) -> None:
+    """Fill *part*, which has a row for each of the records *users*, with one operand of *group*.
+
+    *which* is the number of the stage template and the number of its operand.
+    """
+    stage, number = which
+    operand = group.stages[stage][0].operands[number]
+    row, col = _along(group, operand.rows, users), _along(group, operand.cols, users)
+    nbytes = operand.dtype.nbytes
+    if operand.place is Place.MEMORY:
+        base = group.each([command.plan.stages[stage].operands[number].base for command in group.commands], users)
+        part["owner"] = base >> OFFSET_BITS
+        part["space"] = space_code_of(base >> OFFSET_BITS)
+        within = row * (operand.rows.tile * operand.stride) + col * (operand.cols.tile * nbytes)
+        part["offset"] = within + (base & OFFSET_MASK)
+    elif operand.place is Place.IMMEDIATE:
+        part["owner"], part["space"] = 0, MemorySpace.IMMEDIATE.code
+        part["offset"] = operand.base
+    else:
+        in_registers = operand.place in (Place.REGISTERS, Place.ACCUMULATOR)
+        part["owner"] = group.each(group.owners[in_registers], users)
+        part["space"] = (MemorySpace.REG if in_registers else MemorySpace.TCM).code
+        part["offset"] = _in_slots(group, operand.place, users) + operand.base
+    part["role"] = operand.role
+    part["dtype"] = operand.dtype.info.code
+    part["release"] = operand.release
+    part["rows"] = np.minimum(operand.rows.tile, operand.rows.total - row * operand.rows.tile)
+    width = np.minimum(operand.cols.tile, operand.cols.total - col * operand.cols.tile)
+    part["row_nbytes"] = width * nbytes
+    part["stride"] = operand.stride
+
+
+def _along(group: CommandGroup, axis: Axis, users: Positions) -> Ints:
+    """For each of the records *users*, the number of its tile along *axis*."""
+    return np.zeros(len(users), dtype=np.int64) if axis.dimension is None else group.axes[axis.dimension][users]
+
+
+def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
+    """The offset of each buffer of the records *users*, in the ring that the buffer's command cuts it from."""
+    slots = [_slots(command, place) for command in group.commands]
+    base, nbytes, count, first = (
+        group.each([getattr(each, name) for each in slots], users) for name in ("base", "nbytes", "count", "first")
+    )
+    number = (group.tile if place in (Place.INPUT_BUFFER, Place.REGISTERS) else group.mn)[users]
+    return (first + number) % count * nbytes + base
+
+
+def _slots(command: CommandInFlight, place: Place) -> Slots:
+    placement = command.placement
+    slots = {
+        Place.INPUT_BUFFER: placement.input,
+        Place.OUTPUT_BUFFER: placement.output,
+        Place.REGISTERS: placement.registers,
+        Place.ACCUMULATOR: placement.accumulators,
+    }[place]
+    assert slots is not None, f"a plan uses {place.name} without slots"
+    return slots
