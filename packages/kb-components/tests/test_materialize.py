@@ -264,7 +264,7 @@ def test_what_is_concrete_needs_no_log(chip_host):
         (lambda tl, x: tl.materialize(3), "tl.materialize of an int", "what tl.load, math or a composite returned"),
         (
             lambda tl, x: tl.materialize(x.T),
-            "tl.materialize of a TransposedValue",
+            "tl.materialize of a TransposedHandle",
             "what tl.load, math or a composite returned",
         ),
         (lambda tl, x: (tl.free(x), tl.materialize(x)), "a LoadedTensor after tl.free", "one that still holds TCM"),

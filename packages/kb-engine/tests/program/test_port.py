@@ -16,7 +16,7 @@ README = Path(__file__).parents[2] / "README.md"
 @pytest.fixture
 def copying():
     """The front end of the README, whose file is "README.md"."""
-    section = README.read_text(encoding="utf-8").partition("## A kernel language of your own")[2]
+    section = README.read_text(encoding="utf-8").partition("## A kernel language of your own")[2].partition("\n## ")[0]
     (example,) = re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     namespace = {"__name__": "readme", "__file__": "README.md"}
     exec(compile(example, "README.md", "exec"), namespace)

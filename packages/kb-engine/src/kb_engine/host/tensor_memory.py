@@ -11,7 +11,7 @@ from kb_engine.engine.engine import Engine
 from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds, layout, sharding_of
 from kb_engine.memory.allocator import OutOfMemoryError
-from kb_engine.program.tensors import Grid, Tensor
+from kb_engine.program.tensors import BlockAddresses, Tensor
 from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
 
@@ -138,7 +138,7 @@ class TensorMemory:
         return addresses
 
 
-def _grids(addresses: Sequence[int], cut: Layout) -> tuple[Grid, ...]:
+def _grids(addresses: Sequence[int], cut: Layout) -> tuple[BlockAddresses, ...]:
     """The addresses of each copy, as rows of blocks."""
     rows = [tuple(addresses[start : start + cut.along]) for start in range(0, len(addresses), cut.along)]
     return tuple(tuple(rows[start : start + cut.down]) for start in range(0, len(rows), cut.down))

@@ -10,7 +10,7 @@ from kb_engine.program.handles import Handle
 from kb_engine.program.tensors import TensorRef
 from kb_messages import DType, EpilogueScope
 
-Operand: TypeAlias = "TensorRef | Handle"
+EpilogueOperand: TypeAlias = "TensorRef | Handle"
 
 
 class Epilogue(Struct, frozen=True):
@@ -18,7 +18,7 @@ class Epilogue(Struct, frozen=True):
 
     op: str
     scope: str
-    operand: Operand | None = None
+    operand: EpilogueOperand | None = None
     scalars: tuple[float, ...] = ()
     dtype: DType | str | None = None
     group: int | None = None
@@ -34,17 +34,17 @@ class EpilogueOps:
     """
 
     @staticmethod
-    def bias(vector: Operand, scope: str = "output_tile") -> Epilogue:
+    def bias(vector: EpilogueOperand, scope: str = "output_tile") -> Epilogue:
         """Adds *vector*: a row (N or 1 x N) to every row, or a column (M x 1) to every column."""
         return Epilogue("bias", scope, vector)
 
     @staticmethod
-    def residual(matrix: Operand, scope: str = "output_tile") -> Epilogue:
+    def residual(matrix: EpilogueOperand, scope: str = "output_tile") -> Epilogue:
         """Adds *matrix*, M x N like the output."""
         return Epilogue("residual", scope, matrix)
 
     @staticmethod
-    def scale(factor: float | Operand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
+    def scale(factor: float | EpilogueOperand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
         """Multiplies by *factor*: a number, a row (1 x N) or a column (M x 1).
 
         A row has an element for each column of the output, a column an element for each row.
@@ -54,7 +54,7 @@ class EpilogueOps:
         return _product("scale", factor, scope, group)
 
     @staticmethod
-    def dequant(factor: float | Operand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
+    def dequant(factor: float | EpilogueOperand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
         """Multiplies as `scale`, and turns i32 sums of integers into f32."""
         return _product("dequant", factor, scope, group)
 
@@ -79,7 +79,7 @@ class EpilogueOps:
         return Epilogue("cast", scope, dtype=dtype)
 
 
-def _product(op: str, factor: float | Operand, scope: str, group: int | None) -> Epilogue:
+def _product(op: str, factor: float | EpilogueOperand, scope: str, group: int | None) -> Epilogue:
     if isinstance(factor, (int, float)):
         return Epilogue(op, scope, scalars=(float(factor),), group=group)
     return Epilogue(op, scope, factor, group=group)

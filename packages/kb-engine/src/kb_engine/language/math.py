@@ -19,13 +19,15 @@ Argument: TypeAlias = "TensorRef | Handle | float"
 
 
 class MathOps(Issuer):
-    """Functions of values in TCM. Each is one command of FETCH, MATH and STORE, and its result stays in TCM.
+    """Functions of values in TCM. Each is one command of FETCH, MATH and STORE, which is done when the call returns.
 
-    Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result has the
-    widest dtype among the arguments, floats before integers; numbers do not count, and a comparison gives bool. A
-    result of floats is pending; a result of integers is known if the arguments are. It holds its TCM until `tl.free` or
-    the end of the kernel, also in the middle of an expression. Every function raises KernelError when TCM is full, for
-    arguments that are not in TCM, for shapes that do not broadcast, and for integers of two types of one width.
+    Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result lies in
+    TCM and has the widest dtype among the arguments, floats before integers; numbers do not count, and a comparison
+    gives bool. A result of floats is pending; a result of integers is known if the arguments are. Every result holds
+    its TCM until `tl.free` or the end of the kernel, also in the middle of an expression.
+
+    Every function raises KernelError when TCM is full, for arguments that are not in TCM, for shapes that do not
+    broadcast, and for integers of two types of one width.
     """
 
     def exp(self, x: Handle) -> LoadedTensor:
@@ -69,15 +71,15 @@ class MathOps(Issuer):
         return self._call("fma", [x, y, z])
 
     def sum(self, x: Handle, axis: int) -> LoadedTensor:
-        """The sum over *axis*, which keeps the length 1. A sum of integers below 32 bits is i32."""
+        """The sum over *axis*, along which the result has length 1. A sum of integers below 32 bits is i32."""
         return self._reduce("sum", x, axis)
 
     def max(self, x: Handle, axis: int) -> LoadedTensor:
-        """The largest element over *axis*, which keeps the length 1."""
+        """The largest element over *axis*, along which the result has length 1."""
         return self._reduce("max", x, axis)
 
     def min(self, x: Handle, axis: int) -> LoadedTensor:
-        """The smallest element over *axis*, which keeps the length 1."""
+        """The smallest element over *axis*, along which the result has length 1."""
         return self._reduce("min", x, axis)
 
     def _reduce(self, op: str, x: Handle, axis: int) -> LoadedTensor:
@@ -91,7 +93,7 @@ class MathOps(Issuer):
         return self._call(op, [x] if y is None else [x, y])
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
-        """*x* rounded to *dtype*. Raises KernelError for a dtype that there is not."""
+        """*x* rounded to *dtype*. Raises KernelError for an unknown dtype."""
         return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
 
     def _call(

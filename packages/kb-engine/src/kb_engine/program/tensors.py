@@ -12,8 +12,8 @@ from msgspec import Struct
 from kb_engine.program.transposed import Transposed
 from kb_messages import DType, KernelError, Matrix
 
-Grid: TypeAlias = "tuple[tuple[int, ...], ...]"
-Key: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
+BlockAddresses: TypeAlias = "tuple[tuple[int, ...], ...]"
+SliceKey: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
 
 
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,10 +32,10 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dtype: DType
     row_bounds: tuple[int, ...]
     col_bounds: tuple[int, ...]
-    addresses: Grid
-    copies: tuple[Grid, ...] = ()
+    addresses: BlockAddresses
+    copies: tuple[BlockAddresses, ...] = ()
     shards: tuple[tuple[int, int, int], ...] = ()
-    virtual: tuple[Grid, ...] = ()
+    virtual: tuple[BlockAddresses, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -155,7 +155,7 @@ class TensorRef:
         rows = tensor.row_bounds[i], tensor.row_bounds[i + 1]
         return TensorRef(tensor, rows, (tensor.col_bounds[j], tensor.col_bounds[j + 1]), copy)
 
-    def __getitem__(self, key: Key) -> TensorRef:
+    def __getitem__(self, key: SliceKey) -> TensorRef:
         keys = key if isinstance(key, tuple) else (key,)
         one_dimensional = len(self.tensor.shape) == 1
         if len(keys) > len(self.tensor.shape):
@@ -232,7 +232,7 @@ class TransposedRef(Transposed[TensorRef]):
 
     __slots__ = ()
 
-    def __getitem__(self, key: Key) -> TransposedRef:
+    def __getitem__(self, key: SliceKey) -> TransposedRef:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > 2:
             raise KernelError(str(self), f"{len(keys)} indices", "at most 2")
