@@ -12,8 +12,11 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 ALLOWED = {
     "kb_engine.engine.build": ("servers on_response on_request", "this module builds chips"),
     "kb_engine.block": (
-        "t_ready t_start t_end index waits waits_since completed left refusal",
-        "a tile's token carries its times from block to block, and an open request counts its answers",
+        (
+            "t_ready t_start t_end index waits waits_since completed left refusal registers_at registers accumulators "
+            "register_cut claimed_by"
+        ),
+        "a tile's token carries its times and buffers from block to block, and an open request counts its answers",
     ),
     "kb_engine.observe.traced_server": ("waits", "a token's waits end with its stage"),
     "kb_engine.fabric": (
@@ -24,10 +27,7 @@ ALLOWED = {
     "kb_engine.program.commands": ("t_submitted_ps mapped", "a command in flight carries its times"),
     "kb_engine.testing": ("servers record record_wait closed", "the contract suite builds a line around one block"),
     "kb_components.pe": (
-        (
-            "input output registers accumulators register_cut claimed_by_reads input_at output_at registers_at "
-            "t_taken_ps t_decoded_ps t_fed_ps"
-        ),
+        "input output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
         "a tile's token and a command in flight carry their buffers",
     ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
