@@ -68,7 +68,7 @@ from kb_messages.oplog import (
     Role,
     WaitReason,
 )
-from kb_messages.plan import BufferNeeds, PipelinePlan, TileSequence
+from kb_messages.plan import BufferNeeds, PipelinePlan
 from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
 from kb_messages.stages import (
     Axis,
@@ -91,6 +91,7 @@ from kb_messages.stages import (
     rectangles_along_k,
     stage_params,
 )
+from kb_messages.tiles import TileSequence
 from kb_messages.trace import (
     CommandComplete,
     CommandSubmitted,

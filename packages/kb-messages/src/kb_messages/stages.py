@@ -1,8 +1,8 @@
-"""Stages: what one block of a PE does for one tile, and how that follows the tile's place in the grid."""
+"""Stages: the work of one block of a PE for one tile, and how it depends on the place of the tile in the grid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import chain, repeat
 from typing import Final
@@ -38,7 +38,7 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def parse(cls, text: str) -> TileShape:
-        """Reads `128x128x128`, M x N x K. Raises PlanError for anything else."""
+        """The shape that *text*, like `128x128x128`, names as M x N x K. Raises PlanError for any other text."""
         parts = text.lower().split("x")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
             raise PlanError("tile", repr(text), "three positive sizes MxNxK", "write it like 128x128x128")
@@ -46,8 +46,10 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Place(IntEnum):
-    """Where an operand's bytes lie. MEMORY has addresses in the plan and IMMEDIATE offsets of the op log's blob of
-    constants; the others ride on the tile's token.
+    """Where the bytes of an operand lie.
+
+    The plan has addresses for MEMORY, and for IMMEDIATE offsets in the op log's blob of constants. For the other places
+    the plan has offsets in a buffer, and the token of the tile says where that buffer is.
     """
 
     MEMORY = 0
@@ -59,7 +61,7 @@ class Place(IntEnum):
 
 
 class When(IntEnum):
-    """Which tiles over K have a stage, or an operand of one. LATER_K is every tile but the first."""
+    """Which tiles along K have a stage, or an operand of a stage. LATER_K is every tile except the first."""
 
     EVERY_TILE = 0
     LAST_K = 1
@@ -67,7 +69,7 @@ class When(IntEnum):
     LATER_K = 3
 
     def holds(self, k: int, k_grid: int) -> bool:
-        """Whether tile *k* of *k_grid* along K is one of them."""
+        """Whether tile *k* of the *k_grid* tiles along K has the stage or operand."""
         if self is When.EVERY_TILE:
             return True
         if self is When.LAST_K:
@@ -76,9 +78,9 @@ class When(IntEnum):
 
 
 class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One side of an operand: `total` elements cut into pieces of `tile` along a dimension of the grid (0, 1 or 2).
+    """One side of an operand: `total` elements, cut into pieces of `tile` along a dimension of the grid.
 
-    With no dimension the side is the same for every tile: the one row of a bias, say.
+    Dimensions are 0 (M), 1 (N) and 2 (K). A side without dimension is the same for every tile, like the row of a bias.
     """
 
     dimension: int | None
@@ -86,21 +88,21 @@ class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tile: int
 
     def extent(self, index: int) -> int:
-        """Elements of piece *index*; the last piece may be ragged."""
+        """Elements of piece *index*. The last piece may be smaller than the others."""
         return min(self.tile, self.total - index * self.tile)
 
     def index(self, place: tuple[int, int, int]) -> int:
-        """Which piece the tile at *place* in the grid has."""
+        """The index of the piece that the tile at *place* (m, n, k) has."""
         return 0 if self.dimension is None else place[self.dimension]
 
 
 class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one operand's rectangle follows the tile.
+    """The rectangle of an operand as a function of the tile.
 
-    In MEMORY, `base` is the physical address of element (0, 0) of the whole operand and `stride` the bytes between
-    its rows; of an IMMEDIATE, `base` counts from the start of the op log's blob. Elsewhere `base` is the offset within
-    the tile's buffer, whose rows are `stride` bytes apart. `when`
-    says which of the tiles that have the stage have the operand too.
+    In MEMORY, `base` is the physical address of element (0, 0) of the whole operand, and `stride` the bytes from row to
+    row. In IMMEDIATE, `base` is an offset in the op log's blob of constants. At other places `base` is an offset in the
+    buffer of the tile, whose rows are `stride` bytes apart. `release` says that reading the operand frees its bytes.
+    Among the tiles that have the stage, `when` selects those that have the operand.
     """
 
     role: Role
@@ -114,7 +116,7 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     when: When = When.EVERY_TILE
 
     def follows(self, dimension: int) -> bool:
-        """Whether its rectangle moves along a dimension of the grid."""
+        """Whether the rectangle moves along a dimension of the grid."""
         return dimension in (self.rows.dimension, self.cols.dimension)
 
 
@@ -124,7 +126,7 @@ _K: Final = 2
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
     """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
 
-    The other end is the PE's TCM, or its register file (`to_registers`).
+    The other end is the TCM of the PE or, with `to_registers`, its register file.
     """
 
     memory: Rectangle
@@ -155,9 +157,9 @@ class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
 
 
 class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
-    """MATH: `op` on rows x cols elements: those of the result, or those a reduction over `axis` reads.
+    """MATH: `op` on rows x cols elements, which a reduction over `axis` reads, and any other op writes.
 
-    `dtype` is that of the result.
+    `dtype` is the type of the result.
     """
 
     op: str
@@ -171,7 +173,7 @@ StageParams = DmaParams | TransferParams | GemmParams | MathParams
 
 
 class Stage(Struct, frozen=True, gc=False):
-    """One service: its type, the node id of the block that does it, and what that block needs to know."""
+    """One service: its type, the node id of the block that serves it, and the figures that its time depends on."""
 
     stage_type: StageType
     component: str
@@ -179,7 +181,7 @@ class Stage(Struct, frozen=True, gc=False):
 
 
 class TilePlan(Struct, frozen=True, gc=False):
-    """The stages of one tile, in order. `tile_id` counts from 0 within the command; `m, n, k` is its place."""
+    """The stages of a tile, in order. `tile_id` counts from 0 in the command; `m, n, k` is its place in the grid."""
 
     tile_id: int
     m: int
@@ -189,10 +191,10 @@ class TilePlan(Struct, frozen=True, gc=False):
 
 
 class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stage of the tiles that `when` says, with the operands its op record lists.
+    """A stage of the tiles that `when` selects, with the operands that its op record lists.
 
-    `math` is what a MATH does; `gemm` says how a GEMM's factors are stored (whether it accumulates follows from its
-    operands).
+    `math` is the function of a MATH stage. `gemm` says how the factors of a GEMM are stored; whether the GEMM
+    accumulates follows from its operands.
     """
 
     stage_type: StageType
@@ -204,14 +206,19 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def to_registers(self) -> bool:
-        """Whether it is a DMA_READ that brings its bytes to registers, past TCM."""
+        """Whether the stage is a DMA_READ that writes registers instead of TCM."""
         return self.stage_type is StageType.DMA_READ and any(
             operand.place is Place.REGISTERS for operand in self.operands
         )
 
 
+def stages_at(templates: Sequence[StageTemplate], k: int, k_grid: int) -> list[int]:
+    """The numbers of those *templates* that a tile at *k* of *k_grid* along K has."""
+    return [number for number, template in enumerate(templates) if template.when.holds(k, k_grid)]
+
+
 def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:
-    """The bytes of *operand* that belong to the tile at *place* in the grid (m, n, k)."""
+    """The bytes of *operand* that belong to the tile at *place* (m, n, k) in the grid."""
     rows, cols = operand.rows, operand.cols
     row = 0 if rows.dimension is None else place[rows.dimension]
     col = 0 if cols.dimension is None else place[cols.dimension]
@@ -223,7 +230,10 @@ def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangl
 
 
 def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], end: int) -> Iterator[Rectangle]:
-    """As `rectangle` of a MEMORY operand for the tiles from *first* to k = *end*: they are alike but for the last."""
+    """`rectangle` of a MEMORY operand for each tile from *first* up to, and without, k = *end*.
+
+    All tiles except the last have rectangles of one shape, so their bases are a range.
+    """
     start, last = rectangle(operand, first), rectangle(operand, (*first[:2], end - 1))
     rows, cols = operand.rows, operand.cols
     step = rows.tile * operand.stride if rows.dimension == _K else 0
@@ -236,13 +246,13 @@ def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], en
 
 
 def memory_side(template: StageTemplate) -> OperandTemplate:
-    """The operand of a DMA stage that lies in memory; the other end is in the PE."""
+    """The operand of a DMA stage that lies in memory. The other operand lies in the PE."""
     outside = Role.SRC if template.stage_type is StageType.DMA_READ else Role.DST
     return next(each for each in template.operands if each.role is outside)
 
 
 def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: int) -> StageParams:
-    """What the block of *template*, which is no DMA, needs to know of the tile at *place*.
+    """The figures that the time of a stage of *template*, which is no DMA, depends on, for the tile at *place*.
 
     Raises PlanError for a stage type that plans cannot hold.
     """
@@ -258,7 +268,7 @@ def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: i
 
 
 def depth_axis(gemm: GemmAttributes, a: OperandTemplate) -> Axis:
-    """The side of a GEMM's operand *a* that the sum goes over."""
+    """The side of the operand *a* of a GEMM that the sum goes over."""
     return a.rows if gemm.transpose_a else a.cols
 
 

@@ -1,0 +1,168 @@
+"""The tiles of a plan, computed on demand.
+
+Iterating a plan makes a `Stage` for each stage of each tile, millions of them. So equal stages are made once: a stage
+that is no DMA depends only on whether its tile lies at an edge of the grid, and a DMA stage comes again in later rows
+or columns of the grid where its rectangle does not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, repeat
+from typing import NamedTuple, overload
+
+from kb_messages.stages import (
+    DmaParams,
+    OperandTemplate,
+    Stage,
+    StageTemplate,
+    StageType,
+    TilePlan,
+    When,
+    memory_side,
+    rectangles_along_k,
+    stage_params,
+    stages_at,
+)
+
+_MAX_KNOWN_STAGES = 1 << 16
+
+_Place = tuple[int, int, int]
+
+
+class _Moving(NamedTuple):
+    """A DMA stage, whose rectangle in memory moves with the tile.
+
+    `again` says that the rectangle comes to the same places again. Tiles are in M, N order: a rectangle that follows
+    only M is at the same places in the next columns of its row of the grid, one that follows only N in the next rows,
+    and one that follows both is nowhere twice.
+    """
+
+    number: int
+    stage_type: StageType
+    component: str
+    memory: OperandTemplate
+    to_registers: bool
+    follows_m: bool
+    follows_n: bool
+    again: bool
+    end: int
+    """The place along K after the last tile that has the stage."""
+
+    def stages(self, first: _Place, end: int) -> Iterator[Stage]:
+        """The stages of the tiles from *first* up to, and without, k = *end*."""
+        params = map(DmaParams, rectangles_along_k(self.memory, first, end), repeat(self.to_registers))
+        return map(Stage, repeat(self.stage_type), repeat(self.component), params)
+
+
+class TileSequence(Sequence[TilePlan]):
+    """The tiles of a plan. Tiles share equal stages, except DMA stages whose rectangle does not come again.
+
+    *grid* and *stages* are those of a PipelinePlan.
+    """
+
+    def __init__(self, grid: tuple[int, int, int], stages: tuple[StageTemplate, ...]) -> None:
+        self._grid, self._templates = grid, stages
+        self._kinds: dict[tuple[bool, bool, bool, bool], tuple[Stage | _Moving, ...]] = {}
+        self._known: dict[tuple[int, int], tuple[int, list[Stage]]] = {}
+        self._stages: dict[Stage, Stage] = {}
+        self._ragged = self._is_ragged(0), self._is_ragged(1)
+
+    def __len__(self) -> int:
+        m, n, k = self._grid
+        return m * n * k
+
+    @overload
+    def __getitem__(self, index: int) -> TilePlan: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TilePlan]: ...
+    def __getitem__(self, index: int | slice) -> TilePlan | list[TilePlan]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(f"tile {index} of a plan of {len(self)}")
+        _, n_grid, k_grid = self._grid
+        mn, k = divmod(position, k_grid)
+        m, n = divmod(mn, n_grid)
+        place = m, n, k
+        slots = self._slots(place)
+        stages = (slot if isinstance(slot, Stage) else next(slot.stages(place, k + 1)) for slot in slots)
+        return TilePlan(position, m, n, k, tuple(stages))
+
+    def __iter__(self) -> Iterator[TilePlan]:
+        """The tiles in order. A lane continues from one span of K to the next, so each of its stages is used."""
+        m_grid, n_grid, k_grid = self._grid
+        cuts = sorted({0, 1, k_grid - 1, k_grid})
+        spans = list(pairwise(cuts))  # of k, where all tiles have the same stages
+        tile_id = 0
+        for m in range(m_grid):
+            for n in range(n_grid):
+                lanes: dict[int, Iterator[Stage]] = {}
+                for first, end in spans:
+                    tiles = zip(*self._lanes(lanes, (m, n, first)), strict=False)
+                    for k, stages in zip(range(first, end), tiles, strict=False):
+                        yield TilePlan(tile_id, m, n, k, stages)
+                        tile_id += 1
+
+    def _is_ragged(self, dimension: int) -> bool:
+        """Whether the last tile along a dimension of the grid is smaller than the others."""
+        cuts = self._grid[dimension]
+        sides = (
+            side for stage in self._templates for operand in stage.operands for side in (operand.rows, operand.cols)
+        )
+        return any(side.dimension == dimension and side.total != cuts * side.tile for side in sides)
+
+    def _lanes(self, lanes: dict[int, Iterator[Stage]], first: _Place) -> Iterator[Iterator[Stage]]:
+        """For each stage of the tile at *first*: the lane, which yields that stage of the tile and of the next along K.
+
+        *lanes* keeps the lanes of DMA stages by the number of the stage, and a lane that is there continues.
+        """
+        for slot in self._slots(first):
+            if isinstance(slot, Stage):
+                yield repeat(slot)
+                continue
+            lane = lanes.get(slot.number)
+            if lane is None:
+                lane = lanes[slot.number] = self._lane(slot, first)
+            yield lane
+
+    def _lane(self, slot: _Moving, first: _Place) -> Iterator[Stage]:
+        """The stages of *slot* from *first* on along K. Stages that come again are kept."""
+        k_grid = self._grid[2]
+        if not slot.again or k_grid > _MAX_KNOWN_STAGES:
+            return slot.stages(first, slot.end)
+        m, key = first[0] if slot.follows_m else -1, (slot.number, first[1] if slot.follows_n else -1)
+        known_m, known = self._known.get(key, (-2, []))
+        if known_m != m:
+            if len(self._known) * k_grid >= _MAX_KNOWN_STAGES:
+                self._known.clear()
+            known = list(slot.stages(first, slot.end))
+            self._known[key] = m, known
+        return iter(known)
+
+    def _slots(self, place: _Place) -> tuple[Stage | _Moving, ...]:
+        """The stages of the tile at *place*. Tiles at the same ragged edges of the grid have the same stages."""
+        m_grid, n_grid, k_grid = self._grid
+        m, n, k = place
+        ragged_m, ragged_n = self._ragged
+        kind = (ragged_m and m == m_grid - 1, ragged_n and n == n_grid - 1, k == 0, k == k_grid - 1)
+        slots = self._kinds.get(kind)
+        if slots is None:
+            slots = self._kinds[kind] = tuple(
+                self._slot(number, place) for number in stages_at(self._templates, k, k_grid)
+            )
+        return slots
+
+    def _slot(self, number: int, place: _Place) -> Stage | _Moving:
+        template = self._templates[number]
+        stage_type, component = template.stage_type, template.component
+        if stage_type not in (StageType.DMA_READ, StageType.DMA_WRITE):
+            stage = Stage(stage_type, component, stage_params(template, place, self._grid[2]))
+            return self._stages.setdefault(stage, stage)
+        m_grid, n_grid, k_grid = self._grid
+        memory = memory_side(template)
+        follows_m, follows_n = (memory.follows(dimension) for dimension in (0, 1))
+        again = (not follows_n and n_grid > 1) or (not follows_m and m_grid > 1)
+        end = 1 if template.when is When.FIRST_K else k_grid
+        return _Moving(number, stage_type, component, memory, template.to_registers, follows_m, follows_n, again, end)
