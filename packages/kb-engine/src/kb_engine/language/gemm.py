@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.math import MathOps
 from kb_engine.memory.pending import Producer
+from kb_engine.program.arguments import describe, dtype_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.issue import describe, dtype_named, tile_shape
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, Matrix, TileShape

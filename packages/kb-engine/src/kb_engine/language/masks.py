@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.concrete import Concrete
+from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
-from kb_engine.program.issue import describe, in_tcm
 from kb_engine.program.tensors import TensorRef
 from kb_messages import DType, KernelError
 

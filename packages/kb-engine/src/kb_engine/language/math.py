@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from kb_engine.language.math_results import Argument, broadcast, known_value, result_dtype, result_shape, sort_arguments
 from kb_engine.memory.pending import Producer
+from kb_engine.program.arguments import dtype_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.issue import Issuer, describe, dtype_named, tile_shape
+from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import Transposed, refuse
+from kb_engine.program.transposed import Transposed
 from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, MathCommand, MathInput, TileShape
 
-Argument: TypeAlias = "TensorRef | Handle | float"
 
-
-class MathOps(Issuer):
+class MathOps(LanguageBase):
     """Functions of values in TCM. Each is one command of FETCH, MATH and STORE, which is done when the call returns.
 
     Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result lies in
@@ -100,16 +97,16 @@ class MathOps(Issuer):
         self, op: str, arguments: Sequence[Argument], axis: int | None = None, dtype: DType | None = None
     ) -> LoadedTensor:
         line = self._port.line()
-        values, scalars, scalar_at = _sorted(op, arguments, f"tl.{op}", line)
+        values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)
         sources = [self._loaded(value, op, line) for value in values]
-        shape = _result_shape(op, [value.shape for value in values], axis, line)
-        dtype = dtype or _result_dtype(op, [matrix.dtype for matrix in sources], line)
+        shape = result_shape(op, [value.shape for value in values], axis, line)
+        dtype = dtype or result_dtype(op, [matrix.dtype for matrix in sources], line)
         rows = shape[0] if len(shape) == 2 else 1
         target = self._allocate(rows, shape[-1], dtype, line)
         # A vector is one row: its only axis is the axis along the row.
         axis = axis if axis is None or len(shape) == 2 else 1
         attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
-        known = _known(attributes, values, shape, dtype)
+        known = known_value(attributes, values, shape, dtype)
         producer = None if known is not None else Producer(f"tl.{op}", line)
         result = LoadedTensor(target, shape, known, producer, self)
         if producer is not None:
@@ -131,11 +128,11 @@ class MathOps(Issuer):
         if function is None or function.reduces or function.arity > 2:
             known = [name for name, each in MATH_FUNCTIONS.items() if not each.reduces and each.arity < 3]
             raise KernelError(line, f"tl.composite({op!r})", f"'gemm', {', '.join(map(repr, known))}")
-        values, scalars, scalar_at = _sorted(op, arguments, f"tl.composite({op!r})", line)
+        values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.composite({op!r})", line)
         matrices = [self._operand(value, name, line) for value, name in zip(values, "ab", strict=False)]
         if out is None:
-            rows, cols = _broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
-            target = self._allocate(rows, cols, _result_dtype(op, [each.dtype for each in matrices], line), line)
+            rows, cols = broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
+            target = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices], line), line)
         else:
             target = self._memory_of(self._ref(out, "composite", line), line)
         command = MathCommand(
@@ -156,81 +153,3 @@ class MathOps(Issuer):
         self._port.memory.pending.mark(target, producer)
         self._port.submit(command, line, handle.completion, False)
         return handle
-
-
-def _sorted(
-    op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
-) -> tuple[list[TensorRef | Handle], tuple[float, ...], tuple[int, ...]]:
-    """The operands, the numbers, and the positions of the numbers unless all of them follow the operands."""
-    for argument in arguments:
-        refuse(argument, f"{call} of", line)
-        if not isinstance(argument, (TensorRef, Handle, int, float)):
-            raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
-    values = [each for each in arguments if isinstance(each, (TensorRef, Handle))]
-    if not values or (op == "where" and len(values) == 1 and values[0] is arguments[0]):
-        raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
-    if len(arguments) != MATH_FUNCTIONS[op].arity:
-        raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
-    at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
-    scalars = tuple(float(each) for each in arguments if isinstance(each, (int, float)))
-    return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
-
-
-def _broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        listed = ", ".join(" x ".join(map(str, shape)) for shape in shapes)
-        raise KernelError(line, f"{op} of {listed}", "shapes that broadcast") from None
-
-
-def _result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
-    shape = _broadcast(shapes, op, line)
-    return shape if axis is None else tuple(1 if number == axis else size for number, size in enumerate(shape))
-
-
-def _result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
-    """The widest dtype of the arguments, floats before integers; f32 for two float types of one width."""
-    if MATH_FUNCTIONS[op].is_test:
-        return DType.BOOL
-    telling = list(dtypes[1:] if op == "where" and len(dtypes) > 1 else dtypes)
-    floats = [dtype for dtype in telling if dtype.is_float]
-    widest = max(floats or telling, key=lambda dtype: dtype.nbytes)
-    rivals = {dtype for dtype in floats or telling if dtype.nbytes == widest.nbytes}
-    if len(rivals) > 1:
-        if not floats:
-            raise KernelError(line, f"{op} of {' and '.join(sorted(rivals))}", "integers of one type", "use .to(dtype)")
-        return DType.F32
-    if op == "sum" and not widest.is_float and widest.nbytes < DType.I32.nbytes:
-        return DType.I32
-    return widest
-
-
-def _known(
-    math: MathAttributes, values: Sequence[TensorRef | Handle], shape: tuple[int, ...], dtype: DType
-) -> npt.NDArray[Any] | None:
-    """The value of a function of known integers; None for floats and for pending arguments."""
-    if dtype.is_float or any(value.dtype.is_float for value in values):
-        return None
-    arrays = [value.known for value in values if isinstance(value, Handle) and value.known is not None]
-    return _evaluate(math, arrays, shape, dtype) if len(arrays) == len(values) else None
-
-
-def _evaluate(
-    math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
-) -> npt.NDArray[Any]:
-    """The value of a function of known integers, computed as the executor of pass 2 will compute it."""
-    from kb_dataexec import cast
-    from kb_dataexec.arrays import FUNCTIONS
-
-    arguments = [
-        np.full((1, 1), int(argument), np.int64)
-        if isinstance(argument, float)
-        else np.atleast_2d(argument).astype(np.int64)
-        for argument in math.arguments(arrays)
-    ]
-    axis = {} if math.axis is None else {"axis": math.axis}
-    with np.errstate(all="ignore"):
-        value = cast(FUNCTIONS[math.op].apply(*arguments, **axis), dtype).reshape(shape)
-    value.flags.writeable = False
-    return value

@@ -12,9 +12,9 @@ from kb_engine.language import masks
 from kb_engine.language.concrete import Concrete
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.math import Argument
+from kb_engine.language.math_results import Argument
+from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.issue import describe, in_tcm
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse

@@ -5,7 +5,7 @@ from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.memory.pending import PendingBytes, Producer
 from kb_engine.program.author_errors import explain
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.issue import Issuer
+from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.leaks import Leak, LeakWatch
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, FrontEnd, ProgramPort
@@ -18,7 +18,7 @@ __all__ = [
     "DeviceMemory",
     "FrontEnd",
     "Handle",
-    "Issuer",
+    "LanguageBase",
     "Leak",
     "LeakWatch",
     "Lease",

@@ -1,0 +1,104 @@
+"""The result of a math function, before it is computed: shape, dtype, and the value if the arguments are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.program.arguments import describe
+from kb_engine.program.handles import Handle
+from kb_engine.program.tensors import TensorRef
+from kb_engine.program.transposed import Transposed, refuse
+from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes
+
+Argument: TypeAlias = "TensorRef | Handle | float"
+
+
+def sort_arguments(
+    op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
+) -> tuple[list[TensorRef | Handle], tuple[float, ...], tuple[int, ...]]:
+    """The operands, the numbers, and the positions of the numbers unless all of them follow the operands.
+
+    Raises KernelError for transposed tensors and other types, for numbers alone, and for the wrong number of arguments.
+    """
+    for argument in arguments:
+        refuse(argument, f"{call} of", line)
+        if not isinstance(argument, (TensorRef, Handle, int, float)):
+            raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
+    values = [each for each in arguments if isinstance(each, (TensorRef, Handle))]
+    if not values or (op == "where" and len(values) == 1 and values[0] is arguments[0]):
+        raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
+    if len(arguments) != MATH_FUNCTIONS[op].arity:
+        raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
+    at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
+    scalars = tuple(float(each) for each in arguments if isinstance(each, (int, float)))
+    return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
+
+
+def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
+    """The shape that *shapes* have together, by numpy's rules. Raises KernelError when they do not broadcast."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(" x ".join(map(str, shape)) for shape in shapes)
+        raise KernelError(line, f"{op} of {listed}", "shapes that broadcast") from None
+
+
+def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
+    """The shape of *op*'s result: 1 along *axis* of a reduction. Raises KernelError when *shapes* do not broadcast."""
+    shape = broadcast(shapes, op, line)
+    return shape if axis is None else tuple(1 if number == axis else size for number, size in enumerate(shape))
+
+
+def result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
+    """The widest dtype of the arguments, floats before integers; f32 for two float types of one width.
+
+    A comparison gives bool, and a sum of integers i32 at least. Raises KernelError for integers of two types of one
+    width.
+    """
+    if MATH_FUNCTIONS[op].is_test:
+        return DType.BOOL
+    telling = list(dtypes[1:] if op == "where" and len(dtypes) > 1 else dtypes)
+    floats = [dtype for dtype in telling if dtype.is_float]
+    widest = max(floats or telling, key=lambda dtype: dtype.nbytes)
+    rivals = {dtype for dtype in floats or telling if dtype.nbytes == widest.nbytes}
+    if len(rivals) > 1:
+        if not floats:
+            raise KernelError(line, f"{op} of {' and '.join(sorted(rivals))}", "integers of one type", "use .to(dtype)")
+        return DType.F32
+    if op == "sum" and not widest.is_float and widest.nbytes < DType.I32.nbytes:
+        return DType.I32
+    return widest
+
+
+def known_value(
+    math: MathAttributes, values: Sequence[TensorRef | Handle], shape: tuple[int, ...], dtype: DType
+) -> npt.NDArray[Any] | None:
+    """The value of a function of known integers; None for floats and for pending arguments."""
+    if dtype.is_float or any(value.dtype.is_float for value in values):
+        return None
+    arrays = [value.known for value in values if isinstance(value, Handle) and value.known is not None]
+    return _evaluate(math, arrays, shape, dtype) if len(arrays) == len(values) else None
+
+
+def _evaluate(
+    math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
+) -> npt.NDArray[Any]:
+    """The value of a function of known integers, computed as the executor of pass 2 will compute it."""
+    from kb_dataexec import cast
+    from kb_dataexec.arrays import FUNCTIONS
+
+    arguments = [
+        np.full((1, 1), int(argument), np.int64)
+        if isinstance(argument, float)
+        else np.atleast_2d(argument).astype(np.int64)
+        for argument in math.arguments(arrays)
+    ]
+    axis = {} if math.axis is None else {"axis": math.axis}
+    with np.errstate(all="ignore"):
+        value = cast(FUNCTIONS[math.op].apply(*arguments, **axis), dtype).reshape(shape)
+    value.flags.writeable = False
+    return value

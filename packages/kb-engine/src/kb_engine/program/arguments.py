@@ -1,0 +1,44 @@
+"""Arguments as kernels write them: tiles, dtypes and handles, checked and put in one form."""
+
+from __future__ import annotations
+
+from kb_engine.program.handles import Handle
+from kb_messages import DType, KernelError, Matrix, TileShape
+
+
+def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
+    """A `tile` argument: M x N x K, or with *flat* M x N. Raises KernelError for anything else but None."""
+    if tile is None or isinstance(tile, TileShape):
+        return tile
+    if isinstance(tile, str):
+        return TileShape.parse(f"{tile}x1" if flat else tile)
+    given: tuple[object, ...] = tile if isinstance(tile, tuple) else ()
+    sizes = [size for size in given if isinstance(size, int) and size > 0]
+    wanted = 2 if flat else 3
+    if len(given) != wanted or len(sizes) != wanted:
+        needs = "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
+        raise KernelError(line, f"tile={tile!r}", needs)
+    return TileShape(sizes[0], sizes[1], 1 if flat else sizes[2])
+
+
+def dtype_named(dtype: object, line: str) -> DType:
+    """A dtype as a kernel writes it. Raises KernelError for a name that no dtype has."""
+    try:
+        return DType(dtype)  # type: ignore[arg-type]
+    except ValueError:
+        raise KernelError(line, f"dtype {dtype!r}", f"one of {', '.join(DType)}") from None
+
+
+def in_tcm(value: object, line: str) -> Matrix | None:
+    """Where a handle lies in TCM; None for anything else. Raises KernelError for a handle that was freed."""
+    if not isinstance(value, Handle):
+        return None
+    if value.freed:
+        raise KernelError(line, f"{describe(value)} after tl.free", "one that still holds TCM")
+    return value.matrix
+
+
+def describe(value: object) -> str:
+    """The type of what a kernel passed, with its article."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
