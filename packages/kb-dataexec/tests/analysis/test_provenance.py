@@ -4,7 +4,7 @@ from dataexec_gemm_log import HBM, REG, REGIONS, TCM, GemmProblem, LogBuilder, m
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.analysis.provenance import describe, last_writer, origin, place_of
+from kb_dataexec.analysis.provenance import describe, last_writer, origin, position_of
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_messages import DType, OpKind, Role
@@ -55,7 +55,7 @@ def test_order_is_that_of_the_commands_not_of_the_rows():
     last = last_writer(log, REG, 3)
     assert last is not None
     assert last.command_seq == 2
-    before = last_writer(log, REG, 3, place_of(last))
+    before = last_writer(log, REG, 3, position_of(last))
     assert before is not None
     assert (before.command_seq, describe(before)) == (1, "op 2 (fill, pe0, kernel.py:3)")
     assert last_writer(log, REG, 4) is None

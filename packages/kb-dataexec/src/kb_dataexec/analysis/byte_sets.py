@@ -1,8 +1,9 @@
-"""Atoms: the coarsest sets of bytes of which each of some rectangles is a union, found without pairing rectangles.
+"""Splits bytes into the coarsest disjoint sets such that every rectangle is a union of sets.
 
-Rectangles whose address ranges meet form a component: a tensor, say. Where all rows of one are one stride apart, its
-bytes are a table of rows and columns; rows that begin and end no rectangle are not told apart, so that a tile of 128
-rows costs no more than one of a single row. Where strides differ, rows count one by one.
+Rectangles are not compared in pairs. Rectangles whose address ranges meet form a component, such as a tensor. When all
+rows of a component have one stride, its bytes are a table of rows and columns. Neighbouring rows at which no rectangle
+begins or ends are taken together, so a tile of 128 rows costs no more than a tile of one row. When strides differ, each
+row counts by itself.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from kb_dataexec.arrays.ranges import spread
 _SEEDS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
-class Atoms(NamedTuple):
-    """Rectangle i is the union of the atoms `member[first[i]:first[i + 1]]`, ascending numbers."""
+class ByteSets(NamedTuple):
+    """Rectangle i is the union of the sets `member[first[i]:first[i + 1]]`, whose numbers ascend."""
 
     first: Array
     member: Array
 
 
 class _Runs(NamedTuple):
-    """Bytes [begin, end) on a line on which all rectangles lie, and the rectangle each run belongs to."""
+    """Runs [begin, end) of bytes on one line that holds all rectangles, and the rectangle of each run."""
 
     begin: Array
     end: Array
@@ -33,7 +34,7 @@ class _Runs(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """Blocks of a component's table: rows [row, row + rows), columns [col, col + cols), of a rectangle."""
+    """Blocks of the table of a component: rows [row, row + rows) and columns [col, col + cols) of a rectangle."""
 
     rectangle: Array
     row: Array
@@ -43,30 +44,30 @@ class _Parts(NamedTuple):
 
     @classmethod
     def joined(cls, parts: list[_Parts]) -> _Parts:
-        """All blocks but the empty ones."""
+        """All blocks of *parts* that are not empty."""
         whole = [np.concatenate(column) for column in zip(*parts, strict=True)]
         kept = (whole[2] > 0) & (whole[4] > 0)
         return cls(*(column[kept] for column in whole))
 
 
-def atoms(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> Atoms:
-    """The atoms of the rectangles that these columns (int64) describe; one without bytes has none."""
+def split_bytes(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> ByteSets:
+    """The sets of bytes of the rectangles that these columns (int64) describe. An empty rectangle has no set."""
     runs = _runs(*_without_gaps(owner, offset, rows, row_nbytes, stride))
     bounds = np.unique(np.concatenate((runs.begin, runs.end)))
     begin, end = np.searchsorted(bounds, runs.begin), np.searchsorted(bounds, runs.end)
     interval, run = spread(begin, end - begin)
     for seed in _SEEDS:
         cover = _cover(len(bounds), begin, end, runs.rectangle, seed)
-        _, atom, width = np.unique(cover, return_inverse=True, return_counts=True)
-        pairs, found = np.unique(runs.rectangle[run] * len(width) + atom[interval], return_counts=True)
+        _, covered_alike, width = np.unique(cover, return_inverse=True, return_counts=True)
+        pairs, found = np.unique(runs.rectangle[run] * len(width) + covered_alike[interval], return_counts=True)
         rectangle, member = np.divmod(pairs, max(len(width), 1))
-        if (found == width[member]).all():  # else two sets of rectangles have one hash
-            return Atoms(np.append(0, np.cumsum(np.bincount(rectangle, minlength=len(owner)))), member)
+        if (found == width[member]).all():  # otherwise two sets of rectangles have one hash
+            return ByteSets(np.append(0, np.cumsum(np.bincount(rectangle, minlength=len(owner)))), member)
     raise AssertionError("four different hashes, and collisions of all of them")
 
 
 def _cover(length: int, begin: Array, end: Array, rectangle: Array, seed: int) -> Array:
-    """For each elementary interval a number that tells by which rectangles it is covered: the sum of their hashes."""
+    """For each elementary interval, the sum of the hashes of the rectangles that cover it."""
     number = (rectangle.astype(np.uint64) + np.uint64(1)) * np.uint64(seed)
     number = (number ^ (number >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     number ^= number >> np.uint64(32)
@@ -77,7 +78,7 @@ def _cover(length: int, begin: Array, end: Array, rectangle: Array, seed: int) -
 
 
 def _without_gaps(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> tuple[Array, ...]:
-    """The rectangles with rows that touch or overlap made one row; empty ones have no row."""
+    """The rectangles, where rows that adjoin or overlap become one row. Empty rectangles get no row."""
     joined = (rows == 1) | (stride <= row_nbytes)
     row_nbytes = np.where(joined, (rows - 1) * stride + row_nbytes, row_nbytes)
     rows = np.where(row_nbytes > 0, np.where(joined, np.minimum(rows, 1), rows), 0)
@@ -103,7 +104,7 @@ def _runs(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: A
 def _components(
     owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array
 ) -> tuple[Array, Array, Array]:
-    """(the component of each rectangle; by component its first offset, and the stride all its rows share, or 0)."""
+    """(each rectangle's component, each component's first offset, the stride that all its rows share or 0)."""
     order = np.lexsort((offset, owner))
     low = offset[order]
     high = low + np.maximum((rows - 1) * stride + row_nbytes, 0)[order]
@@ -123,7 +124,7 @@ def _components(
 
 
 def _tabled(distance: Array, rows: Array, row_nbytes: Array, stride: Array, pitch: Array) -> list[_Parts]:
-    """The rectangles as blocks of tables with rows of *pitch* bytes; of one row where the pitch is 0."""
+    """The rectangles as blocks of tables with rows of *pitch* bytes. A table has one row when the pitch is 0."""
     every = np.arange(len(distance))
     flat = every[pitch == 0]
     nth, which = spread(np.zeros(len(flat), np.int64), rows[flat])
@@ -139,7 +140,7 @@ def _tabled(distance: Array, rows: Array, row_nbytes: Array, stride: Array, pitc
 
 
 def _lines(one: Array, distance: Array, nbytes: Array, pitch: Array) -> list[_Parts]:
-    """Single runs in a table: what lies in its first row, the rows between, and what lies in the last."""
+    """Rectangles of one row as blocks of a table: the part in the first row, the whole rows, the part in the last."""
     pitch, begin = pitch[one], distance[one]
     end: Any = begin + nbytes[one]
     row, col = np.divmod(begin, pitch)

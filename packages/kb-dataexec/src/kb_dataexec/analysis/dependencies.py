@@ -1,4 +1,4 @@
-"""Which records a record has to follow because both touch the same bytes, and which ops given outputs depend on."""
+"""Dependencies: the earlier records that touch the same bytes as a record, and the ops that an output depends on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.byte_sets import atoms
+from kb_dataexec.analysis.byte_sets import split_bytes
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import spread
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS
@@ -18,7 +18,7 @@ from kb_messages import LogError, Rectangle, Role
 
 
 class Kind(IntFlag):
-    """Why a record follows another. A released operand is read and then written: its bytes are un-initialised."""
+    """Why a record follows another. A release counts as a read and then a write, since it un-initialises the bytes."""
 
     RAW = 1
     WAR = 2
@@ -27,10 +27,10 @@ class Kind(IntFlag):
 
 
 class Dependencies(NamedTuple):
-    """Records in command order, by index: `op_id[i]` is record i's id.
+    """The dependencies of all records as a sparse matrix. Records are numbered in command order.
 
-    Record i follows the records `producer[first[i]:first[i + 1]]`, which are earlier ones, ascending and distinct;
-    `kind` (of `Kind`, several at once) says why.
+    `op_id[i]` is the id of record i. Record i follows the earlier records `producer[first[i]:first[i + 1]]`, which are
+    distinct and ascend. `kind` has the reasons of each dependency, as flags of `Kind`.
     """
 
     op_id: Array
@@ -40,17 +40,18 @@ class Dependencies(NamedTuple):
 
 
 def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
-    """The direct dependencies of all records of *log*, exact to the byte, and those of *explicit*: (op, op it follows).
+    """The direct dependencies of all records of *log*, exact to the byte.
 
-    Record i follows an earlier record j when both touch one byte, one of them writes it, and no record in between
-    writes it. That leaves out what follows from other dependencies. The effort grows like n log n in the records.
-    Raises LogError as `Schedule` does, and for explicit dependencies on unknown, equal or later ops.
+    Record i follows an earlier record j when both touch one byte, one of them writes that byte, and no record in
+    between writes it. Dependencies that follow from these are left out. *explicit* adds pairs (op, op that it follows).
+    The effort grows like n log n in the number of records. Raises LogError as `Schedule` does, and for an explicit
+    dependency on an unknown op, on the op itself, or on a later op.
     """
     return dependencies_in(Schedule(log), explicit)
 
 
 def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
-    """`dependencies` of a log that is scheduled already."""
+    """`dependencies` of the log of *schedule*."""
     n_ops = len(schedule.ops)
     found = [*_by_bytes(schedule), _explicit(schedule.ops["op_id"], explicit)]
     pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])
@@ -65,15 +66,15 @@ def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()
 
 
 def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
-    """(followers, what each one follows, why), with repetitions."""
-    op, atom, reads, writes = _accesses(schedule)
+    """(followers, the record that each follows, why). The same pair may come several times."""
+    op, byte_set, reads, writes = _accesses(schedule)
     at = np.arange(len(op))
-    begin = np.maximum.accumulate(np.where(np.append(True, np.diff(atom) != 0)[: len(at)], at, 0))
+    begin = np.maximum.accumulate(np.where(np.append(True, np.diff(byte_set) != 0)[: len(at)], at, 0))
     last_write = np.append(-1, np.maximum.accumulate(np.where(writes, at, -1)))[: len(at)]
     written = last_write >= begin
     next_write = np.append(np.minimum.accumulate(np.where(writes, at, len(at))[::-1])[::-1], len(at))[1:]
     overwritten = reads & (next_write < len(at))
-    overwritten[overwritten] = atom[next_write[overwritten]] == atom[overwritten]
+    overwritten[overwritten] = byte_set[next_write[overwritten]] == byte_set[overwritten]
     raw, waw = written & reads, written & writes
     return [
         (op[raw], op[last_write[raw]], Kind.RAW),
@@ -83,14 +84,14 @@ def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
 
 
 def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
-    """(record, atom, whether it reads, whether it writes) of every touch of an atom, by atom and then by record."""
+    """(record, byte set, whether it reads, whether it writes) of every access, by byte set and then by record."""
     rows = schedule.operands
     columns = [rows[name].astype(np.int64) for name in RECTANGLE_COLUMNS]
     cell = _cells(columns)
     number_of_cells = int(cell.max()) + 1 if len(cell) else 0
     sample = np.zeros(number_of_cells, np.int64)
     sample[cell] = np.arange(len(cell))
-    first, member = atoms(*(column[sample] for column in columns))
+    first, member = split_bytes(*(column[sample] for column in columns))
     at, operand = spread(first[cell], (first[1:] - first[:-1])[cell])
     record = np.repeat(np.arange(len(schedule.ops)), np.diff(schedule.first))
     writes = np.isin(rows["role"], [role for role in Role if role.is_write])
@@ -100,12 +101,12 @@ def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
     opens = np.flatnonzero(np.append(True, np.diff(key) != 0)[: len(key)])
     flags = np.where(writes, 2, 1 + 2 * (rows["release"] != 0))[operand]
     flags = np.bitwise_or.reduceat(flags, opens) if len(opens) else flags
-    atom, op = np.divmod(key[opens], max(len(schedule.ops), 1))
-    return op, atom, (flags & 1) > 0, (flags & 2) > 0
+    byte_set, op = np.divmod(key[opens], max(len(schedule.ops), 1))
+    return op, byte_set, (flags & 1) > 0, (flags & 2) > 0
 
 
 def _cells(columns: list[Array]) -> Array:
-    """A number for each row, equal where all columns are; the numbers count from 0."""
+    """A number for each row, equal for rows that agree in all columns. The numbers count from 0."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         _, rank = np.unique(column, return_inverse=True)
@@ -128,10 +129,10 @@ def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, A
 
 
 def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
-    """The ids of the ops that the bytes of *outputs* depend on, at the end of the log in command order.
+    """The ids of the ops that the bytes of *outputs* depend on after the whole log, exact to the byte.
 
-    Byte-exact: an op belongs to it when a byte that it wrote is read by one that does, or is an output, and was not
-    written again in between. Raises LogError as `Schedule` does.
+    An op belongs to the slice when it wrote a byte that is an output, or that an op of the slice reads, and no other
+    op wrote that byte in between. Raises LogError as `Schedule` does.
     """
     schedule = Schedule(log)
     needed = _NeededBytes(schedule)
@@ -154,7 +155,7 @@ def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
 
 
 class _NeededBytes:
-    """One flag a byte of each memory's used range; pages that are never set cost no memory."""
+    """One flag for each byte of the used range of each memory. Pages of flags that are never set cost no memory."""
 
     def __init__(self, schedule: Schedule) -> None:
         rows = schedule.operands
@@ -170,7 +171,7 @@ class _NeededBytes:
             view[...] = True
 
     def take(self, rectangle: Rectangle) -> bool:
-        """Whether a byte of the rectangle was needed; none is from now on."""
+        """Whether a byte of the rectangle was needed. From now on none of its bytes is."""
         hit = False
         for view in self._views(rectangle):
             if view.any():
@@ -179,7 +180,7 @@ class _NeededBytes:
         return hit
 
     def _views(self, rectangle: Rectangle) -> list[Array]:
-        """The flags of the rectangle, as one view, or by rows where part of it lies outside the used range."""
+        """The flags of the rectangle: one view, or one view a row when part of it lies outside the used range."""
         owner, offset, rows, row_nbytes, stride = rectangle.in_memory
         if owner not in self._flags:
             return []

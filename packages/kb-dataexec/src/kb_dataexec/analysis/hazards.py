@@ -1,4 +1,4 @@
-"""Hazards: pairs of records that depend on each other, and that time does not keep in the order of their commands."""
+"""Hazards: pairs of records that depend on each other, and whose times do not keep the order of their commands."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kb_dataexec.log.schedule import Schedule
 from kb_messages import LogError
 
 HOST: Final = "host"
-"""The component of records that no PE made."""
+"""The component of the records that no PE made."""
 
 
 class Hazard(StrEnum):
-    """What hardware could get wrong, by what the second record does to what the first one reads or writes.
+    """A mistake that hardware could make, named after what the second record does to the bytes of the first record.
 
-    Races are between two PEs of a launch, which nothing puts in order; the others between any two records.
+    A race is between two PEs of one launch, because nothing orders two PEs. The other hazards are between any records.
     """
 
     READ_TOO_EARLY = "missing wait"
@@ -33,16 +33,17 @@ class Hazard(StrEnum):
 
     @property
     def is_race(self) -> bool:
-        """Whether two PEs are involved that nothing puts in order."""
+        """Whether the hazard is between two PEs that nothing orders."""
         return self in (Hazard.WRITE_RACE, Hazard.READ_RACE, Hazard.OVERWRITE_RACE)
 
 
 class Hazards(NamedTuple):
-    """Pairs of records, by index in command order: `second` follows `first` and does not wait for it.
+    """Pairs of records in which `second` follows `first` and does not wait for it. Records are numbered in command
+    order.
 
-    `code` counts in the order of Hazard; `done_ps` is when `second` could have begun, and `early_ps` by how much it
-    began before that, negative for races that come late enough; `pe` is a number for the PE of each of the log's
-    records, -1 for the host.
+    `code` is the place of the hazard in `Hazard`. `done_ps` is the earliest time at which `second` may begin.
+    `early_ps` is how much earlier it began; it is negative for races whose times happen to be right. `pe` has the
+    number of the PE of each record of the log, -1 for the host.
     """
 
     first: Array
@@ -54,13 +55,13 @@ class Hazards(NamedTuple):
 
 
 def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[int, int]] = ()) -> Hazards:
-    """Those dependencies *found* by bytes that are hazards.
+    """The dependencies *found* that are hazards. Explicit dependencies are none.
 
-    A record may touch its bytes at any time from `t_start_ps` to `t_end_ps`: one that follows another has to begin when
-    that has ended, or later. One that reads what another command produces has to begin when all of that command has
-    ended, since nothing but its end can be waited for: that this very piece of it is there already is luck. Between PEs
-    of one launch nothing sees to any order, whatever the times; *launches* are (start, end) in picoseconds, and without
-    them all the log is one. Raises LogError when launches overlap.
+    A record may touch its bytes at any time from `t_start_ps` to `t_end_ps`, so its followers have to begin after its
+    end. A record that reads the result of another command has to begin after the end of that whole command: a kernel
+    can wait only for the end of a command, so earlier data would be luck. Nothing orders two PEs of one launch,
+    whatever the times. *launches* are (start, end) in picoseconds; without them the whole log is one launch. Raises
+    LogError when launches overlap.
     """
     ops = schedule.ops
     follower = np.repeat(np.arange(len(ops)), np.diff(found.first))
@@ -74,13 +75,13 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
     racing = (one != two) & (np.minimum(one, two) >= 0) & (launch[found.producer] == launch[follower])
     at = np.flatnonzero(((early > 0) | racing) & (found.kind != Kind.EXPLICIT))
     reads, writes, races = reads[at], writes[at], racing[at]
-    code = np.select([reads, writes], [0, 1], default=2) + 3 * races  # as Hazard lists them
+    code = np.select([reads, writes], [0, 1], default=2) + 3 * races  # in the order of Hazard
     code[races & writes] = list(Hazard).index(Hazard.WRITE_RACE)
     return Hazards(found.producer[at], follower[at], code, done[at], early[at], pe)
 
 
 def _command_ends(ops: Array) -> Array:
-    """When the last record of each record's command ends; *ops* are in command order."""
+    """The end of the command of each record. *ops* are in command order."""
     opens = np.flatnonzero(np.append(True, np.diff(ops["command_seq"]) != 0)[: len(ops)])
     ends = np.maximum.reduceat(ops["t_end_ps"], opens) if len(opens) else opens
     result: Array = np.repeat(ends, np.diff(np.append(opens, len(ops))))
@@ -88,7 +89,7 @@ def _command_ends(ops: Array) -> Array:
 
 
 def _pe_numbers(schedule: Schedule) -> Array:
-    """A number for each record's PE, its component without the last part; -1 for the host."""
+    """The number of the PE of each record, -1 for the host."""
     strings = schedule.log.strings
     used, at = np.unique(schedule.ops["component"], return_inverse=True)
     numbers = {HOST: -1}
@@ -100,12 +101,12 @@ def _pe_numbers(schedule: Schedule) -> Array:
 
 
 def pe_of(component: str) -> str:
-    """The PE that a component is part of: what stands before the last dot."""
+    """The PE that a component is part of: the text before the last dot."""
     return component if component == HOST else component.rpartition(".")[0]
 
 
 def _launch_numbers(end_ps: Array, launches: Sequence[tuple[int, int]]) -> Array:
-    """Which launch each record belongs to: the first that does not end before it."""
+    """The launch of each record: the first launch that does not end before the record."""
     ordered = sorted(launches)
     for (_, end), (start, later_end) in pairwise(ordered):
         if start < end:

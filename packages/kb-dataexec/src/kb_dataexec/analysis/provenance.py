@@ -1,4 +1,5 @@
-"""Who wrote a byte: found in the log when it is asked for, so that executing costs nothing more."""
+"""Provenance: the ops that wrote, released and computed a byte. The log is searched on demand, so execution costs
+nothing more."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import StoreError
 from kb_messages import Operand, OpKind, OpRecord, Role
 
-Place = tuple[int, int, int, int]
-"""Where a record stands in pass 2's order: (command_seq, tile_id, stage_index, op_id)."""
+Position = tuple[int, int, int, int]
+"""The position of a record in the order of pass 2: (command_seq, tile_id, stage_index, op_id)."""
 
 _KEYS: Final = ("op_id", "stage_index", "tile_id", "command_seq")
 _WRITES: Final = tuple(role for role in Role if role.is_write)
@@ -21,9 +22,9 @@ _MOST_MOVES: Final = 64
 
 
 class Origin(NamedTuple):
-    """How a byte got its value: `writer` wrote it last; `maker`, reached over moves, computed what it holds.
+    """How a byte got its value: `writer` wrote the byte last, and `maker` computed the value that moves brought there.
 
-    `writer` is None where no op of the log wrote the byte, `maker` where the value comes from the initial memory.
+    `writer` is None when no op of the log wrote the byte. `maker` is None when the value comes from initial memory.
     """
 
     writer: OpRecord | None
@@ -39,27 +40,28 @@ class Origin(NamedTuple):
 
 
 def describe(record: OpRecord) -> str:
-    """What error texts call a record: its id, name, component and kernel line, as far as it has them."""
+    """The name of a record in error texts: its id, name, component and kernel line, as far as it has them."""
     return op_name(record.op_id, record.name, record.component, record.line)
 
 
-def place_of(record: OpRecord) -> Place:
-    """Where *record* stands in pass 2's order."""
+def position_of(record: OpRecord) -> Position:
+    """The position of *record* in the order of pass 2."""
     return record.command_seq, record.tile_id, record.stage_index, record.op_id
 
 
-def last_writer(log: OpLog, owner: int, offset: int, before: Place | None = None) -> OpRecord | None:
-    """The last op, in pass 2's order, that writes byte *offset* of memory *owner*; only ops in front of *before*."""
+def last_writer(log: OpLog, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
+    """The last op in the order of pass 2 that writes byte *offset* of memory *owner*. Only ops before *before*
+    count."""
     return _last(log, _touching(log, owner, offset) & np.isin(log.operands["role"], _WRITES), before)
 
 
-def last_release(log: OpLog, owner: int, offset: int, before: Place | None = None) -> OpRecord | None:
-    """The last op, in pass 2's order, that un-initialises the byte; only ops in front of *before*."""
+def last_release(log: OpLog, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
+    """The last op in the order of pass 2 that un-initialises the byte. Only ops before *before* count."""
     return _last(log, _touching(log, owner, offset) & (log.operands["release"] != 0), before)
 
 
 def origin(log: OpLog, owner: int, offset: int) -> Origin:
-    """Who wrote the byte last, and who computed the value that was moved there. Raises no error for an odd log."""
+    """The op that wrote the byte last, and the op that computed its value. An odd log raises no error."""
     writer = record = last_writer(log, owner, offset)
     for _ in range(_MOST_MOVES):
         if record is None or record.kind is not OpKind.MEMORY:
@@ -68,15 +70,15 @@ def origin(log: OpLog, owner: int, offset: int) -> Origin:
         if source is None:
             break
         owner, offset = source
-        record = last_writer(log, owner, offset, place_of(record))
+        record = last_writer(log, owner, offset, position_of(record))
     return Origin(writer, record)
 
 
 def history(log: OpLog, owner: int, offset: int, reader: int | None) -> str:
-    """What happened to a byte that op *reader* (None: whoever comes after the log) could not read."""
-    before = None if reader is None else place_of(log.record(int(np.argmax(log.ops["op_id"] == reader))))
+    """The history of a byte that op *reader* could not read. None stands for a reader after the whole log."""
+    before = None if reader is None else position_of(log.record(int(np.argmax(log.ops["op_id"] == reader))))
     writer, release = (find(log, owner, offset, before) for find in (last_writer, last_release))
-    if writer is not None and release is not None and place_of(release) >= place_of(writer):
+    if writer is not None and release is not None and position_of(release) >= position_of(writer):
         return f"last written by {describe(writer)}, then released by {describe(release)}"
     if writer is not None:
         return f"last written by {describe(writer)}"
@@ -96,7 +98,7 @@ def explained(log: OpLog, error: StoreError) -> StoreError:
 
 
 def _touching(log: OpLog, owner: int, offset: int) -> Array:
-    """Which operand rows hold the byte."""
+    """Whether each operand row holds the byte."""
     rows = log.operands
     past = offset - rows["offset"]
     step = np.where(rows["rows"] > 1, rows["stride"], 0)
@@ -106,7 +108,7 @@ def _touching(log: OpLog, owner: int, offset: int) -> Array:
     return touching
 
 
-def _last(log: OpLog, operands: Array, before: Place | None) -> OpRecord | None:
+def _last(log: OpLog, operands: Array, before: Position | None) -> OpRecord | None:
     indices = np.flatnonzero(np.isin(log.ops["op_id"], log.operands["op_id"][operands]))
     if not len(indices):
         return None
@@ -119,7 +121,7 @@ def _last(log: OpLog, operands: Array, before: Place | None) -> OpRecord | None:
 
 
 def _source_of(record: OpRecord, owner: int, offset: int) -> tuple[int, int] | None:
-    """(owner, offset) that a move took the byte's element from."""
+    """(owner, offset) of the element that the move *record* copied to the byte's element."""
     for source, target in zip(record.operands[::2], record.operands[1::2], strict=False):
         element = _element(target, owner, offset)
         if target.role is Role.DST and source.role is Role.SRC and element is not None:

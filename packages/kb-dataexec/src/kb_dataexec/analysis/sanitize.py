@@ -1,8 +1,8 @@
-"""Sanitizer: what hardware could get wrong, though pass 2 does not, since it follows the order of commands.
+"""Sanitizer: finds the mistakes that hardware could make and pass 2 cannot, since pass 2 follows the order of commands.
 
-Bytes that are read before their producer is done, overwritten before their reader is, or touched by two PEs that
-nothing puts in order. Two records whose times keep to their order at each direct dependency do so over any chain of
-them, so that direct dependencies are enough: no findings means that no two records are out of order on any byte.
+The mistakes are bytes that are read before their producer has finished, bytes that are overwritten before their reader
+has finished, and bytes that two PEs touch in no order. Direct dependencies are enough: when the times are right at each
+direct dependency, they are right along any chain. No findings means that no two records are out of order on any byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS: Final = tuple(Hazard)
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """One record that touched the bytes: what it was, where, which kernel line asked for it, and when it ran."""
+    """One record that touched the bytes: its name, its component, its kernel line and its times."""
 
     op_id: int
     name: str
@@ -37,7 +37,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The kernel line; of a record that tells none, its id."""
+        """The kernel line, or the id of a record without one."""
         return self.line or f"op {self.op_id}"
 
     def __str__(self) -> str:
@@ -45,11 +45,12 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A hazard between two kernel lines: `first` and `second`, in command order, are its worst pair of `count`.
+    """One hazard between two kernel lines. `first` and `second`, in command order, are the worst of `count` pairs.
 
-    `pes` is how many PEs the seconds of all pairs run on. `done_ps` is when `second` could have begun: the end of
-    `first` or, where it reads what `first` produced, of all of that command. `early_ps` is by how much it began before
-    that, 0 when it did not. `where` names the memory, `offset` is its lowest byte that both touched.
+    `pes` is the number of PEs on which the second records run. `done_ps` is the earliest time at which `second` may
+    begin: the end of `first`, or the end of its whole command when `second` reads its result. `early_ps` is how much
+    earlier `second` began, 0 if it did not. `where` names the memory, and `offset` is the lowest byte that both
+    touched.
     """
 
     hazard: Hazard
@@ -88,17 +89,18 @@ _VERBS: Final = {
     Hazard.READ_RACE: ("reads", "writes"),
     Hazard.OVERWRITE_RACE: ("overwrites", "reads"),
 }
-"""What the second does, and the first."""
+"""What the second record does, and what the first does."""
 
 
 def sanitize(
     log: OpLog, launches: Sequence[tuple[int, int]] = (), memories: Mapping[int, str] | None = None
 ) -> list[Finding]:
-    """What hardware could get wrong, one finding for each hazard and pair of lines, in order of command.
+    """The hazards of *log*: one finding for each hazard and pair of kernel lines, in command order.
 
-    *launches* are (start, end) in picoseconds: PEs are in no order within one, and in order between two; without them
-    all of the log is one. What precedes the last dot of a component's name is its PE. *memories* names memories by
-    owner number. Raises LogError as `Schedule` does, and when launches overlap.
+    *launches* are (start, end) in picoseconds. Nothing orders the PEs within a launch, and two launches follow each
+    other; without *launches* the whole log is one launch. The PE of a record is the name of its component up to the
+    last dot. *memories* has names of memories by owner number. Raises LogError as `Schedule` does, and when launches
+    overlap.
     """
     schedule = Schedule(log)
     found = hazards(schedule, dependencies_in(schedule), launches)
@@ -106,7 +108,7 @@ def sanitize(
 
 
 def _groups(schedule: Schedule, found: Hazards) -> Iterator[Array]:
-    """The positions of the pairs of each hazard between two lines, by the first of them."""
+    """The positions of the pairs of each hazard and pair of lines, sorted by the first position."""
     lines = schedule.ops["line"].astype(np.int64)
     size = int(lines.max(initial=0)) + 1
     key = (found.code * size + lines[found.first]) * size + lines[found.second]
@@ -145,7 +147,7 @@ def _access(schedule: Schedule, index: int) -> Access:
 
 
 def _meeting(schedule: Schedule, first: int, second: int) -> int:
-    """The lowest address that both records touch and that one of them writes."""
+    """The lowest address that both records touch and one of them writes."""
     theirs = _touched(schedule, second)
     return min(
         address

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from kb_dataexec.analysis.provenance import describe, place_of
+from kb_dataexec.analysis.provenance import describe, position_of
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import emit, emit_json
 from kb_dataexec.logfile import OpLog, read_log
@@ -116,7 +116,7 @@ def _place(log: OpLog, rows: Array, where: str) -> list[tuple[tuple[int, int, in
     if not len(rows):
         return []
     keys = tuple(log.ops[key][rows] for key in ("op_id", "stage_index", "tile_id", "command_seq"))
-    return [(place_of(log.record(int(rows[np.lexsort(keys)[0]]))), where)]
+    return [(position_of(log.record(int(rows[np.lexsort(keys)[0]]))), where)]
 
 
 def _first(a: OpLog, b: OpLog, first: tuple[tuple[int, int, int, int], str], ignore_times: bool) -> First:
