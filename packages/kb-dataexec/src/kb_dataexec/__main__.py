@@ -1,4 +1,4 @@
-"""`python -m kb_dataexec`: see README.md."""
+"""`python -m kb_dataexec`. README.md describes the commands."""
 
 from __future__ import annotations
 

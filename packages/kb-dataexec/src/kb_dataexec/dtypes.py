@@ -1,4 +1,4 @@
-"""Dtypes as numpy has them, and casts between them."""
+"""The element types as numpy dtypes, and casts between them. `kb_dataexec` has both names too."""
 
 from kb_dataexec.arrays.dtypes import cast, numpy_dtype
 

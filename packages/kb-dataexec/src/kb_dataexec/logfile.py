@@ -1,4 +1,4 @@
-"""Op logs: what they are in memory, how they are written, how they are read back."""
+"""Op logs in memory and on disk: the names of `kb_dataexec.log` that read and write them."""
 
 from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines

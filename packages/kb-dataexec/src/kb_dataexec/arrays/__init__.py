@@ -1,4 +1,4 @@
-"""Arrays and dtypes: casts, reference functions, and work on several cores."""
+"""Arrays and dtypes: casts, the functions of MATH records in numpy, and work on several cores."""
 
 from typing import TYPE_CHECKING
 

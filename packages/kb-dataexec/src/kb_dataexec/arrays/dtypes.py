@@ -1,6 +1,6 @@
-"""kernbench element types as numpy arrays: which numpy dtype each one is, and how values are cast between them.
+"""The element types as numpy dtypes, and casts between them.
 
-bf16 and fp8 come from `ml_dtypes`, which is imported when the first of them is asked for.
+bf16 and fp8 come from `ml_dtypes`. The module is imported when one of them is used for the first time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _EXTENSION: Final[dict[DType, str]] = {
     DType.F8E5M2: "float8_e5m2",
 }
 _WORTH_THREADS: Final = 1 << 20
-"""Elements. Source: measured, a 4096 x 4096 cast of f16 to f32 takes 35 ms on one thread and 18 ms on two."""
+"""Elements. Source: measured. A 4096 x 4096 cast of f16 to f32 takes 35 ms on one thread and 18 ms on two."""
 
 _found: dict[DType, np.dtype[Any]] = {dtype: np.dtype(text) for dtype, text in _NATIVE.items()}
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """The numpy dtype (little-endian) whose items are *dtype* elements."""
+    """The numpy dtype (little-endian) of *dtype* elements."""
     found = _found.get(dtype)
     if found is None:
         import ml_dtypes
@@ -50,13 +50,12 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 def cast(array: Array, dtype: DType) -> Array:
-    """*array* with its values as *dtype*, same shape; the array itself when it already has that type.
+    """*array* cast to *dtype*, of the same shape; *array* itself when it already has that type.
 
-    Floats round to nearest even, directly from the source's value (no double rounding; integers beyond 2^53 round
-    to f64 first). Finite values out of range follow `DType.info.overflow`: f16 and bf16 become infinite, fp8
-    saturates (infinities too, as the saturating mode of the OCP 8-bit floating point specification 1.0 does), NaN
-    stays NaN. Float to integer rounds to nearest even and wraps modulo 2^bits; NaN and infinities become 0. Casts
-    to bool ask whether the value differs from 0.
+    Floats round once, to nearest even; integers beyond 2^53 round to f64 first. Finite values out of range follow
+    `DType.info.overflow`: f16 and bf16 become infinite, fp8 saturates. fp8 also saturates infinities, as the saturating
+    mode of the OCP 8-bit floating point specification 1.0 does. NaN stays NaN. A cast of a float to an integer rounds
+    to nearest even and wraps modulo 2^bits; NaN and infinities become 0. A cast to bool gives whether a value is not 0.
     """
     target = numpy_dtype(dtype)
     if array.dtype == target:
@@ -72,7 +71,7 @@ def cast(array: Array, dtype: DType) -> Array:
 
 
 def cast_into(out: Array, array: Array, dtype: DType) -> None:
-    """`out[...] = cast(array, dtype)`, with no copy in between where numpy's own cast does."""
+    """`out[...] = cast(array, dtype)`, without a copy in between when numpy's own cast is right."""
     plain = array.dtype.kind == "f" and dtype in _NATIVE and dtype.is_float
     value = convert(array, out.dtype, lambda *_: out) if plain else cast(array, dtype)
     if value is not out:
@@ -80,9 +79,9 @@ def cast_into(out: Array, array: Array, dtype: DType) -> None:
 
 
 def convert(array: Array, target: np.dtype[Any], empty: Callable[..., Array] = np.empty) -> Array:
-    """`array.astype(target, copy=False)`, by several threads where the array is large: numpy casts f16 on one.
+    """`array.astype(target, copy=False)`, on several threads for a large array, because numpy casts f16 on one thread.
 
-    The memory for a large one is `empty(shape, dtype)`.
+    `empty(shape, dtype)` provides the memory for a large array.
     """
     if array.dtype == target:
         return array
@@ -109,7 +108,7 @@ def _to_float(array: Array, dtype: DType, target: np.dtype[Any]) -> Array:
 
 
 def _round_to_odd(array: Array) -> Array:
-    """f64 as f32, truncated, with the last bit set where inexact: a second rounding then acts as the only one."""
+    """f64 as f32, truncated, with the last bit set where that is inexact. A second rounding is then the only one."""
     nearest = array.astype(np.float32)
     bits = nearest.view(np.int32).copy()
     finite = np.isfinite(array)

@@ -1,4 +1,4 @@
-"""What the functions of MATH records are in numpy. README.md says what each one means."""
+"""The functions of MATH records, in numpy. README.md says what each function means."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kb_dataexec.arrays.dtypes import Array
 
 
 class Function(NamedTuple):
-    """A row of the table of ops. `apply` takes `arity` 2-D arrays of one type, and `axis` where it `reduces`.
+    """One function. `apply` takes `arity` 2-D arrays of one type, and the keyword `axis` if the function `reduces`.
 
-    Its first `as_is` arguments keep their own types, and say nothing about the type the others are computed in.
+    The first `as_is` arguments keep their own types and have no say in the type of the computation.
     """
 
     arity: int
@@ -45,7 +45,7 @@ def _relu(x: Array) -> Array:
 
 
 def _sum(x: Array, axis: int) -> Array:
-    """With the reduced axis contiguous, along which numpy adds pairwise; across rows it would add one by one."""
+    """The sum over *axis*, which is made contiguous first. numpy adds pairwise along a contiguous axis only."""
     turned = np.ascontiguousarray(x.T if axis == 0 else x)
     return np.expand_dims(turned.sum(axis=1), axis)
 
@@ -97,4 +97,4 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "max": Function(1, lambda x, axis: x.max(axis=axis, keepdims=True), reduces=True),
     "min": Function(1, lambda x, axis: x.min(axis=axis, keepdims=True), reduces=True),
 }
-"""What MATH records can ask for, by `MathAttributes.op`. README.md says what each one means."""
+"""The functions that a MATH record can ask for, by `MathAttributes.op`."""

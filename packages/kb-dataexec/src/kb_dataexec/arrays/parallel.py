@@ -1,4 +1,4 @@
-"""Work split among as many threads as there are cores: numpy lets go of the interpreter in large operations."""
+"""Splits work among as many threads as there are cores. numpy releases the interpreter lock in large operations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Item = TypeVar("Item")
 
 WORKERS: Final = os.cpu_count() or 1
 _CHUNK: Final = 1 << 14
-"""Elements. Source: assumed; of operand rows of 48 bytes, a chunk and what is made of it stay in a cache of 2 MiB."""
+"""Elements. Source: assumed. A chunk of operand rows of 48 bytes, and its results, stay in a cache of 2 MiB."""
 _is_worker: ContextVar[bool] = ContextVar("kb_dataexec.is_worker", default=False)
 
 
 def in_parallel(task: Callable[[Item], object], items: Sequence[Item]) -> None:
-    """Call *task* with each of *items*, in no order, and return when all are done.
+    """Call *task* with each of *items*, in any order, and return when all calls have ended.
 
-    Each call sees the caller's context variables, and numpy's floating-point errors are ignored. Within such a call
-    all run one by one, on the thread that asks. Raises what the first of *items* that failed raised.
+    Each call sees the caller's context variables and ignores numpy's floating-point errors. An `in_parallel` within
+    such a call runs its items one by one on its own thread. Raises the error of the first of *items* that failed.
     """
     if min(len(items), WORKERS) < 2 or _is_worker.get():
         for item in items:
@@ -36,13 +36,13 @@ def in_parallel(task: Callable[[Item], object], items: Sequence[Item]) -> None:
 
 
 def parts(length: int) -> list[slice]:
-    """range(*length*) in as many parts of about equal length as there are workers."""
+    """range(*length*) in one part for each worker. The parts have about equal lengths."""
     bounds = [part * length // WORKERS for part in range(WORKERS + 1)]
     return list(map(slice, bounds[:-1], bounds[1:]))
 
 
 def in_chunks(task: Callable[[slice], object], length: int) -> None:
-    """`in_parallel` over slices that make up range(*length*), each short enough to stay in a core's cache."""
+    """`in_parallel` over slices of range(*length*) that are short enough for the cache of a core."""
 
     def run(part: slice) -> None:
         for low in range(part.start, part.stop, _CHUNK):

@@ -1,5 +1,4 @@
-"""Memory for values that are needed for a moment, kept for the next such values: touching fresh memory takes as long as
-casting into it, or longer."""
+"""A pool of scratch buffers. Fresh memory costs page faults, which take as long as the cast that fills it."""
 
 from __future__ import annotations
 
@@ -12,14 +11,14 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 
 _MOST_KEPT_NBYTES: Final = 1 << 27
-"""Both factors of a product of 4096 x 4096 x 4096, as f32."""
+"""Bytes of the buffers that the pool keeps: both factors of a product of 4096 x 4096 x 4096, as f32."""
 
 _kept: list[Array] = []
 _lock = Lock()
 
 
 class Scratch:
-    """What `empty` gives is the caller's until the `with` statement ends; then others may have it."""
+    """A loan of buffers. The arrays of `empty` return to the pool when the `with` statement ends."""
 
     __slots__ = ("_given",)
 
@@ -38,7 +37,7 @@ class Scratch:
         self._given.clear()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """As `np.empty`."""
+        """An uninitialised array, as `np.empty` gives. Do not use it after the `with` statement."""
         nbytes = math.prod(shape) * dtype.itemsize
         with _lock:
             fitting = next((at for at, buffer in enumerate(_kept) if buffer.nbytes >= nbytes), None)

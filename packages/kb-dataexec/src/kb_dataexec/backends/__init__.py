@@ -1,7 +1,8 @@
-"""Who computes products and math functions: numpy, or what an extra brings. Moves and casts stay with the memory.
+"""Backends compute matrix products and math functions: numpy, or torch with the extra `torch`.
 
-The backend in use is a context variable, so that nothing between the executor and the ops has to hand it on. A new
-thread starts with numpy: one that computes for an executor runs in a copy of its context (`contextvars.copy_context`).
+Moves and casts are no work of a backend. The backend in use is a context variable, so nothing between the executor and
+the ops has to pass it on. A new thread starts with numpy. A thread that computes for an executor must run in a copy of
+the executor's context (`contextvars.copy_context`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _current: ContextVar[Backend] = ContextVar("kb_dataexec.backend", default=NumpyB
 
 
 def current() -> Backend:
-    """The backend in use here."""
+    """The backend in use in this context."""
     return _current.get()
 
 
@@ -37,9 +38,9 @@ def using(backend: Backend) -> Iterator[None]:
 
 
 def load_backend(name: str, device: str = "cpu") -> Backend:
-    """The backend *name* (of BACKENDS), computing on *device*: `cpu`, or for torch any that torch knows.
+    """The backend *name*, one of BACKENDS. It computes on *device*: `cpu`, or for torch any device of torch.
 
-    Raises BackendError for an unknown name, one that is not installed, and a device it does not have.
+    Raises BackendError for an unknown name, a backend that is not installed, and a device that is not there.
     """
     if name == "torch":
         from kb_dataexec.backends.torch_backend import TorchBackend

@@ -1,4 +1,4 @@
-"""What a backend has to do."""
+"""The protocol of a backend."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ class BackendError(KbError):
 
 
 class Backend(Protocol):
-    """Computes on numpy arrays and returns new ones, which it does not keep."""
+    """Computes on numpy arrays. The results are new arrays that the backend does not keep."""
 
     @property
     def name(self) -> str:
-        """What `load_backend` calls it."""
+        """The name that `load_backend` takes."""
 
     @property
     def shares_cores(self) -> bool:
-        """Whether several threads may compute at a time, each on a core of its own."""
+        """Whether several threads may compute at the same time, each on a core of its own."""
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """a @ b of any supported types: f32 for floats, i32 (exact modulo 2^32) for integers.
+        """a @ b of any supported types. The result is f32 for floats and i32, exact modulo 2^32, for integers.
 
-        Matrices, or equally long stacks of them (the last two axes are a matrix). Sums of floats are in f32 at least:
-        products in tf32, bf16 or f16 are wrong.
+        *a* and *b* are matrices, or stacks of equal length whose last two axes are a matrix. Sums of floats must be at
+        least as precise as f32; products in tf32, bf16 or f16 are wrong.
         """
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """Function *op* of `kb_messages.functions` of *arguments* (matrices, or stacks) that broadcast, all f32 or i64.
+        """Function *op* of `kb_messages.functions`, applied to *arguments*: matrices or stacks that broadcast.
 
-        What `where` asks, and what `copy` copies, come in their own types. A reduction is over *axis* and keeps it.
-        The result is of the arguments' type, or bool.
+        All arguments are f32, or all are i64. Only the condition of `where` and the argument of `copy` keep their own
+        types. A reduction is over *axis*, which stays with length 1. The result has the arguments' type, or is bool.
         """

@@ -18,7 +18,7 @@ class NumpyBackend:
     shares_cores = True
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """As Backend's: by sgemm in f32 for floats."""
+        """As `Backend` says. Floats are multiplied by sgemm, in f32."""
         if a.dtype.kind not in "iub":
             out: Array = np.matmul(cast(a, DType.F32), cast(b, DType.F32))
         elif _exact_in_f64(a, b):
@@ -28,11 +28,11 @@ class NumpyBackend:
         return out
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """As Backend's."""
+        """As `Backend` says."""
         function = FUNCTIONS[op]
         return function.apply(*arguments, axis=axis) if function.reduces else function.apply(*arguments)
 
 
 def _exact_in_f64(a: Array, b: Array) -> bool:
-    """Whether every partial sum of a @ b stays below 2^53, so that dgemm makes no rounding error."""
+    """Whether every partial sum of a @ b stays below 2^53. dgemm then makes no rounding error."""
     return a.dtype.itemsize + b.dtype.itemsize <= 4 and a.shape[-1] < 1 << 20

@@ -1,4 +1,4 @@
-"""PyTorch as a backend, on the CPU or a GPU. Arrays go to the device and back with every product and function."""
+"""PyTorch as a backend, on the CPU or a GPU. Every product and function copies arrays to the device and back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kb_dataexec.backends.base import BackendError
 from kb_messages import DType
 
 _LIMB: Final = 16
-"""Bits of the digits that integers are multiplied by."""
+"""Bits of the digits into which integers are split for a product."""
 _EXACT_DEPTH: Final = 1 << 20
-"""Products of two 16-bit digits that f64 adds without rounding: 2^32 2^20 < 2^53."""
+"""The number of products of two 16-bit digits that f64 adds without rounding: 2^32 2^20 < 2^53."""
 
 
 class TorchBackend:
@@ -45,7 +45,7 @@ class TorchBackend:
         self._functions = _functions(self._torch)
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """As Backend's: integers by products of 16-bit digits in f64, which are exact."""
+        """As `Backend` says. Integers are multiplied as 16-bit digits in f64, which is exact."""
         if a.dtype.kind in "iub":
             return self._integer_matmul(a, b)
         with self._full_precision():
@@ -53,7 +53,7 @@ class TorchBackend:
             return self._to_host(product)
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """As Backend's."""
+        """As `Backend` says."""
         if op == "copy":
             return np.array(arguments[0])
         if op == "where":
@@ -62,7 +62,7 @@ class TorchBackend:
         return self._to_host(self._functions[op](*tensors, **({} if axis is None else {"axis": axis})))
 
     def _to_device(self, array: Array) -> Any:
-        # Torch warns of arrays that are read-only, as the memory's views are.
+        # Torch warns of read-only arrays, and the views of the memory are read-only.
         owned = array if array.flags.writeable and array.flags.c_contiguous else np.array(array, order="C")
         return self._torch.from_numpy(owned).to(self._device)
 
@@ -71,7 +71,7 @@ class TorchBackend:
         return found
 
     def _integer_matmul(self, a: Array, b: Array) -> Array:
-        """a @ b modulo 2^32, of the low digits of both: (a0 + a1 2^16)(b0 + b1 2^16), without a1 b1 2^32."""
+        """a @ b modulo 2^32, from the low digits of both: (a0 + a1 2^16)(b0 + b1 2^16) without a1 b1 2^32."""
         out = np.zeros((*a.shape[:-1], b.shape[-1]), np.uint32)
         for start in range(0, a.shape[-1], _EXACT_DEPTH):
             part = slice(start, start + _EXACT_DEPTH)
@@ -91,7 +91,7 @@ class TorchBackend:
 
     @contextmanager
     def _full_precision(self) -> Iterator[None]:
-        """While it is open, f32 means f32."""
+        """A context in which torch multiplies f32 in f32, not in tf32."""
         backends = self._torch.backends
         switches = [backends.cuda.matmul, backends.mkldnn.matmul]
         before = [switch.fp32_precision for switch in switches]
@@ -105,7 +105,7 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """Every function of `kb_messages.functions` but `copy`, as `ops.functions` has them for numpy."""
+    """Every function of `kb_messages.functions` but `copy`, as `arrays/functions.py` has them for numpy."""
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))
@@ -151,7 +151,10 @@ def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _integer_functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """Where processors differ, as numpy: x // 0 and x % 0 are 0, and a shift by 64 or more empties the word."""
+    """The integer functions with the results of numpy: x // 0 and x % 0 are 0, a shift by 64 or more empties the word.
+
+    Processors differ in these cases.
+    """
 
     def divide(operation: Callable[..., Any], by_minus_one: Callable[..., Any]) -> Callable[..., Any]:
         def apply(a: Any, b: Any) -> Any:

@@ -1,1 +1,1 @@
-"""`python -m kb_dataexec`: runs, counts, compares and exports op logs, with no other package of kb; see README.md."""
+"""`python -m kb_dataexec`: runs, counts, compares, sanitizes, converts and exports op logs. See README.md."""

@@ -1,4 +1,4 @@
-"""`convert`: a log that is lines of JSON as a folder, which has a digest and is quicker to read."""
+"""`convert`: writes a log that is lines of JSON as a folder, which has a digest and is faster to read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_dataexec.logfile import FolderLogWriter, LogLines, LogSummary
 
 
 class Converted(Struct, frozen=True, kw_only=True):
-    """What was written to folder `out`, as `--json` prints it."""
+    """The counts and the digest of the folder `out`, as `--json` prints them."""
 
     out: str
     complete: bool
@@ -23,7 +23,7 @@ class Converted(Struct, frozen=True, kw_only=True):
 
 
 def convert(options: argparse.Namespace) -> int:
-    """Exit code 0 when all was written. What was cut off makes a folder without manifest, a log that was cut off."""
+    """Run `convert`. Returns exit code 0. A log that was cut off becomes a folder without a manifest."""
     if options.log.suffix != LINES_SUFFIX:
         raise UsageError(str(options.log), "no file of that ending", f"lines of JSON, {LINES_SUFFIX}")
     source = LogLines(options.log, options.prefix)
@@ -43,7 +43,7 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def _write(source: LogLines, out: Path) -> LogSummary:
-    """Write the log chunk by chunk; where that fails, *out* is left empty."""
+    """Write the log to *out* chunk by chunk. If that fails, *out* is left empty."""
     writer, progress = FolderLogWriter(out), Progress()
     try:
         n_strings = 0

@@ -1,4 +1,4 @@
-"""`diff`: which records two logs do not have in common, by their ids."""
+"""`diff`: finds the records in which two logs differ. Records are matched by id."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NUMBERS: Final = tuple(name for name, _ in OPS_COLUMNS if name not in (*_TEXTS,
 _OPERAND: Final = tuple(name for name, _ in OPERAND_COLUMNS)
 
 
-class First(Struct, frozen=True, kw_only=True):
-    """The first record, in pass 2's order, that differs; `fields` has (in a, in b) where it is in both."""
+class FirstDifference(Struct, frozen=True, kw_only=True):
+    """The first record, in the order of pass 2, that differs. `fields` has (value in a, value in b)."""
 
     op_id: int
     found_in: str
@@ -31,7 +31,7 @@ class First(Struct, frozen=True, kw_only=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """How two logs differ, as `--json` prints it."""
+    """The differences of two logs, as `--json` prints them."""
 
     a: str
     b: str
@@ -42,11 +42,11 @@ class Difference(Struct, frozen=True, kw_only=True):
     changed: int
     immediates_differ: bool
     complete: tuple[bool, bool]
-    first: First | None
+    first: FirstDifference | None
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Exit code 0 when the logs say the same, 1 when not. Chunks and the order of strings and rows mean nothing."""
+    """Run `diff`. Returns exit code 0 when the logs agree, else 1. The order of chunks, rows and strings is ignored."""
     a, b = read_log(options.a, prefix=True), read_log(options.b, prefix=True)
     found = compare_logs((str(options.a), str(options.b)), a, b, options.ignore_times)
     if options.json:
@@ -57,7 +57,7 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def compare_logs(names: tuple[str, str], a: OpLog, b: OpLog, ignore_times: bool = False) -> Difference:
-    """Compare record by record; *ignore_times* leaves out when they were."""
+    """Compare the logs *a* and *b* record by record. *ignore_times* leaves out their times."""
     common, at_a, at_b = np.intersect1d(a.ops["op_id"], b.ops["op_id"], return_indices=True)
     changed = _ops_differ(a, b, at_a, at_b, ignore_times) | _operands_differ(a, b, common)
     only_a, only_b = (np.flatnonzero(~np.isin(log.ops["op_id"], common)) for log in (a, b))
@@ -90,7 +90,7 @@ def _ops_differ(a: OpLog, b: OpLog, at_a: Array, at_b: Array, ignore_times: bool
 
 
 def _operands_differ(a: OpLog, b: OpLog, common: Array) -> Array:
-    """Which of the *common* ids, sorted, have other operands, or in another order."""
+    """Whether each of the *common* ids, which are sorted, has other operands or another order of operands."""
     tables = [_by_op(log.operands, common) for log in (a, b)]
     counts = [np.bincount(position, minlength=len(common)) for _, position in tables]
     differ: Array = counts[0] != counts[1]
@@ -104,7 +104,7 @@ def _operands_differ(a: OpLog, b: OpLog, common: Array) -> Array:
 
 
 def _by_op(operands: Array, ids: Array) -> tuple[Array, Array]:
-    """The operands of *ids*, in their order, and which id each belongs to."""
+    """(the operands of *ids* in the order of *ids*, the place of each operand's id in *ids*)."""
     mine = operands[np.isin(operands["op_id"], ids)]
     position = np.searchsorted(ids, mine["op_id"])
     order = np.argsort(position, kind="stable")
@@ -112,14 +112,14 @@ def _by_op(operands: Array, ids: Array) -> tuple[Array, Array]:
 
 
 def _place(log: OpLog, rows: Array, where: str) -> list[tuple[tuple[int, int, int, int], str]]:
-    """The first of *rows* in pass 2's order, if there is one."""
+    """The first of *rows* in the order of pass 2 as a list of one position, or an empty list."""
     if not len(rows):
         return []
     keys = tuple(log.ops[key][rows] for key in ("op_id", "stage_index", "tile_id", "command_seq"))
     return [(position_of(log.record(int(rows[np.lexsort(keys)[0]]))), where)]
 
 
-def _first(a: OpLog, b: OpLog, first: tuple[tuple[int, int, int, int], str], ignore_times: bool) -> First:
+def _first(a: OpLog, b: OpLog, first: tuple[tuple[int, int, int, int], str], ignore_times: bool) -> FirstDifference:
     (*_, op_id), where = first
     records = [_record(log, op_id) for log in (a, b)]
     record = records[1] if where == "b" else records[0]
@@ -130,7 +130,7 @@ def _first(a: OpLog, b: OpLog, first: tuple[tuple[int, int, int, int], str], ign
         fields = {name: (value, sides[1][name]) for name, value in sides[0].items() if value != sides[1][name]}
     if ignore_times:
         fields = {name: pair for name, pair in fields.items() if not name.endswith("_ps")}
-    return First(op_id=op_id, found_in=where, record=describe(record), fields=fields)
+    return FirstDifference(op_id=op_id, found_in=where, record=describe(record), fields=fields)
 
 
 def _record(log: OpLog, op_id: int) -> OpRecord | None:

@@ -1,4 +1,4 @@
-"""`export`: a log as Parquet."""
+"""`export`: writes a log as Parquet files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kb_dataexec.logfile import open_log
 
 
 def export(options: argparse.Namespace) -> int:
-    """Exit code 0 when all was written."""
+    """Run `export`. Returns exit code 0."""
     found = export_parquet(open_log(options.log, prefix=True), options.out, Progress())
     if options.json:
         emit_json(found)

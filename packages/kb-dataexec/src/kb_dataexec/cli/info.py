@@ -1,4 +1,4 @@
-"""`info`: what is in a log, counted chunk by chunk."""
+"""`info`: counts the contents of a log, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kb_messages import OpKind, Role
 _WRITES = tuple(role for role in Role if role.is_write)
 
 
-class Memory(Struct, kw_only=True):
-    """A memory that operands name: the bytes from `low` to `high`, and what was moved in all."""
+class MemoryUse(Struct, kw_only=True):
+    """A memory that operands name: the range of its bytes in use, and the bytes that were read and written."""
 
     owner: int
     name: str
@@ -30,9 +30,9 @@ class Memory(Struct, kw_only=True):
 
 
 class Info(Struct, kw_only=True):
-    """A log, as `--json` prints it. `problem` says what is wrong.
+    """The counts of a log, as `--json` prints them. `problem` says why the digest is wrong.
 
-    `digest` and `digest_ok` are None for a log that was cut off, and for lines of JSON, which have none.
+    `digest` and `digest_ok` are None for a log that was cut off and for lines of JSON.
     """
 
     log: str
@@ -48,11 +48,11 @@ class Info(Struct, kw_only=True):
     kinds: dict[str, int]
     ops: dict[str, int]
     components: dict[str, int]
-    memories: list[Memory]
+    memories: list[MemoryUse]
 
 
 def info(options: argparse.Namespace) -> int:
-    """Exit code 0, or 2 when the files are not what the manifest says."""
+    """Run `info`. Returns exit code 0, or 2 when the files do not agree with the manifest."""
     found = _collect(str(options.log), open_log(options.log, prefix=True))
     if options.json:
         emit_json(found)
@@ -67,7 +67,7 @@ def _collect(log: str, source: LogFolder | LogLines) -> Info:
         kinds={}, ops={}, components={}, memories=[],
     )  # fmt: skip
     counts = {"kind": Counter[int](), "name": Counter[int](), "component": Counter[int]()}
-    memories: dict[int, Memory] = {}
+    memories: dict[int, MemoryUse] = {}
     progress = Progress()
     try:
         for number, chunk in enumerate(source.chunks(), start=1):
@@ -92,7 +92,7 @@ def _counted(column: Array) -> dict[int, int]:
 
 
 def _named(counter: Counter[int], strings: list[str]) -> dict[str, int]:
-    """The most frequent first; by name where equally so."""
+    """The counts by name, the most frequent first and equal counts by name."""
     named = {strings[index]: n for index, n in counter.items()}
     return dict(sorted(named.items(), key=lambda each: (-each[1], each[0])))
 
@@ -105,13 +105,13 @@ def _add_times(found: Info, ops: Array) -> None:
     found.end_ps = end if found.end_ps is None else max(end, found.end_ps)
 
 
-def _add_memories(memories: dict[int, Memory], operands: Array) -> None:
+def _add_memories(memories: dict[int, MemoryUse], operands: Array) -> None:
     stops = operands["offset"] + (operands["rows"] - 1) * operands["stride"] + operands["row_nbytes"]
     nbytes, writes = operands["rows"] * operands["row_nbytes"], np.isin(operands["role"], _WRITES)
     for owner in np.unique(operands["owner"]).tolist():
         mine = operands["owner"] == owner
         low, high = int(operands["offset"][mine].min()), int(stops[mine].max())
-        memory = memories.setdefault(owner, Memory(owner=owner, name=memory_name(owner), low=low, high=high))
+        memory = memories.setdefault(owner, MemoryUse(owner=owner, name=memory_name(owner), low=low, high=high))
         memory.low, memory.high = min(memory.low, low), max(memory.high, high)
         memory.written_nbytes += int(nbytes[mine & writes].sum())
         memory.read_nbytes += int(nbytes[mine & ~writes].sum())

@@ -1,4 +1,4 @@
-"""What is in memory before a log runs: a saved memory, arrays at addresses, or both."""
+"""The initial memory of `run`: a saved memory, arrays at addresses, or both."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_messages import OFFSET_BITS, split_address
 
 _LARGEST: Final = 1 << OFFSET_BITS
-"""Bytes of a memory that nothing tells the size of. Source: an address has so many bits of offset."""
+"""The size in bytes of a memory whose size nothing tells. Source: the bits of the offset in an address."""
 
 
 def initial_memory(saved: Path | None, inputs: Sequence[str], log: OpLog) -> MemoryStore:
-    """The memory saved in a folder, or one with all memories that the log and the inputs name; inputs come on top.
+    """The memory saved in the folder *saved*, with the arrays of *inputs* written to it.
 
-    An input is ADDRESS=FILE.npy: the array's bytes, row by row, from a physical address on. Raises UsageError for one
-    that is not, and StoreError for one outside a saved memory.
+    Without a folder, the memory has all memories that the log and the inputs name. An input is ADDRESS=FILE.npy and
+    puts the bytes of the array, row by row, at a physical address. Raises UsageError for any other input, and
+    StoreError for an input outside a saved memory.
     """
     arrays = [_input(text) for text in inputs]
     if saved is not None:

@@ -1,4 +1,4 @@
-"""The command line: arguments in, an exit code out; what users can act on is one sentence, never a traceback."""
+"""The command line: parses arguments, runs a command, and prints an error as one sentence without a traceback."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CODES = "Exit codes: 0 ok or the same, 1 wrong, different or hazardous, 2 bad i
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line *args* (default: the process's); the exit code."""
+    """Run the command line *args* (default: the arguments of the process). Returns the exit code."""
     options = _parser().parse_args(args)
     try:
         code = _run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read us has seen enough; what is left must not fail again at exit
+    except BrokenPipeError:  # the reader has stopped; the flush at exit must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

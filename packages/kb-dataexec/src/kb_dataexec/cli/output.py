@@ -1,4 +1,4 @@
-"""What goes to the terminal."""
+"""Output to the terminal: lines, JSON and progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kb_messages import KbError
 
 
 class UsageError(KbError):
-    """An argument of the command line that cannot be used."""
+    """An argument of the command line cannot be used."""
 
 
 def emit(lines: Iterable[str]) -> None:
@@ -20,18 +20,18 @@ def emit(lines: Iterable[str]) -> None:
 
 
 def emit_json(value: object) -> None:
-    """Write *value*, indented. Infinities and NaN, which JSON lacks, are null."""
+    """Write *value* as indented JSON. Infinities and NaN become null, because JSON has neither."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
 class Progress:
-    """How much is done, on stderr when that is a terminal. Called with (done, in all)."""
+    """Shows the progress on stderr if that is a terminal. Called with (records or chunks done, their total)."""
 
     def __init__(self) -> None:
         self._shown = -1
 
     def __call__(self, done: int, total: int) -> None:
-        """Show it, when there is a percent more."""
+        """Show the percentage when it has changed."""
         percent = 100 * done // max(total, 1)
         if percent != self._shown and sys.stderr.isatty():
             self._shown = percent

@@ -1,4 +1,4 @@
-"""What `run` looks at after a log: matrices in memory, and what they should be."""
+"""The outputs that `run` reads after a log: matrices in memory, their references and their tolerances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEEDS: Final = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"
 
 
 class Output(NamedTuple):
-    """A matrix at a physical address; `reference` and `allowed` where they were given."""
+    """A matrix at a physical address. `reference` and `allowed` are None if the user gave none."""
 
     name: str
     owner: int
@@ -33,7 +33,7 @@ class Output(NamedTuple):
     allowed: Array | None
 
     def read(self, memory: MemoryStore) -> Array:
-        """Its value, (rows, cols). Raises StoreError where bytes are not initialised."""
+        """The values, (rows, cols). Raises StoreError when bytes are not initialised."""
         return memory.read(self.owner, self.offset, self.rows, self.cols * self.dtype.nbytes, self.stride, self.dtype)
 
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
@@ -45,7 +45,7 @@ class Output(NamedTuple):
 def parse_outputs(
     places: Sequence[str], references: Sequence[str], allowed: Sequence[str], length: int
 ) -> list[Output]:
-    """The outputs of the command line. Raises UsageError for what does not fit together."""
+    """The outputs that the options describe. Raises UsageError when the options do not fit together."""
     expected, errors = _arrays("--reference", references), _arrays("--allowed", allowed)
     outputs = [_output(text, expected, errors, length) for text in places]
     names = [output.name for output in outputs]
@@ -99,7 +99,7 @@ def _arrays(option: str, texts: Sequence[str]) -> dict[str, Array]:
 
 
 def load_array(file: Path) -> Array:
-    """The array in a .npy file. Raises UsageError when there is none, or one of other than real numbers."""
+    """The array in a .npy file. Raises UsageError when there is none, or its elements are no real numbers."""
     try:
         array: Array = np.load(file, allow_pickle=False)
     except FileNotFoundError:

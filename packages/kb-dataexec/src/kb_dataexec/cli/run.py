@@ -1,4 +1,4 @@
-"""`run`: execute a log, then write its outputs or compare them with references."""
+"""`run`: executes a log, then writes its outputs or compares them with references."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from kb_messages import KbError
 _AS_THEY_ARE = "fiub"
 
 
-class Result(Struct, frozen=True, kw_only=True):
-    """One output, as `--json` prints it. `ok` is None where there is no reference."""
+class OutputResult(Struct, frozen=True, kw_only=True):
+    """One output, as `--json` prints it. `ok` is None without a reference."""
 
     name: str
     ok: bool | None
@@ -36,8 +36,9 @@ class Result(Struct, frozen=True, kw_only=True):
     origin: str | None = None
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """The whole run. `refusal` says why the log could not be executed, `wrong_op` what debug mode found."""
+class RunReport(Struct, frozen=True, kw_only=True):
+    """The whole run, as `--json` prints it. `refusal` is the error that stopped the execution. `wrong_op` is the op
+    that debug mode found."""
 
     log: str
     complete: bool
@@ -45,11 +46,11 @@ class Report(Struct, frozen=True, kw_only=True):
     ok: bool
     refusal: str | None
     wrong_op: str | None
-    outputs: list[Result]
+    outputs: list[OutputResult]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Exit code 0 when all that was compared agrees, 1 when not, or when the log cannot be executed."""
+    """Run `run`. Returns exit code 0, or 1 when an output is wrong or the log cannot be executed."""
     outputs = parse_outputs(options.output, options.reference, options.allowed, options.length)
     log = read_log(options.log, options.prefix)
     report = _execute(options, log, outputs)
@@ -60,11 +61,11 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report.ok else 1
 
 
-def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> Report:
+def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> RunReport:
     initial = initial_memory(options.memory, options.input, log)
     backend, progress = load_backend(options.backend, options.device), Progress()
     wrong = refusal = None
-    results: list[Result] = []
+    results: list[OutputResult] = []
     try:
         if options.debug:
             found = debug(log, initial, backend, progress)
@@ -78,7 +79,7 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
             results = [_result(log, memory, output, options.out) for output in outputs]
         if options.save is not None:
             memory.save(options.save)
-    return Report(
+    return RunReport(
         log=str(options.log),
         complete=log.is_complete,
         records=log.n_ops,
@@ -89,21 +90,23 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
     )
 
 
-def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -> Result:
+def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -> OutputResult:
     n_elements = output.rows * output.cols
     try:
         got = read_output(log, memory, output)
     except StoreError as error:
         text = f"{output.name}: {error}"
-        return Result(name=output.name, ok=False, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
+        return OutputResult(
+            name=output.name, ok=False, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text
+        )
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         np.save(out / f"{output.name}.npy", got if got.dtype.kind in _AS_THEY_ARE else got.astype(np.float32))
     if output.reference is None or output.allowed is None:
         text = f"{output.name}: {_range(got)}"
-        return Result(name=output.name, ok=None, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
+        return OutputResult(name=output.name, ok=None, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
     found, origin = compare_output(log, output.name, output, got, output.reference, output.allowed)
-    return Result(
+    return OutputResult(
         name=output.name,
         ok=found.ok,
         n_elements=n_elements,
@@ -119,7 +122,7 @@ def _range(got: Array) -> str:
     return f"{got.shape[0]} x {got.shape[1]} elements from {values.min():.6g} to {values.max():.6g}, not compared"
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: RunReport) -> list[str]:
     verdict = "ok" if report.ok else "FAILED"
     cut = "" if report.complete else " of a log that was cut off"
     lines = [f"{report.log}: {verdict}, {report.records} records{cut}"]

@@ -1,4 +1,4 @@
-"""`sanitize`: what hardware could get wrong in what a log records."""
+"""`sanitize`: prints the hazards of a log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kb_dataexec.cli.output import UsageError, emit, emit_json
 from kb_dataexec.logfile import read_log
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """A log, as `--json` prints it."""
+class SanitizeReport(Struct, frozen=True, kw_only=True):
+    """The findings in a log, as `--json` prints them."""
 
     log: str
     complete: bool
@@ -21,12 +21,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def sanitize_log(options: argparse.Namespace) -> int:
-    """Exit code 0 when nothing was found, else 1."""
+    """Run `sanitize`. Returns exit code 0 when there are no hazards, else 1."""
     launches = [_window(text) for text in options.launch]
     log = read_log(options.log, prefix=True)
     findings = sanitize(log, launches)
     if options.json:
-        emit_json(Report(log=str(options.log), complete=log.is_complete, records=log.n_ops, findings=findings))
+        emit_json(SanitizeReport(log=str(options.log), complete=log.is_complete, records=log.n_ops, findings=findings))
     else:
         cut = "" if log.is_complete else " of a log that was cut off"
         emit([f"{options.log}: {len(findings)} found in {log.n_ops} records{cut}", *(f"  {each}" for each in findings)])

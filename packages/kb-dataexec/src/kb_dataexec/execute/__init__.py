@@ -1,4 +1,4 @@
-"""Pass 2: computes what the log says, record by record or fused."""
+"""Pass 2: executes a log, record by record or fused, whole or as far as values are asked for."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""A log that is still being written, executed as far as values are asked for.
+"""Executes a log that is still being written, as far as values are asked for.
 
-What a value depends on is found by commands, exact to the byte, and executed by commands: their records in order, one
-at a time, so that a value does not follow from what else happens to be executed with it. Nothing is executed twice.
+The commands that a value depends on are found exactly to the byte. They are executed one record at a time, in order, so
+a value does not depend on which other commands happen to be executed with them. Nothing is executed twice.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from kb_dataexec.log.columns import RECTANGLE_COLUMNS
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
-from kb_dataexec.ops import one_by_one as tilewise
+from kb_dataexec.ops import one_by_one
 from kb_messages import DType, MemorySpace, Rectangle, Role, space_code_of
 
 _PRIVATE_SPACES: Final = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES: Final = tuple(role for role in Role if role.is_write)
 _MOST_SCANS: Final = 4
+"""How often a waiting record may be looked through, on average, before it is executed without being needed."""
 
 
 class Unfinished(NamedTuple):
-    """A command whose records are not all there, and the bytes it reads and writes in shared memory."""
+    """A command of which some records are missing, and the bytes that the command reads and writes in shared memory."""
 
     command_seq: int
     reads: Sequence[Rectangle]
@@ -35,7 +36,7 @@ class Unfinished(NamedTuple):
 
 
 class UnfinishedError(LookupError):
-    """A value depends on commands that are not done: `command_seqs`, ascending."""
+    """A value depends on unfinished commands. `command_seqs` has their numbers, ascending."""
 
     def __init__(self, command_seqs: list[int]) -> None:
         super().__init__(command_seqs)
@@ -43,15 +44,15 @@ class UnfinishedError(LookupError):
 
 
 class PartialExecution:
-    """Executes the records it is given on a copy of *memory*, the initial one.
+    """Executes records on a snapshot of *memory*, the initial memory.
 
-    Registers, immediates and the first `buffers[owner]` bytes of a memory are a command's own: what is in them is
-    written and released by the same command. Commands meet in all other bytes.
+    Registers, immediates and the first `buffers[owner]` bytes of a memory are private to a command: the same command
+    writes and releases them. All other bytes are shared between commands.
 
-    A command that is executed leaves what earlier ones read or wrote no more as it was, so those among them that share
-    bytes with it are executed first, whether their results are asked for or not. What was looked through
-    several times without being needed is executed too: the effort grows like n log n in the records, however often a
-    value is asked for.
+    The execution of a command changes bytes that earlier commands read or write. Earlier commands that share bytes with
+    it are therefore executed first, even if nobody asks for their results. Records that were looked through several
+    times without being needed are executed too, so that the effort grows like n log n in the number of records, however
+    often values are asked for.
     """
 
     def __init__(self, memory: MemoryStore, buffers: Mapping[int, int]) -> None:
@@ -66,7 +67,7 @@ class PartialExecution:
         self.n_executed = 0
 
     def add(self, ops: Array, operands: Array, immediates: bytes = b"") -> None:
-        """Take records that were written since the last time, and what was added to the blob of immediates."""
+        """Add new records: rows of both tables, and the bytes that were appended to the blob of immediates."""
         if immediates:
             self._store.write(0, self._immediate_nbytes, immediates)
             self._immediate_nbytes += len(immediates)
@@ -80,10 +81,10 @@ class PartialExecution:
     def value(
         self, wanted: Rectangle, dtype: DType, strings: list[str], unfinished: Sequence[Unfinished] = ()
     ) -> Array:
-        """The elements of *wanted* after all records so far, in command order: rows x cols, read-only.
+        """The elements of *wanted* after all records so far, in command order: a read-only array, (rows, cols).
 
-        Records of *unfinished* commands are not executed. Raises UnfinishedError when the value depends on one, and
-        LogError and StoreError as `Executor.run` does.
+        Records of *unfinished* commands are not executed. Raises UnfinishedError when the value depends on such a
+        command, and LogError and StoreError as `Executor.run` does.
         """
         needed = self._needed(wanted, unfinished)
         open_seqs = [each.command_seq for each in unfinished]
@@ -96,9 +97,9 @@ class PartialExecution:
         return value
 
     def _needed(self, wanted: Rectangle, unfinished: Sequence[Unfinished]) -> set[int]:
-        """The commands that the bytes of *wanted* follow from; all that can be executed when enough were passed over.
+        """The commands on which the bytes of *wanted* depend, found by one more command that reads these bytes.
 
-        Finds who wrote the bytes last by letting one more command read them.
+        When enough records were looked through in vain, these are all commands that can be executed.
         """
         open_seqs = [each.command_seq for each in unfinished]
         reader = int(max([-1, *open_seqs, *self._ops["command_seq"].max(initial=-1, keepdims=True).tolist()])) + 1
@@ -112,8 +113,8 @@ class PartialExecution:
         return set(found.op_id.tolist()) - _after(found, open_seqs) - {reader}
 
     def _by_command(self, extra: Sequence[Unfinished]) -> OpLog:
-        """The records that wait, as a log of one op a command that reads and writes what its records do in shared
-        bytes; of *extra* commands, what they say."""
+        """The waiting records and the *extra* commands as a log of one op for each command, which touches shared bytes
+        alone."""
         extra_seqs = [each.command_seq for each in extra]
         rows, seqs = self._operands, self._command_of
         owners, which = np.unique(rows["owner"], return_inverse=True)
@@ -131,14 +132,14 @@ class PartialExecution:
         return OpLog(ops, table, ["command"])
 
     def _run(self, chosen: Array, strings: list[str]) -> None:
-        """Execute the records *chosen* and strike them off."""
+        """Execute the waiting records that *chosen* marks, and remove them."""
         if not chosen.any():
             return
         rows = np.isin(self._operands["op_id"], self._ops["op_id"][chosen])
         log = OpLog(self._ops[chosen], self._operands[rows], strings)
         schedule = Schedule(log)
         try:
-            tilewise.run(schedule, self._store, 0, len(schedule.ops))
+            one_by_one.run(schedule, self._store, 0, len(schedule.ops))
         except StoreError as error:
             raise explained(log, error) from error
         self.n_executed += len(schedule.ops)
@@ -158,7 +159,7 @@ def _touches(command: Unfinished) -> Array:
 
 
 def _before(found: Dependencies, command_seqs: Iterable[int]) -> set[int]:
-    """The commands that *command_seqs* follow, directly or not, and these."""
+    """*command_seqs* and the commands that they follow, directly or not."""
     ids, first, producer = found.op_id, found.first.tolist(), found.producer
     todo = np.searchsorted(ids, sorted(command_seqs)).tolist()
     seen = set(todo)
@@ -171,7 +172,7 @@ def _before(found: Dependencies, command_seqs: Iterable[int]) -> set[int]:
 
 
 def _after(found: Dependencies, command_seqs: Iterable[int]) -> set[int]:
-    """The commands that follow *command_seqs*, directly or not, and these."""
+    """*command_seqs* and the commands that follow them, directly or not."""
     first, producer = found.first.tolist(), found.producer.tolist()
     seen = set(np.searchsorted(found.op_id, sorted(command_seqs)).tolist())
     for at in range(len(found.op_id)):

@@ -1,4 +1,4 @@
-"""The op log: tables, digest, writers, readers, and the forms on disk."""
+"""The op log: tables, digest, writers, readers, the order of pass 2, and the forms on disk."""
 
 from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines

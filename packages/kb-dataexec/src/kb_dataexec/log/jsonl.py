@@ -1,4 +1,4 @@
-"""Reading op logs that are lines of JSON, one op a line, chunk by chunk. README.md describes the form."""
+"""Reads op logs that are lines of JSON, one op a line, chunk by chunk. README.md describes the form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, LogError, M
 
 LINES_SUFFIX: Final = ".jsonl"
 _CHUNK_NBYTES: Final = 1 << 22
-"""Of text: as many bytes are read at a time, and their rows take about as many again."""
+"""Bytes of text that are read at a time. Their rows take about as many bytes again."""
 
 _CODES: Final = {"<i8": "q", "<i4": "i", "<i2": "h", "|i1": "b"}
 _pack_op = struct.Struct("<" + "".join(_CODES[kind] for _, kind in OPS_COLUMNS)).pack
@@ -41,15 +41,15 @@ _MEMORIES: Final = SPACE_BY_CODE.keys() - {_IMMEDIATE}
 
 
 class LogLines:
-    """A log in file *path*, of which one chunk at a time is in memory, beside its strings and immediates.
+    """A log in the file *path*. One chunk at a time is in memory, beside the strings and the immediates.
 
-    `is_complete` says whether the last line is whole, by which one that was cut off between two lines is complete;
-    one that is not is refused unless *prefix* asks for the lines before it. `n_chunks` goes by bytes, so that a
-    chunk may be empty. All that reads raises LogError, naming file and line, when something is missing or does not fit.
+    `is_complete` says whether the last line is whole. A file that was cut off between two lines counts as complete. A
+    torn last line is refused, or left out if *prefix* is set. Chunks are cut by bytes, so a chunk may be empty. Every
+    read raises LogError, which names file and line, when something is missing or wrong.
     """
 
     digest: Final = None
-    """What the log says of its own digest: nothing."""
+    """Lines of JSON carry no digest."""
 
     def __init__(self, path: Path, prefix: bool = False) -> None:
         if not path.is_file():
@@ -67,11 +67,11 @@ class LogLines:
 
     @property
     def immediates(self) -> bytes:
-        """The bytes of constants of the chunks that were read."""
+        """The blob of immediates of the chunks that were read."""
         return bytes(self._blob)
 
     def chunks(self) -> Iterator[OpLog]:
-        """Every chunk, checked, with the strings so far; immediates are this object's, when all are read."""
+        """Every chunk, checked, with the strings so far. `immediates` has the blob once all chunks are read."""
         self._forget()
         n_lines = 0
         with self.path.open("rb") as file:
@@ -82,7 +82,7 @@ class LogLines:
                 n_lines += len(lines)
 
     def _chunk(self, lines: list[bytes], first: int) -> OpLog:
-        """The rows of *lines*, of which the first is number *first*."""
+        """The rows of *lines*. The first line has number *first*."""
         ops, operands = bytearray(), bytearray()
         for number, text in enumerate(lines, start=first):
             if text.isspace():
@@ -158,7 +158,7 @@ class LogLines:
         return space, owner, offset
 
     def _keep(self, digits: str, nbytes: int) -> int:
-        """Add a constant to the immediates; where it begins there."""
+        """Add a constant to the immediates. Returns its offset in bytes."""
         try:
             data = binascii.unhexlify(digits)
         except ValueError:
@@ -173,7 +173,7 @@ class LogLines:
 
 
 class _Misplaced(Exception):
-    """Bytes that an operand cannot have."""
+    """An operand in bytes that it cannot have."""
 
     def __init__(self, got: str, needs: str) -> None:
         super().__init__(got, needs)
@@ -181,7 +181,7 @@ class _Misplaced(Exception):
 
 
 def _is_last_line_whole(path: Path) -> bool:
-    """Whether the file ends with a line's end, or a line that is JSON without one."""
+    """Whether the last line ends with a newline, or is valid JSON without one."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
             return True

@@ -1,4 +1,4 @@
-"""One line of a log that is lines of JSON: what it may say, and what is wrong where it cannot be used."""
+"""The schema of one line of a log that is lines of JSON, and the errors about lines that break the schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROLES: Final = {role.name: role.value for role in Role}
 DTYPES: Final = {str(dtype): dtype.info.code for dtype in DType}
 SPACES: Final = {str(space): code for code, space in SPACE_BY_CODE.items()}
 UNREADABLE: Final = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
-"""What decoding bytes as JSON raises."""
+"""The errors that decoding bytes as JSON raises."""
 
 _CHOICES: Final[dict[str, Collection[str]]] = {"kind": KINDS, "role": ROLES, "dtype": DTYPES, "space": SPACES}
 
@@ -27,7 +27,7 @@ Owner: TypeAlias = Annotated[int, Meta(ge=1, le=2**30 - 1)]
 
 
 class OperandLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """An operand of an OpLine. `immediate`, hexadecimal digits, stands in place of `owner` and `offset`."""
+    """An operand of an OpLine. `immediate`, in hexadecimal digits, replaces `owner` and `offset`."""
 
     role: str
     owner: Owner | UnsetType = UNSET
@@ -42,7 +42,7 @@ class OperandLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A line; README.md says what is meant by what it leaves out."""
+    """One line. README.md says what the defaults of missing fields are."""
 
     kind: str
     operands: list[OperandLine]
@@ -67,7 +67,7 @@ class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
     @property
     def times(self) -> tuple[int, int, int, int]:
-        """(t_ready_ps, t_start_ps, t_end_ps, t_out_ps), those that were left out too."""
+        """(t_ready_ps, t_start_ps, t_end_ps, t_out_ps), with defaults for missing fields."""
         start = self.t_start_ps
         ready = start if self.t_ready_ps is UNSET else self.t_ready_ps
         end = start if self.t_end_ps is UNSET else self.t_end_ps
@@ -75,7 +75,7 @@ class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
     @property
     def waits(self) -> tuple[int, int, int, int, int, int]:
-        """By WaitReason."""
+        """The waits in picoseconds, in the order of WaitReason."""
         return (
             self.wait_channel_ps, self.wait_tcm_port_ps, self.wait_register_file_ps,
             self.wait_compute_slot_ps, self.wait_operand_ps, self.wait_barrier_ps,
@@ -83,11 +83,11 @@ class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 decode_op: Final = msgspec.json.Decoder(OpLine).decode
-"""A line as an OpLine. Raises one of UNREADABLE; `refusal` says why. Names that stand for codes are not looked at."""
+"""Decodes a line as an OpLine. Raises one of UNREADABLE; `refusal` says why. Names of codes are not checked."""
 
 
 def refusal(where: str, text: bytes) -> LogError:
-    """The error about line *text* of a log, which cannot be used."""
+    """The error about *text*, a line that cannot be used. *where* opens the text of the error."""
     try:
         value = msgspec.json.decode(text)
     except UNREADABLE as error:
@@ -105,7 +105,7 @@ def is_json(text: bytes) -> bool:
 
 
 def _wrong_field(where: str, value: Any, type_: type[Struct]) -> LogError | None:
-    """The first thing that is wrong with *value* as a *type_*, or None."""
+    """The first error of *value* as a *type_*, or None."""
     if not isinstance(value, dict):
         return LogError(where, _short(value), "a JSON object")
     fields = {field.name: field for field in msgspec.structs.fields(type_)}

@@ -1,4 +1,4 @@
-"""An op log as Parquet files, a pair for each chunk, in the memory of one chunk. Needs the extra `parquet`."""
+"""Writes an op log as Parquet files, two for each chunk. One chunk is in memory. Needs the extra `parquet`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _CODES: Final[dict[str, dict[int, str]]] = {
 
 
 class ParquetError(KbError):
-    """An export that cannot be written."""
+    """The export cannot be written."""
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """What was written to folder `out`."""
+    """The counts of an export to the folder `out`."""
 
     out: str
     records: int
@@ -41,8 +41,9 @@ def export_parquet(
 ) -> Exported:
     """Write `ops-NNNNNN.parquet` and `operands-NNNNNN.parquet` into *out*, a new or empty folder.
 
-    Columns are those of the log; strings and codes are spelled out, and `release` is a boolean. Raises ParquetError
-    without duckdb or with files in *out*, and LogError for a damaged log.
+    The columns are those of the log. Strings and codes are spelled out, and `release` is a boolean. *progress* is
+    called with (chunks written, chunks). Raises ParquetError without duckdb or with files in *out*, and LogError for a
+    damaged log.
     """
     try:
         duckdb: Any = import_module("duckdb")

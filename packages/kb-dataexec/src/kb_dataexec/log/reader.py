@@ -1,4 +1,4 @@
-"""Reading op logs back from disk, checked: whole, or chunk by chunk in bounded memory."""
+"""Reads and checks op logs from disk: whole, or chunk by chunk in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
-    """The log at *path*, a folder or a file of lines (`.jsonl`), to be read chunk by chunk.
+    """The log at *path*, a folder or a file of lines (`.jsonl`), opened for reading chunk by chunk.
 
-    With *prefix*, one that was cut off is taken as far as it got. Raises LogError when there is none.
+    With *prefix*, a log that was cut off is read as far as it got. Raises LogError when there is no log at *path*.
     """
     if path.suffix == LINES_SUFFIX and not path.is_dir():
         return LogLines(path, prefix)
@@ -33,9 +33,10 @@ def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
 def read_log(path: Path, prefix: bool = False) -> OpLog:
     """The log at *path*, a folder or a file of lines (`.jsonl`), checked.
 
-    Of a folder that is schema, codes, string indices, counts and digest. With *prefix*, a log that was never closed is
-    read as far as it got, which leaves out counts and digest, and a file without its last line where that is torn;
-    its `is_complete` is false then. Raises LogError, naming the file, when something is missing or does not fit.
+    The check of a folder covers columns, codes, string indices, counts and digest. With *prefix*, a folder that was
+    never closed is read as far as it got, without the check of counts and digest, and a file is read without a torn
+    last line; `is_complete` is false for both. Raises LogError, which names the file, when something is missing or
+    wrong.
     """
     source = open_log(path, prefix)
     chunks = list(source.chunks())
@@ -48,14 +49,14 @@ def read_log(path: Path, prefix: bool = False) -> OpLog:
 
 
 class ManifestError(LogError):
-    """A log whose files are not what its manifest says: changed or damaged."""
+    """The files of a log do not agree with its manifest: they were changed or damaged."""
 
 
 class LogFolder:
-    """A log in *folder*, of which one chunk at a time is in memory, beside its strings and immediates.
+    """A log in *folder*. One chunk at a time is in memory, beside the strings and the immediates.
 
-    `is_complete` says whether it was closed; one that was not is refused unless *prefix* asks for what there is. All
-    that reads raises LogError, naming the file, when something is missing or does not fit.
+    `is_complete` says whether the log was closed. A log that was not closed is refused unless *prefix* is set. Every
+    read raises LogError, which names the file, when something is missing or wrong.
     """
 
     def __init__(self, folder: Path, prefix: bool = False) -> None:
@@ -68,23 +69,23 @@ class LogFolder:
 
     @property
     def digest(self) -> str | None:
-        """What the manifest says of the log's digest; None without one."""
+        """The digest in the manifest, or None without a manifest."""
         return None if self.manifest is None else str(self.manifest["digest"])
 
     @cached_property
     def strings(self) -> list[str]:
-        """The table of strings; of a log that was cut off, those that were written whole."""
+        """The table of strings. A log that was cut off has only the strings that were written whole."""
         return _read_strings(self.folder, torn=not self.is_complete)
 
     @cached_property
     def immediates(self) -> bytes:
-        """The bytes of constants."""
+        """The blob of immediates: the bytes of constants."""
         return _read_bytes(self.folder / IMMEDIATES)
 
     def chunks(self) -> Iterator[OpLog]:
-        """Every chunk, checked, with the whole log's strings and immediates.
+        """Every chunk, checked, with the strings and immediates of the whole log.
 
-        After the last one, counts and digest are compared with the manifest's.
+        After the last chunk, counts and digest are compared with the manifest. Raises ManifestError if they differ.
         """
         digest, n_ops, n_operands = RunningDigest(), 0, 0
         for number in range(self.n_chunks):

@@ -1,4 +1,4 @@
-"""What all ops share: a decoded record, and reading, releasing and writing its operands."""
+"""A decoded record, and the operations that all ops share: read, release and write operands."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_messages import DTYPE_BY_CODE, DType, LogError
 
 DTYPES: Final[tuple[DType, ...]] = tuple(DTYPE_BY_CODE[code] for code in range(len(DTYPE_BY_CODE)))
+"""The element types by code."""
 
 
 class OperandRow(NamedTuple):
-    """A `kb_messages.oplog.Operand`, quicker to make; `role` and `release` are plain numbers."""
+    """A `kb_messages.Operand` that is faster to make. `role` and `release` are plain numbers."""
 
     role: int
     owner: int
@@ -32,7 +33,7 @@ class OperandRow(NamedTuple):
 
     @property
     def bytes_of(self) -> tuple[int, int, int, int, int]:
-        """What says which bytes it is: (owner, offset, rows, row_nbytes, stride)."""
+        """(owner, offset, rows, row_nbytes, stride): the rectangle of bytes in its memory."""
         return self[1:6]
 
     def __str__(self) -> str:
@@ -53,17 +54,17 @@ class Op:
 
     @property
     def where(self) -> str:
-        """What error texts call it."""
+        """The name of the op in error texts."""
         return op_name(self.op_id, self.name, self.component, self.line)
 
     def error(self, got: str, needs: str) -> LogError:
-        """A LogError about this op."""
+        """A LogError that names this op."""
         return LogError(self.where, got, needs)
 
     def read(self, store: MemoryStore, operands: Iterable[OperandRow]) -> list[Array]:
-        """The operands' values as (rows, cols) arrays; then releases those that say so.
+        """The values of *operands* as (rows, cols) arrays. Afterwards operands with `release` are released.
 
-        Raises StoreError, naming the op, when bytes are not initialised or no memory has them.
+        Raises StoreError, which names the op, when bytes are not initialised or no memory has them.
         """
         try:
             values = [store.read(*row.bytes_of, row.dtype) for row in operands]
@@ -75,7 +76,7 @@ class Op:
         return values
 
     def write(self, store: MemoryStore, operand: OperandRow, array: Array) -> None:
-        """Store (rows, cols) *array* in the operand's bytes."""
+        """Store *array* of shape (rows, cols) in the bytes of *operand*. Raises StoreError, which names the op."""
         try:
             store.check(*operand.bytes_of, operand.dtype)
             store.write(operand.owner, operand.offset, array, operand.stride)

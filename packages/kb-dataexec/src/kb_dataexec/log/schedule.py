@@ -1,4 +1,4 @@
-"""A log's records in the order of pass 2: by command, tile, stage and id, never by time."""
+"""The records of a log in the order of pass 2: by command, tile, stage and id, never by time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _ROW = ("role", "dtype", "release", "owner", "offset", "rows", "row_nbytes", "st
 
 
 class Schedule:
-    """The two tables, sorted. Operands of `ops[i]` are rows first[i] to first[i + 1] of `operands`, in written order.
+    """Both tables of *log*, sorted. The operands of `ops[i]` are the rows `first[i]` to `first[i + 1]` of `operands`.
 
-    Raises LogError when two records have one place or one id, when an operand's op does not exist, when a code is
-    unknown, when an operand's owner is no memory of its space, or an immediate is written to.
+    The operands of an op keep their order. Raises LogError when two records have the same place or the same id, when
+    the op of an operand does not exist, when a code is unknown, when the owner of an operand is in another space, and
+    when an immediate is written to.
     """
 
     def __init__(self, log: OpLog) -> None:
@@ -34,7 +35,7 @@ class Schedule:
         self._check_spaces()
 
     def where(self, index: int) -> str:
-        """What error texts call record *index*."""
+        """The name of record *index* in error texts."""
         row = self.ops[index]
         return op_name(row["op_id"], *(self.log.strings[row[column]] for column in ("name", "component", "line")))
 
@@ -85,7 +86,7 @@ class Schedule:
 
 
 def _positions(ids: Array, wanted: Array) -> Array:
-    """Where in *ids*, which are distinct, each of *wanted* stands."""
+    """The place of each of *wanted* in *ids*, which are distinct."""
     by_id = np.argsort(ids, kind="stable")
     ordered = ids[by_id]
     if not len(ids):

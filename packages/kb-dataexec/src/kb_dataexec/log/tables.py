@@ -1,4 +1,4 @@
-"""OpLog: an op log in memory, as two tables, a list of strings and a blob of immediates."""
+"""OpLog: an op log in memory. It has two tables, a list of strings and a blob of immediates."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _CODES: Final[dict[str, frozenset[int]]] = {
 
 
 class OpLog:
-    """A whole log. `ops` and `operands` are structured arrays with the columns of `kb_messages.oplog`, or their chunks.
+    """A whole log. *ops* and *operands* are structured arrays with `OPS_DTYPE` and `OPERAND_DTYPE`, or lists of chunks.
 
-    Rows stand in the order they were written; an op's operands keep their order among themselves. Nothing is checked
-    on construction: `check()` does. `is_complete` is false for what a run left behind that was cut off.
+    Rows stand in the order in which they were written. The operands of an op keep their order. The constructor checks
+    nothing; `check()` does. `is_complete` is false for the log of a run that was cut off.
     """
 
     def __init__(
@@ -59,36 +59,36 @@ class OpLog:
 
     @cached_property
     def ops(self) -> Array:
-        """The ops table, in one piece."""
+        """The ops table as one array."""
         chunks = self._chunks[0]
         return np.concatenate(chunks) if isinstance(chunks, list) else chunks
 
     @cached_property
     def operands(self) -> Array:
-        """The operands table, in one piece."""
+        """The operands table as one array."""
         chunks = self._chunks[1]
         return np.concatenate(chunks) if isinstance(chunks, list) else chunks
 
     @property
     def n_ops(self) -> int:
-        """Rows of the ops table."""
+        """The number of rows of the ops table."""
         return len(self.ops)
 
     @property
     def n_operands(self) -> int:
-        """Rows of the operands table."""
+        """The number of rows of the operands table."""
         return len(self.operands)
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) over all the log says, computed now."""
+        """The digest (sha256, hex) of the log as it is now. See `Digest`."""
         digest = RunningDigest()
         digest.feed_rows(self.ops, self.operands)
         return digest.of(self.strings, self.immediates)
 
     @property
     def summary(self) -> LogSummary:
-        """Digest and counts."""
+        """The digest and the counts."""
         return LogSummary(self.digest, self.n_ops, self.n_operands)
 
     def records(self) -> Iterator[OpRecord]:
@@ -111,7 +111,7 @@ class OpLog:
         return order, self.operands["op_id"][order]
 
     def check(self, where: str) -> None:
-        """Raise LogError unless tables, codes, string indices and immediates fit together. *where* opens the text."""
+        """Raise LogError, which begins with *where*, unless the columns, the codes and the string indices are right."""
         for name, table, dtype in (("ops", self.ops, OPS_DTYPE), ("operands", self.operands, OPERAND_DTYPE)):
             if table.dtype != dtype:
                 raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
@@ -159,7 +159,7 @@ def _check_texts(where: str, ops: Array, n_strings: int) -> None:
 
 
 def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """The least and the greatest value in each of *columns*; none for an empty table."""
+    """The least and the greatest value of each of *columns*. Empty for an empty table."""
     found: list[tuple[str, int, int]] = []
 
     def look(chunk: slice) -> None:

@@ -1,4 +1,4 @@
-"""Writing op logs, in memory or streaming to a folder. README.md describes the format."""
+"""Writes op logs, in memory or chunk by chunk to a folder. README.md describes the format."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ IMMEDIATES: Final = "immediates.bin"
 
 
 def chunk_path(folder: Path, name: str, chunk: int) -> Path:
-    """The file of one table's chunk; *name* is ops or operands."""
+    """The file of one chunk of a table. *name* is `ops` or `operands`."""
     return folder / f"{name}-{chunk:06d}.npy"
 
 
 class LogWriter(ABC):
-    """Takes a log chunk by chunk. Rows may refer to any string and immediate added before them."""
+    """Takes a log chunk by chunk. Rows may refer to strings and immediates that were added before them."""
 
     def __init__(self) -> None:
         self._digest = Digest()
@@ -36,7 +36,7 @@ class LogWriter(ABC):
         self._n_ops = self._n_operands = 0
 
     def intern(self, text: str) -> int:
-        """The index of *text* in the table of strings, where it stands once."""
+        """The index of *text* in the table of strings. Adds *text* if it is new."""
         index = self._indices.get(text)
         if index is None:
             index = self._indices[text] = len(self._indices)
@@ -46,7 +46,7 @@ class LogWriter(ABC):
         return index
 
     def immediate(self, data: bytes) -> int:
-        """Add *data* to the blob of immediates; the offset where it begins, in bytes, a multiple of 8."""
+        """Add *data* to the blob of immediates. Returns the offset of *data* in bytes, a multiple of 8."""
         offset = self._immediate_nbytes
         padded = data + bytes(-len(data) % 8)
         self._immediate_nbytes += len(padded)
@@ -55,9 +55,9 @@ class LogWriter(ABC):
         return offset
 
     def append(self, ops: Array, operands: Array) -> None:
-        """Add rows: structured arrays with `OPS_DTYPE` and `OPERAND_DTYPE`, an op's operands in the op's chunk.
+        """Add a chunk of rows. *ops* has `OPS_DTYPE`; *operands* has `OPERAND_DTYPE` and the operands of these ops.
 
-        The arrays are the log's from then on: do not change them. Raises LogError on other columns.
+        The log keeps the arrays, so do not change them afterwards. Raises LogError for other columns.
         """
         for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
             if table.dtype != dtype:
@@ -69,7 +69,7 @@ class LogWriter(ABC):
 
     @property
     def summary(self) -> LogSummary:
-        """Digest and counts of what was written so far."""
+        """The digest and the counts of everything written so far."""
         return LogSummary(self._digest.hexdigest(), self._n_ops, self._n_operands)
 
     @property
@@ -79,7 +79,7 @@ class LogWriter(ABC):
 
     @abstractmethod
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """The ops and operands of every chunk written so far, from number *first* on."""
+        """(ops, operands) of every chunk written so far, from chunk number *first* on."""
 
     @abstractmethod
     def written_immediates(self, start: int) -> bytes:
@@ -87,11 +87,11 @@ class LogWriter(ABC):
 
     @abstractmethod
     def close(self) -> OpLog | LogSummary:
-        """End the log. The result has `digest`, `n_ops` and `n_operands`."""
+        """Close the log. The result has `digest`, `n_ops` and `n_operands`."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Give the log up, when the run has failed: what is written stays, without an end."""
+        """Give up the log of a failed run. The part that was written stays and is not complete."""
 
     @abstractmethod
     def _keep_string(self, text: str, line: bytes) -> None: ...
@@ -104,7 +104,7 @@ class LogWriter(ABC):
 
 
 class MemoryLogWriter(LogWriter):
-    """Keeps the log in memory; `close` gives it as an OpLog."""
+    """Keeps the log in memory. `close` returns it as an OpLog."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,18 +113,18 @@ class MemoryLogWriter(LogWriter):
         self._blob = bytearray()
 
     def close(self) -> OpLog:
-        """The log."""
+        """The whole log."""
         return OpLog(self._ops, self._operands, list(self._indices), bytes(self._blob))
 
     def abort(self) -> None:
-        """Nothing to do: the memory goes with the writer."""
+        """Does nothing. The memory is freed with the writer."""
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """As LogWriter's."""
+        """As `LogWriter` says."""
         return zip(self._ops[1 + first :], self._operands[1 + first :], strict=True)
 
     def written_immediates(self, start: int) -> bytes:
-        """As LogWriter's."""
+        """As `LogWriter` says."""
         return bytes(self._blob[start:])
 
     def _keep_string(self, text: str, line: bytes) -> None:
@@ -139,10 +139,11 @@ class MemoryLogWriter(LogWriter):
 
 
 class FolderLogWriter(LogWriter):
-    """Streams the log to *folder*, which must not hold one. Memory is bounded by a chunk and the strings.
+    """Writes the log to *folder* as it arrives. Only one chunk and the strings are in memory.
 
-    What rows refer to is on disk before them, and a chunk's files appear whole, so a run that is killed leaves a
-    prefix that `read_log(folder, prefix=True)` reads. Raises LogError when *folder* already has files of a log.
+    Strings and immediates are on disk before the rows that refer to them, and the files of a chunk appear whole. A run
+    that is killed therefore leaves a prefix that `read_log(folder, prefix=True)` reads. Raises LogError when *folder*
+    already holds a log.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -156,7 +157,7 @@ class FolderLogWriter(LogWriter):
         self._immediates = (folder / IMMEDIATES).open("wb")
 
     def close(self) -> LogSummary:
-        """Write the manifest, which makes the log complete; its digest and counts."""
+        """Write the manifest, which makes the log complete. Returns the digest and the counts."""
         self._strings.close()
         self._immediates.close()
         summary = self.summary
@@ -174,17 +175,17 @@ class FolderLogWriter(LogWriter):
         return summary
 
     def abort(self) -> None:
-        """Close the files; without a manifest the folder holds a prefix."""
+        """Close the files. Without a manifest, the folder holds a prefix of a log."""
         self._strings.close()
         self._immediates.close()
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """As LogWriter's; read back from the folder."""
+        """As `LogWriter` says. The rows are read back from the folder."""
         for chunk in range(first, self._chunks):
             yield np.load(chunk_path(self._folder, "ops", chunk)), np.load(chunk_path(self._folder, "operands", chunk))
 
     def written_immediates(self, start: int) -> bytes:
-        """As LogWriter's; read back from the folder."""
+        """As `LogWriter` says. The rows are read back from the folder."""
         self._immediates.flush()
         with (self._folder / IMMEDIATES).open("rb") as file:
             file.seek(start)
@@ -208,7 +209,7 @@ class FolderLogWriter(LogWriter):
 
 
 def write_log(folder: Path, log: OpLog) -> LogSummary:
-    """Write a whole log as one chunk, with the digest and counts of what it says now; its strings stay as they are."""
+    """Write *log* to *folder* as one chunk, with its present digest and counts. The order of its strings stays."""
     writer = FolderLogWriter(folder)
     for text in log.strings:
         writer.intern(text)

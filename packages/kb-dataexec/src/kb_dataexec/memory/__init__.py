@@ -1,4 +1,4 @@
-"""Byte-addressable memory that starts from files or arrays."""
+"""Byte-addressable memory: `MemoryStore` and its errors."""
 
 from kb_dataexec.memory.store import MemoryStore, StoreError
 

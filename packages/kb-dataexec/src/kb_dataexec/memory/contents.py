@@ -1,4 +1,4 @@
-"""One memory's contents: the extents that were written, sorted by address, never overlapping."""
+"""The contents of one memory: the extents that were written. They are sorted by address and never overlap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Extents:
         self.released: dict[int, int] = {}
 
     def clone(self) -> Extents:
-        """The same contents; whichever side changes an array first copies it."""
+        """A second object with the same contents. The side that changes an array first copies that array."""
         twin = Extents()
         twin.starts = self.starts.copy()
         twin.items = [extent.clone() for extent in self.items]
@@ -32,21 +32,21 @@ class Extents:
         return twin
 
     def overlapping(self, low: int, high: int) -> slice:
-        """Which items touch [low, high)."""
+        """The range of `items` that touch [low, high)."""
         first = bisect_right(self.starts, low) - 1
         if first < 0 or self.items[first].stop <= low:
             first += 1
         return slice(first, max(first, bisect_left(self.starts, high)))
 
     def covering(self, low: int, high: int) -> Extent | None:
-        """The one extent that holds all of [low, high), if there is one."""
+        """The extent that holds all of [low, high), or None."""
         index = bisect_right(self.starts, low) - 1
         if index >= 0 and self.items[index].stop >= high:
             return self.items[index]
         return None
 
     def put(self, extent: Extent) -> None:
-        """Make *extent* what its range holds, trimming and dropping what was there."""
+        """Put *extent* into its range. Extents that were there are cut or dropped."""
         found = self.overlapping(extent.start, extent.stop)
         kept = [extent]
         for old in self.items[found]:
@@ -57,12 +57,12 @@ class Extents:
         self._replace(found, kept)
 
     def drop(self, extent: Extent) -> None:
-        """Forget *extent*."""
+        """Remove *extent*."""
         index = bisect_left(self.starts, extent.start)
         self._replace(slice(index, index + 1), [])
 
     def room_for(self, low: int, high: int) -> Extent:
-        """An extent that covers [low, high), joined from what is there; bytes it adds are invalid."""
+        """An extent that covers [low, high), joined from the extents there. The bytes that it adds are invalid."""
         found = self.overlapping(low, high)
         parts = self.items[found]
         if not parts:
@@ -80,7 +80,7 @@ class Extents:
         return extent
 
     def write(self, offset: int, array: Array, stride: int) -> None:
-        """Store a (rows, cols) array, rows *stride* bytes apart. Rows must not overlap."""
+        """Store a (rows, cols) array with rows *stride* bytes apart. Rows must not overlap."""
         rows, row_nbytes = array.shape[0], array.shape[1] * array.dtype.itemsize
         span = (rows - 1) * stride + row_nbytes
         extent = self.covering(offset, offset + span)
@@ -93,7 +93,7 @@ class Extents:
             (extent or self.room_for(offset, offset + span)).assign(offset, array, stride)
 
     def gather(self, offset: int, rows: int, row_nbytes: int, stride: int) -> Array:
-        """(rows, row_nbytes) bytes copied from any number of extents. Raises LookupError(address) where invalid."""
+        """(rows, row_nbytes) bytes, copied from several extents. Raises LookupError(address) for an invalid byte."""
         out = np.empty((rows, row_nbytes), np.uint8)
         if stride == row_nbytes:
             rows, row_nbytes = 1, rows * row_nbytes
@@ -114,7 +114,7 @@ class Extents:
         return out
 
     def first_invalid(self, low: int, high: int) -> int:
-        """The first address of [low, high) that holds no valid byte; *high* when all do."""
+        """The first address of [low, high) without a valid byte, or *high* when all bytes are valid."""
         for extent in self.items[self.overlapping(low, high)]:
             if extent.start > low:
                 return low
@@ -126,7 +126,7 @@ class Extents:
         return low
 
     def release(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
-        """Un-initialise a rectangle; bytes that are not valid stay so."""
+        """Un-initialise the bytes of a rectangle. Invalid bytes stay invalid."""
         if stride == row_nbytes:
             rows, row_nbytes, stride = 1, rows * row_nbytes, rows * row_nbytes
         span = (rows - 1) * stride + row_nbytes
@@ -142,7 +142,7 @@ class Extents:
                 self._release_within(part, low, 1, high - low, high - low)
 
     def was_released(self, address: int) -> bool:
-        """Whether *address* lies in a range whose bytes were released before."""
+        """Whether *address* lies in a range that was released before."""
         return any(start <= address < stop for start, stop in self.released.items())
 
     def _release_within(self, extent: Extent, offset: int, rows: int, row_nbytes: int, stride: int) -> None:

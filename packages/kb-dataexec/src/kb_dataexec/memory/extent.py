@@ -1,8 +1,8 @@
-"""A run of bytes that was written or reserved, and which of its bytes are valid.
+"""An extent: a run of bytes that were written or reserved, and a mask of its valid bytes.
 
-An extent is a byte array and, unless all of it is valid, a mask of the same length. Arrays may be shared with a
-snapshot or the caller; whoever writes first copies. Spare room on either side of the array lets a rectangle that is
-written tile by tile grow without copying it each time.
+There is no mask while all bytes are valid. A snapshot or the caller may share the arrays; the first to write copies
+them. Spare room on both sides of the array lets a matrix that is written tile by tile grow without a copy for each
+tile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kb_dataexec.arrays.dtypes import Array
 
 
 class Extent:
-    """Bytes [start, stop) of a memory, held in `data`, whose first byte is address `base`."""
+    """Bytes [start, stop) of a memory. The first byte of `data` has address `base`, which is at most `start`."""
 
     __slots__ = ("base", "data", "data_shared", "mask", "mask_shared", "n_valid", "start", "stop")
 
@@ -29,18 +29,18 @@ class Extent:
 
     @classmethod
     def reserved(cls, start: int, stop: int) -> Extent:
-        """[start, stop) with no valid byte. Nothing is looked at: the system gives the memory when it is written to."""
+        """The extent [start, stop) without a valid byte. The system provides its memory when bytes are written."""
         extent = cls(start, np.empty(stop - start, np.uint8))
         extent.mask, extent.n_valid = np.zeros(stop - start, np.bool_), 0
         return extent
 
     @property
     def nbytes(self) -> int:
-        """Length of the range, valid or not."""
+        """The length of [start, stop), valid bytes or not."""
         return self.stop - self.start
 
     def clone(self) -> Extent:
-        """A second extent over the same arrays; both copy before they change them."""
+        """A second extent over the same arrays. Both extents copy an array before they change it."""
         self.data_shared = self.mask_shared = True
         twin: Extent = Extent.__new__(Extent)
         for name in Extent.__slots__:
@@ -48,7 +48,7 @@ class Extent:
         return twin
 
     def part(self, start: int, stop: int) -> Extent:
-        """The extent of a sub-range, over the same data but without room to grow."""
+        """The extent of a part of the range, over the same data and without room to grow."""
         low, high = start - self.base, stop - self.base
         mask = None if self.mask is None else self.mask[low:high]
         part = Extent(start, self.data[low:high], mask)
@@ -56,11 +56,11 @@ class Extent:
         return part
 
     def rectangle(self, buffer: Array, offset: int, shape: tuple[int, ...], stride: int, dtype: np.dtype[Any]) -> Array:
-        """(rows, cols) of *dtype* as a view on `data` or `mask`."""
+        """A view of shape (rows, cols) and type *dtype* on *buffer*, which is `data` or `mask`."""
         return np.ndarray(shape, dtype, buffer, offset - self.base, (stride, dtype.itemsize))
 
     def is_valid(self, offset: int, rows: int, row_nbytes: int, stride: int) -> bool:
-        """Whether all bytes of the rectangle, which lies in the range, are valid."""
+        """Whether all bytes of a rectangle within the range are valid."""
         if self.mask is None or self.n_valid == self.nbytes:
             return True
         return bool(self.rectangle(self.mask, offset, (rows, row_nbytes), stride, self.mask.dtype).all())
@@ -73,7 +73,7 @@ class Extent:
             self._mark(offset, array.shape[0], array.shape[1] * array.dtype.itemsize, stride, True)
 
     def invalidate(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
-        """Mark the rectangle's bytes as holding nothing."""
+        """Mark the bytes of a rectangle as invalid."""
         self._mark(offset, rows, row_nbytes, stride, False)
 
     def _mark(self, offset: int, rows: int, row_nbytes: int, stride: int, valid: bool) -> None:
@@ -97,7 +97,7 @@ class Extent:
             self.data_shared = False
 
     def grown(self, start: int, stop: int) -> Extent:
-        """This extent over [start, stop), which contains its range; in place where the spare room allows."""
+        """This extent enlarged to [start, stop), in place if the spare room allows it."""
         if start < self.base or stop > self.base + self.data.size or self.data_shared or not self.data.flags.writeable:
             return self._reallocated(start, stop)
         if self.mask is None:
@@ -119,7 +119,7 @@ class Extent:
         return bigger
 
     def absorb(self, other: Extent) -> None:
-        """Take over the bytes and validity of *other*, whose range lies within this one's and is all invalid here."""
+        """Take over the bytes and the validity of *other*. Its range lies within this range and is all invalid here."""
         assert self.mask is not None
         mine = slice(other.start - self.base, other.stop - self.base)
         theirs = slice(other.start - other.base, other.stop - other.base)

@@ -1,4 +1,4 @@
-"""A MemoryStore's extents on disk: an index and plain .npy files."""
+"""The contents of a MemoryStore on disk: an index and plain .npy files. README.md describes the format."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ FORMAT: Final = "kernbench-memory"
 VERSION: Final = 1
 INDEX: Final = "index.json"
 
-Region = tuple[int, int, str]
+RegionRow = tuple[int, int, str]
+"""(owner, nbytes, label) of a memory."""
 
 
-def save(folder: Path, regions: Sequence[Region], held: Sequence[tuple[int, Extent]]) -> None:
-    """Write (owner, nbytes, label) of all memories and the (owner, extent) pairs they hold."""
+def save(folder: Path, regions: Sequence[RegionRow], held: Sequence[tuple[int, Extent]]) -> None:
+    """Write the memories *regions* and the (owner, extent) pairs *held* to *folder*."""
     folder.mkdir(parents=True, exist_ok=True)
     index = {
         "format": FORMAT,
@@ -30,8 +31,8 @@ def save(folder: Path, regions: Sequence[Region], held: Sequence[tuple[int, Exte
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
 
 
-def load(folder: Path) -> tuple[list[Region], list[tuple[int, Extent]]]:
-    """What `save` wrote. Raises OSError, ValueError, KeyError or TypeError where it did not."""
+def load(folder: Path) -> tuple[list[RegionRow], list[tuple[int, Extent]]]:
+    """The regions and extents that `save` wrote. Raises OSError, ValueError, KeyError or TypeError without them."""
     index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     if (index["format"], index["version"]) != (FORMAT, VERSION):
         raise ValueError(f"{index['format']} version {index['version']}")

@@ -1,4 +1,4 @@
-"""MemoryStore: what every memory of a system holds, byte by byte, without holding the bytes that nobody wrote."""
+"""MemoryStore: the contents of all memories of a system, byte by byte. Bytes that nobody wrote take no space."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kb_messages import DType, KbError, join_address
 
 
 class StoreError(KbError):
-    """A read or write that no memory can serve: unwritten or released bytes, out of range, misaligned.
+    """A read or write that no memory can serve: unwritten or released bytes, out of range, or misaligned.
 
-    `byte` is (owner, offset) of the first byte that could not be read or is misaligned, and `op_id` who asked, where
-    they are known.
+    `byte` is (owner, offset) of the first byte that could not be read or is misaligned, or None. `op_id` is the op that
+    asked, or None.
     """
 
     byte: tuple[int, int] | None = None
@@ -36,11 +36,11 @@ class _Region:
 
 
 class MemoryStore:
-    """Byte-addressable contents of the memories in *regions*: (owner, nbytes, label) each.
+    """The contents of the memories in *regions*, (owner, nbytes, label) each.
 
-    `owner` is `kb_messages.address.owner_of(...)`, offsets count bytes from the memory's start, and a rectangle is
-    `rows` runs of `row_nbytes` bytes, `stride` bytes apart, as in `kb_messages.oplog.Operand`. Memory is spent on bytes
-    that were written or reserved only. All methods raise StoreError for an unknown owner or a range outside it.
+    `owner` is the number that `kb_messages.owner_of` gives, and offsets count bytes from the start of the memory. A
+    rectangle is `rows` runs of `row_nbytes` bytes, `stride` bytes apart. Only bytes that were written or reserved take
+    space. All methods raise StoreError for an unknown owner and for a range outside its memory.
     """
 
     def __init__(self, regions: Iterable[tuple[int, int, str]]) -> None:
@@ -53,19 +53,23 @@ class MemoryStore:
 
     @property
     def nbytes_held(self) -> int:
-        """Bytes of all extents, reserved ones included."""
+        """The bytes of all extents, including reserved bytes."""
         return sum(extent.nbytes for region in self._regions.values() for extent in region.extents.items)
 
     def add_region(self, owner: int, nbytes: int, label: str) -> None:
-        """One more memory, empty; replaces what *owner* had."""
+        """Add an empty memory. It replaces an earlier memory of the same owner."""
         self._regions[owner] = _Region(owner, nbytes, label, Extents())
 
     def remove_region(self, owner: int) -> None:
-        """Forget a memory and what it held."""
+        """Remove a memory and its contents."""
         del self._regions[owner]
 
     def write(self, owner: int, offset: int, data: Array | bytes, stride: int | None = None) -> None:
-        """Copy *data* in: bytes or a 1-D array as one row, a 2-D array as rows *stride* bytes apart (default: none)."""
+        """Copy *data* to *offset*: bytes or a 1-D array as one row, a 2-D array as rows that begin *stride* bytes
+        apart.
+
+        Without *stride*, rows follow each other without a gap. Raises StoreError for rows that overlap.
+        """
         array = np.frombuffer(data, np.uint8) if isinstance(data, bytes | bytearray | memoryview) else data
         array = array if array.ndim == 2 else array.reshape(1, -1)
         row_nbytes = array.shape[1] * array.dtype.itemsize
@@ -82,9 +86,9 @@ class MemoryStore:
     def write_tensor(self, owner: int, offset: int, array: Array, copy: bool = True) -> None:
         """Store a whole tensor (any shape, row-major) contiguously at *offset*.
 
-        With ``copy=False`` a C-contiguous *array* is kept as it is, without copying: it is handed over and read-only
-        from then on (a write into its range copies it first). What others could still change, a view of an array that
-        is not read-only, is copied all the same.
+        With ``copy=False``, the store keeps a C-contiguous *array* without copying it and makes it read-only; a later
+        write into its range copies it first. An array that others could still change, such as a view of a writeable
+        array, is copied all the same.
         """
         shared = not copy and array.flags.c_contiguous and not _changed_by_others(array)
         if shared:
@@ -96,17 +100,18 @@ class MemoryStore:
         region.extents.put(Extent(offset, flat, shared=shared))
 
     def reserve(self, owner: int, offset: int, nbytes: int) -> None:
-        """Hold [offset, offset + nbytes) in one array, so that rectangles written into it need no joining.
+        """Hold [offset, offset + nbytes) in one array, so that rectangles written there need no joining.
 
-        Bytes that were valid stay valid; the others stay uninitialised, and cost memory when they are written.
+        Valid bytes stay valid. The other bytes stay uninitialised and take space only when they are written.
         """
         self._checked(owner, offset, 1, nbytes, nbytes).extents.room_for(offset, offset + nbytes)
 
     def read(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> Array:
-        """The rectangle as a read-only (rows, row_nbytes / itemsize) array of *dtype*; rows may overlap.
+        """The rectangle as a read-only array of *dtype* and shape (rows, row_nbytes / itemsize). Rows may overlap.
 
-        It is a view where one extent holds it all (a later write may show through: copy what you keep), else a copy.
-        Raises StoreError when a byte is not initialised or an address is no multiple of the element size.
+        The array is a view if one extent holds the whole rectangle, else a copy. A later write may show through a view,
+        so copy what you keep. Raises StoreError when a byte is not initialised, or when an address is no multiple of
+        the element size.
         """
         region = self._checked(owner, offset, rows, row_nbytes, stride, dtype)
         target = numpy_dtype(dtype)
@@ -126,25 +131,27 @@ class MemoryStore:
         return out
 
     def release(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
-        """Un-initialise the rectangle's bytes: whoever reads them next, unwritten, gets an error."""
+        """Un-initialise the bytes of the rectangle. Reading them before the next write is an error."""
         self._checked(owner, offset, rows, row_nbytes, stride).extents.release(offset, rows, row_nbytes, stride)
 
     def snapshot(self) -> MemoryStore:
-        """A store with the same contents that changes apart from this one. Copies no bytes: extents are shared until
-        either side writes to them."""
+        """A second store with the same contents. Changes of one store do not show in the other.
+
+        No bytes are copied: the stores share an extent until one of them writes to it.
+        """
         twin = MemoryStore(())
         for owner, region in self._regions.items():
             twin._regions[owner] = _Region(owner, region.nbytes, region.label, region.extents.clone())
         return twin
 
     def check(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> None:
-        """Raise StoreError when no memory has such a rectangle of *dtype* elements, whatever it holds."""
+        """Raise StoreError when the rectangle is out of range, or misaligned for *dtype*, whatever it holds."""
         self._checked(owner, offset, rows, row_nbytes, stride, dtype)
 
     def save(self, folder: Path) -> None:
-        """Write `index.json` and one or two .npy files an extent (bytes; validity, where not all are valid).
+        """Write `index.json` and, for each extent, a .npy file of bytes and, if not all are valid, one of flags.
 
-        The same history of calls gives the same bytes on disk. Uninitialised bytes are written as zeros.
+        The same history of calls gives the same files. Uninitialised bytes are written as zeros.
         """
         held = [
             (region.owner, extent) for _, region in sorted(self._regions.items()) for extent in region.extents.items
@@ -153,7 +160,7 @@ class MemoryStore:
 
     @classmethod
     def load(cls, folder: Path, regions: Iterable[tuple[int, int, str]] | None = None) -> MemoryStore:
-        """What `save` wrote, in the memories *regions* (default: those that were saved).
+        """The store that `save` wrote, with the memories *regions* (default: the saved memories).
 
         Raises StoreError when the folder holds no such store, or an extent lies outside *regions*.
         """
@@ -211,7 +218,7 @@ class MemoryStore:
 
 
 def _changed_by_others(array: Array) -> bool:
-    """Whether the bytes of *array* belong to somebody who can write them when *array* itself is read-only."""
+    """Whether somebody else can write the bytes of *array* when *array* itself is read-only."""
     base = array.base
     while isinstance(base, np.ndarray):
         if base.flags.writeable:

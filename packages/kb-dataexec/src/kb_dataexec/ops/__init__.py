@@ -1,1 +1,1 @@
-"""What each kind of op does to the bytes of a MemoryStore."""
+"""The three kinds of ops, GEMM, MATH and MEMORY: what each kind does to the bytes of a MemoryStore."""

@@ -1,4 +1,4 @@
-"""GEMM: A (rows x k) times B (k x cols), added to an accumulator; f32 for floats, i32 (wrapping) for integers."""
+"""GEMM ops: A (rows x k) @ B (k x cols), added to an accumulator. f32 for floats, i32 modulo 2^32 for integers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_messages import GemmAttributes, Role
 
 
-class Gemm(NamedTuple):
-    """A GEMM's operands, found to fit together."""
+class DecodedGemm(NamedTuple):
+    """The operands and attributes of a GEMM op. They fit together."""
 
     a: OperandRow
     b: OperandRow
@@ -26,15 +26,15 @@ class Gemm(NamedTuple):
 
 @lru_cache(maxsize=256)
 def attributes_of(params: str) -> GemmAttributes | None:
-    """What a GEMM record's `params` say, or None when it is no JSON of GemmAttributes."""
+    """The attributes in the `params` of a GEMM op, or None when they are no JSON of GemmAttributes."""
     try:
         return msgspec.json.decode(params or "{}", type=GemmAttributes)
     except msgspec.MsgspecError:
         return None
 
 
-def decode(op: Op) -> Gemm:
-    """The operands by role. Raises LogError when one is missing, or shapes or types do not fit together."""
+def decode(op: Op) -> DecodedGemm:
+    """The operands of *op* by role. Raises LogError when one is missing, or shapes or types do not fit together."""
     attributes = attributes_of(op.params)
     if attributes is None:
         raise op.error(f"params {op.params!r}", "the JSON of GemmAttributes")
@@ -43,12 +43,12 @@ def decode(op: Op) -> Gemm:
         found = ", ".join(Role(row.role).name for row in op.operands) or "none"
         raise op.error(f"operands {found}", ", ".join(role.name for role in roles))
     by_role = {row.role: row for row in op.operands}
-    gemm = Gemm(by_role[Role.A], by_role[Role.B], by_role.get(Role.ACC), by_role[Role.OUT], attributes)
+    gemm = DecodedGemm(by_role[Role.A], by_role[Role.B], by_role.get(Role.ACC), by_role[Role.OUT], attributes)
     _check_shapes(op, gemm)
     return gemm
 
 
-def _check_shapes(op: Op, gemm: Gemm) -> None:
+def _check_shapes(op: Op, gemm: DecodedGemm) -> None:
     (rows, k), (k_of_b, cols) = gemm.a.shape, gemm.b.shape
     if gemm.attributes.transpose_a:
         rows, k = k, rows
@@ -64,12 +64,15 @@ def _check_shapes(op: Op, gemm: Gemm) -> None:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b for 2-D arrays of any supported type, by the backend in use: f32 for floats, i32 (modulo 2^32) for ints."""
+    """a @ b by the backend in use, for matrices or stacks of any supported type.
+
+    The result is f32 for floats and i32 (modulo 2^32) for integers.
+    """
     return current().matmul(a, b)
 
 
 def run(op: Op, store: MemoryStore) -> None:
-    """Read A, B and the accumulator, release what says so, write A @ B (+ accumulator)."""
+    """Read A, B and the accumulator, release operands with `release`, and write A @ B (+ accumulator)."""
     gemm = decode(op)
     reads = [gemm.a, gemm.b] if gemm.accumulator is None else [gemm.a, gemm.b, gemm.accumulator]
     a, b, *accumulator = op.read(store, reads)

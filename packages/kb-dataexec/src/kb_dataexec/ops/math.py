@@ -1,4 +1,4 @@
-"""MATH: elementwise functions and row or column reductions, in f32 for floats and i64 for integers."""
+"""MATH ops: elementwise functions and reductions of rows or columns, in f32 for floats and i64 for integers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_messages import DType, MathAttributes, Role
 
 
-class Math(NamedTuple):
-    """A MATH record's function and operands, found to fit together; computed in `working`, f32 or i64."""
+class DecodedMath(NamedTuple):
+    """The function and operands of a MATH op. They fit together. `working` is the type of the computation, f32 or
+    i64."""
 
     attributes: MathAttributes
     function: Function
@@ -27,7 +28,7 @@ class Math(NamedTuple):
     working: DType
 
     def evaluate(self, values: Sequence[Array]) -> Array:
-        """The result for the inputs' *values*: a new array of OUT's shape and type."""
+        """The result for the *values* of the inputs: a new array of the shape and type of OUT."""
         with np.errstate(all="ignore"):
             result = current().apply(self.attributes.op, self.arguments(values), self.attributes.axis)
             if not values:
@@ -35,7 +36,7 @@ class Math(NamedTuple):
             return cast(result, self.out.dtype)
 
     def arguments(self, values: Sequence[Array]) -> list[Array]:
-        """The function's arguments in their order: *values* and scalars (1 x 1), in `working` unless taken as is."""
+        """The arguments in their order: *values* and scalars (1 x 1), cast to `working` unless taken as they are."""
         return [
             self._scalar(argument) if isinstance(argument, float) else self._value(at, argument)
             for at, argument in enumerate(self.attributes.arguments(values))
@@ -50,15 +51,15 @@ class Math(NamedTuple):
 
 @lru_cache(maxsize=256)
 def attributes_of(params: str) -> MathAttributes | None:
-    """What a MATH record's `params` say, or None when it is no JSON of MathAttributes."""
+    """The attributes in the `params` of a MATH op, or None when they are no JSON of MathAttributes."""
     try:
         return msgspec.json.decode(params, type=MathAttributes)
     except msgspec.MsgspecError:
         return None
 
 
-def decode(op: Op) -> Math:
-    """The function and the operands by role. Raises LogError when they do not fit together."""
+def decode(op: Op) -> DecodedMath:
+    """The function and the operands of *op*. Raises LogError when they do not fit together."""
     attributes = attributes_of(op.params)
     if attributes is None:
         raise op.error(f"params {op.params!r}", "the JSON of MathAttributes")
@@ -76,7 +77,7 @@ def decode(op: Op) -> Math:
     if working is DType.I64 and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in attributes.scalars):
         found = ", ".join(map(str, attributes.scalars))
         raise op.error(f"scalars {found} in {attributes.op} of integers", "whole numbers of 64 bits")
-    return Math(attributes, function, inputs, outs[0], working)
+    return DecodedMath(attributes, function, inputs, outs[0], working)
 
 
 def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inputs: list[OperandRow]) -> None:
@@ -113,7 +114,10 @@ def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], o
 
 
 def _working_type(attributes: MathAttributes, function: Function, inputs: list[OperandRow], out: OperandRow) -> DType:
-    """f32 where an input that says so is a float, else i64; where none says anything, OUT's type does."""
+    """f32 if a deciding argument is a float, else i64. Without a deciding argument, the type of OUT decides.
+
+    The arguments that are taken as they are, and scalars, do not decide.
+    """
     if function.int_only:
         return DType.I64
     arguments = attributes.arguments(inputs)
@@ -126,6 +130,6 @@ def _listed(rows: list[OperandRow]) -> str:
 
 
 def run(op: Op, store: MemoryStore) -> None:
-    """Read all inputs, release those that say so, write the function's result."""
+    """Read all inputs, release inputs with `release`, and write the result of the function."""
     math = decode(op)
     op.write(store, math.out, math.evaluate(op.read(store, math.inputs)))

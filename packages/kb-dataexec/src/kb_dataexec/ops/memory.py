@@ -1,4 +1,4 @@
-"""Memory ops: DMA_READ, FETCH, STORE and DMA_WRITE, which all move rectangles and cast where the types differ."""
+"""MEMORY ops: DMA_READ, FETCH, STORE and DMA_WRITE. All of them move rectangles, and cast if the types differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def moves(op: Op) -> list[tuple[OperandRow, OperandRow]]:
 
 
 def run(op: Op, store: MemoryStore) -> None:
-    """Read all sources, release those that say so, write all destinations."""
+    """Read all sources, release sources with `release`, and write all destinations."""
     pairs = moves(op)
     values = op.read(store, [source for source, _ in pairs])
     if len(values) > 1:

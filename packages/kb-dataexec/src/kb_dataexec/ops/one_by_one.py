@@ -1,4 +1,4 @@
-"""Tile mode: one record at a time, in order. Plain, and the reference for every other way of executing."""
+"""Tile mode: executes one record at a time, in order. It is the reference for every other way of executing."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {
     OpKind.GEMM: gemm.run,
     OpKind.MATH: math.run,
 }
-"""What executes an op, by its kind."""
+"""The function that executes an op, by the kind of the op."""
 _BLOCK = 4096
 
 
 def run(
     schedule: Schedule, store: MemoryStore, start: int, stop: int, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Execute records [start, stop) of *schedule* on *store*; *progress* gets the number of records done.
+    """Execute records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
 
-    BLAS works on one thread: tiles are small.
-
-    Raises LogError and StoreError, naming the op.
+    BLAS works on one thread, because tiles are small. Raises LogError and StoreError, which name the op.
     """
     with np.errstate(all="ignore"), single_threaded():
         for block in range(start, stop, _BLOCK):

@@ -1,4 +1,4 @@
-"""Ops on stacks: many values of one shape at once, with the same arithmetic, and the same bytes, as one at a time."""
+"""Ops on stacks: many values of one shape at once. The bytes are those of one op at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.backends import current
 from kb_dataexec.ops.gemm import product
-from kb_dataexec.ops.math import Math
+from kb_dataexec.ops.math import DecodedMath
 from kb_messages import GemmAttributes
 
 
-def math_on_stacks(math: Math, stacks: Sequence[Array]) -> Array:
-    """`math.evaluate` of each n-th value of *stacks*, (n, rows, cols) each; at least one stack."""
+def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
+    """`math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows, cols)."""
     with np.errstate(all="ignore"):
         arguments = math.arguments(stacks)
         if math.function.reduces:
@@ -22,8 +22,8 @@ def math_on_stacks(math: Math, stacks: Sequence[Array]) -> Array:
         return cast(current().apply(math.attributes.op, arguments, None), math.out.dtype)
 
 
-def _reduced(math: Math, stack: Array) -> Array:
-    """A reduction of all values as one of a single matrix, in which they stand below or beside one another."""
+def _reduced(math: DecodedMath, stack: Array) -> Array:
+    """The reduction of each value of *stack*, as one reduction of a matrix of all values."""
     count, rows, cols = stack.shape
     op, axis = math.attributes.op, math.attributes.axis
     if axis == 1:
@@ -33,7 +33,7 @@ def _reduced(math: Math, stack: Array) -> Array:
 
 
 def gemm_on_stacks(attributes: GemmAttributes, stacks: Sequence[Array]) -> Array:
-    """A @ B, or ACC + A @ B where there is a third stack; every product is a BLAS call of its own, as in tile mode."""
+    """A @ B, or ACC + A @ B with a third stack. Each product is a BLAS call of its own, as in tile mode."""
     a = stacks[0].swapaxes(1, 2) if attributes.transpose_a else stacks[0]
     b = stacks[1].swapaxes(1, 2) if attributes.transpose_b else stacks[1]
     out = product(a, b)

@@ -15,10 +15,10 @@ _BLOCK_ELEMENTS: Final = 1 << 20
 
 
 class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The outcome of `compare`. `worst` is the index of the element furthest beyond what is allowed.
+    """The outcome of `compare`. `worst` is the index of the element whose error exceeds its tolerance most.
 
-    `expected`, `got` and `allowed` are that element's; `max_abs_err` is over all elements, infinite where one is NaN
-    or infinite and the other is not.
+    `expected`, `got` and `allowed` belong to that element. `max_abs_err` is the largest error of all elements. The
+    error is infinite where one value is NaN or infinite and the other value is not.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def compare(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:
-    """Whether |got - expected| <= tolerance everywhere; *tolerance* broadcasts against *expected*.
+    """Whether |got - expected| <= tolerance holds for every element. *tolerance* broadcasts against *expected*.
 
-    NaN equals NaN and an infinity one of the same sign; any other non-finite element is wrong, and so is every
-    element for which the tolerance is NaN. Works in blocks, so memory is bounded. Raises ValueError when *got* and
+    NaN equals NaN, and an infinity equals an infinity of the same sign. Any other non-finite element is wrong, and so
+    is every element whose tolerance is NaN. Works in blocks, which bounds the memory. Raises ValueError when *got* and
     *expected* differ in shape.
     """
     if got.shape != expected.shape:
@@ -80,7 +80,7 @@ def compare(name: str, got: Array, expected: Array, tolerance: Array | float) ->
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Slices along the first axis whose blocks have about _BLOCK_ELEMENTS elements; none for an empty array."""
+    """Indices of blocks of about _BLOCK_ELEMENTS elements, cut along the first axis. An empty array has no block."""
     if not shape:
         yield ()
         return
@@ -92,7 +92,7 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _errors(got: Array, expected: Array, allowed: Array) -> tuple[Array, Array]:
-    """(|got - expected|, how far that is beyond what is allowed), infinite where the two cannot be compared."""
+    """(|got - expected|, the part of it beyond *allowed*). Both are infinite where the two cannot be compared."""
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         error = np.asarray(_integer_distance(got, expected))
         return error, error - allowed
@@ -106,6 +106,6 @@ def _errors(got: Array, expected: Array, allowed: Array) -> tuple[Array, Array]:
 
 
 def _integer_distance(got: Array, expected: Array) -> Array:
-    """|got - expected| as f64 without overflow; exactly 0 only where the integers are equal."""
+    """|got - expected| as f64, without overflow. It is 0 only where the integers are equal."""
     distance: Array = np.abs(got.astype(np.float64) - expected.astype(np.float64))
     return np.where(got == expected, 0.0, np.maximum(distance, 1.0))

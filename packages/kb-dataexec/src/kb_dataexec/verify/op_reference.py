@@ -10,8 +10,8 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
 from kb_dataexec.arrays.functions import FUNCTIONS
-from kb_dataexec.ops.gemm import Gemm
-from kb_dataexec.ops.math import Math
+from kb_dataexec.ops.gemm import DecodedGemm
+from kb_dataexec.ops.math import DecodedMath
 from kb_dataexec.verify.tolerance import as_stored, gemm_tolerance
 from kb_messages import DType
 
@@ -39,7 +39,7 @@ def of_move(value: Array, dtype: DType) -> OpReference:
     return OpReference(expected, _stored(expected, dtype))
 
 
-def of_gemm(gemm: Gemm, values: Sequence[Array]) -> OpReference:
+def of_gemm(gemm: DecodedGemm, values: Sequence[Array]) -> OpReference:
     """The reference of A @ B (+ accumulator): within `gemm_tolerance` for floats, exact modulo 2^32 for integers.
 
     *values* are A, B and, if the op accumulates, the accumulator.
@@ -56,7 +56,7 @@ def of_gemm(gemm: Gemm, values: Sequence[Array]) -> OpReference:
     return OpReference(as_stored(expected, gemm.out.dtype), gemm_tolerance(expected, size, a.shape[1], gemm.out.dtype))
 
 
-def of_math(math: Math, values: Sequence[Array]) -> OpReference:
+def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
     """The reference of a function: computed in f64 from its arguments after their cast to f32; exact for integers."""
     op, out = math.attributes.op, math.out.dtype
     arguments = math.arguments(values)
@@ -96,7 +96,7 @@ def _stored(expected: Array, dtype: DType) -> Array:
     return allowed
 
 
-def _filled(result: Array, math: Math) -> Array:
+def _filled(result: Array, math: DecodedMath) -> Array:
     filled: Array = np.broadcast_to(result, math.out.shape)
     return filled
 
