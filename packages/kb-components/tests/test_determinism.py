@@ -27,7 +27,7 @@ import numpy as np
 from kb_dataexec.logfile import MemoryLogWriter
 from kb_engine.observe import Callbacks
 from kb_engine.engine.engine import Engine
-from kb_engine.host.host import Host
+from kb_engine import Host
 from kb_topology import load_topology
 from kernel_file import kernel
 

@@ -13,7 +13,7 @@ import pytest
 from kb_dataexec import LogWriter, MemoryLogWriter
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import GROUP, Registry
-from kb_engine.host.host import Host
+from kb_engine.host import Host
 from kb_topology import Topology, loads_topology
 
 sys.path.insert(0, str(Path(__file__).parent))  # entry points name a module that can be imported

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from kb_engine.engine.engine import Engine as Engine
     from kb_engine.host.benchmark import Arrays as Arrays
     from kb_engine.host.benchmark import Benchmark as Benchmark
-    from kb_engine.host.host import DeferredRead as DeferredRead
     from kb_engine.host.host import Host as Host
-    from kb_engine.host.host import read_tensor as read_tensor
+    from kb_engine.host.read import DeferredRead as DeferredRead
+    from kb_engine.host.read import read_tensor as read_tensor
     from kb_engine.host.sharding import Sharding as Sharding
     from kb_engine.language.epilogue import Epilogue as Epilogue
     from kb_engine.language.tl import Language as Language
@@ -30,7 +30,8 @@ _NAMES = {
     "kb_dataexec": ("cast", "default_tolerance", "gemm_tolerance"),
     "kb_engine.engine.engine": ("Engine",),
     "kb_engine.host.benchmark": ("Arrays", "Benchmark"),
-    "kb_engine.host.host": ("DeferredRead", "Host", "read_tensor"),
+    "kb_engine.host.host": ("Host",),
+    "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
     "kb_engine.language.epilogue": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_dataexec import Executor
-from kb_engine.host.host import DeferredRead, read_tensor
+from kb_engine.host import DeferredRead, read_tensor
 from kb_engine.host.sharding import block_bounds
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_messages import KernelError
@@ -15,7 +15,7 @@ SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 3"),)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_what_is_written_is_read_back_whole_however_it_is_cut(toy_engine, data):
-    from kb_engine.host.host import Host
+    from kb_engine.host import Host
 
     rows, cols = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
     blocks = data.draw(st.tuples(st.integers(1, rows), st.integers(1, cols)))

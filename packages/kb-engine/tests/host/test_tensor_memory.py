@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from kb_dataexec import Executor, StoreError
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import Registry
-from kb_engine.host.host import DeferredRead, Host
-from kb_engine.host.sharding import Sharding
+from kb_engine.host import DeferredRead, Host, Sharding
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_messages import KernelError
 from kb_topology import AddressMap, Graph

@@ -29,7 +29,7 @@ def test_a_composite_becomes_concrete_in_its_handle_and_in_memory(toy_host, writ
 
 def test_the_log_says_the_same_whether_somebody_looks_or_not(toy_engine):
     from kb_dataexec import MemoryLogWriter
-    from kb_engine.host.host import Host
+    from kb_engine.host import Host
 
     def kernel(tl, a, b, c, look):
         handle = tl.composite("gemm", a, b, out=c, tile=(8, 8, 8))

@@ -247,7 +247,7 @@ def test_a_plan_that_a_block_refuses_is_an_error_at_the_kernels_line(toy_engine,
 
     import engine_toys
 
-    from kb_engine.host.host import Host
+    from kb_engine.host import Host
 
     def refuse(self, submitted):
         raise PlanError("sip0.cube0.pe0.pe_gemm", "a plan", "none", "use another")

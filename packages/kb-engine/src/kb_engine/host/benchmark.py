@@ -1,4 +1,4 @@
-"""Benchmarks: what a user's file defines so that `kb run` can time it, compute it and check it."""
+"""Benchmark: the class that a user's file derives from, so that `kb run` can time, compute and check a kernel."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Benchmark(ABC, Generic[ParamsT]):
-    """One benchmark a file. Subclass it, name its typed `Params`, and fill in the methods.
+    """A benchmark. A file holds one subclass, with its typed `Params` and the methods filled in.
 
-    `name` is what reports call it (default: the file's name).
+    Reports show `name`, by default the name of the file.
     """
 
     Params: ClassVar[type[Struct]]
@@ -27,7 +27,7 @@ class Benchmark(ABC, Generic[ParamsT]):
 
     @abstractmethod
     def inputs(self, p: ParamsT, rng: np.random.Generator) -> Arrays:
-        """The input arrays by name, drawn from *rng* alone so that a seed repeats them."""
+        """The input arrays by name. Random values come from *rng* alone, so that a seed repeats them."""
 
     @abstractmethod
     def launch(self, host: Host, p: ParamsT, tensors: Arrays) -> dict[str, Tensor]:
@@ -35,12 +35,12 @@ class Benchmark(ABC, Generic[ParamsT]):
 
     @abstractmethod
     def reference(self, p: ParamsT, inputs: Arrays) -> Arrays:
-        """The outputs, computed by numpy in float64 (integers exactly)."""
+        """The expected outputs by name, computed with numpy in float64, integers exactly."""
 
     @abstractmethod
     def flops(self, p: ParamsT) -> int:
-        """Floating-point (or integer) operations of the algorithm, a multiply-add counting two."""
+        """The number of arithmetic operations of the algorithm. A multiply-add counts as two."""
 
     def tolerance(self, p: ParamsT, inputs: Arrays, expected: Arrays) -> Arrays:
-        """The allowed absolute error by output, elementwise. An output left out gets its dtype's default."""
+        """The allowed absolute error of each element, by output. A missing output gets the default of its dtype."""
         return {}

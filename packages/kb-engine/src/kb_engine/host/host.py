@@ -1,6 +1,6 @@
-"""The host's side: allocate tensors in the chip's memories, write them, launch kernels, read results.
+"""Host: allocates tensors in the chip's memories, writes them, launches kernels and reads results.
 
-Where the topology has a host, its calls take time on the fabric, one after the other; else they take none.
+On a topology with a host its calls take time on the fabric, one after the other. On other topologies they take no time.
 """
 
 from __future__ import annotations
@@ -13,42 +13,27 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kb_dataexec import MemoryStore, numpy_dtype
+from kb_dataexec import numpy_dtype
 from kb_engine.engine.engine import Engine
 from kb_engine.host.owners import owning_cubes
+from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
 from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of
-from kb_engine.memory.device_memory import read_matrix
-from kb_engine.memory.pending import Producer
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 
 
-class DeferredRead:
-    """A read of bytes that compute ops have yet to produce. `resolve(memory)` gives them after pass 2."""
-
-    def __init__(self, tensor: Tensor, producer: Producer) -> None:
-        self.tensor = tensor
-        self._producer = producer
-
-    def resolve(self, memory: MemoryStore) -> npt.NDArray[Any]:
-        """The tensor, in its shape, from the memory that pass 2 left behind."""
-        return read_tensor(memory, self.tensor)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        raise self._producer.error(f"a host read of {self.tensor.name}")
-
-
 class Host:
-    """The host's API. `launch` returns when the kernel is done; there is one memory for all launches.
+    """The calls of a user's program on one chip. All launches share the chip's memories.
 
-    `write_ps` and `read_ps` are how long the host has waited for its writes and reads of tensors, `map_ps` for MMUs.
+    Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
+    `read_ps` are the picoseconds that all writes and reads of tensors have taken; `launches` holds all results.
     """
 
     def __init__(self, engine: Engine, root: Path | None = None) -> None:
@@ -56,33 +41,34 @@ class Host:
         self.launches: list[LaunchResult] = []
         self._root = root or Path.cwd()
         self._tensors = TensorMemory(engine)
+        self._memories = self._tensors.memories
         self._virtual = VirtualMemory(engine)
         self.write_ps = 0
         self.read_ps = 0
 
     @property
     def map_ps(self) -> int:
-        """Picoseconds that `map`, `unmap` and `send` have taken in all."""
+        """Picoseconds that all calls of `map`, `unmap` and `send` have taken."""
         return self._virtual.elapsed_ps
 
     @property
     def num_pes(self) -> int:
-        """PEs of the chip."""
+        """The number of PEs of the chip."""
         return len(self.engine.pes)
 
     @property
     def num_slices(self) -> int:
-        """HBM slices of the chip."""
-        return self._tensors.memories.count(MemorySpace.HBM)
+        """The number of HBM slices of the chip."""
+        return self._memories.count(MemorySpace.HBM)
 
     def hbm_slice_of(self, pe: int) -> int:
-        """The number of the HBM slice that PE number *pe* has in its cube.
+        """The number of the HBM slice near PE number *pe*, in the same cube.
 
-        Where a cube has fewer slices than PEs, these are spread evenly. Raises KernelError for a PE that is not there,
-        and OutOfMemoryError when its cube has no HBM.
+        In a cube with fewer slices than PEs, neighbouring PEs share a slice. Raises KernelError for a missing PE, and
+        OutOfMemoryError for a cube without HBM.
         """
-        self._tensors.check_pes("hbm_slice_of", [pe])
-        return self._tensors.memories.near(MemorySpace.HBM, pe)
+        self._memories.check_pes("hbm_slice_of", [pe])
+        return self._memories.near(MemorySpace.HBM, pe)
 
     def empty(
         self,
@@ -95,13 +81,18 @@ class Host:
         memory: str = "hbm",
         shard: Sharding | str | None = None,
     ) -> Tensor:
-        """A tensor of one or two dimensions whose bytes are not written yet, in `hbm`, `sram` or `tcm`.
+        """A tensor of *shape*, one or two sizes, whose bytes are not written yet.
 
-        It is cut into `blocks` (down the rows, along the columns) as even as can be. Each block, row by row of the
-        cut, lies packed in the HBM slice, SRAM or PE's TCM that *slices* names; left out, the blocks are spread evenly.
-        Or *shard* says how it is cut, or copied, over the PEs: each shard lies in the memory that its PE has in its
-        cube (`hbm_slice_of`). Raises KernelError for a shape, a cut or slices that make no sense, more shards than rows
-        or columns among them, and OutOfMemoryError when a memory is full.
+        *memory* is `hbm`, `sram` or `tcm`. *blocks* says into how many blocks the tensor is cut, down the rows and
+        along the columns; their sizes differ by at most one. *slices* names the memory of each block, row by row: the
+        number of an HBM slice, an SRAM or a PE. Without *slices* the blocks are spread evenly over all memories. A
+        block lies packed in its memory.
+
+        *shard*, in place of *blocks* and *slices*, says how the tensor is cut or copied over the PEs. Each shard lies
+        in the memory near its PE (`hbm_slice_of`).
+
+        Raises KernelError for impossible shapes, cuts and slices, such as more shards than rows, and OutOfMemoryError
+        when a memory is full.
         """
         return self._tensors.empty(name, shape, dtype, blocks, slices, memory, shard)
 
@@ -116,44 +107,50 @@ class Host:
         memory: str = "hbm",
         shard: Sharding | str | None = None,
     ) -> Tensor:
-        """A tensor that holds *data*, whose numpy type must be that of *dtype*; the host copies it once."""
+        """A tensor that holds a copy of *data*. The other arguments are those of `empty`.
+
+        Raises KernelError when the numpy dtype of *data* is not that of *dtype*, and the errors of `empty`.
+        """
         tensor = self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard)
         self.write(tensor, data)
         return tensor
 
     def free(self, tensor: Tensor) -> None:
-        """Give a tensor's memory back. Raises KernelError when it is freed already, or still mapped."""
+        """Give the memory of *tensor* back. Raises KernelError for a tensor that is freed or still mapped."""
         self._tensors.check_live("free", tensor)
         if self._virtual.is_mapped(replace(tensor, virtual=())):
             raise KernelError(f"free of {tensor.name}", "a tensor at virtual addresses", "an unmapped one", "unmap it")
         self._tensors.free(tensor)
 
     def map(self, tensor: Tensor, virtual: int | None = None, pes: Sequence[int] | None = None) -> Tensor:
-        """*tensor* as kernels on *pes* (default: all) see it from now on, at virtual addresses from *virtual* on.
+        """Map *tensor* for the PEs numbered in *pes*, by default all PEs. Returns it at virtual addresses.
 
-        Each of its blocks takes whole pages, one after the other; left out, *virtual* is the next address never used.
-        The host may go on to use either. Raises AddressError for bytes that a page table refuses, since they are mapped
-        already or in no whole pages, and KernelError for a PE without MMU.
+        Kernels on these PEs may use the returned tensor from now on. The host may use both tensors. Each block takes
+        whole pages, one block after the other from address *virtual* on; by default from the first address that was
+        never used.
+
+        Raises AddressError when a page table refuses, because bytes are mapped already or fill no whole pages, and
+        KernelError for a PE without MMU.
         """
         self._tensors.check_live("map", tensor)
         if tensor.virtual:
             raise KernelError(f"map of {tensor.name}", "a tensor at virtual addresses", "one at physical ones")
         ids = list(self.engine.pes)
-        return self._virtual.map(tensor, virtual, [ids[number] for number in self._tensors.check_pes("map", pes)])
+        return self._virtual.map(tensor, virtual, [ids[number] for number in self._memories.check_pes("map", pes)])
 
     def unmap(self, tensor: Tensor) -> None:
-        """Undo `map`, which returned *tensor*. Raises KernelError when it is not mapped."""
+        """Undo the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
         self._virtual.unmap(tensor)
 
     def send(self, message: MmuMessage) -> None:
-        """Have PEs' MMUs do as *message* says, between launches: all of them or, if one refuses, none.
+        """Have the MMUs of PEs obey *message*, between launches. When one MMU refuses, none obeys.
 
         Raises AddressError for bytes that a page table refuses, and KernelError for a PE without MMU.
         """
         self._virtual.send(message)
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
-        """Overwrite *tensor*, every copy of it. Raises KernelError when *data* has another shape or element type."""
+        """Overwrite every copy of *tensor*. Raises KernelError when *data* has another shape or dtype."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",
@@ -183,12 +180,15 @@ class Host:
         targets: Sequence[CubeTarget] | None = None,
         front_end: FrontEnd = Language,
     ) -> LaunchResult:
-        """Run *kernel* on the PEs numbered in *pes*, on `all`, or on those of *targets*, each as one program.
+        """Run *kernel* as one program on each of several PEs. Returns when all programs are done.
 
-        Left out, on all PEs of the cubes whose memories hold a part of a tensor argument, and without such on all PEs.
-        Tensors, and lists and tuples of them, arrive as references; everything else as it is. *front_end* makes the
-        kernel's first argument, `tl` unless another is given, from the program's port. Raises KernelError for targets
-        that are not there, and what Engine.launch raises.
+        *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on all PEs
+        of the cubes whose memories hold a part of a tensor argument, and without tensor arguments on all PEs.
+
+        Tensors, and lists and tuples of tensors, reach the kernel as references; all other arguments reach it
+        unchanged. *front_end* makes the first argument of the kernel from the program's port; by default, `tl`.
+
+        Raises KernelError for missing targets, and the errors of `Engine.launch`.
         """
         if pes is not None and targets is not None:
             raise KernelError("launch", "pes and targets", "one of the two")
@@ -211,12 +211,12 @@ class Host:
         if pes is None:
             cubes = owning_cubes(self.engine.topology, arguments)
             return pes_of(graph, cubes) if cubes else ids
-        return ids if pes == "all" else [ids[number] for number in self._tensors.check_pes("launch", pes)]
+        return ids if pes == "all" else [ids[number] for number in self._memories.check_pes("launch", pes)]
 
     def read(self, tensor: Tensor) -> npt.NDArray[Any] | DeferredRead:
-        """The tensor's data, or a DeferredRead when a compute op makes some of it.
+        """The data of *tensor* in its shape, or a DeferredRead when a compute op makes some of the bytes.
 
-        Raises KernelError when copies of it differ.
+        Raises KernelError when the copies of a sharded tensor differ, and StoreError for bytes never written.
         """
         self._tensors.check_live("read", tensor)
         began = self.engine.clock.now_ps
@@ -229,7 +229,7 @@ class Host:
         return read_tensor(self.engine.memory.store, tensor)
 
     def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
-        """Write or read every block of *tensor*, in time; when each began and ended."""
+        """Let the time of writing or reading every block of *tensor* pass. Returns the start and the end of each."""
         matrices, now = [matrix for _, matrix in tensor.every_block()], self.engine.clock.now_ps
         if self.engine.host_calls is None:
             return [(now, now)] * len(matrices)
@@ -241,35 +241,3 @@ class Host:
         if isinstance(argument, (Tensor, TensorRef)):
             self._tensors.check_live("launch", argument if isinstance(argument, Tensor) else argument.tensor)
         return argument.ref if isinstance(argument, Tensor) else argument
-
-
-def read_tensor(memory: MemoryStore, tensor: Tensor) -> npt.NDArray[Any]:
-    """A whole tensor, blocks put together.
-
-    Raises StoreError where bytes were never written, and KernelError when the copies of a sharded tensor differ.
-    """
-    first = _read_copy(memory, tensor, 0)
-    for copy in range(1, tensor.n_copies):
-        other = _read_copy(memory, tensor, copy)
-        differing = (first.view(np.uint8) != other.view(np.uint8)).reshape(first.size, -1).any(axis=1)
-        if differing.any():
-            at = tuple(map(int, np.unravel_index(int(differing.argmax()), first.shape)))
-            raise KernelError(
-                f"read of {tensor.name}",
-                f"{first[at]} at {list(at)} of its first copy and {other[at]} of copy {copy}",
-                "copies that agree",
-                "have every owner write the same to its copy",
-            )
-    return first.reshape(tensor.shape)
-
-
-def _read_copy(memory: MemoryStore, tensor: Tensor, copy: int) -> npt.NDArray[Any]:
-    """One copy, `rows x cols`."""
-    blocks = tensor.blocks(copy)
-    if len(blocks) == 1:
-        return read_matrix(memory, blocks[0][1])
-    parts = [(where, read_matrix(memory, matrix)) for where, matrix in blocks]
-    whole = np.empty((tensor.rows, tensor.cols), dtype=parts[0][1].dtype)
-    for where, part in parts:
-        whole[where] = part
-    return whole

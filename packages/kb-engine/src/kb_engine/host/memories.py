@@ -1,4 +1,4 @@
-"""Memories: where the host's tensors can lie. Each HBM slice, SRAM and TCM has an allocator, and PEs have a nearest."""
+"""The memories that tensors of the host can lie in: HBM slices, SRAMs and TCMs, each with an allocator."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
 
 
 class Memories:
-    """The memories of each space, numbered in the topology's order; TCMs as their PEs.
+    """The memories of each space, numbered in the topology's order. A TCM has the number of its PE.
 
-    Of a TCM it hands out what tile buffers do not use, from the allocator that kernels use too. Where PEs have an MMU,
-    HBM and SRAM are handed out in whole pages, so that any tensor there can be mapped.
+    In a TCM, tensors share an allocator with kernels, and get bytes that no tile buffer uses. On chips whose PEs have
+    MMUs, HBM and SRAM are handed out in whole pages, so that any tensor there can be mapped.
     """
 
     def __init__(self, topology: Topology, pes: Sequence[ProcessingElement]) -> None:
@@ -43,15 +43,26 @@ class Memories:
             self._rank.append(self._pes_in_cube.get(place, 0))
             self._pes_in_cube[place] = self._rank[-1] + 1
 
+    def check_pes(self, what: str, pes: Sequence[int] | None) -> Sequence[int]:
+        """*pes*, by default all PEs. Raises KernelError, with *what* as its place, for missing and repeated PEs."""
+        n_pes = len(self.places)
+        wanted = range(n_pes) if pes is None else pes
+        for number in wanted:
+            if not 0 <= number < n_pes:
+                raise KernelError(what, f"PE {number}", f"0 to {n_pes - 1}")
+        if len(set(wanted)) != len(wanted):
+            raise KernelError(what, f"PEs {list(wanted)}", "each at most once")
+        return wanted
+
     def count(self, space: MemorySpace) -> int:
-        """How many memories of *space* there are."""
+        """The number of memories of *space*."""
         return len(self._allocators[space])
 
     def near(self, space: MemorySpace, pe: int) -> int:
-        """The number of the memory of *space* that PE number *pe* has in its cube.
+        """The number of the memory of *space* near PE number *pe*, in the same cube.
 
-        In a cube with at least as many as PEs it is the one of the PE's own number, else they are spread evenly. Raises
-        OutOfMemoryError when the cube has none.
+        In a cube with at least as many memories as PEs, PE i of the cube has memory i. In a cube with fewer memories,
+        neighbouring PEs share a memory. Raises OutOfMemoryError for a cube without memories of *space*.
         """
         if space is MemorySpace.TCM:
             return pe
@@ -63,27 +74,30 @@ class Memories:
         return found[rank if len(found) >= n_pes else rank * len(found) // n_pes]
 
     def allocate(self, space: MemorySpace, number: int, nbytes: int, name: str) -> int:
-        """The address of *nbytes* bytes for tensor *name*. Raises OutOfMemoryError, naming tensor and memory."""
+        """Allocate *nbytes* for tensor *name* in memory *number*, and return the address.
+
+        Raises OutOfMemoryError, which names the tensor and the memory.
+        """
         try:
             return self._allocators[space][number].allocate(nbytes, name)
         except OutOfMemoryError as error:
             raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
 
     def release(self, address: int) -> None:
-        """Give back what was allocated at *address*."""
+        """Give the bytes that were allocated at *address* back."""
         owner, _ = split_address(address)
         self._by_owner[owner].release(address)
 
 
 def _place(node: Node) -> tuple[int, int]:
-    """SIP and cube of a node in a cube."""
+    """The SIP and cube of *node*, which is in a cube."""
     assert node.sip is not None
     assert node.cube is not None
     return node.sip, node.cube
 
 
 def space_named(tensor: str, memory: str) -> MemorySpace:
-    """The space that *memory* of *tensor* names. Raises KernelError when no tensor can lie in such."""
+    """The space that *memory* names. Raises KernelError, which names *tensor*, for a space that holds no tensors."""
     if memory not in _SPACES:
         raise KernelError(f"tensor {tensor}", f"memory={memory!r}", " or ".join(repr(each.value) for each in _SPACES))
     return MemorySpace(memory)

@@ -1,4 +1,4 @@
-"""Sharding: how a tensor is cut up, or copied, over SIPs, cubes and PEs. Pure: which part each owner has, not where."""
+"""Sharding: cuts or copies a tensor over SIPs, cubes and PEs. It says which part each PE owns, but no addresses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Cut = Literal["row", "column", "replica"]
 
 
 class Sharding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """At each level the tensor's rows are cut (`row`), its columns (`column`), or each owner has all (`replica`).
+    """How each level cuts its part of the tensor: by rows, by columns, or not at all (`replica`, one copy each).
 
-    A cube's part is cut over its PEs as a SIP's is over its cubes. Parts differ by at most one row or column. `owners`
-    are the numbers of the PEs that get a shard, shard 0 the first of them; left out, all PEs in order.
+    `sips` cuts the tensor over the SIPs, `cubes` the part of a SIP over its cubes, and `pes` the part of a cube over
+    its PEs. The sizes of parts differ by at most one row or column. `owners` holds the numbers of the PEs that get a
+    shard, in the order of the shards; by default all PEs.
     """
 
     sips: Cut = "row"
@@ -26,7 +27,7 @@ class Sharding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Shard(NamedTuple):
-    """Copy `copy` of the block in row `i` and column `j` of the grid that the tensor is cut into."""
+    """The block in row `i` and column `j` of the grid of blocks, in copy number `copy`."""
 
     copy: int
     i: int
@@ -34,7 +35,7 @@ class Shard(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A grid of `down x along` blocks, `copies` times, and the block that each owner has."""
+    """A grid of `down x along` blocks in `copies` copies. `shards` holds the block of each owner."""
 
     down: int
     along: int
@@ -43,9 +44,9 @@ class Layout(NamedTuple):
 
 
 def layout(name: str, sharding: Sharding, places: Sequence[tuple[int, int]]) -> Layout:
-    """The layout of tensor *name* over owners in these *places*, the SIP and cube of each.
+    """The layout of tensor *name* over its owners. *places* holds the SIP and cube of each owner.
 
-    Raises KernelError unless all SIPs have equally many owning cubes, and all cubes equally many owning PEs.
+    Raises KernelError unless each SIP has the same number of owning cubes, and each cube the same number of owners.
     """
     coordinates, counts = _coordinates(name, places)
     cuts = (sharding.sips, sharding.cubes, sharding.pes)
@@ -62,7 +63,7 @@ def layout(name: str, sharding: Sharding, places: Sequence[tuple[int, int]]) -> 
 
 
 def sharding_of(name: str, shard: Sharding | str) -> Sharding:
-    """*shard*, or the one that cuts alike at all levels. Raises KernelError for a cut there is none of."""
+    """*shard* as a Sharding. A word stands for the same cut at all levels. Raises KernelError for an unknown cut."""
     if isinstance(shard, Sharding):
         cuts: Sequence[str] = (shard.sips, shard.cubes, shard.pes)
     else:
@@ -78,7 +79,7 @@ def sharding_of(name: str, shard: Sharding | str) -> Sharding:
 def _coordinates(
     name: str, places: Sequence[tuple[int, int]]
 ) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
-    """Of each owner the number of its SIP, of its cube there, and its own in the cube; and how many there are."""
+    """The coordinates of each owner (SIP, cube in the SIP, PE in the cube), counted among owners, and the counts."""
     members: dict[int, dict[int, int]] = {}
     found = []
     for sip, cube in places:
@@ -101,5 +102,5 @@ def _coordinates(
 
 
 def block_bounds(size: int, count: int) -> tuple[int, ...]:
-    """Where each of *count* blocks begins, and *size* at the end; sizes differ by at most one."""
+    """The begin of each of *count* blocks, and *size* at the end. The sizes of the blocks differ by at most one."""
     return tuple(number * size // count for number in range(count + 1))

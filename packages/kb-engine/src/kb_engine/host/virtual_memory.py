@@ -1,4 +1,4 @@
-"""Virtual memory as the host sees it: tensors at virtual addresses, and the messages that map them for PEs."""
+"""VirtualMemory: maps tensors to virtual addresses, by messages to the MMUs of PEs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kb_topology import did_you_mean
 
 
 class VirtualMemory:
-    """Maps and unmaps tensors. Virtual addresses are given out from page 1 on, and none is given out twice.
+    """The tensors of one chip that have virtual addresses. Addresses are handed out from page 1 on, each at most once.
 
-    `elapsed_ps` is how long the host has waited for it in all.
+    `elapsed_ps` is the picoseconds that all calls have taken.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -27,15 +27,15 @@ class VirtualMemory:
         self.elapsed_ps = 0
 
     def send(self, message: MmuMessage) -> None:
-        """Have the MMUs of the PEs that *message* names do as it says, all of them or, when one refuses, none.
+        """Have the MMUs of the PEs that *message* names obey it. When one MMU refuses, none obeys.
 
-        Raises AddressError when one of them refuses, or the physical bytes are in no memory, KernelError for a PE that
-        is not there or has no MMU.
+        Raises AddressError when an MMU refuses or when the physical bytes are in no memory, and KernelError for a PE
+        that is missing or has no MMU.
         """
         self._send_all([message])
 
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
-        """*tensor* at virtual addresses, each block in pages of its own, one after the other from *virtual* on."""
+        """*tensor* at virtual addresses from *virtual* on. Each block takes whole pages. Raises as `send`."""
         page_nbytes = max((self._translator(pe_id).page_nbytes for pe_id in pe_ids), default=1)
         at = first = max(self._next, page_nbytes) if virtual is None else virtual
         messages: list[MmuMap] = []
@@ -55,7 +55,7 @@ class VirtualMemory:
         return replace(tensor, virtual=tuple(grids))
 
     def unmap(self, tensor: Tensor) -> None:
-        """Undo `map`. Raises KernelError for a tensor that `map` did not return, or that is unmapped already."""
+        """Undo the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
         first = tensor.virtual[0][0][0] if tensor.virtual else -1
         physical, messages = self._mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
@@ -64,11 +64,11 @@ class VirtualMemory:
         del self._mapped[first]
 
     def is_mapped(self, tensor: Tensor) -> bool:
-        """Whether the physical *tensor* has virtual addresses somewhere."""
+        """Whether *tensor*, at physical addresses, has virtual addresses on any PE."""
         return any(physical == tensor for physical, _ in self._mapped.values())
 
     def _send_all(self, messages: Sequence[MmuMessage]) -> None:
-        """Try *messages* on copies of the page tables; when none is refused, send them all in one call."""
+        """Send *messages* in one call, after a trial on copies of the page tables that finds refusals."""
         tried: dict[str, PageTable] = {}
         for message in messages:
             if isinstance(message, MmuMap):

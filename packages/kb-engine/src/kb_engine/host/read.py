@@ -1,0 +1,64 @@
+"""Reading tensors back: at once from the store, or after pass 2 when compute ops make their bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_dataexec import MemoryStore
+from kb_engine.memory.device_memory import read_matrix
+from kb_engine.memory.pending import Producer
+from kb_engine.program.tensors import Tensor
+from kb_messages import KernelError
+
+
+class DeferredRead:
+    """A read of bytes that pass 2 will compute. `resolve` returns them after pass 2.
+
+    Any other use as an array raises the error of *producer*, which names the kernel line that makes the bytes.
+    """
+
+    def __init__(self, tensor: Tensor, producer: Producer) -> None:
+        self.tensor = tensor
+        self._producer = producer
+
+    def resolve(self, memory: MemoryStore) -> npt.NDArray[Any]:
+        """The tensor, in its shape and dtype, from the memory that pass 2 left. Raises as `read_tensor`."""
+        return read_tensor(memory, self.tensor)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        raise self._producer.error(f"a host read of {self.tensor.name}")
+
+
+def read_tensor(memory: MemoryStore, tensor: Tensor) -> npt.NDArray[Any]:
+    """A whole tensor in its shape, put together from its blocks.
+
+    Raises StoreError where bytes were never written, and KernelError when the copies of a sharded tensor differ.
+    """
+    first = _read_copy(memory, tensor, 0)
+    for copy in range(1, tensor.n_copies):
+        other = _read_copy(memory, tensor, copy)
+        differing = (first.view(np.uint8) != other.view(np.uint8)).reshape(first.size, -1).any(axis=1)
+        if differing.any():
+            at = tuple(map(int, np.unravel_index(int(differing.argmax()), first.shape)))
+            raise KernelError(
+                f"read of {tensor.name}",
+                f"{first[at]} at {list(at)} of its first copy and {other[at]} of copy {copy}",
+                "copies that agree",
+                "have every owner write the same to its copy",
+            )
+    return first.reshape(tensor.shape)
+
+
+def _read_copy(memory: MemoryStore, tensor: Tensor, copy: int) -> npt.NDArray[Any]:
+    """Copy number *copy*, of shape (rows, cols)."""
+    blocks = tensor.blocks(copy)
+    if len(blocks) == 1:
+        return read_matrix(memory, blocks[0][1])
+    parts = [(where, read_matrix(memory, matrix)) for where, matrix in blocks]
+    whole = np.empty((tensor.rows, tensor.cols), dtype=parts[0][1].dtype)
+    for where, part in parts:
+        whole[where] = part
+    return whole
