@@ -1,65 +1,12 @@
+"""An engine's launches: what is refused, and what an engine forgets."""
+
+import gc
+import weakref
+
+import numpy as np
 import pytest
 
-from kb_engine.engine.engine import Engine
-from kb_engine.engine.registry import Registry
-from kb_messages import KernelError, TopologyError
-
-
-def refusal(toy_engine, *changes):
-    with pytest.raises(TopologyError) as caught:
-        toy_engine(*changes)
-    return str(caught.value)
-
-
-def test_blocks_are_built_in_the_order_of_the_topology(toy_engine):
-    engine = toy_engine()
-    assert list(engine.components) == list(engine.topology.graph.nodes)
-    assert [(server.node_id.rsplit(".", 1)[1], server.stage_type.name) for server in engine.servers] == [
-        ("pe_dma", "DMA_READ"),
-        ("pe_dma", "DMA_WRITE"),
-        ("pe_fetch_store", "FETCH"),
-        ("pe_fetch_store", "STORE"),
-        ("pe_gemm", "GEMM"),
-    ]
-
-
-def test_pes_of_one_template_share_their_spec(toy_engine):
-    engine = toy_engine(("pe_layout: {count: 1}", "pe_layout: {count: 3}"))
-    specs = [engine.components[f"{pe}.pe_gemm"].spec for pe in engine.pes]
-    assert len({id(spec) for spec in specs}) == 1
-    assert len({id(engine.components[f"{pe}.pe_gemm"]) for pe in engine.pes}) == 3
-
-
-def test_a_pe_without_a_memory_for_its_tcm_is_refused(toy_engine):
-    message = refusal(toy_engine, ("impl: toy.tcm, memory: {space: tcm, size: 256 KiB}}", "impl: toy.tcm}"))
-    assert message == (
-        "toy.yaml:9:5: $.cube.pe_template.nodes: got 1 pe_tcm nodes with a memory, needs one; "
-        "give sip0.cube0.pe0 one `pe_tcm`"
-    )
-
-
-def test_a_pe_without_a_cpu_is_refused(toy_engine):
-    message = refusal(
-        toy_engine,
-        ("      pe_cpu: {kind: pe_cpu, impl: toy.cpu, issue_ps: 3000}\n", ""),
-        ("      - pe_cpu -> pe_scheduler\n", ""),
-    )
-    assert message == "sip0.cube0.pe0: got 0 blocks that are a CommandIssuer, needs one in pe_template"
-
-
-def test_tile_buffers_larger_than_the_tcm_are_refused(toy_engine):
-    message = refusal(toy_engine, ("size: 256 KiB", "size: 100 KiB"))
-    assert message.startswith(
-        "sip0.cube0.pe0.pe_scheduler: got tile buffers of 131072 bytes, needs at most the 102400 bytes of "
-        "sip0.cube0.pe0.pe_tcm"
-    )
-
-
-def test_an_allocator_never_has_the_schedulers_bytes(toy_engine):
-    pe = toy_engine().pes["sip0.cube0.pe0"]
-    allocator = pe.tcm
-    assert allocator.free_nbytes == (256 - 128) * 1024
-    assert allocator.allocate(128 * 1024) == (pe.tcm_owner << 32) + 128 * 1024
+from kb_messages import KernelError
 
 
 def test_a_launch_on_no_pe_is_refused(toy_engine, tmp_path):
@@ -68,7 +15,19 @@ def test_a_launch_on_no_pe_is_refused(toy_engine, tmp_path):
     assert str(caught.value) == "launch: got no PEs, needs at least one"
 
 
-def test_a_block_that_is_not_installed_is_refused_at_its_place(toy_chip, toy_points):
-    with pytest.raises(TopologyError) as caught:
-        Engine(toy_chip(("impl: toy.gemm}", "impl: vendor.gemm}")), registry=Registry(toy_points[:2]))
-    assert str(caught.value).startswith("toy.yaml:5:")
+def test_an_engine_forgets_a_launch_when_the_next_one_begins(toy_host):
+    class Marked:
+        """An argument of a kernel."""
+
+    def kernel(tl, marked, a):
+        tl.load(a)
+
+    host, seen = toy_host(), []
+    a = host.tensor("a", np.zeros((16, 16), np.float16), "f16")
+    for _ in range(3):
+        marked = Marked()
+        seen.append(weakref.ref(marked))
+        host.launch(kernel, marked, a)
+    del marked
+    gc.collect()
+    assert [each() is None for each in seen] == [True, True, False]

@@ -1,0 +1,86 @@
+"""What a topology becomes: blocks, PEs, what is refused, and that nobody pays for observers that are not there."""
+
+import pytest
+
+from kb_engine.engine.engine import Engine
+from kb_engine.engine.registry import Registry
+from kb_messages import TopologyError
+
+
+def refusal(toy_engine, *changes):
+    with pytest.raises(TopologyError) as caught:
+        toy_engine(*changes)
+    return str(caught.value)
+
+
+def test_blocks_are_built_in_the_order_of_the_topology(toy_engine):
+    engine = toy_engine()
+    assert list(engine.components) == list(engine.topology.graph.nodes)
+    assert [(server.node_id.rsplit(".", 1)[1], server.stage_type.name) for server in engine.servers] == [
+        ("pe_dma", "DMA_READ"),
+        ("pe_dma", "DMA_WRITE"),
+        ("pe_fetch_store", "FETCH"),
+        ("pe_fetch_store", "STORE"),
+        ("pe_gemm", "GEMM"),
+    ]
+
+
+def test_pes_of_one_template_share_their_spec(toy_engine):
+    engine = toy_engine(("pe_layout: {count: 1}", "pe_layout: {count: 3}"))
+    specs = [engine.components[f"{pe}.pe_gemm"].spec for pe in engine.pes]
+    assert len({id(spec) for spec in specs}) == 1
+    assert len({id(engine.components[f"{pe}.pe_gemm"]) for pe in engine.pes}) == 3
+
+
+def test_a_pe_without_a_memory_for_its_tcm_is_refused(toy_engine):
+    message = refusal(toy_engine, ("impl: toy.tcm, memory: {space: tcm, size: 256 KiB}}", "impl: toy.tcm}"))
+    assert message == (
+        "toy.yaml:9:5: $.cube.pe_template.nodes: got 1 pe_tcm nodes with a memory, needs one; "
+        "give sip0.cube0.pe0 one `pe_tcm`"
+    )
+
+
+def test_a_pe_without_a_cpu_is_refused(toy_engine):
+    message = refusal(
+        toy_engine,
+        ("      pe_cpu: {kind: pe_cpu, impl: toy.cpu, issue_ps: 3000}\n", ""),
+        ("      - pe_cpu -> pe_scheduler\n", ""),
+    )
+    assert message == "sip0.cube0.pe0: got 0 blocks that are a CommandIssuer, needs one in pe_template"
+
+
+def test_tile_buffers_larger_than_the_tcm_are_refused(toy_engine):
+    message = refusal(toy_engine, ("size: 256 KiB", "size: 100 KiB"))
+    assert message.startswith(
+        "sip0.cube0.pe0.pe_scheduler: got tile buffers of 131072 bytes, needs at most the 102400 bytes of "
+        "sip0.cube0.pe0.pe_tcm"
+    )
+
+
+def test_an_allocator_never_has_the_schedulers_bytes(toy_engine):
+    pe = toy_engine().pes["sip0.cube0.pe0"]
+    allocator = pe.tcm
+    assert allocator.free_nbytes == (256 - 128) * 1024
+    assert allocator.allocate(128 * 1024) == (pe.tcm_owner << 32) + 128 * 1024
+
+
+def test_a_block_that_is_not_installed_is_refused_at_its_place(toy_chip, toy_points):
+    with pytest.raises(TopologyError) as caught:
+        Engine(toy_chip(("impl: toy.gemm}", "impl: vendor.gemm}")), registry=Registry(toy_points[:2]))
+    assert str(caught.value).startswith("toy.yaml:5:")
+
+
+def test_without_observers_no_block_reports_to_anybody(toy_engine):
+    engine = toy_engine()
+    assert {(server.record, server.record_wait) for server in engine.servers} == {(None, None)}
+    assert (engine.session.recorder, engine.session.tracer) == (None, None)
+    listeners = engine.session.listeners
+    heard = {name for name in listeners.__slots__ if getattr(listeners, name) is not None}
+    assert heard == {"on_built", "on_launch", "on_housekeeping"}  # the guard against a run that stands still
+
+
+def test_one_recorder_is_called_by_every_server_itself(toy_engine, writer):
+    """Between a server and the list of records there is no call of ours."""
+    engine = toy_engine(writer=writer)
+    assert {server.record for server in engine.servers} == {engine.session.recorder.on_stage}
+    assert engine.session.recorder.on_stage.__self__ is engine.session.recorder._pending
