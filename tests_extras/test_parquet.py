@@ -11,9 +11,8 @@ import pytest
 
 from kb_dataexec import FolderLogWriter, open_log
 from kb_dataexec.cli.main import main
-from kb_dataexec.log import LogFolder
+from kb_dataexec.log import LogFolder, ParquetError, export_parquet
 from kb_dataexec.log import jsonl as loglines
-from kb_dataexec.log.parquet import ParquetError, export_parquet
 
 ROOT = Path(__file__).parents[1] / "packages/kb-dataexec"
 sys.path.insert(0, str(ROOT / "tests"))

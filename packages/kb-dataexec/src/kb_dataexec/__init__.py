@@ -1,4 +1,4 @@
-"""Memory, op logs, their execution and verification; usable without a simulator. What is not exported is private."""
+"""Memory, op logs, their execution and verification, for any simulator. Names that are not exported are private."""
 
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb_dataexec.verify.compare import compare as compare
     from kb_dataexec.verify.tolerance import default_tolerance as default_tolerance
     from kb_dataexec.verify.tolerance import gemm_tolerance as gemm_tolerance
+    from kb_messages import DType as DType
 
 __version__ = "0.1.0"
 
@@ -35,5 +36,6 @@ _NAMES = {
     "kb_dataexec.memory.store": ("MemoryStore", "StoreError"),
     "kb_dataexec.verify.compare": ("compare",),
     "kb_dataexec.verify.tolerance": ("default_tolerance", "gemm_tolerance"),
+    "kb_messages": ("DType",),
 }
 __getattr__, __dir__ = lazy_door(__name__, _NAMES)

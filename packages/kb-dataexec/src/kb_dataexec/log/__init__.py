@@ -2,6 +2,7 @@
 
 from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines
+from kb_dataexec.log.parquet import ParquetError, export_parquet
 from kb_dataexec.log.reader import LogFolder, open_log, read_log
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.log.schedule import Schedule
@@ -20,7 +21,9 @@ __all__ = [
     "Op",
     "OpLog",
     "OperandRow",
+    "ParquetError",
     "Schedule",
+    "export_parquet",
     "open_log",
     "read_log",
     "write_log",

@@ -11,7 +11,9 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.logfile import LogFolder, LogLines, OpLog
+from kb_dataexec.log.jsonl import LogLines
+from kb_dataexec.log.reader import LogFolder
+from kb_dataexec.log.tables import OpLog
 from kb_messages import DTYPE_BY_CODE, OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, KbError, OpKind, Role
 
 _TEXTS: Final = ("name", "component", "line", "params")
