@@ -1,7 +1,7 @@
 import pytest
 
 from kb_messages import AddressError, MemorySpace, PhysAddr, TopologyError, owner_of
-from kb_topology import AddressMap, Region
+from kb_topology import AddressMap, MemoryRegion
 
 HBM = 0x400_0000_0000  # kind 1 << 42
 TCM = 0xC00_0000_0000  # kind 3 << 42
@@ -17,7 +17,7 @@ def test_every_memory_is_a_region_at_its_unit(small):
         *(f"sip0.cube0.hbm{i}" for i in range(4)),
         *(f"sip0.cube0.pe{i}.pe_tcm" for i in range(4)),
     ]
-    assert regions[6] == Region(
+    assert regions[6] == MemoryRegion(
         node_id="sip0.cube0.pe2.pe_tcm",
         owner=owner_of(0, 0, MemorySpace.TCM, 2),
         base=PhysAddr(space=MemorySpace.TCM, unit=2).encode(),

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from kb_messages import TopologyError
-from kb_topology import Source, convert_checked
+from kb_topology import YamlSource, convert_checked
 from kb_topology.yaml_reader import read_yaml
 
 
@@ -32,7 +32,7 @@ class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def convert(text: str) -> Spec:
-    return convert_checked(read_yaml(text, "f.yaml"), Spec, Source("f.yaml", text))
+    return convert_checked(read_yaml(text, "f.yaml"), Spec, YamlSource("f.yaml", text))
 
 
 def test_what_is_right_is_converted():
@@ -98,7 +98,7 @@ def test_the_outermost_level_is_checked_too(text, message):
 
 
 def test_a_components_attributes_are_placed_at_its_node_and_its_other_keys_are_known():
-    source = Source("f.yaml", "nodes:\n  gemm:\n    kind: pe_gemm\n    cuont: 2\n    rows: 1\n")
+    source = YamlSource("f.yaml", "nodes:\n  gemm:\n    kind: pe_gemm\n    cuont: 2\n    rows: 1\n")
     attrs = MappingProxyType({"cuont": 2, "rows": 1})
     with pytest.raises(TopologyError) as caught:
         convert_checked(attrs, Bank, source, ("nodes", "gemm"), also_known=("kind", "count"))

@@ -1,7 +1,7 @@
 import pytest
 
 from kb_messages import MemorySpace, TopologyError
-from kb_topology import Memory, NodeKind, loads_topology
+from kb_topology import NodeKind, NodeMemory, loads_topology
 
 
 def refusal(small, *changes):
@@ -29,7 +29,7 @@ def test_nodes_come_in_the_files_order_and_pes_after_the_cube(small):
 def test_a_node_has_all_of_its_template(small):
     node = small().graph.node("sip0.cube0.pe3.pe_tcm")
     assert (node.kind, node.impl, dict(node.attrs)) == (NodeKind.PE_TCM, "x.tcm", {"bw_gbs": 512})
-    assert node.memory == Memory(space=MemorySpace.TCM, nbytes=2 << 20)
+    assert node.memory == NodeMemory(space=MemorySpace.TCM, nbytes=2 << 20)
     assert (node.sip, node.cube, node.pe, node.index) == (0, 0, 3, None)
     assert node.yaml_path == ("cube", "pe_template", "nodes", "pe_tcm")
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kb_messages import TopologyError
-from kb_topology import Source
+from kb_topology import YamlSource
 from kb_topology.loader import load_spec, read_source
 
 
@@ -34,7 +34,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 )
 def test_a_file_is_one_mapping(text, got):
     needs = "needs a mapping with name, wire_ps_per_mm and cube"
-    assert message(lambda: load_spec(Source("f.yaml", text))) == f"f.yaml:1:1: $: got {got}, {needs}"
+    assert message(lambda: load_spec(YamlSource("f.yaml", text))) == f"f.yaml:1:1: $: got {got}, {needs}"
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_a_file_is_one_mapping(text, got):
     ],
 )
 def test_what_is_not_supported_yet_is_refused_and_not_ignored(line, said):
-    source = Source("f.yaml", f"name: x\nwire_ps_per_mm: 7\n{line}\ncube: {{nodes: {{}}}}\n")
+    source = YamlSource("f.yaml", f"name: x\nwire_ps_per_mm: 7\n{line}\ncube: {{nodes: {{}}}}\n")
     assert message(lambda: load_spec(source)) == f"f.yaml:3:1: {said}"
 
 
 def test_keys_of_a_node_that_are_not_reserved_are_its_components_attributes():
     node = "{kind: hbm, impl: a.b, count: 2, latency_ns: 45, attrs: {x: 1}}"
-    spec = load_spec(Source("f", f"name: x\nwire_ps_per_mm: 7\ncube: {{nodes: {{hbm: {node}}}}}\n"))
+    spec = load_spec(YamlSource("f", f"name: x\nwire_ps_per_mm: 7\ncube: {{nodes: {{hbm: {node}}}}}\n"))
     assert spec.cube.nodes["hbm"].attrs == {"latency_ns": 45, "attrs": {"x": 1}}
 
 
 @pytest.mark.parametrize("cube", ["3", "{nodes: 3}", "{nodes: {a: 3}}", "{nodes: {}, pe_template: {nodes: [1]}}"])
 def test_a_wrong_shape_around_nodes_is_an_error_of_its_own(cube):
     text = f"name: x\nwire_ps_per_mm: 7\ncube: {cube}\n"
-    assert "needs a mapping" in message(lambda: load_spec(Source("f.yaml", text)))
+    assert "needs a mapping" in message(lambda: load_spec(YamlSource("f.yaml", text)))

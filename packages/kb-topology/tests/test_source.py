@@ -1,8 +1,8 @@
 import pytest
 
-from kb_topology import Source
+from kb_topology import YamlSource
 
-SOURCE = Source("dir/f.yaml", "a:\n  b:\n    - c: 1\n      d: 2\n")
+SOURCE = YamlSource("dir/f.yaml", "a:\n  b:\n    - c: 1\n      d: 2\n")
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ def test_an_error_shows_file_line_column_and_path():
 
 
 def test_an_empty_text_is_located_at_its_beginning():
-    assert str(Source("f", "").error((), "an empty file", "more")) == "f:1:1: $: got an empty file, needs more"
+    assert str(YamlSource("f", "").error((), "an empty file", "more")) == "f:1:1: $: got an empty file, needs more"

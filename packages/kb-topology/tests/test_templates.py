@@ -1,4 +1,4 @@
-from kb_topology.templates import Place, every, levels, places
+from kb_topology.templates import LevelCopy, every, levels, places
 
 
 def test_levels_nest_from_the_system_in(whole):
@@ -29,10 +29,10 @@ def test_nodes_are_counted_without_being_built(whole):
 
 
 def test_every_copy_has_its_place(whole):
-    found = [(level.name, place) for level, place in places(levels(whole().spec), Place())]
+    found = [(level.name, place) for level, place in places(levels(whole().spec), LevelCopy())]
     assert len(found) == 1 + 2 + 4 + 12 + 24
-    assert found[0] == ("system", Place())
-    assert found[-1] == ("pe", Place(prefix="sip1.cube5.pe1.", sip=1, cube=5, pe=1))
+    assert found[0] == ("system", LevelCopy())
+    assert found[-1] == ("pe", LevelCopy(prefix="sip1.cube5.pe1.", sip=1, cube=5, pe=1))
 
 
 def test_an_endpoint_may_name_what_is_further_in(whole):

@@ -1,4 +1,4 @@
-"""The built-in hardware blocks, found through the `kb.components` entry points like anyone's."""
+"""The built-in hardware blocks. The engine finds them by `kb.components` entry points, as it finds any block."""
 
 __all__ = ["__version__"]
 

@@ -1,14 +1,14 @@
 """Chips described in YAML: checked, expanded to a graph, routed and mapped to addresses."""
 
-from kb_topology.address_map import AddressMap, Region
+from kb_topology.address_map import AddressMap, MemoryRegion
 from kb_topology.checked import convert_checked
-from kb_topology.graph import Graph, Link, Memory, Node, Wire, exact
+from kb_topology.graph import Graph, Link, Node, NodeMemory, Wire, exact
 from kb_topology.inventory import LinkGroup, count_kinds, link_groups
 from kb_topology.routing import Router
 from kb_topology.search import Interior, Route, Search
 from kb_topology.sentences import did_you_mean, listing
 from kb_topology.sizes import format_nbytes, parse_nbytes
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.spec import FORWARDING, NODE_KEYS, NodeKind, TopologySpec
 from kb_topology.topology import Topology, load_topology, loads_topology
 from kb_topology.yaml_reader import YamlPath
@@ -21,18 +21,18 @@ __all__ = [
     "Interior",
     "Link",
     "LinkGroup",
-    "Memory",
+    "MemoryRegion",
     "Node",
     "NodeKind",
-    "Region",
+    "NodeMemory",
     "Route",
     "Router",
     "Search",
-    "Source",
     "Topology",
     "TopologySpec",
     "Wire",
     "YamlPath",
+    "YamlSource",
     "convert_checked",
     "count_kinds",
     "did_you_mean",

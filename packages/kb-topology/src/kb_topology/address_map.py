@@ -1,4 +1,4 @@
-"""The address map: which memory an address is in."""
+"""The address map: from an address to the memory that holds it, and back."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import groupby
 from msgspec import Struct
 
 from kb_messages import AddressError, MemorySpace, PhysAddr, TopologyError, split_address
-from kb_topology.graph import Graph, Memory, Node
+from kb_topology.graph import Graph, Node, NodeMemory
 from kb_topology.sentences import listing
 from kb_topology.sizes import format_nbytes
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 
 
-class Region(Struct, frozen=True, kw_only=True, gc=False):
-    """One memory: *nbytes* bytes from the address *base*. *owner* is the base without its offset bits."""
+class MemoryRegion(Struct, frozen=True, kw_only=True, gc=False):
+    """One memory: *nbytes* bytes from the address *base* on. *owner* is the base without its offset bits."""
 
     node_id: str
     owner: int
@@ -31,16 +31,17 @@ class Region(Struct, frozen=True, kw_only=True, gc=False):
 class AddressMap:
     """Every memory of a topology, by owner number."""
 
-    by_owner: Mapping[int, Region]
+    by_owner: Mapping[int, MemoryRegion]
 
     @classmethod
-    def from_graph(cls, graph: Graph, source: Source | None = None) -> AddressMap:
+    def from_graph(cls, graph: Graph, source: YamlSource | None = None) -> AddressMap:
         """The map of all nodes with memory.
 
-        The die of a memory is its cube; its unit is the PE's number inside a PE, else the node's index, else 0.
-        Raises TopologyError, at its place in *source* if that is given, when two memories get the same addresses.
+        The die of a memory is its cube. The unit of a memory in a PE is the number of the PE; the unit of any other
+        memory is the index of its node, or 0 without index. Raises TopologyError, at the place in *source* if there is
+        one, when two memories get the same addresses.
         """
-        by_owner: dict[int, Region] = {}
+        by_owner: dict[int, MemoryRegion] = {}
         for node in graph.nodes.values():
             if node.memory:
                 region = _region(node, node.memory)
@@ -50,18 +51,18 @@ class AddressMap:
         return cls(by_owner)
 
     @property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[MemoryRegion, ...]:
         """All regions in the order of the graph."""
         return tuple(self.by_owner.values())
 
-    def region_of_node(self, node_id: str) -> Region:
+    def region_of_node(self, node_id: str) -> MemoryRegion:
         """The region of the node *node_id*. Raises AddressError when that node has no memory."""
         region = self._by_node.get(node_id)
         if region is None:
             raise AddressError(node_id, "a node without memory", f"one of {self.describe()}")
         return region
 
-    def decode(self, address: int) -> tuple[Region, int]:
+    def decode(self, address: int) -> tuple[MemoryRegion, int]:
         """The region that *address* is in, and the offset from its base. Raises AddressError when it is in none."""
         owner, offset = split_address(address)
         region = self.by_owner.get(owner)
@@ -70,15 +71,15 @@ class AddressMap:
         return region, offset
 
     def describe(self) -> str:
-        """The map on one line, runs of equal memories in one entry; of a large chip, the first entries."""
+        """The map on one line. A run of equal memories is one entry, and a large chip shows only its first entries."""
         return listing(self._entries()) if self.by_owner else "a memory, and the topology has none"
 
     @cached_property
-    def _by_node(self) -> dict[str, Region]:
+    def _by_node(self) -> dict[str, MemoryRegion]:
         return {region.node_id: region for region in self.regions}
 
-    def runs(self) -> Iterator[list[Region]]:
-        """All regions in the order of their addresses; those of one size with successive units come together."""
+    def runs(self) -> Iterator[list[MemoryRegion]]:
+        """All regions in the order of their addresses, in runs: regions of one size whose units follow each other."""
         ordered = sorted(self.by_owner.values(), key=lambda region: region.owner)
         for _, group in groupby(enumerate(ordered), key=lambda item: (item[1].owner - item[0], item[1].nbytes)):
             yield [region for _, region in group]
@@ -90,17 +91,17 @@ class AddressMap:
             yield f"{names} ({size} from {run[0].base:#x}{', then every 0x100000000' if len(run) > 1 else ''})"
 
 
-def _region(node: Node, memory: Memory) -> Region:
+def _region(node: Node, memory: NodeMemory) -> MemoryRegion:
     unit = node.pe if node.pe is not None else node.index or 0
     if node.sip is None or node.cube is None:
         raise AddressError(node.id, "a memory outside the cubes", "one in a cube: an address names a SIP and a cube")
     base = PhysAddr(sip=node.sip, die=node.cube, space=memory.space, unit=unit).encode()
-    return Region(
+    return MemoryRegion(
         node_id=node.id, owner=split_address(base)[0], base=base, nbytes=memory.nbytes, space=memory.space, unit=unit
     )
 
 
-def _conflict(node: Node, other: Region, source: Source | None) -> TopologyError:
+def _conflict(node: Node, other: MemoryRegion, source: YamlSource | None) -> TopologyError:
     got = f"the same addresses as {other.node_id}"
     needs = f"one {other.space} memory per unit (unit {other.unit} is taken)"
     if source is None:

@@ -1,7 +1,7 @@
 """convert_checked: plain data -> a typed msgspec Struct, or an error at the line that is wrong.
 
-msgspec's own message leaves mapping keys out of its paths (`$.nodes[...].rows`), so the way to the wrong value is
-walked again, beside the type, and the sentence is written from what is found there.
+The messages of msgspec leave mapping keys out of paths (`$.nodes[...].rows`). So this module walks to the wrong value
+again, in the data and in the type together, and writes the error from the value and the type that it finds there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from kb_messages import TopologyError
 from kb_topology.sentences import did_you_mean, listing, short
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.yaml_reader import YamlPath
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _WORDS = {
 
 
 class _Problem(msgspec.Struct):
-    """What msgspec refused: the *value* at *path*, read as *type_*, and its message without the path."""
+    """The *value* at *path* that msgspec refused to read as *type_*, and the message of msgspec without the path."""
 
     path: YamlPath
     value: Any
@@ -44,16 +44,16 @@ class _Problem(msgspec.Struct):
 
 
 def convert_checked(
-    raw: object, type_: type[T], source: Source, base_path: YamlPath = (), *, also_known: Iterable[str] = ()
+    raw: object, type_: type[T], source: YamlSource, base_path: YamlPath = (), *, also_known: Iterable[str] = ()
 ) -> T:
-    """*raw*, found at *base_path* of *source*, as a *type_*.
+    """*raw*, which stands at *base_path* of *source*, as a *type_*.
 
-    *also_known* are keys that are legal beside those of *type_* (they were taken out of *raw* before), for the
-    sentence about an unknown key. Raises TopologyError at the first value with a wrong type or range, the first
-    missing key, or the first unknown one.
+    *also_known* are legal keys that *type_* does not have, because the caller took them out of *raw*. The error about
+    an unknown key lists them. Raises TopologyError for the first value of a wrong type or range, the first missing key
+    or the first unknown key.
     """
     if isinstance(raw, Mapping):
-        raw = dict(raw)  # msgspec lets unknown keys of any other mapping pass
+        raw = dict(raw)  # msgspec accepts unknown keys in mappings other than dict
     try:
         return msgspec.convert(raw, type_)
     except msgspec.ValidationError as error:
@@ -79,7 +79,7 @@ def _find(value: Any, type_: Any, path: YamlPath) -> _Problem | None:
 
 
 def _child_type(type_: Any, step: str | int | None) -> Any:
-    """The type of the item at *step* of a *type_*: a struct's key, a list's index, or None for a mapping's value."""
+    """The type of the item at *step* of a *type_*: the key of a struct, the index of a list, None for a mapping."""
     for member in _members(type_):
         origin, args = get_origin(member) or member, get_args(member)
         if isinstance(step, str) and _is_struct(origin):
@@ -96,7 +96,7 @@ def _item_type(origin: type, args: tuple[Any, ...], index: int) -> Any:
 
 
 def _members(type_: Any) -> Iterator[Any]:
-    """The alternatives of a union, through Annotated; a plain type is its own only one."""
+    """The alternatives of a union, without Annotated. A plain type is its own only alternative."""
     if get_origin(type_) is Annotated:
         yield from _members(get_args(type_)[0])
     elif get_origin(type_) in (Union, UnionType):
@@ -115,7 +115,7 @@ def _keys(type_: Any) -> list[str]:
 
 
 def _choices(type_: Any) -> list[str]:
-    """The values of an Enum or Literal among the members of *type_*, as a YAML writer writes them."""
+    """The values of every Enum and Literal among the members of *type_*, as a YAML file has them."""
     choices: list[str] = []
     for member in _members(type_):
         if isinstance(member, type) and issubclass(member, Enum):
@@ -125,7 +125,7 @@ def _choices(type_: Any) -> list[str]:
     return choices
 
 
-def _sentence(problem: _Problem, source: Source, also_known: tuple[str, ...]) -> TopologyError:
+def _sentence(problem: _Problem, source: YamlSource, also_known: tuple[str, ...]) -> TopologyError:
     field = _FIELD.fullmatch(problem.message)
     if field and "unknown" in problem.message:
         return _unknown_key(problem, field[1], source, also_known)
@@ -138,7 +138,7 @@ def _sentence(problem: _Problem, source: Source, also_known: tuple[str, ...]) ->
     return source.error(problem.path, short(problem.value), _needs(problem))
 
 
-def _unknown_key(problem: _Problem, key: str, source: Source, also_known: tuple[str, ...]) -> TopologyError:
+def _unknown_key(problem: _Problem, key: str, source: YamlSource, also_known: tuple[str, ...]) -> TopologyError:
     known = [*_keys(problem.type_), *also_known]
     fix = did_you_mean(key, known) or "remove it"
     return source.error((*problem.path, key), "an unknown key", f"one of {listing(known)}", fix)

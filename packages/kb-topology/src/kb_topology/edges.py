@@ -1,4 +1,4 @@
-"""Link and wire templates -> the links and wires of a system."""
+"""From link and wire templates to the links and wires of a system."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from kb_topology.endpoints import expand, pairs
 from kb_topology.graph import Link, Wire, exact
 from kb_topology.limits import MAX_ITEMS
 from kb_topology.mesh import MESH_PATH, mesh_pairs
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.spec import LinkTemplate, MeshTemplate, TopologySpec
-from kb_topology.templates import Level, Place, every, places
+from kb_topology.templates import Level, LevelCopy, every, places
 from kb_topology.yaml_reader import YamlPath, format_path
 
 
 class _Edge(NamedTuple):
-    """A link, its ends relative to the copy of the level it is in; *make* gives it its numbers."""
+    """A link whose ends are relative to one copy of its level. *make* builds the Link with bandwidth and latency."""
 
     src: str
     dst: str
     make: partial[Link]
 
 
-def build_links(spec: TopologySpec, system: Level, source: Source) -> Iterator[Link]:
-    """The links of all copies of all levels. Raises TopologyError, at its place in *source*, for one that cannot be.
+def build_links(spec: TopologySpec, system: Level, source: YamlSource) -> Iterator[Link]:
+    """The links of all copies of all levels. Raises TopologyError, at its place in *source*, for an impossible link.
 
-    Each template is expanded once, relative to its level; the copies differ in what their ids begin with.
+    Each template is expanded once, relative to its level, because the copies differ only in the prefix of their ids.
     """
     room = MAX_ITEMS
     expanded: dict[str, list[_Edge]] = {}
@@ -40,7 +40,7 @@ def build_links(spec: TopologySpec, system: Level, source: Source) -> Iterator[L
         edges = list(_level_edges(spec, level, _Edges("link", source, level, room // copies)))
         expanded[level.name] = edges
         room -= copies * len(edges)
-    for level, place in places(system, Place()):
+    for level, place in places(system, LevelCopy()):
         prefix = place.prefix
         for edge in expanded[level.name]:
             yield edge.make(src=prefix + edge.src, dst=prefix + edge.dst)
@@ -67,7 +67,7 @@ def _both_ways(ends: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         yield b, a
 
 
-def _link_ends(template: LinkTemplate, path: YamlPath, level: Level, source: Source) -> Iterator[tuple[str, str]]:
+def _link_ends(template: LinkTemplate, path: YamlPath, level: Level, source: YamlSource) -> Iterator[tuple[str, str]]:
     src = expand(template.src, level, partial(source.error, (*path, "from")))
     dst = expand(template.dst, level, partial(source.error, (*path, "to")))
     return pairs(src, dst, partial(source.error, path))
@@ -79,8 +79,8 @@ def _link_maker(template: LinkTemplate | MeshTemplate, wire_ps_per_mm: Fraction)
     return partial(Link, bw_gbs=exact(template.bw_gbs), length_mm=length_mm, latency_ps=latency_ps)
 
 
-def build_wires(spec: TopologySpec, system: Level, source: Source) -> Iterator[Wire]:
-    """The wires of all PEs. Raises TopologyError, at its place in *source*, for one that cannot be."""
+def build_wires(spec: TopologySpec, system: Level, source: YamlSource) -> Iterator[Wire]:
+    """The wires of all PEs. Raises TopologyError, at its place in *source*, for an impossible wire."""
     found = next(((level, copies) for level, copies in every(system) if level.name == "pe"), None)
     if found is None or spec.cube.pe_template is None:
         return
@@ -90,13 +90,13 @@ def build_wires(spec: TopologySpec, system: Level, source: Source) -> Iterator[W
     for index, text in enumerate(spec.cube.pe_template.wires):
         path = (*pe.yaml_path, "wires", index)
         ends += edges.add(_wire_ends(text, path, pe, source), path)
-    for level, place in places(system, Place()):
+    for level, place in places(system, LevelCopy()):
         if level is pe:
             prefix = place.prefix
             yield from (Wire(src=prefix + src, dst=prefix + dst) for src, dst in ends)
 
 
-def _wire_ends(text: str, path: YamlPath, pe: Level, source: Source) -> Iterator[tuple[str, str]]:
+def _wire_ends(text: str, path: YamlPath, pe: Level, source: YamlSource) -> Iterator[tuple[str, str]]:
     fail = partial(source.error, path)
     names = [name.strip() for name in text.split("->")]
     if len(names) != 2:
@@ -105,9 +105,9 @@ def _wire_ends(text: str, path: YamlPath, pe: Level, source: Source) -> Iterator
 
 
 class _Edges:
-    """The edges of one level so far: each is there once, joins two different nodes, and there are not too many."""
+    """The edges of one level so far. Each edge occurs once and joins two different nodes; there are at most *most*."""
 
-    def __init__(self, what: str, source: Source, level: Level, most: int) -> None:
+    def __init__(self, what: str, source: YamlSource, level: Level, most: int) -> None:
         self.what = what
         self.source = source
         self.most = most
@@ -115,7 +115,7 @@ class _Edges:
         self._parts = [part for part in level.parts if part.has_links]
 
     def add(self, ends: Iterable[tuple[str, str]], path: YamlPath) -> Iterator[tuple[str, str]]:
-        """The *ends*, written at *path*. Raises TopologyError at the first that cannot be."""
+        """The *ends*, which the file has at *path*. Raises TopologyError for the first edge that is not allowed."""
         for src, dst in ends:
             if src == dst:
                 raise self.source.error(path, f"a {self.what} from {src} to itself", "two different nodes")
@@ -133,7 +133,7 @@ class _Edges:
         return self.source.error(path, got, f"one; the first is at {first}", "remove one")
 
     def _check_level(self, src: str, dst: str, path: YamlPath) -> None:
-        """Links inside one part are that part's: were they made here too, a link could be there twice unseen."""
+        """Refuses a link inside one part. The part makes its own links, so the link could be there twice unnoticed."""
         for part in self._parts:
             head, dot, _ = src.partition(".")
             if dot and head.startswith(part.name) and dst.startswith(f"{head}."):

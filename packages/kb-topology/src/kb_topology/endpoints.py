@@ -1,7 +1,7 @@
 """Endpoints of links and wires: `noc`, `hbm[0]`, `hbm[0:4]`, `hbm[*]`, `pe[0:4].pe_dma`, `sip[*].io[0].pcie_ep`.
 
-A range is half open. A single name on one side goes with every one of a range on the other; two ranges pair one to
-one and must be equally long.
+A range is half open. A single node on one side is joined to every node of a range on the other side. Two ranges are
+joined node by node, so they must be equally long.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _STEP = re.compile(r"([a-z][a-z0-9_]*)(?:\[(\*|\d{1,9}(?::\d{1,9})?)\])?")
 
 
 class Fail(Protocol):
-    """Makes the error for the place an endpoint is written at; `Source.error` with its path filled in."""
+    """Makes the error at the place of an endpoint in the file: `YamlSource.error` with its path filled in."""
 
     def __call__(self, got: str, needs: str, fix: str = "") -> TopologyError:
         """The error; the caller raises it."""
 
 
 class Ends(Struct, frozen=True):
-    """Names relative to a level, like `hbm3` or `pe0.pe_dma`; *many* when the endpoint was written as a range."""
+    """Names relative to a level, like `hbm3` or `pe0.pe_dma`. *many* says that the file has them as a range."""
 
     names: tuple[str, ...]
     many: bool
@@ -49,9 +49,9 @@ class _Step(Struct, frozen=True):
 
 
 def expand(text: str, level: Level, fail: Fail) -> Ends:
-    """The nodes that the endpoint *text*, written at *level*, names.
+    """The nodes that the endpoint *text* names at *level*.
 
-    Raises *fail*'s error when it names none or is not an endpoint.
+    Raises the error of *fail* when *text* is no endpoint or names no node.
     """
     steps = _steps(text, level, fail)
     here, choices = level, []
@@ -71,7 +71,7 @@ def expand(text: str, level: Level, fail: Fail) -> Ends:
 
 
 def pairs(src: Ends, dst: Ends, fail: Fail) -> Iterator[tuple[str, str]]:
-    """The links or wires from *src* to *dst*. Raises *fail*'s error for two ranges of unequal length."""
+    """The links or wires from *src* to *dst*. Raises the error of *fail* for two ranges of unequal length."""
     if src.many and dst.many:
         if len(src.names) != len(dst.names):
             needs = "ranges of one length, or a single node on one side"
@@ -90,7 +90,7 @@ def _steps(text: str, level: Level, fail: Fail) -> list[_Step]:
 
 
 def _ways_in(level: Level) -> str:
-    """`, after pe[...]. for a node of a PE`: what may stand before a name at *level*."""
+    """The prefixes that a name may have at *level*, like `, after pe[...]. for a node of a PE`."""
     if not level.parts:
         return ""
     ways = [f"{part.name}[...]. for a node of {'an' if part.name == 'io' else 'a'} {part.what}" for part in level.parts]

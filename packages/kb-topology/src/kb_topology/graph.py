@@ -19,11 +19,11 @@ E = TypeVar("E", "Link", "Wire")
 
 
 def exact(value: float | int) -> Fraction:
-    """The decimal that a YAML number was written as: `exact(102.4)` is 512/5, not the nearest double."""
+    """The decimal number that the YAML file has: `exact(102.4)` is 512/5, not the nearest double."""
     return Fraction(repr(value))
 
 
-class Memory(Struct, frozen=True, kw_only=True, gc=False):
+class NodeMemory(Struct, frozen=True, kw_only=True, gc=False):
     """A memory of *nbytes* bytes that a node holds."""
 
     space: MemorySpace
@@ -33,16 +33,17 @@ class Memory(Struct, frozen=True, kw_only=True, gc=False):
 class Node(Struct, frozen=True, kw_only=True, gc=False):
     """One piece of hardware.
 
-    `id` is like `sip0.cube3.pe5.pe_dma`, `sip0.io0.io_cpu` or `host`. `sip`, `io`, `cube` and `pe` are numbers, None
-    outside; a cube's number is within its SIP, a PE's within its cube. `index` is None when the template has no count.
-    `attrs` are the raw attributes of the component, found at `yaml_path` of the topology's source.
+    `id` is like `sip0.cube3.pe5.pe_dma`, `sip0.io0.io_cpu` or `host`. `sip`, `io`, `cube` and `pe` are the numbers of
+    the parts that the node is in, and None for parts that it is not in. Cubes are numbered within their SIP, and PEs
+    within their cube. `index` is None when the template has no count. `attrs` are the raw attributes of the component,
+    which stand at `yaml_path` of the source of the topology.
     """
 
     id: str
     kind: NodeKind
     impl: str
     attrs: Mapping[str, Any]
-    memory: Memory | None
+    memory: NodeMemory | None
     sip: int | None
     io: int | None = None
     cube: int | None
@@ -57,7 +58,7 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Link(Struct, frozen=True, kw_only=True, gc=False):
-    """A directed link of the fabric: *bw_gbs* in bytes per nanosecond; *latency_ps* is the wire's travel time."""
+    """A directed link of the fabric. *bw_gbs* is in bytes per nanosecond, *latency_ps* the travel time along it."""
 
     src: str
     dst: str
@@ -67,7 +68,7 @@ class Link(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Wire(Struct, frozen=True, kw_only=True, gc=False):
-    """A way inside a PE for commands and tile tokens; it costs no time."""
+    """A connection inside a PE for commands and tile tokens, which takes no time."""
 
     src: str
     dst: str
@@ -75,9 +76,10 @@ class Wire(Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by id, links and wires, all in the order they were built: from the outside in, and as the file has it.
+    """Nodes by id, links and wires in the order in which they are built: from the outside in, as the file has them.
 
-    The nodes of the system come first, then SIP by SIP those of its IO chiplets and cubes, PEs after the cube's own.
+    The nodes of the system come first. Then come the nodes of each SIP: those of its IO chiplets, then of its cubes,
+    where the PEs follow the own nodes of the cube.
     """
 
     nodes: Mapping[str, Node]
@@ -112,7 +114,7 @@ class Graph:
         return tuple(self._pes)
 
     def pe_nodes(self, pe_id: str) -> tuple[Node, ...]:
-        """The nodes inside the PE *pe_id*. Raises TopologyError when there is none of that id."""
+        """The nodes inside the PE *pe_id*. Raises TopologyError when no PE has that id."""
         if pe_id not in self._pes:
             raise TopologyError("PE", repr(pe_id), "the id of a PE", did_you_mean(pe_id, self._pes))
         return self._pes[pe_id]

@@ -1,4 +1,4 @@
-"""Templates -> graph: every node, link and wire of a checked spec."""
+"""From templates to the graph: every node, link and wire of a checked spec."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from types import MappingProxyType
 from kb_messages import MemorySpace
 from kb_topology.edges import build_links, build_wires
 from kb_topology.endpoints import Fail
-from kb_topology.graph import Graph, Memory, Node
+from kb_topology.graph import Graph, Node, NodeMemory
 from kb_topology.limits import MAX_DIES, MAX_ITEMS, MAX_MEMORY_NBYTES, MAX_UNITS
 from kb_topology.sizes import format_nbytes, parse_nbytes
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.spec import MemoryTemplate, NodeTemplate, TopologySpec
-from kb_topology.templates import Level, Place, every, levels, places
+from kb_topology.templates import Level, LevelCopy, every, levels, places
 from kb_topology.yaml_reader import YamlPath
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def instantiate(spec: TopologySpec, source: Source) -> Graph:
+def instantiate(spec: TopologySpec, source: YamlSource) -> Graph:
     """The graph that *spec* describes.
 
-    Raises TopologyError, at its place in *source*, for a name, size, endpoint or count that cannot be, for a link or
-    wire that is there twice or joins a node to itself, and for more than MAX_ITEMS nodes, links or wires.
+    Raises TopologyError, at its place in *source*, for an impossible name, size, endpoint or count, for a link or wire
+    that occurs twice or joins a node to itself, and for more than MAX_ITEMS nodes, links or wires.
     """
     system = levels(spec)
     _check(spec, system, source)
     parts = {level.name: _parts(level, source) for level, _ in every(system)}
     nodes: dict[str, Node] = {}
-    for level, place in places(system, Place()):
+    for level, place in places(system, LevelCopy()):
         for part in parts[level.name]:
             nodes.update(part.nodes(place))
     return Graph(
@@ -42,7 +42,7 @@ def instantiate(spec: TopologySpec, source: Source) -> Graph:
     )
 
 
-def _check(spec: TopologySpec, system: Level, source: Source) -> None:
+def _check(spec: TopologySpec, system: Level, source: YamlSource) -> None:
     cube = spec.cube
     if (cube.pe_layout is None) != (cube.pe_template is None):
         missing = "pe_layout" if cube.pe_layout is None else "pe_template"
@@ -58,7 +58,7 @@ def _check(spec: TopologySpec, system: Level, source: Source) -> None:
             raise source.error(level.yaml_path, f"{copies} {level.what}s", f"at most {MAX_ITEMS}", "lower a count")
 
 
-def _check_level(level: Level, source: Source) -> None:
+def _check_level(level: Level, source: YamlSource) -> None:
     for name, template in level.nodes.items():
         fail = partial(source.error, (*level.yaml_path, "nodes", name))
         _check_name(name, level, fail)
@@ -78,7 +78,7 @@ def _check_name(name: str, level: Level, fail: Fail) -> None:
         raise fail(f"the name {name!r}", f"lower-case letters, digits and _{but}")
 
 
-def _parts(level: Level, source: Source) -> list[_Part]:
+def _parts(level: Level, source: YamlSource) -> list[_Part]:
     parts = [_Part(name, template, (*level.yaml_path, "nodes"), source) for name, template in level.nodes.items()]
     owners: dict[str, _Part] = {}
     for part in parts:
@@ -95,9 +95,9 @@ def _first_id(level: Level, name: str) -> str:
 
 
 class _Part:
-    """A node template with all that its copies share."""
+    """A node template, and the values that all its copies share."""
 
-    def __init__(self, name: str, template: NodeTemplate, nodes_path: YamlPath, source: Source) -> None:
+    def __init__(self, name: str, template: NodeTemplate, nodes_path: YamlPath, source: YamlSource) -> None:
         self.name = name
         self.template = template
         self.yaml_path = (*nodes_path, name)
@@ -107,11 +107,11 @@ class _Part:
 
     @property
     def names(self) -> list[str]:
-        """What the ids of its copies in one place end with."""
+        """The last parts of the ids of its copies in one copy of its level."""
         return [self.name] if self.template.count is None else [f"{self.name}{i}" for i in range(self.template.count)]
 
-    def nodes(self, place: Place) -> Iterator[tuple[str, Node]]:
-        """Its copies in *place*, by id."""
+    def nodes(self, place: LevelCopy) -> Iterator[tuple[str, Node]]:
+        """The nodes in *place*, one copy of the level, by id."""
         for number, name in enumerate(self.names):
             node_id = place.prefix + name
             yield (
@@ -132,10 +132,10 @@ class _Part:
             )
 
 
-def _memory(template: MemoryTemplate, fail: Fail) -> Memory:
+def _memory(template: MemoryTemplate, fail: Fail) -> NodeMemory:
     nbytes = parse_nbytes(template.size)
     if nbytes is None:
         raise fail(repr(template.size), "a size such as 512 KiB, 2 MiB or 2 GiB, or an int of bytes")
     if not 0 < nbytes <= MAX_MEMORY_NBYTES:
         raise fail(str(template.size), f"1 B to {format_nbytes(MAX_MEMORY_NBYTES)}", "use more nodes for more memory")
-    return Memory(space=MemorySpace(template.space), nbytes=nbytes)
+    return NodeMemory(space=MemorySpace(template.space), nbytes=nbytes)

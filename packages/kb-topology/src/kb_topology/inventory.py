@@ -1,4 +1,4 @@
-"""What a chip has how many of: nodes by kind, links by what they join."""
+"""How many parts a chip has: nodes by kind, links by the kinds of nodes that they join."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from kb_topology.graph import Graph
 
 
 class LinkGroup(Struct, frozen=True, kw_only=True):
-    """`links` links alike between nodes of kind *a* and nodes of kind *b*; each counts once, there and back if so.
+    """`links` equal links between nodes of kind *a* and nodes of kind *b*. With `both_ways`, a link and its way back
+    count as one.
 
-    `bw_gbs` is of one link and direction, `total_gbs` of all of them in one direction; `latency_ps` is the wire's.
+    `bw_gbs` is the bandwidth of one link in one direction, `total_gbs` of all links in one direction. `latency_ps` is
+    the travel time along the wire.
     """
 
     a: str
@@ -26,12 +28,12 @@ class LinkGroup(Struct, frozen=True, kw_only=True):
 
 
 def count_kinds(graph: Graph) -> dict[str, int]:
-    """How many nodes of each kind *graph* has, in its order."""
+    """The number of nodes of each kind, in the order of *graph*."""
     return dict(Counter(node.kind.value for node in graph.nodes.values()))
 
 
 def link_groups(graph: Graph) -> list[LinkGroup]:
-    """The links of *graph* by kinds and numbers, in the order of the first of each group."""
+    """The links of *graph*, grouped by the kinds that they join and by their numbers, in order of occurrence."""
     nodes = graph.nodes
     links = {(link.src, link.dst): link for link in graph.links}
     groups: Counter[tuple[str, str, bool, float, float, int]] = Counter()

@@ -1,11 +1,11 @@
-"""What a topology may grow to."""
+"""The largest topology that is accepted."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAX_ITEMS: Final = 1_000_000
-"""Most nodes, most links and most wires that a topology may expand to. Source: assumed; about a gigabyte of objects."""
+"""Most nodes, most links and most wires of a topology. Source: assumed; they take about a gigabyte of memory."""
 MAX_MEMORY_NBYTES: Final = 1 << 32
 """Largest memory. Source: an address has 32 bits of offset."""
 MAX_UNITS: Final = 1 << 10

@@ -1,4 +1,4 @@
-"""A YAML file -> a checked TopologySpec."""
+"""From a YAML file to a checked TopologySpec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from kb_messages import TopologyError
 from kb_topology.checked import convert_checked
 from kb_topology.sentences import short
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.spec import NODE_KEYS, TopologySpec
 from kb_topology.templates import NODE_PLACES
 from kb_topology.yaml_reader import read_yaml
@@ -19,11 +19,11 @@ _ONLY_YET: dict[str, tuple[int, str]] = {
 }
 
 
-def read_source(path: str | os.PathLike[str]) -> Source:
+def read_source(path: str | os.PathLike[str]) -> YamlSource:
     """The text of the file at *path*. Raises TopologyError when it cannot be read as UTF-8 text."""
     label = os.fspath(path)
     try:
-        return Source(label, Path(label).read_bytes().decode("utf-8-sig"))
+        return YamlSource(label, Path(label).read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
         got = "no such file"
     except IsADirectoryError:
@@ -35,8 +35,8 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     raise TopologyError(label, got, "a YAML file in UTF-8")
 
 
-def load_spec(source: Source) -> TopologySpec:
-    """The spec that *source* holds. Raises TopologyError at the first place that is wrong."""
+def load_spec(source: YamlSource) -> TopologySpec:
+    """The spec that *source* holds. Raises TopologyError for the first wrong place."""
     raw = read_yaml(source.text, source.path)
     if not isinstance(raw, dict):
         got = "an empty file" if raw is None else short(raw)
@@ -50,7 +50,7 @@ def load_spec(source: Source) -> TopologySpec:
 
 
 def _with_attributes_apart(raw: dict[str, Any]) -> dict[str, Any]:
-    """*raw* with each node's component attributes moved into `attrs`; whatever has a wrong shape is left alone."""
+    """*raw* with the component attributes of each node moved to `attrs`. Values of a wrong shape stay as they are."""
     for place in NODE_PLACES:
         nodes: Any = raw
         for step in place:

@@ -1,4 +1,4 @@
-"""The mesh of cubes: which ports of which cubes of a SIP face each other."""
+"""The mesh of cubes: which ports of neighbouring cubes face each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from kb_topology.endpoints import expand
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.spec import MeshTemplate
 from kb_topology.templates import Level
 from kb_topology.yaml_reader import YamlPath
@@ -15,11 +15,11 @@ MESH_PATH: YamlPath = ("sip", "cube_mesh")
 _AXES = (("cols", "east", "west"), ("rows", "south", "north"))
 
 
-def mesh_pairs(mesh: MeshTemplate, cube: Level, source: Source) -> Iterator[tuple[str, str]]:
-    """The nodes, like `cube0.ucie1` and `cube1.ucie3`, that face each other, in the order of the cubes.
+def mesh_pairs(mesh: MeshTemplate, cube: Level, source: YamlSource) -> Iterator[tuple[str, str]]:
+    """Pairs of nodes that face each other, like `cube0.ucie1` and `cube1.ucie3`, in the order of the cubes.
 
-    Raises TopologyError, at its place in *source*, for rows and columns that are not the cubes of a SIP, and for a
-    port that is missing or not one node of a cube.
+    Raises TopologyError, at its place in *source*, when rows times columns is not the number of cubes of a SIP, and for
+    a port that is missing or names no single node of a cube.
     """
     cubes = mesh.rows * mesh.cols
     if cubes != cube.count:
@@ -35,7 +35,7 @@ def mesh_pairs(mesh: MeshTemplate, cube: Level, source: Source) -> Iterator[tupl
             yield f"cube{number}.{ports['south']}", f"cube{number + mesh.cols}.{ports['north']}"
 
 
-def _port(mesh: MeshTemplate, axis: str, side: str, cube: Level, source: Source) -> str | None:
+def _port(mesh: MeshTemplate, axis: str, side: str, cube: Level, source: YamlSource) -> str | None:
     text = getattr(mesh, side)
     if text is None:
         if getattr(mesh, axis) > 1:

@@ -1,8 +1,8 @@
 """Routes: the path of least latency, computed per source on demand.
 
-The cost of a path is the latency of its links plus `node_cost_ps` of every node it passes through. Of paths that cost
-the same, the one of fewer hops is taken; of those, the one whose nodes were built first, compared node by node from
-the source on. Only nodes of the FORWARDING kinds are passed through.
+The cost of a path is the latency of its links plus `node_cost_ps` of every node that it passes through. Paths of equal
+cost are ordered by hops, fewest first. Paths of equal hops are ordered by their nodes, compared from the source on: the
+node that was built first wins. A path passes only through nodes of the FORWARDING kinds.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Router:
     """Routes over a graph."""
 
     def __init__(self, graph: Graph, node_cost_ps: Callable[[Node], int] | None = None) -> None:
-        """Route over *graph*.
+        """Routes over *graph*.
 
-        *node_cost_ps* gives the picoseconds that a forwarding node adds when it is passed through; it must not be
-        negative nor change, and it is asked at most once a node. Without it, only links cost.
+        *node_cost_ps* gives the picoseconds that a forwarding node adds to a path through it. They must not be negative
+        and must not change; the router asks at most once for each node. Without *node_cost_ps*, only links cost.
         """
         self._graph = graph
         self._node_cost_ps = node_cost_ps
         self._searches: dict[str, Search] = {}
 
     def route(self, src: str, dst: str) -> Route:
-        """The route from *src* to *dst*; from a node to itself, it has no links.
+        """The route from *src* to *dst*. The route from a node to itself has no links.
 
         Raises TopologyError when one of the two is not a node, or when no path joins them.
         """
@@ -41,7 +41,7 @@ class Router:
         return route
 
     def reachable(self, src: str) -> tuple[str, ...]:
-        """The nodes that *src* has a route to, without itself, in the order of the graph."""
+        """The other nodes that *src* has a route to, in the order of the graph."""
         search = self._search(src)
         return tuple(node_id for node_id in self._graph.nodes if node_id != src and search.last_link(node_id))
 

@@ -1,4 +1,4 @@
-"""What an unquoted YAML scalar means: null, a bool, an integer, a float, or the string it is."""
+"""The meaning of an unquoted YAML scalar: null, a bool, an integer, a float, or else a string."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_DIGITS = 32
 
 
 class NumberError(ValueError):
-    """A number that is too large or not finite: *got* and *needs* of the error sentence."""
+    """A number that is too large or not finite. *got* and *needs* are parts of the error sentence."""
 
     def __init__(self, got: str, needs: str) -> None:
         super().__init__(got, needs)

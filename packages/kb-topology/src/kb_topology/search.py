@@ -1,8 +1,8 @@
-"""The search behind routes: Dijkstra's over the nodes that forward, no further than what is asked for.
+"""The search behind routes: Dijkstra's algorithm over the forwarding nodes, no further than a request needs.
 
-Most nodes are ends of routes and never inside one, so they are left out of the search. An end's last link is decided
-when it is asked for, from the forwarding nodes before it. A search stops as soon as nothing undecided can matter, and
-goes on from there when the next end is asked for.
+Most nodes are only ends of routes, so the search leaves them out. The last link to an end is decided on request, from
+the forwarding nodes before the end. A search stops as soon as no undecided node can change the answer, and continues
+from there on the next request.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from kb_topology.graph import Graph, Link, Node
 from kb_topology.spec import FORWARDING
 
 Label = tuple[int, int]
-"""Cost in picoseconds, then hops. It grows with every link, so what comes before a node is decided before it."""
+"""Cost in picoseconds, then hops. Labels grow with every link, so all nodes before a node are decided before it."""
 
 
 class Route(Struct, frozen=True, gc=False):
-    """The nodes from source to destination, both included, and the links between them: one fewer."""
+    """The nodes from source to destination, both included, and the links between them."""
 
     nodes: tuple[str, ...]
     links: tuple[Link, ...]
 
 
 class Interior:
-    """What all searches over a graph share: the nodes that forward, the links between them, what passing costs."""
+    """The part that all searches over a graph share: forwarding nodes, the links between them, and the cost to pass."""
 
     def __init__(self, graph: Graph, node_cost_ps: Callable[[Node], int] | None) -> None:
         self.graph = graph
@@ -39,7 +39,7 @@ class Interior:
         self._node_cost_ps = node_cost_ps
 
     def onward(self, node_id: str) -> list[tuple[str, int, Link]]:
-        """The links from *node_id* to nodes that forward, after those nodes and the links' latency."""
+        """(node, latency in ps, link) for every link from *node_id* to a forwarding node."""
         found = self._onward.get(node_id)
         if found is None:
             links = (link for link in self.graph.out_links(node_id) if link.dst in self.forwards)
@@ -47,7 +47,7 @@ class Interior:
         return found
 
     def feeders(self, node_id: str) -> list[Link]:
-        """The links to *node_id* from nodes that forward."""
+        """The links to *node_id* from forwarding nodes."""
         found = self._feeders.get(node_id)
         if found is None:
             found = [link for link in self.graph.in_links(node_id) if link.src in self.forwards]
@@ -55,7 +55,7 @@ class Interior:
         return found
 
     def cost_ps(self, node_id: str) -> int:
-        """What it costs to pass through *node_id*. Raises ValueError when that is negative."""
+        """Picoseconds to pass through *node_id*. Raises ValueError when they are negative."""
         cost = self._costs.get(node_id)
         if cost is None:
             cost = self._node_cost_ps(self.graph.nodes[node_id]) if self._node_cost_ps else 0
@@ -66,22 +66,22 @@ class Interior:
 
 
 class Search:
-    """The routes from one source, as far as they were asked for."""
+    """The routes from one source, as far as somebody asked for them."""
 
     def __init__(self, interior: Interior, src: str) -> None:
         self._interior = interior
         self._src = src
         self._best: dict[str, Label] = {src: (0, 0)}
         self._last: dict[str, Link] = {}
-        """The last link of the best path so far to every node that forwards."""
+        """The last link of the best path so far to every forwarding node."""
         self._left: dict[str, Label] = {}
-        """The decided nodes, with the label of leaving them: their own and what passing costs."""
+        """The decided nodes, each with its label plus the cost to pass through it."""
         self._heap = [(0, 0, src)]
         self._direct = {link.dst: link for link in interior.graph.out_links(src)}
         self._routes = {src: Route((src,), ())}
 
     def route_to(self, dst: str) -> Route | None:
-        """The route to *dst*; None when there is none. Routes that begin alike share their beginning's cost."""
+        """The route to *dst*, or None. Routes are kept, so routes with a common beginning compute it once."""
         route = self._routes.get(dst)
         if route is None:
             link = self.last_link(dst)
@@ -92,7 +92,7 @@ class Search:
         return route
 
     def last_link(self, dst: str) -> Link | None:
-        """The last link of the route to *dst*, another node than the source; None when there is no route."""
+        """The last link of the route to *dst*, which is not the source, or None when there is no route."""
         if dst not in self._interior.forwards:
             return self._last_link_to_end(dst)
         while dst not in self._left and self._heap:
@@ -113,7 +113,7 @@ class Search:
         return chosen
 
     def _step(self) -> None:
-        """Decide the nearest undecided node, and follow its links."""
+        """Decides the nearest undecided node and follows its links."""
         cost, hops, here = heappop(self._heap)
         if here in self._left:
             return
@@ -131,9 +131,10 @@ class Search:
                 self._last[dst] = link
 
     def _before(self, link: Link, other: Link) -> bool:
-        """Whether the path that ends with *link* has the node built first where it parts from the one with *other*.
+        """Whether the path that ends with *link* comes before the path that ends with *other*.
 
-        Both paths have as many hops, and all but their last node is decided.
+        At the node where the two paths part, the path whose next node was built first comes first. Both paths have the
+        same number of hops, and all their nodes except the last are decided.
         """
         order, last = self._interior.order, self._last
         a, b, earlier = link.src, other.src, False

@@ -1,4 +1,4 @@
-"""Small parts of error sentences."""
+"""Parts of error sentences."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def listing(names: Iterable[str], limit: int = 24) -> str:
-    """The *names* joined by commas, at most *limit* of them, then how many were left out."""
+    """At most *limit* of the *names*, joined by commas, then the number of the others."""
     every = list(names)
     shown = ", ".join(every[:limit]) or "none"
     return f"{shown} and {len(every) - limit} more" if len(every) > limit else shown
 
 
 def short(value: object) -> str:
-    """*value* as a YAML writer knows it, on one line and short enough for a sentence."""
+    """*value* in YAML terms, on one line and short enough for a sentence."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Sizes of memories: `512 KiB` and the like, in bytes."""
+"""Sizes of memories, like `512 KiB`, in bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?(B|KiB|MiB|GiB)")
 
 
 def parse_nbytes(size: int | str) -> int | None:
-    """*size* in bytes: an int of bytes, or text like `512 KiB`. None when it is no whole number of bytes."""
+    """*size*, an int of bytes or text like `512 KiB`, in bytes. None when *size* is no whole number of bytes."""
     if isinstance(size, int):
         return size
     match = _SIZE.fullmatch(size)

@@ -1,4 +1,4 @@
-"""Source: a YAML text that knows where its parts are, so that an error can point at one."""
+"""A YAML text that knows the line and column of its parts, so that errors can point at them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kb_messages import TopologyError
 from kb_topology.yaml_reader import YamlPath, format_path, read_marks
 
 
-class Source(Struct, frozen=True):
-    """A YAML text and the path it came from, as the user wrote that path.
+class YamlSource(Struct, frozen=True):
+    """A YAML text and the path of its file, as the user wrote the path.
 
-    Positions are computed when an error asks for them: reading the text a second time is cheap beside a user reading
-    the sentence, and a file without errors does not pay for it.
+    Positions are computed only when an error needs them. Reading the text again takes no time beside the user's reading
+    of the error, and files without errors pay nothing.
     """
 
     path: str
@@ -31,5 +31,5 @@ class Source(Struct, frozen=True):
         return f"{self.path}:{line}:{column}"
 
     def error(self, yaml_path: YamlPath, got: str, needs: str, fix: str = "") -> TopologyError:
-        """The error that says what is wrong at *yaml_path*; the caller raises it."""
+        """The error for *yaml_path*. The caller raises it."""
         return TopologyError(f"{self.position(yaml_path)}: {format_path(yaml_path)}", got, needs, fix)

@@ -1,7 +1,7 @@
-"""What a topology file may say.
+"""The format of a topology file.
 
-A node's mapping holds the four keys of NodeTemplate and, beside them, the attributes of its component. The loader
-moves the attributes into `attrs`; what they may be is for the component's own Spec to say.
+The mapping of a node holds the keys of NodeTemplate and the attributes of its component side by side. The loader moves
+the attributes to `attrs`. The Spec of the component says which attributes are allowed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Count = Annotated[int, Meta(ge=1)]
 Bandwidth = Annotated[float, Meta(ge=0.001, le=1_000_000)]
-"""GB/s (bytes per nanosecond). Bounds: 1 MB/s to 1 PB/s, so that every transfer's picoseconds fit 64 bits."""
+"""GB/s (bytes per nanosecond), from 1 MB/s to 1 PB/s, so that the picoseconds of every transfer fit 64 bits."""
 Length = Annotated[float, Meta(ge=0, le=1_000_000)]
 """Millimetres, at most a kilometre."""
 
 
 class NodeKind(Enum):
-    """What a node is; how it behaves is its `impl`."""
+    """The kind of hardware that a node is. Its behaviour comes from its `impl`."""
 
     HBM = "hbm"
     SRAM = "sram"
@@ -56,18 +56,18 @@ FORWARDING = frozenset(
         NodeKind.IO_NOC,
     }
 )
-"""The kinds a route may pass through; at every other kind it can only begin or end."""
+"""The kinds that a route may pass through. At every other kind a route can only begin or end."""
 
 
 class MemoryTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A memory that a node holds: its space, and its size as `512 KiB` or an int of bytes."""
+    """The memory of a node: its space, and its size as text like `512 KiB` or as an int of bytes."""
 
     space: Literal["hbm", "sram", "tcm", "reg"]
     size: int | str
 
 
 class NodeTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One node, or `count` of them numbered from 0. `impl` names the component, `attrs` are the component's."""
+    """One node, or `count` nodes numbered from 0. `impl` names the component, and `attrs` are its attributes."""
 
     kind: NodeKind
     impl: Annotated[str, Meta(min_length=1)]
@@ -91,20 +91,20 @@ class LinkTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class PeTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every PE is made of. A wire, `a -> b`, is a way for commands and tile tokens, free of time."""
+    """The nodes and wires of every PE. A wire, `a -> b`, carries commands and tile tokens and takes no time."""
 
     nodes: dict[str, NodeTemplate]
     wires: list[str] = []
 
 
 class PeLayout(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many PEs a cube has."""
+    """The number of PEs of a cube."""
 
     count: Count
 
 
 class CubeTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every cube is made of."""
+    """The nodes, PEs and links of every cube."""
 
     nodes: dict[str, NodeTemplate]
     pe_layout: PeLayout | None = None
@@ -113,7 +113,7 @@ class CubeTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class IoTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every IO chiplet is made of, and how many of them a SIP has."""
+    """The nodes and links of every IO chiplet, and the number of IO chiplets of a SIP."""
 
     nodes: dict[str, NodeTemplate]
     count: Count = 1
@@ -121,10 +121,10 @@ class IoTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MeshTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The cubes of a SIP in rows and columns, each linked, both ways, to its neighbours.
+    """The cubes of a SIP in rows and columns. Each cube is linked to its neighbours, in both directions.
 
-    Cube `row * cols + col` is in row `row` from the north and column `col` from the west. `east` is the node of a cube
-    that faces its neighbour's `west`, `south` the one that faces `north`; an axis of one cube needs neither.
+    Cube `row * cols + col` is in row `row` from the north and in column `col` from the west. The node `east` of a cube
+    faces the node `west` of its neighbour, and `south` faces `north`. An axis with one cube needs neither.
     """
 
     rows: Count
@@ -138,24 +138,23 @@ class MeshTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SipTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What joins the chiplets of every SIP."""
+    """The links between the chiplets of every SIP."""
 
     cube_mesh: MeshTemplate | None = None
     links: list[LinkTemplate] = []
 
 
 class SystemTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is outside the SIPs, and what joins them."""
+    """The nodes outside the SIPs, and the links between SIPs."""
 
     nodes: dict[str, NodeTemplate] = {}
     links: list[LinkTemplate] = []
 
 
 class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole topology file. `wire_ps_per_mm` is the signal's travel time along a link, in ps per mm.
+    """A whole topology file. `wire_ps_per_mm` is the travel time of a signal along a link, in ps per mm.
 
-    A part that a file leaves out is UNSET rather than empty, so that a file's digest stays what it was before that
-    part could be written.
+    A part that the file leaves out is UNSET, not empty. So files keep their digest when the format gains a new part.
     """
 
     name: Annotated[str, Meta(min_length=1)]

@@ -26,14 +26,15 @@ NODE_PLACES: Final[tuple[YamlPath, ...]] = (
     ("cube", "nodes"),
     (*_PE_TEMPLATE, "nodes"),
 )
-"""Where a file has mappings of nodes."""
+"""The places in a file that have mappings of nodes."""
 
 
 class Level(Struct, frozen=True, kw_only=True):
-    """One template: `count` copies of it, numbered from 0, are in each copy of the level around it.
+    """One template. Each copy of the level around it has `count` copies of it, numbered from 0.
 
-    `what` is the hardware's name in sentences. `yaml_path` is where its nodes and links are written. Links between
-    two nodes of one copy belong here, so no level around it may make them; wires are not links.
+    `what` is the name of the hardware in sentences. `yaml_path` is the place of its nodes and links in the file. A link
+    between two nodes of one copy belongs to this level, so no level around it may make such a link. Wires are no links,
+    and a level without links has `has_links` False.
     """
 
     name: str
@@ -51,20 +52,20 @@ class Level(Struct, frozen=True, kw_only=True):
 
     @property
     def endpoints(self) -> Iterator[str]:
-        """What an endpoint written at this level may name, as it would write it."""
+        """The endpoints that are allowed at this level, as the file would have them."""
         yield from self.nodes
         for part in self.parts:
             yield from (f"{part.name}[...].{name}" for name in part.endpoints)
 
     @property
     def node_count(self) -> int:
-        """The nodes of one copy, those of all levels inside it included."""
+        """The number of nodes of one copy, with all levels inside it."""
         own = sum(template.count or 1 for template in self.nodes.values())
         return own + sum(part.count * part.node_count for part in self.parts)
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """One copy of a level: the numbers on the way to it, and what the ids of its nodes begin with."""
+class LevelCopy(Struct, frozen=True, kw_only=True):
+    """One copy of a level: the numbers of the parts around it, and the prefix of the ids of its nodes."""
 
     prefix: str = ""
     sip: int | None = None
@@ -72,10 +73,10 @@ class Place(Struct, frozen=True, kw_only=True):
     cube: int | None = None
     pe: int | None = None
 
-    def inside(self, name: str, number: int) -> Place:
-        """Copy *number* of the level *name* directly inside this one."""
+    def inside(self, name: str, number: int) -> LevelCopy:
+        """Copy *number* of the level *name* directly inside this copy."""
         numbers = {"sip": self.sip, "io": self.io, "cube": self.cube, "pe": self.pe, name: number}
-        return Place(prefix=f"{self.prefix}{name}{number}.", **numbers)
+        return LevelCopy(prefix=f"{self.prefix}{name}{number}.", **numbers)
 
 
 def levels(spec: TopologySpec) -> Level:
@@ -121,14 +122,14 @@ def _pe(template: PeTemplate, layout: PeLayout) -> Level:
 
 
 def every(level: Level, copies: int = 1) -> Iterator[tuple[Level, int]]:
-    """*level* and all levels inside it, each with how often it is there in *copies* copies of *level*."""
+    """*level* and all levels inside it, each with the number of its copies in *copies* copies of *level*."""
     yield level, copies
     for part in level.parts:
         yield from every(part, copies * part.count)
 
 
-def places(level: Level, place: Place) -> Iterator[tuple[Level, Place]]:
-    """Every copy of *level*, which is at *place*, and of the levels inside it, in the order nodes are built."""
+def places(level: Level, place: LevelCopy) -> Iterator[tuple[Level, LevelCopy]]:
+    """*level* at *place* and every copy of the levels inside it, in the order in which nodes are built."""
     yield level, place
     for part in level.parts:
         for number in range(part.count):

@@ -1,4 +1,4 @@
-"""Topology: a loaded file with all that follows from it."""
+"""A topology: a loaded file, with its graph and its address map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_topology.address_map import AddressMap
 from kb_topology.graph import Graph
 from kb_topology.instantiate import instantiate
 from kb_topology.loader import load_spec, read_source
-from kb_topology.source import Source
+from kb_topology.source import YamlSource
 from kb_topology.spec import TopologySpec
 from kb_topology.yaml_reader import YamlPath
 
@@ -21,8 +21,8 @@ from kb_topology.yaml_reader import YamlPath
 class Topology(Struct, frozen=True, kw_only=True):
     """A checked topology.
 
-    `digest` is the SHA-256 of the spec as JSON, defaults filled in, in the file's order of nodes: that order decides
-    ties in routing, so two files with one digest simulate alike. Comments and layout do not count.
+    `digest` is the SHA-256 of the spec as JSON with defaults filled in. It depends on the order of nodes, because that
+    order decides ties in routing, and not on comments and layout. Files of equal digest give equal simulations.
     """
 
     name: str
@@ -30,11 +30,11 @@ class Topology(Struct, frozen=True, kw_only=True):
     spec: TopologySpec
     graph: Graph
     address_map: AddressMap
-    source: Source
+    source: YamlSource
     digest: str
 
     def error(self, yaml_path: YamlPath, got: str, needs: str, fix: str = "") -> TopologyError:
-        """The error that says what is wrong at *yaml_path* of the file; the caller raises it."""
+        """The error for *yaml_path* of the file. The caller raises it."""
         return self.source.error(yaml_path, got, needs, fix)
 
 
@@ -44,11 +44,11 @@ def load_topology(path: str | os.PathLike[str]) -> Topology:
 
 
 def loads_topology(text: str, path_label: str = "<text>") -> Topology:
-    """The topology in the YAML *text*; errors call it *path_label*. Raises TopologyError for anything wrong with it."""
-    return _topology(Source(path_label, text))
+    """The topology in the YAML *text*, which errors call *path_label*. Raises TopologyError for anything wrong."""
+    return _topology(YamlSource(path_label, text))
 
 
-def _topology(source: Source) -> Topology:
+def _topology(source: YamlSource) -> Topology:
     spec = load_spec(source)
     graph = instantiate(spec, source)
     return Topology(

@@ -1,9 +1,9 @@
-"""YAML text -> plain data, from libyaml's event stream.
+"""From YAML text to plain data, by the event stream of libyaml.
 
-The accepted YAML is a strict subset, so that a file means what it looks like: only `true` and `false` are bools
-(`on` and `no` are strings), `1e9` is a float, numbers are finite and fit 64 bits, keys are strings and occur once,
-there are no tags and no aliases. Reading events instead of composing a tree keeps the depth and the size of what is
-built under control, and gives every value its position.
+The reader accepts a strict subset of YAML, so that a file means what it looks like: only `true` and `false` are bools
+(`on` and `no` are strings), `1e9` is a float, numbers are finite and fit 64 bits, keys are strings and occur once, and
+there are no tags and no aliases. The reader takes events instead of a composed tree, because events let it limit depth
+and size, and give every value a position.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def format_path(path: YamlPath) -> str:
 
 
 def read_yaml(text: str, label: str) -> Any:
-    """The one document of *text* as dicts, lists and scalars; *label* names the text in errors.
+    """The single document of *text* as dicts, lists and scalars. *label* names the text in errors.
 
     Raises TopologyError for anything outside the accepted subset, at its line and column.
     """
@@ -47,7 +47,7 @@ def read_yaml(text: str, label: str) -> Any:
 
 
 def read_marks(text: str) -> dict[YamlPath, Mark]:
-    """Line and column, from 1, of every mapping key and list item that can be reached before an error."""
+    """Line and column, from 1, of every mapping key and list item before the first error."""
     marks: dict[YamlPath, Mark] = {}
     with suppress(TopologyError):
         _Reader("", marks).read(text)
@@ -55,7 +55,7 @@ def read_marks(text: str) -> dict[YamlPath, Mark]:
 
 
 class _Position(Protocol):
-    """A place in PyYAML's counting, from 0."""
+    """A position as PyYAML counts it, from 0."""
 
     line: int
     column: int
@@ -66,7 +66,7 @@ def _mark_of(position: _Position | None) -> Mark:
 
 
 class _Frame(Struct):
-    """A container being filled; `key` is the mapping key whose value comes next."""
+    """A container that is being filled. `key` is the mapping key whose value comes next."""
 
     container: dict[str, Any] | list[Any]
     key: str | None = None

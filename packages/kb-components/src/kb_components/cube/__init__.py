@@ -1,1 +1,1 @@
-"""Blocks that a cube has once."""
+"""The block that takes commands in a cube."""

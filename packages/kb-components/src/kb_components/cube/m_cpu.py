@@ -1,4 +1,4 @@
-"""M_CPU: hands what IO_CPU sends to the PEs of its cube."""
+"""M_CPU: passes the messages of IO_CPU to the PEs of its cube."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kb_messages import HostMessage, KernelLaunch
 
 
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`overhead_ns`: to read a message and pass it on. Source: assumed, unless the topology says."""
+    """`overhead_ns`: the time to read a message and pass it on. Source: assumed, unless the topology says."""
 
     overhead_ns: Annotated[float, Meta(ge=0)] = 0.0
 
 
 class MCpu(CommandDispatcher[MCpuSpec]):
-    """Every PE gets the message as it came."""
+    """Every PE gets the message unchanged."""
 
     spec_type = MCpuSpec
 
@@ -27,7 +27,7 @@ class MCpu(CommandDispatcher[MCpuSpec]):
         return ps_from_ns(self.spec.overhead_ns)
 
     def parts(self, message: HostMessage) -> list[MessagePart]:
-        """One for each PE that *message* is for; `all` are those of `pe_layout`."""
+        """One part for each PE that *message* is for. `all` means the PEs of `pe_layout`."""
         directory, cube = self.context.directory, self.context.directory.cube_of(self.node_id, self.node_id)
         return [
             MessagePart(directory.pe_cpu(cube, pe, self.node_id), message)

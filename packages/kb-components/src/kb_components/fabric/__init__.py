@@ -1,1 +1,1 @@
-"""Nodes that bytes pass through on their way."""
+"""Nodes that forward transfers."""

@@ -10,13 +10,13 @@ from kb_engine.block import ForwardingComponent, ps_from_ns
 
 
 class TransitSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`overhead_ns`: what the head of a transfer waits here. Source: assumed, unless the topology says."""
+    """`overhead_ns`: the delay of the head of a transfer. Source: assumed, unless the topology says."""
 
     overhead_ns: Annotated[float, Meta(ge=0)] = 0.0
 
 
 class Transit(ForwardingComponent[TransitSpec]):
-    """Passes transfers on; only its links have bandwidth."""
+    """Forwards transfers. Only the links have a bandwidth."""
 
     spec_type = TransitSpec
 

@@ -1,4 +1,4 @@
-"""XBAR: one half of the cube's crossbar between PE DMAs and HBM slices. Non-blocking inside: only its links contend."""
+"""XBAR: one half of the crossbar of a cube, between PE_DMAs and HBM slices. Only its links contend, not its inside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kb_engine.block import ForwardingComponent, ps_from_ns
 
 
 class XbarSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`overhead_ns`: arbitration and switching of a transfer's head. Source: assumed, unless the topology says."""
+    """`overhead_ns`: arbitration and switching of the head of a transfer. Source: assumed, unless the topology says."""
 
     overhead_ns: Annotated[float, Meta(ge=0)]
 

@@ -1,1 +1,1 @@
-"""The host, and what takes its commands in a SIP."""
+"""The host, and the block that takes its commands in a SIP."""

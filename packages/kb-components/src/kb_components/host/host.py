@@ -1,4 +1,4 @@
-"""The host's end of the bus, where launches and host traffic begin."""
+"""The end of the bus at the host, where launches and host traffic begin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kb_engine.block import HostPort, ps_from_ns
 
 
 class HostSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`overhead_ns`: what a call of the driver costs; `dma_channels`: reads and writes of memory at once, at most.
+    """`overhead_ns`: the time of a driver call. `dma_channels`: the most reads and writes of memory at once.
 
     Source: assumed, unless the topology says.
     """
@@ -20,7 +20,7 @@ class HostSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class HostNode(HostPort[HostSpec]):
-    """Every call, of whatever kind, costs the same before its first byte leaves."""
+    """Every call takes the same time before its first byte leaves."""
 
     spec_type = HostSpec
 

@@ -1,4 +1,4 @@
-"""IO_CPU: takes messages from the host, stamps launches with one start for all PEs, and spreads them over cubes."""
+"""IO_CPU: takes messages from the host, gives a launch one start for all PEs, and sends messages on to cubes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kb_messages import HostMessage, KernelLaunch
 
 
 class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`overhead_ns`: to read a message and decide where it goes. Source: assumed, unless the topology says.
+    """`overhead_ns`: the time to read a message and route it. Source: assumed, unless the topology says.
 
-    `launch_nbytes`: what a launch on its way to a cube or SIP puts on the links. With more than 0 bytes PEs are reached
-    later than the start they were told, which counts on 0.
+    `launch_nbytes`: the bytes of a launch on the links to a cube or SIP. The start of a launch is computed for 0 bytes,
+    so with more bytes the launch reaches PEs after its start.
     """
 
     overhead_ns: Annotated[float, Meta(ge=0)] = 0.0
@@ -23,7 +23,7 @@ class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class IoCpu(CommandDispatcher[IoCpuSpec]):
-    """One for each SIP. The host sends to that of the lowest SIP; it passes on what is for other SIPs to theirs."""
+    """One for each SIP. The host sends to the IO_CPU of the lowest SIP, which sends on the parts for other SIPs."""
 
     spec_type = IoCpuSpec
 
@@ -36,13 +36,13 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
         return self.spec.launch_nbytes if isinstance(message, KernelLaunch) else 0
 
     def stamped(self, message: HostMessage) -> HostMessage:
-        """A launch with its start: when the last PE that it is for will know of it. A stamped one stays as it is."""
+        """A launch with its start, the time at which it reaches its last PE. A launch with a start stays as it is."""
         if isinstance(message, KernelLaunch) and message.target_start_ps is None:
             return replace(message, target_start_ps=self.clock.now_ps + self.reach_ps(message))
         return message
 
     def parts(self, message: HostMessage) -> list[MessagePart]:
-        """One for each cube of the own SIP, and one for the io_cpu of every other SIP."""
+        """One part for each cube of the own SIP, and one for the IO_CPU of every other SIP."""
         directory, mine = self.context.directory, self._sip
         found = []
         for sip, part in split_message(message, lambda cube: cube[0], self._cube_of):

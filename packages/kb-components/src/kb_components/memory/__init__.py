@@ -1,1 +1,1 @@
-"""Memories behind the fabric."""
+"""Memories that the fabric reaches."""

@@ -1,4 +1,4 @@
-"""SRAM: a cube's shared memory behind the NOC, with one port for reads and writes, or one for each."""
+"""SRAM: a shared memory of a cube behind the NOC, with one port for all accesses, or one each for reads and writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_messages import Rectangle
 class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bandwidth of a port (GB/s) and access latency (ns).
 
-    `ports`: reads and writes take turns at one (`shared`), or have one each (`separate`).
+    `ports`: reads and writes take turns at one port (`shared`), or each have a port (`separate`).
     """
 
     bw_gbs: Annotated[float, Meta(gt=0)]
@@ -22,9 +22,9 @@ class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Sram(SingleChannelMemory[SramSpec]):
-    """First come, first served at each port; the latency of one request overlaps the bytes of the one before.
+    """Each port serves requests in order of arrival. The latency of a request overlaps the bytes of the one before.
 
-    Source: assumed (banks, and conflicts between them, are not modelled).
+    Source: assumed (banks and bank conflicts are not modelled).
     """
 
     spec_type = SramSpec
@@ -36,15 +36,15 @@ class Sram(SingleChannelMemory[SramSpec]):
         self._write_free_ps = 0
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
-        """The same for reads and writes of any size."""
+        """The same latency for reads and writes of any size."""
         return self._latency_ps
 
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
-        """Bytes over the bandwidth of a port."""
+        """Bytes divided by the bandwidth of a port."""
         return self._rate.ps(nbytes)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """As every memory of one channel; with separate ports, the port of reads or that of writes."""
+        """Reserves the shared port, or the port of the direction, as every memory of one channel does."""
         if not write or self.spec.ports == "shared":
             return super().reserve(t_ps, memory, last_byte_ps, write)
         read_free_ps, self.free_ps = self.free_ps, self._write_free_ps

@@ -9,7 +9,7 @@ import msgspec
 
 from kb_engine.block.component import ComponentBase
 from kb_messages import TopologyError
-from kb_topology import NODE_KEYS, Node, Source, convert_checked, did_you_mean
+from kb_topology import NODE_KEYS, Node, YamlSource, convert_checked, did_you_mean
 
 GROUP = "kb.components"
 
@@ -35,7 +35,7 @@ class Registry:
         """All registered names, sorted."""
         return sorted(self._points)
 
-    def component_type(self, node: Node, source: Source) -> type[ComponentBase[Any]]:
+    def component_type(self, node: Node, source: YamlSource) -> type[ComponentBase[Any]]:
         """The class behind `node.impl`. Raises TopologyError at the node's place in the file."""
         path = (*node.yaml_path, "impl")
         point = self._points.get(node.impl)
@@ -52,7 +52,7 @@ class Registry:
             raise source.error(path, f"{node.impl} from {_origin(point)}", "a subclass of ComponentBase")
         return loaded
 
-    def spec(self, node: Node, source: Source) -> tuple[type[ComponentBase[Any]], msgspec.Struct]:
+    def spec(self, node: Node, source: YamlSource) -> tuple[type[ComponentBase[Any]], msgspec.Struct]:
         """The class of *node* and its attributes as that class's Spec. Raises TopologyError, naming file and line."""
         component_type = self.component_type(node, source)
         spec: msgspec.Struct = convert_checked(

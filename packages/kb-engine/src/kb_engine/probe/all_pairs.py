@@ -12,7 +12,7 @@ from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.probe.idle_memory import idle_read_ps
 from kb_messages import MemorySpace
-from kb_topology import Interior, Region, Search, Topology
+from kb_topology import Interior, MemoryRegion, Search, Topology
 
 Picoseconds = npt.NDArray[np.int64]
 NO_PATH = -1
@@ -63,7 +63,7 @@ def probe_all(
     return ProbeMatrix(nbytes=nbytes, sources=tuple(sources), memories=tuple(memories), latency_ps=latency)
 
 
-def _regions(engine: Engine, nbytes: int, spaces: tuple[MemorySpace, ...]) -> list[Region]:
+def _regions(engine: Engine, nbytes: int, spaces: tuple[MemorySpace, ...]) -> list[MemoryRegion]:
     regions = [
         region
         for region in engine.topology.address_map.regions

@@ -10,5 +10,5 @@ __all__ = ["VIEWS", "Scene", "View", "chart", "draw", "layout", "render"]
 
 
 def draw(topology: Topology, view: View) -> str:
-    """*topology* as an SVG document, seen as *view*. Raises TopologyError when it has nothing to see there."""
+    """The *view* of *topology* as an SVG document. Raises TopologyError when *topology* has no such part."""
     return render(layout(chart(topology, view)))

@@ -1,4 +1,4 @@
-"""What a picture shows, before anything has a place: boxes in rows, and edges between them."""
+"""The content of a picture without coordinates: boxes in rows, and edges between boxes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Box(Struct, frozen=True):
 
 
 class Edge(Struct, frozen=True):
-    """A line from box *a* to box *b*; an arrow at *b*, and one at *a* unless *one_way*, if *arrows*."""
+    """A line from box *a* to box *b*. With *arrows* it has an arrow at *b* and, unless *one_way*, at *a*."""
 
     a: str
     b: str
@@ -31,7 +31,7 @@ class Edge(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """Rows of boxes from top to bottom, the edges between them, and what the legend says."""
+    """Rows of boxes from top to bottom, the edges between boxes, and the text of the legend."""
 
     title: str
     subtitle: str

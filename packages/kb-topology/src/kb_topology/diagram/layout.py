@@ -23,14 +23,14 @@ from kb_topology.diagram.scene import (
     TEXT,
     TITLE,
     Label,
-    Path,
     Placed,
+    Polyline,
     Scene,
     text_width,
 )
 
 GAP, TRACK, TOOTH = 28, 24, 14
-"""Between boxes, between tracks of a channel, and between lines that end at one box or share a gap, in pixels."""
+"""Distances in pixels: between boxes, between tracks of a channel, and between lines at one box or in one gap."""
 _SHIFTS, _CLEAR = (3, 2, 4, 1, 5, 0, 6, -1, -2, -3, -4, -5, -6), 6
 """By how many pixels ports may move aside, the best first, and how many between two lines are enough."""
 
@@ -237,7 +237,7 @@ class _Layout:
     def _track_y(self, number: int, channel: int) -> float:
         return self.tops[channel] + self.heights[channel] + TRACK * (self.tracks[number, channel] + 1)
 
-    def _paths(self, number: int) -> list[Path]:
+    def _paths(self, number: int) -> list[Polyline]:
         comb = self.combs[number]
         spans = self._spans(number)
         side = self.tops[comb.hub_row] + (self.heights[comb.hub_row] if comb.down else 0)
@@ -253,10 +253,11 @@ class _Layout:
         edge = comb.edge
         to_leaf = edge.arrows and (not edge.one_way or edge.a == comb.hub)
         to_hub = edge.arrows and (not edge.one_way or edge.b == comb.hub)
-        teeth = [Path(((x, y), (leaf, y), (leaf, end)), edge.line, to_leaf) for leaf in spans[comb.channels[-1]][1:]]
-        return [Path(tuple(trunk[::-1]), edge.line, to_hub), *teeth]
+        leaves = spans[comb.channels[-1]][1:]
+        teeth = [Polyline(((x, y), (leaf, y), (leaf, end)), edge.line, to_leaf) for leaf in leaves]
+        return [Polyline(tuple(trunk[::-1]), edge.line, to_hub), *teeth]
 
-    def _straight(self) -> Iterable[tuple[Path, Label]]:
+    def _straight(self) -> Iterable[tuple[Polyline, Label]]:
         seen: Counter[tuple[str, str]] = Counter()
         total = Counter((a, b) for a, b, _ in self.straight)
         for a, b, edge in self.straight:
@@ -265,7 +266,7 @@ class _Layout:
             y = self.tops[row] + self.heights[row] * seen[a, b] / (total[a, b] + 1)
             x1, x2 = self.lefts[a] + self.widths[self._box(a).style], self.lefts[b]
             points = ((x1, y), (x2, y)) if edge.a == a else ((x2, y), (x1, y))
-            path = Path(points, edge.line, edge.arrows, edge.arrows and not edge.one_way)
+            path = Polyline(points, edge.line, edge.arrows, edge.arrows and not edge.one_way)
             yield path, Label(edge.label, (x1 + x2) / 2, y - 5, "middle")
 
     def _box(self, key: str) -> Box:

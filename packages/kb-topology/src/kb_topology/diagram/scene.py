@@ -1,4 +1,4 @@
-"""A picture with everything in its place, and how large text is."""
+"""A picture with coordinates, and the sizes of text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARGIN, LINE, HEAD, FOOT = 32, 17, 64, 64
 
 
 def text_width(text: str, size: int) -> float:
-    """An upper estimate of the width of *text* in a sans-serif font, in pixels. Source: assumed, 0.62 em a letter."""
+    """An upper bound of the width of *text* in a sans-serif font, in pixels. Source: assumed, 0.62 em a letter."""
     return 0.62 * size * len(text)
 
 
@@ -27,7 +27,7 @@ class Placed(Struct, frozen=True):
     height: float
 
 
-class Path(Struct, frozen=True):
+class Polyline(Struct, frozen=True):
     """A line through *points*, with an arrow at its end and, if *both*, at its start."""
 
     points: tuple[tuple[float, float], ...]
@@ -46,11 +46,11 @@ class Label(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """A chart with everything in its place."""
+    """A chart with coordinates, in pixels."""
 
     chart: Chart
     width: float
     height: float
     boxes: tuple[Placed, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[Polyline, ...]
     labels: tuple[Label, ...]

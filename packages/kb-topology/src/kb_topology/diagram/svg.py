@@ -1,11 +1,11 @@
-"""A laid out picture -> SVG text. Colours follow the reader's choice of light or dark."""
+"""From a picture with coordinates to SVG text. Colours follow the reader's choice of light or dark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from kb_topology.diagram.scene import FOOT, LABEL, LINE, MARGIN, TEXT, TITLE, Label, Path, Placed, Scene, text_width
+from kb_topology.diagram.scene import FOOT, LABEL, LINE, MARGIN, TEXT, TITLE, Label, Placed, Polyline, Scene, text_width
 
 _FILLS = {
     "outside": ("#e7e9ec", "#3a3f46"),
@@ -68,7 +68,7 @@ def _style() -> str:
     )
 
 
-def _path(path: Path) -> str:
+def _path(path: Polyline) -> str:
     points = "L".join(f"{x:.1f} {y:.1f}" for x, y in path.points)
     ends = ' marker-end="url(#arrow)"' * path.arrow + ' marker-start="url(#arrow)"' * path.both
     return f'<path class="to-{path.line}" d="M{points}"{ends}/>'
@@ -87,7 +87,7 @@ def _box(placed: Placed) -> Iterator[str]:
 
 
 def _label(label: Label) -> Iterator[str]:
-    """The text, and behind it its outline in the colour of the page, so that lines stop short of it."""
+    """The text in front of its outline in the colour of the page, so that lines keep clear of the text."""
     for css in ("halo", "label"):
         yield _text(label.text, label.x, label.y, css, label.anchor)
 
@@ -97,7 +97,7 @@ def _text(text: str, x: float, y: float, css: str, anchor: str = "start") -> str
 
 
 def _legend(scene: Scene) -> Iterator[str]:
-    """What the colours that are there mean, and how to read a label."""
+    """The meaning of the colours in use, and how to read a label."""
     x, y = float(MARGIN), scene.height - FOOT + 24
     for style in _FILLS:
         if any(placed.box.style == style for placed in scene.boxes):

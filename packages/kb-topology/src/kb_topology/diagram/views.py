@@ -1,4 +1,4 @@
-"""What each picture shows of a topology: which boxes in which rows, and what the edges between them say."""
+"""The content of each picture of a topology: boxes in rows, and the labels of the edges between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kb_topology.topology import Topology
 View = Literal["system", "sip", "cube", "pe"]
 VIEWS: tuple[View, ...] = get_args(View)
 _MOST = 16
-"""More copies of a thing than this are drawn as one box."""
+"""More copies of a part than this are drawn as one box."""
 _NOTE = "Bandwidth is per direction and line, length is of the wire."
 
 _STYLES: dict[Kind, Style] = {
@@ -33,7 +33,7 @@ _CUBE_ROWS = (
     (),
     (Kind.NOC,),
 )
-"""From top to bottom; the empty row is of PEs, and all other kinds are in a row below."""
+"""Rows of kinds, from top to bottom. The empty row is for PEs. Kinds that are not listed have a row below."""
 _PE_ROWS = (
     (Kind.PE_CPU,),
     (Kind.PE_SCHEDULER,),
@@ -43,7 +43,7 @@ _PE_ROWS = (
 
 
 def chart(topology: Topology, view: View) -> Chart:
-    """The *view* of *topology*. A SIP, cube or PE is its first one: all are alike.
+    """The *view* of *topology*. It shows the first SIP, cube or PE, because all are equal.
 
     Raises TopologyError for the view of a PE of a chip without PEs.
     """
@@ -139,7 +139,7 @@ def _pe(topology: Topology) -> Chart:
 
 
 def _around(topology: Topology, nodes: Mapping[str, Node]) -> tuple[list[Box], list[Edge]]:
-    """What the nodes of a PE are linked to in its cube, a box for each kind, and the links as edges."""
+    """The neighbours that the nodes of a PE have in its cube, a box for each kind, and the links as edges."""
     graph = topology.graph
     boxes: dict[str, Box] = {}
     edges: dict[Edge, None] = {}
@@ -165,7 +165,7 @@ def _chart(
 
 
 def _edges(topology: Topology, box_of: Callable[[Node], str], shown: Callable[[Node], bool]) -> list[Edge]:
-    """The links between different boxes whose two ends are *shown*, links alike between two boxes as one edge."""
+    """The links between different boxes whose two ends are *shown*. Equal links between two boxes are one edge."""
     nodes = topology.graph.nodes
     found: Counter[tuple[str, str, str, Line]] = Counter()
     for link in topology.graph.links:
@@ -194,7 +194,7 @@ def link_label(link: Link) -> str:
 
 
 def _near(row: tuple[Box, ...], above: list[tuple[Box, ...]], edges: list[Edge]) -> tuple[Box, ...]:
-    """*row* in the order of what its boxes are joined to in the rows *above*, so that fewer lines cross."""
+    """*row* ordered by the positions of the neighbours in the rows *above*, so that fewer lines cross."""
     place = {box.key: (i + 0.5) / len(each) for each in above for i, box in enumerate(each)}
 
     def mean(box: Box) -> float:
@@ -229,7 +229,7 @@ def _is_number(value: object) -> bool:
 
 
 def _memory_lines(topology: Topology) -> tuple[str, ...]:
-    """What a cube has of HBM and of SRAM."""
+    """The HBM and the SRAM of a cube."""
     lines = []
     for kind in (Kind.HBM, Kind.SRAM):
         nodes = [node for node in topology.graph.nodes_of_kind(kind) if node.sip == 0 and node.cube == 0]

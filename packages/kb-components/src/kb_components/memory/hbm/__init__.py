@@ -1,1 +1,1 @@
-"""High-bandwidth memory: one latency for all, or banks, rows and refresh."""
+"""High-bandwidth memory: a model with one latency, and a model with banks, rows and refresh."""

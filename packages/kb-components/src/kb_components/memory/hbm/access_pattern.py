@@ -1,6 +1,7 @@
-"""What one request asks of each pseudo-channel: bursts grouped into visits to banks, and the repetition among them.
+"""The pattern of a request on each pseudo-channel: bursts grouped into visits to banks, and repetitions of visits.
 
-Timing follows from where visits begin and from the cycles between their column commands; nothing is kept per burst.
+The timing of a request follows from where its visits begin and from the cycles between their column commands. So no
+state is kept per burst.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from kb_components.memory.hbm.address_bits import AddressMapping
 from kb_components.memory.hbm.timing import Timing
 
 Leave = tuple[int, int]
-"""(bank, cycles from the stretch's first column command to the last one of a visit to that bank)."""
+"""(bank, cycles from the first column command of the stretch to the last column command of a visit to the bank)."""
 Visit = tuple[int, int, int, tuple[Leave, ...]]
-"""(bank, row, cycles from the stretch's first column command, what is left before the next visit begins).
+"""(bank, row, cycles from the first column command of the stretch, visits that end before the next visit begins).
 
-A visit is bursts of one row of one bank, with none of another row of that bank between them.
+A visit is a sequence of bursts of one row of a bank without a burst of another row of the bank between them.
 """
 
 
 class Stretch(NamedTuple):
-    """Bursts of one pseudo-channel in the order of their addresses, with rows counted from the stretch's first one."""
+    """Bursts of one pseudo-channel in the order of their addresses. Rows count from the row of the first burst."""
 
     visits: tuple[Visit, ...]
     length: int
@@ -34,7 +35,7 @@ class Stretch(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A stretch that comes *repeat* times, each *row_step* rows above the one before; the first at row *row*."""
+    """A stretch that is repeated *repeat* times, first at row *row* and then each time *row_step* rows higher."""
 
     stretch: Stretch
     row: int
@@ -43,7 +44,7 @@ class Run(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """`rows` runs of bursts `stride` bytes apart from byte `base`, all of it `repeat` times, `step` bytes apart."""
+    """`rows` runs of bursts, `stride` bytes apart from byte `base` on, all `repeat` times, `step` bytes apart."""
 
     base: int
     rows: int
@@ -56,10 +57,10 @@ class _Piece(NamedTuple):
 def runs_of(
     mapping: AddressMapping, timing: Timing, burst_nbytes: int, rectangle: tuple[int, int, int, int]
 ) -> list[tuple[int, list[Run]]]:
-    """Per pseudo-channel that *rectangle* (offset, rows, row_nbytes, stride) touches, its runs in order.
+    """The runs, in order, of each pseudo-channel that *rectangle* (offset, rows, row_nbytes, stride) touches.
 
-    What repeats is cut out where every row of the memory looks like the one before: `below_row` bursts later, the
-    same banks are met in the same order, one row further on.
+    Repetitions are found by the period of the mapping: `below_row` bursts later, the same banks come in the same order,
+    one row higher.
     """
     found: dict[int, list[Run]] = {}
     period = mapping.below_row * burst_nbytes

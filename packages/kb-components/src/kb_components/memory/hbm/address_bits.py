@@ -1,4 +1,4 @@
-"""Which bits of an offset name the row, the bank, the column and the pseudo-channel of a burst."""
+"""Which bits of an address are the row, the bank, the column and the pseudo-channel of a burst."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PATTERN = r"[0-9]+(R|PC|BG|B|C)(-[0-9]+(R|PC|BG|B|C))*"
 
 
 class AddressMapping:
-    """Bits above those of one burst: R row, PC pseudo-channel, BG bank group, B bank in its group, C column.
+    """The address bits above those of a burst: R row, PC pseudo-channel, BG bank group, B bank in its group, C column.
 
-    A field may come in several parts, the higher ones first; R comes once. Sizes are counts of bursts:
-    `below_row` of them lie under the row's bits, `below_top` under the row's bits and the row's own.
+    A field may have several parts, the higher parts first, but R has one part. The bits below the row number
+    `below_row` bursts, and these bits with the row number `below_top` bursts.
     """
 
     def __init__(self, text: str) -> None:
@@ -67,7 +67,7 @@ class AddressMapping:
 
 @lru_cache(maxsize=64)
 def address_mapping(text: str) -> AddressMapping:
-    """The mapping that *text* says, made once: all memories of a kind share it."""
+    """The mapping that *text* describes. It is made once, so all memories of a kind share it."""
     return AddressMapping(text)
 
 

@@ -1,4 +1,4 @@
-"""HBM with rows and banks: what a request costs follows from where its bytes lie and from what was asked before."""
+"""HBM with rows and banks: the time of a request depends on the addresses of its bytes and on earlier requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kb_components.memory.hbm.access_pattern import runs_of
 from kb_components.memory.hbm.address_bits import address_mapping
 from kb_components.memory.hbm.pseudo_channel import PseudoChannel
 from kb_components.memory.hbm.refresh import RefreshClock
-from kb_components.memory.hbm.request_part import Part
+from kb_components.memory.hbm.request_part import RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
 from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
 from kb_messages import OFFSET_MASK, Rectangle, TopologyError
@@ -16,10 +16,10 @@ _MOST_PATTERNS = 1 << 12
 
 
 class HbmBanked(MemoryComponent[HbmBankedSpec]):
-    """Pseudo-channels side by side, each serving its part of a request in order; the last burst ends the request.
+    """Pseudo-channels side by side. Each serves its part of a request in order, and the last burst ends the request.
 
-    A service takes no event: its length follows from the visits that the request pays to banks. `busy_ps` is the time
-    in which data buses move bursts, as the mean over the pseudo-channels.
+    A service needs no event, because its length follows from the visits of the request to banks. `busy_ps` is the time
+    in which data buses move bursts, averaged over the pseudo-channels.
 
     Source: timing rules of JEDEC JESD235 as DRAMsim3 and Ramulator 2 apply them; the order of service is assumed.
     """
@@ -40,7 +40,7 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         self._cycle = Rate(1_000_000 / exact(spec.clock_mhz))
         self._latency_ps = ps_from_ns(spec.latency_ns)
         self._bursts = 0
-        self._known: dict[tuple[int, int, int, int], list[Part]] = {}
+        self._known: dict[tuple[int, int, int, int], list[RequestPart]] = {}
 
     @property
     def row_hits(self) -> int:
@@ -59,16 +59,16 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
 
     @property
     def turnarounds(self) -> int:
-        """Changes between reading and writing of a pseudo-channel's data bus."""
+        """Changes between reading and writing on the data buses of pseudo-channels."""
         return sum(channel.turnarounds for channel in self.channels)
 
     @property
     def refreshes(self) -> int:
-        """Refreshes of pseudo-channels up to the last command of each."""
+        """Refreshes of all pseudo-channels, each counted up to its last command."""
         return sum(channel.refreshes for channel in self.channels)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Every pseudo-channel that *memory* touches serves its bursts in the order of their addresses."""
+        """Every pseudo-channel that *memory* touches serves the bursts of its part in the order of their addresses."""
         nbytes = memory.rows * memory.row_nbytes
         if write:
             self.written_nbytes += nbytes
@@ -87,7 +87,7 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         return self._data_ps(first, last, write)
 
     def _data_ps(self, first: int, last: int, write: bool) -> tuple[int, int]:
-        """When the data of column commands at *first* and *last* are out (read), or both times written."""
+        """When the data of column commands at *first* and at *last* are out (read), or twice when all are written."""
         wall, spec = self._refresh.wall, self.spec
         if write:
             committed = self._cycle.ps(wall(last) + spec.wl_cycles + spec.tccd_s_cycles) + self._latency_ps
@@ -101,10 +101,10 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         each = self._cycle.ps_each
         return -(-t_ps * each.denominator // each.numerator)
 
-    def _parts(self, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[int, list[Part]]:
-        """The row that the parts' rows count from, and the part of each pseudo-channel.
+    def _parts(self, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[int, list[RequestPart]]:
+        """The row from which the rows of parts count, and the part of each pseudo-channel.
 
-        Rectangles that differ in whole rows of the memory have the same parts, unless the rows end within one of them.
+        Rectangles that are whole rows of the memory apart have the same parts, unless one crosses the end of the rows.
         """
         mapping, burst = self.mapping, self.spec.burst_nbytes
         period, top = mapping.below_row * burst, mapping.below_top * burst
@@ -115,6 +115,6 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         if parts is None:
             if len(self._known) >= _MOST_PATTERNS:
                 self._known.clear()
-            parts = [Part(*each) for each in runs_of(mapping, self._timing, burst, key)]
+            parts = [RequestPart(*each) for each in runs_of(mapping, self._timing, burst, key)]
             self._known[key] = parts
         return row, parts

@@ -1,4 +1,4 @@
-"""HBM slice of fixed latency: every request waits its turn, pays one latency, and moves its bytes at one bandwidth."""
+"""HBM slice of fixed latency: a request waits for its turn, then takes one latency and its bytes at one bandwidth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
-    """First come, first served; the latency of one request overlaps the bytes of the one before.
+    """Serves requests in order of arrival. The latency of a request overlaps the bytes of the one before.
 
     Source: assumed (rows, banks, turnaround and refresh are not modelled).
     """
@@ -32,9 +32,9 @@ class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
         self._latency_ps = ps_from_ns(spec.latency_ns)
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
-        """The same for reads and writes of any size."""
+        """The same latency for reads and writes of any size."""
         return self._latency_ps
 
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
-        """Bytes over bandwidth."""
+        """Bytes divided by bandwidth."""
         return self._rate.ps(nbytes)

@@ -1,10 +1,10 @@
-"""A pseudo-channel of an HBM: rows, banks, the data bus, and when commands may follow each other."""
+"""A pseudo-channel of an HBM: rows, banks, the data bus, and the distances between commands."""
 
 from __future__ import annotations
 
 from kb_components.memory.hbm.access_pattern import Run, Stretch
 from kb_components.memory.hbm.refresh import RefreshClock
-from kb_components.memory.hbm.request_part import Outcome, Part
+from kb_components.memory.hbm.request_part import PartOutcome, RequestPart
 from kb_components.memory.hbm.timing import Timing
 
 _LONG_AGO = -(1 << 62)
@@ -14,10 +14,10 @@ _MOST_OUTCOMES = 64
 class PseudoChannel:
     """Serves requests in order of arrival, and the bursts of a request in order of their addresses.
 
-    Column commands are in order, tCCD apart or more. A row is opened as soon as its request is there and its bank,
-    tRRD and tFAW allow, however much is to be read before it: rows of other banks open behind the bytes of this one.
-    All times are in active cycles (RefreshClock). A refresh that falls between two requests closes all rows; one
-    within a request delays what follows and leaves them open.
+    Column commands are in order, at least tCCD apart. A row is opened as soon as its request is there and its bank,
+    tRRD and tFAW allow, even if earlier bursts are still to be read. So rows of other banks open behind the bytes of
+    this bank. All times are in active cycles (RefreshClock). A refresh between two requests closes all rows. A refresh
+    within a request delays the rest of the request and leaves rows open.
     """
 
     __slots__ = (
@@ -53,10 +53,10 @@ class PseudoChannel:
         self._last_write = False
         self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = 0
 
-    def serve(self, arrival: int, part: Part, row: int, last_byte: int, write: bool) -> tuple[int, int]:
-        """When the first and the last column command of a request leave.
+    def serve(self, arrival: int, part: RequestPart, row: int, last_byte: int, write: bool) -> tuple[int, int]:
+        """When the first and the last column command of a request are sent.
 
-        Rows of *part* count from *row*. The last command is not sent before *last_byte*.
+        The rows of *part* count from *row*. The last command is not sent before *last_byte*.
         """
         arrival, start = self._begin(arrival, part.runs[0].stretch.first_group, write)
         to_precharge = self._timing.write_to_precharge if write else self._timing.read_to_precharge
@@ -79,14 +79,14 @@ class PseudoChannel:
             self._close(part)
         return first, self._last
 
-    def _serve_runs(self, part: Part, row: int, arrival: int, start: int, to_precharge: int) -> int:
+    def _serve_runs(self, part: RequestPart, row: int, arrival: int, start: int, to_precharge: int) -> int:
         """Serve one run after the other; returns the first column command."""
         first = self._run(part.runs[0], row, arrival, start, to_precharge)
         for run in part.runs[1:]:
             self._run(run, row, arrival, self._next(run.stretch), to_precharge)
         return first
 
-    def _idle_state(self, part: Part, row: int, arrival: int, write: bool) -> tuple[int, ...] | None:
+    def _idle_state(self, part: RequestPart, row: int, arrival: int, write: bool) -> tuple[int, ...] | None:
         """What an outcome of *part* depends on, or None when it has to wait for what came before it."""
         timing, activated = self._timing, self._activates[3]
         if activated + max(timing.rrd_s, timing.rrd_l, timing.faw) > arrival:
@@ -100,11 +100,13 @@ class PseudoChannel:
             state.append(0 if found < 0 else 1 if found == row + first_row else 2)
         return tuple(state)
 
-    def _outcome(self, part: Part, row: int, arrival: int, first: int, counts: tuple[int, int, int]) -> Outcome:
-        """What was just done, relative to *row* and *arrival*; *counts* are those of before."""
+    def _outcome(
+        self, part: RequestPart, row: int, arrival: int, first: int, counts: tuple[int, int, int]
+    ) -> PartOutcome:
+        """The outcome of the part that was just served, relative to *row* and *arrival*. *counts* precede it."""
         closed, misses = self.closed - counts[1], self.misses - counts[2]
         n_activates = min(4, closed + misses)
-        return Outcome(
+        return PartOutcome(
             first=first - arrival,
             last=self._last - arrival,
             last_group=self._last_group,
@@ -118,7 +120,7 @@ class PseudoChannel:
             activated_group=self._activated_group,
         )
 
-    def _recall(self, outcome: Outcome, row: int, arrival: int) -> int:
+    def _recall(self, outcome: PartOutcome, row: int, arrival: int) -> int:
         """Do again what was done before, at other rows and another time; returns the first column command."""
         for bank, row_up, precharge_from in outcome.banks:
             self._rows[bank] = row + row_up
@@ -133,7 +135,7 @@ class PseudoChannel:
         return arrival + outcome.first
 
     def _begin(self, arrival: int, group: int, write: bool) -> tuple[int, int]:
-        """From when rows can be opened for a request, and from when its first column command can be sent."""
+        """The earliest times to open rows for a request and to send its first column command."""
         start = arrival
         if self._last != _LONG_AGO:
             start = max(arrival, self._last + self._gap(group, write))
@@ -155,11 +157,11 @@ class PseudoChannel:
         return timing.write_to_read_l if same else timing.write_to_read_s
 
     def _next(self, stretch: Stretch) -> int:
-        """From when the first column command of a request's next stretch can be sent."""
+        """The earliest time for the first column command of the next stretch of a request."""
         return self._last + (self._timing.ccd_l if stretch.first_group == self._last_group else self._timing.ccd_s)
 
     def _run(self, run: Run, row: int, arrival: int, start: int, to_precharge: int) -> int:
-        """Serve every repetition of a stretch; returns its first column command."""
+        """Serves every repetition of a stretch. Returns the first column command."""
         row += run.row
         first = self._walk(run.stretch, row, arrival, start, to_precharge)
         if run.repeat > 1:
@@ -167,8 +169,10 @@ class PseudoChannel:
         return first
 
     def _repeat(self, run: Run, row: int, arrival: int, to_precharge: int) -> None:
-        """Where a repetition leaves its banks as the one before did, only later and at higher rows, so do all others:
-        what is left of them takes that long each.
+        """Serves the repetitions after the first, up to the steady state.
+
+        Once a repetition ends in the bank state of the one before, shifted in time and rows, all later repetitions do
+        the same, so they are skipped in closed form.
         """
         stretch = run.stretch
         state = self._state(stretch, row)
@@ -185,9 +189,9 @@ class PseudoChannel:
                 return
 
     def _walk(self, stretch: Stretch, row: int, arrival: int, start: int, to_precharge: int) -> int:
-        """Serve one stretch, visit by visit; its first column command leaves at *start* or later, and is returned.
+        """Serves one stretch, visit by visit. Returns the first column command, which is at *start* or later.
 
-        Within a visit column commands follow each other as fast as tCCD lets them, so `start` is all that moves.
+        Column commands of a visit follow each other at tCCD, so a row that opens late only moves `start`.
         """
         rows, precharge_from = self._rows, self._precharge_from
         first: int | None = None
@@ -211,7 +215,7 @@ class PseudoChannel:
         return first
 
     def _open(self, bank: int, row: int, arrival: int) -> int:
-        """Open *row* as early as can be; returns when its first column command may leave."""
+        """Opens *row* as early as possible. Returns the earliest time for its first column command."""
         timing, activates = self._timing, self._activates
         if self._rows[bank] < 0:
             at = max(arrival, self._closed_at[bank])
@@ -235,7 +239,7 @@ class PseudoChannel:
         return at + timing.rcd
 
     def _state(self, stretch: Stretch, row: int) -> list[int]:
-        """All that decides what a stretch costs next, relative to its *row* and to the last column command."""
+        """The state that decides the time of the next stretch, relative to its *row* and to the last column command."""
         last, rows, precharge_from = self._last, self._rows, self._precharge_from
         state = [each - last for each in self._activates]
         state.append(self._activated_group)
@@ -245,15 +249,15 @@ class PseudoChannel:
         return state
 
     def _skip(self, stretch: Stretch, row_step: int, cycles: int) -> None:
-        """Let *cycles* pass over a stretch that leaves its banks *row_step* rows higher."""
+        """Advances time by *cycles* and the banks of *stretch* by *row_step* rows."""
         self._last += cycles
         self._activates = [each + cycles for each in self._activates]
         for bank in stretch.banks:
             self._rows[bank] += row_step
             self._precharge_from[bank] += cycles
 
-    def _close(self, part: Part) -> None:
-        """The closed page policy: rows are closed when the request that opened them is over."""
+    def _close(self, part: RequestPart) -> None:
+        """Applies the closed page policy: a request closes the rows that it opened when it ends."""
         for bank, _ in part.first_rows:
             self._rows[bank] = -1
             self._closed_at[bank] = self._precharge_from[bank] + self._timing.rp

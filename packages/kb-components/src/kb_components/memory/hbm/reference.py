@@ -1,7 +1,8 @@
-"""The banked HBM burst by burst: slow, plain, and what `builtin.hbm_banked` must agree with to the picosecond.
+"""The reference model of the banked HBM, burst by burst: slow and plain. `builtin.hbm_banked` has to agree with it to
+the picosecond.
 
-It shares attributes and their conversion to cycles (Timing) with the block, and none of its mapping, grouping,
-repetition or refresh arithmetic.
+The two share attributes and their conversion to cycles (Timing). Mapping, grouping, repetition and refresh arithmetic
+are written twice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NEVER = -(10**30)
 
 
 class ReferenceHbm:
-    """`reserve` as of HbmBanked. `counts` are hits, closed, misses, turnarounds; times inside are active cycles."""
+    """`reserve` like HbmBanked. `counts` has hits, closed, misses and turnarounds. Inner times are active cycles."""
 
     def __init__(self, spec: HbmBankedSpec) -> None:
         self._spec = spec
@@ -31,7 +32,7 @@ class ReferenceHbm:
         self.counts = dict.fromkeys(("hits", "closed", "misses", "turnarounds"), 0)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Serve every burst of *memory* in the order of its rows and addresses."""
+        """Serves every burst of *memory* in the order of its rows and addresses."""
         arrival, last_byte = self._active(t_ps), self._active(last_byte_ps)
         asked: dict[int, list[tuple[int, int, int]]] = {}
         for burst in self._bursts(memory):
@@ -51,7 +52,7 @@ class ReferenceHbm:
         return self._ps(first) + latency, self._ps(last) + latency
 
     def refreshes_before(self, active: int) -> int:
-        """Refreshes that are over at an active cycle, found one by one."""
+        """The number of refreshes that are over at an active cycle, counted one by one."""
         count = 0
         while self._timing.refi and active >= self.begin_after(count + 1):
             count += 1
@@ -70,7 +71,7 @@ class ReferenceHbm:
             yield from range(base // nbytes, (base + row_nbytes - 1) // nbytes + 1)
 
     def _fields(self, burst: int) -> dict[str, int]:
-        """Takes the mapping apart bit by bit, from the lowest part up."""
+        """The fields of a burst number, taken bit by bit from the lowest part of the mapping up."""
         found = {"PC": 0, "BG": 0, "B": 0, "R": 0, "C": 0}
         filled = dict.fromkeys(found, 0)
         for bits, name in reversed(re.findall(r"(\d+)([A-Z]+)", self._spec.mapping)):
@@ -81,7 +82,7 @@ class ReferenceHbm:
         return found
 
     def _active(self, t_ps: int) -> int:
-        """The first cycle from *t_ps* on that no refresh holds, without those that refreshes held before it."""
+        """The first active cycle at or after *t_ps*: its wall cycle without the cycles of earlier refreshes."""
         wall = math.ceil(t_ps / self._cycle_ps)
         lost, due = 0, self._timing.refi
         while due and due <= wall:
@@ -97,7 +98,7 @@ class ReferenceHbm:
 
 
 class _Channel:
-    """A pseudo-channel: one column command after the other."""
+    """A pseudo-channel, one column command after another."""
 
     def __init__(self, memory: ReferenceHbm) -> None:
         self._memory = memory
@@ -110,7 +111,7 @@ class _Channel:
         self._refreshes = 0
 
     def serve(self, arrival: int, bursts: list[tuple[int, int, int]], last_byte: int, write: bool) -> list[int]:
-        """The column command of every burst (group, bank, row)."""
+        """The times of the column commands of *bursts*, which are (group, bank, row)."""
         timing, commands = self._timing, []
         after = timing.write_to_precharge if write else timing.read_to_precharge
         for number, (group, bank, row) in enumerate(bursts):
@@ -144,7 +145,7 @@ class _Channel:
         return at + (timing.write_to_read_l if same else timing.write_to_read_s)
 
     def _refresh(self, arrival: int, first: int) -> int:
-        """Close all rows when there was a refresh since the last request."""
+        """Closes all rows when there was a refresh since the last request. Returns the new arrival."""
         refreshes = self._memory.refreshes_before(first)
         if refreshes == self._refreshes:
             return arrival
@@ -154,7 +155,7 @@ class _Channel:
         return max(arrival, self._memory.begin_after(refreshes))
 
     def _opened(self, arrival: int, key: tuple[int, int], row: int) -> int:
-        """The earliest column command that the bank allows; opens *row* if it is not."""
+        """The earliest column command that the bank allows. Opens *row* unless it is open."""
         timing, counts, found = self._timing, self._memory.counts, self._rows.get(key)
         if found == row:
             counts["hits"] += 1

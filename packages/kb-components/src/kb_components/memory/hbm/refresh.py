@@ -1,13 +1,13 @@
-"""Refresh of a pseudo-channel: the clock that its commands see stands still while all banks are refreshed."""
+"""Refresh of a pseudo-channel: a clock that stands still while all banks are refreshed."""
 
 from __future__ import annotations
 
 
 class RefreshClock:
-    """Maps cycles of the controller (wall) to the cycles in which commands can be sent (active), and back.
+    """Maps cycles of the controller (wall) to cycles in which commands can be sent (active), and back.
 
-    From every multiple of `interval` cycles on, `duration` of them are lost; `interval` 0 means no refresh. The first
-    refresh is due at `interval`, not at 0.
+    A refresh begins at every multiple of `interval` cycles except 0. It takes `duration` cycles, in which no command
+    can be sent. `interval` 0 means no refresh.
     """
 
     __slots__ = ("_active", "_duration", "_interval")
@@ -25,7 +25,7 @@ class RefreshClock:
         return number * self._active + (into if into > self._duration else self._duration)
 
     def count(self, active: int) -> int:
-        """How many refreshes there were before *active*."""
+        """The number of refreshes before *active*."""
         if not self._interval or active < self._interval:
             return 0
         return (active - self._interval) // self._active + 1

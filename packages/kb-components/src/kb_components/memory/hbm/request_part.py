@@ -1,4 +1,4 @@
-"""One pseudo-channel's part of a request, and what such a part did to a channel that had nothing left to wait for."""
+"""The part of a request that one pseudo-channel serves, and the known outcomes of such parts on an idle channel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kb_components.memory.hbm.access_pattern import Run
 
 
-class Outcome(NamedTuple):
-    """What a request did, in cycles after its arrival and rows above its own.
+class PartOutcome(NamedTuple):
+    """The effect of a part on its channel, in cycles after the arrival and in rows above the row of the part.
 
-    `banks` are (bank, row, precharge not before); `activates` the last of its activates, at most four.
+    `banks` are (bank, row, earliest precharge), and `activates` the last activates, at most four.
     """
 
     first: int
@@ -25,10 +25,10 @@ class Outcome(NamedTuple):
     activated_group: int
 
 
-class Part:
-    """The runs of one pseudo-channel, the first row that each bank is asked for, and known outcomes.
+class RequestPart:
+    """The runs of one pseudo-channel, the first row that each bank has to open, and known outcomes.
 
-    Outcomes are kept by the direction and by what each bank holds: nothing, the row asked for, or another one.
+    The key of an outcome is the direction and the state of each bank: closed, with the first row open, or with another.
     """
 
     __slots__ = ("channel", "first_rows", "last_bank", "n_bursts", "outcomes", "runs")
@@ -43,4 +43,4 @@ class Part:
         self.first_rows = tuple(first_rows.items())
         self.last_bank = runs[-1].stretch.last_bank
         self.n_bursts = sum(run.repeat * run.stretch.n_bursts for run in runs)
-        self.outcomes: dict[tuple[int, ...], Outcome] = {}
+        self.outcomes: dict[tuple[int, ...], PartOutcome] = {}

@@ -15,12 +15,12 @@ Cycles = Annotated[int, Meta(ge=0)]
 
 
 class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Attributes of a banked HBM; timings have the names of JEDEC's JESD235, in ns or cycles of `clock_mhz`.
+    """Attributes of a banked HBM. Timings have the names of JEDEC JESD235, in ns or in cycles of `clock_mhz`.
 
-    `clock_mhz` is the controller's: requests are taken and commands are sent at its edges. A burst of `burst_nbytes`
-    holds the data bus for `tccd_s_cycles`. `trefi_ns: 0` is no refresh. `latency_ns` is the way in and out again,
-    overlapping everything else. `mapping` is described at AddressMapping; `page_policy` is what happens to a row when
-    the request that used it is over.
+    `clock_mhz` is the clock of the controller, which takes requests and sends commands at its edges. A burst of
+    `burst_nbytes` holds the data bus for `tccd_s_cycles`. `trefi_ns: 0` means no refresh. `latency_ns` is the time from
+    the port to the controller and back, and overlaps everything else. AddressMapping describes `mapping`. `page_policy`
+    says whether rows stay open after the request that used them.
     """
 
     clock_mhz: Annotated[float, Meta(gt=0)]
@@ -54,7 +54,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Timing:
-    """What a pseudo-channel must keep between commands, in whole cycles: minima rounded up, tREFI (a maximum) down."""
+    """Least distances between commands in whole cycles. Minima are rounded up, tREFI, a maximum, down."""
 
     __slots__ = (
         "ccd_l",
