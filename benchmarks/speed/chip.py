@@ -1,4 +1,4 @@
-"""What each service of one PE takes, by formula, from its topology file alone: none of the engine's code is used."""
+"""Formulas for the time of each service of one PE, from the topology file alone. No code of the engine is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def wire_ps(nbytes: int, gbs: float) -> int:
 
 
 class Transfer(NamedTuple):
-    """Picoseconds to the slice, of the slice (at least `spread` after the arrival), and from there to the end."""
+    """Picoseconds of a transfer: `lead` to the slice, `service` in it, and `tail` after it.
+
+    The service ends at the earliest `spread` after the arrival.
+    """
 
     lead: int
     service: int
@@ -39,7 +42,7 @@ class Transfer(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """What a tile of one shape and place in the K loop costs in each block."""
+    """The time that a tile takes in each block, in picoseconds. `first` and `last` are its place in the K loop."""
 
     first: bool
     last: bool
@@ -52,7 +55,7 @@ class Tile(NamedTuple):
 
 
 class Chip:
-    """The numbers of a one-PE topology file, and the cost of each service by its formula."""
+    """The numbers of a one-PE topology file, and the time of each service by formula."""
 
     def __init__(self, path: Path = ONE_PE) -> None:
         spec = yaml.safe_load(path.read_text())

@@ -1,4 +1,4 @@
-"""How fast the data pass is where records are many and small: a softmax of a million, and the store by itself."""
+"""The speed of pass 2 on many small records: a softmax of a million records, and the memory store alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def check(made: Softmax, after: MemoryStore) -> None:
-    """Stop when the result is no softmax: a wrong answer's speed means nothing."""
+    """Stop when the result is no softmax, because the speed of a wrong answer means nothing."""
     got = np.concatenate([after.read(*part, DType.F16) for part in made.parts]).astype(np.float64)
     powers = np.exp(made.x.astype(np.float64) - made.x.max(axis=1, keepdims=True).astype(np.float64))
     error = np.abs(got - powers / powers.sum(axis=1, keepdims=True)).max()
@@ -58,7 +58,7 @@ def records(turns: int, rounds: int) -> list[tuple[str, float, str, str]]:
 
 
 def store(rounds: int) -> list[tuple[str, float, str, str]]:
-    """A whole tensor of 32 MiB handed over and looked at, which copies nothing."""
+    """Writes and reads of a whole tensor of 32 MiB. Neither copies the tensor."""
     tensor = np.zeros((TENSOR, TENSOR), np.float16)
     memory = MemoryStore([(1, 1 << 32, "hbm")])
     repeats = 2000

@@ -1,9 +1,9 @@
-"""Writes a long op log to disk and reads it back chunk by chunk: records a second, bytes a record, peak memory.
+"""Writes a long op log to disk and reads it back by chunks: records a second, bytes a record, peak memory.
 
     python benchmarks/speed/logsize.py                  # ten million records, about 3 GB in a temporary folder
     python benchmarks/speed/logsize.py --records 1000000
 
-Writing and reading are processes of their own, so that each has its own peak.
+Writing and reading run in two processes, so that each has a peak of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LogFolder
 
 CHUNK = 1 << 14
 OPERANDS = 3
-"""Operands a record: what a tiled GEMM has, about."""
+"""Operands of a record, about as many as in a tiled GEMM."""
 
 
 def write(folder: Path, records: int) -> int:

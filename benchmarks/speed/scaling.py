@@ -1,9 +1,9 @@
-"""One GEMM over more and more PEs: what the chip gains by them, and what a tile stage costs the simulator.
+"""One GEMM over 1, 8, 128 and 512 PEs: the speed-up of the chip, and the simulator's time for a tile stage.
 
 Every PE reads its rows of A and columns of B from its own HBM slice and writes its block of C there, as
-`benchmarks/gemm.py` does with `operands=local`. Operands hold nothing: pass 1 alone is run. Seconds are those of the
-processor, so that other programs on the machine count less. Every run has a process of its own, as a user's has: what
-an earlier chip left of the memory slows a large one down.
+`benchmarks/gemm.py` does with `operands=local`. The operands are empty, and only pass 1 runs. Seconds are CPU time, so
+that other programs on the machine count less. Every run has a process of its own, as a user's run has: the heap that
+an earlier chip leaves behind slows a large chip down.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kb_topology import load_topology
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
 CHIPS = {1: "one_pe", 8: "one_cube", 128: "one_sip", 512: "four_sip"}
 GRIDS = {1: (1, 1), 8: (2, 4), 128: (8, 16), 512: (32, 16)}
-"""Down M and along N."""
+"""The grid of PEs along M and along N."""
 FULL, QUICK = (4096, 14336, 4096), (2048, 4096, 512)
 TILE = TileShape(128, 128, 128)
 
 
 class Row(NamedTuple):
-    """One number of PEs. Seconds are the medians of the rounds."""
+    """The figures of one number of PEs. Seconds are medians over the rounds."""
 
     pes: int
     latency_us: float
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One run: simulated picoseconds, tile stages, entries of the clock's heap, seconds."""
+    """One run: simulated picoseconds, tile stages, entries of the clock's queue, seconds of CPU time."""
 
     latency_ps: int
     stages: int
@@ -66,7 +66,7 @@ def kernel(
 
 
 def run(pes: int, shape: tuple[int, int, int], log: bool) -> Measured:
-    """One launch of the kernel, after one of kernels that do nothing."""
+    """Measure one launch of the kernel, after launches of kernels that return at once."""
     engine = Engine(load_topology(TOPOLOGIES / f"{CHIPS[pes]}.yaml"), MemoryLogWriter() if log else None)
     host = Host(engine, Path(__file__).parent)
     (m, n, k), (grid_m, grid_n) = shape, GRIDS[pes]
@@ -93,7 +93,7 @@ def run(pes: int, shape: tuple[int, int, int], log: bool) -> Measured:
 
 
 def measure(shape: tuple[int, int, int], rounds: int, log: bool) -> list[Row]:
-    """A row for each number of PEs, round after round over all of them."""
+    """A row for each number of PEs. Each round runs every number once."""
     runs: dict[int, list[Measured]] = {pes: [] for pes in CHIPS}
     for _ in range(rounds):
         for pes, found in runs.items():
@@ -118,7 +118,7 @@ def _row(pes: int, found: list[Measured], one_ps: int) -> Row:
 
 
 def _events(engine: Engine) -> int:
-    """How many entries the clock has had so far: its tickets count them, and this takes one."""
+    """The number of entries that the clock has had so far. Its tickets count them; this call takes one ticket."""
     return next(engine.clock.tickets)
 
 

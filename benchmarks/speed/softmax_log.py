@@ -1,7 +1,8 @@
-"""The op log of a row softmax on many PEs, as the engine would write it: a row at a time, a million small records.
+"""The op log of a row softmax on many PEs, as the engine would write it: a million small records.
 
-Each program does what `benchmarks/softmax.py` does with `rows=1`: a load, seven math commands of FETCH, MATH and STORE,
-and a store, which is 23 records a row. Programs take turns, a command each, as they do when all PEs run in step.
+Each program takes one row at a time, as `benchmarks/softmax.py` does with `rows=1`: a load, seven math commands of
+FETCH, MATH and STORE, and a store, which makes 23 records a row. Programs take turns, one command each, as they do when
+all PEs run in step.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
 from kb_messages import DType, MemorySpace, OpKind, Role, owner_of
 
 X, W, LARGEST, SHIFTED, POWERS, TOTAL, QUOTIENT, RESULT = range(8)
-"""The values of a row, each in a buffer of its own in TCM."""
+"""The values of a row. Each has its own buffer in TCM."""
 MATH: Final = (
     ('{"op":"copy"}', (X,), W),
     ('{"op":"max","axis":1}', (W,), LARGEST),
@@ -30,7 +31,10 @@ REGISTERS_NBYTES: Final = 1 << 18
 
 
 class Softmax(NamedTuple):
-    """A log, the memory before it, and where the (rows, cols) result of f16 lies: a part for each PE."""
+    """A log, the memory before it, the input *x*, and the parts of the f16 result, one for each PE.
+
+    A part is the owner, offset, rows, bytes of a row, and stride.
+    """
 
     log: OpLog
     memory: MemoryStore
@@ -49,7 +53,7 @@ class _Operand(NamedTuple):
 
 
 def softmax(rows: int, cols: int, n_pes: int) -> Softmax:
-    """*rows* is a multiple of *n_pes*; every PE has a slice of HBM, X from 0 on and Y behind it."""
+    """The log for *rows* rows, a multiple of *n_pes*. The HBM slice of each PE holds its rows of X, then those of Y."""
     turns = rows // n_pes
     templates = _templates(cols, turns)
     writer = MemoryLogWriter()
@@ -73,7 +77,7 @@ def softmax(rows: int, cols: int, n_pes: int) -> Softmax:
 
 
 def _templates(cols: int, turns: int) -> list[tuple[int, OpKind, str, str, list[_Operand]]]:
-    """(command, kind, name, params, operands) of the records of one row."""
+    """(command, kind, name, params, operands) of each record of one row."""
     wide, narrow, tall = (DType.F32, cols), (DType.F16, cols), (DType.F32, 1)
     shapes = [narrow, wide, tall, wide, wide, tall, wide, narrow]
 
@@ -100,7 +104,7 @@ def _templates(cols: int, turns: int) -> list[tuple[int, OpKind, str, str, list[
 
 
 def _rows(operand: _Operand, number: int, ops: np.ndarray) -> np.ndarray:
-    """One operand of all PEs' records *number*, as (turns, PEs)."""
+    """One operand of record *number* of each row, as a table of (turns, PEs)."""
     turns, _, n_pes = ops.shape
     table = np.zeros((turns, n_pes), OPERAND_DTYPE)
     table["op_id"] = ops["op_id"][:, number]

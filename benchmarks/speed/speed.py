@@ -1,4 +1,4 @@
-"""How fast the simulator itself is: ratios measured side by side in one run. README.md says what each means."""
+"""The speed of the simulator itself, as ratios that are measured side by side. README.md says what each means."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Operands = tuple[np.ndarray, np.ndarray]
 
 
 class Figure(NamedTuple):
-    """One line of the report: a number that has a target (or none), and the measurements it follows from."""
+    """One line of the report: a number, its target if it has one, and the measurements it follows from."""
 
     name: str
     value: float
@@ -39,7 +39,7 @@ class Figure(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """An engine with its tensors uploaded and nothing run."""
+    """An engine with its tensors uploaded, before any launch."""
 
     engine: Engine
     host: Host
@@ -47,7 +47,7 @@ class Prepared(NamedTuple):
 
     @classmethod
     def make(cls, size: int, log: bool, data: Operands | None = None) -> Prepared:
-        """A GEMM of *size* cubed, on *data* or, for time alone, on operands that hold nothing."""
+        """A GEMM of *size* cubed on *data*. Without *data* the operands are empty, which is enough for pass 1."""
         engine = Engine(load_topology(ONE_PE), MemoryLogWriter() if log else None)
         host = Host(engine, Path(__file__).parent)
         a, b, c = (host.empty(name, (size, size), DType.F16) for name in "abc")
@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
         return cls(engine, host, (a, b, c))
 
     def run(self) -> Any:
-        """Pass 1 from the kernel's call to the closed log."""
+        """Run pass 1, from the kernel's call to the closed log; the log."""
         self.host.launch(kernel, *self.tensors)
         return self.engine.close_log()
 
@@ -74,12 +74,15 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def interleaved(rounds: int, *makers: Callable[[], Callable[[], object]]) -> list[list[float]]:
-    """Seconds of what each maker makes, `A B C A B C ...`, so that a slow moment of the machine hits all alike."""
+    """Seconds of the call that each maker makes, in turns `A B C A B C ...`.
+
+    A slow moment of the machine then slows all of them.
+    """
     return [list(times) for times in zip(*([seconds(make()) for make in makers] for _ in range(rounds)), strict=True)]
 
 
 def ratio(over: list[float], under: list[float]) -> float:
-    """The median of the rounds' own ratios."""
+    """The median of the ratios of the rounds."""
     return statistics.median(a / b for a, b in zip(over, under, strict=True))
 
 
@@ -109,7 +112,7 @@ def pass_1(size: int, rounds: int) -> list[Figure]:
 
 
 def check_same_work(size: int) -> int:
-    """Stage services of the problem. Both models must count and time them alike, or the comparison means nothing."""
+    """The number of stage services. Stops when the two models differ in it or in their latency."""
     prepared = Prepared.make(size, log=False)
     prepared.run()
     found = (prepared.host.launches[0].end_ps, prepared.engine.session.n_ops)

@@ -1,9 +1,10 @@
-"""One PE's GEMM in textbook SimPy: the blocks, queues and hops of the engine's model, and none of the engine's code.
+"""One PE's GEMM in textbook SimPy: the blocks, queues and hops of the engine's model, without the engine's code.
 
-It reads the chip from the same YAML and does its own arithmetic, so it checks the engine's timing too. It is written to
-be quick: one process a block; latencies that nothing can interrupt merged into one timeout; tiles and their costs made
-once a shape; a queue, slot or Resource only where something can wait. On one PE nothing waits for a link, since each
-direction carries one transfer at a time, so links are closed forms here. The engine keeps a state for each of them.
+The model reads the chip from the same YAML and does its own arithmetic, so it checks the engine's timing too. The model
+is written to be quick. Each block has one process. Latencies that nothing can interrupt are one timeout. The costs of
+a tile are computed once for each shape. Queues, slots and Resources exist only where a process can wait. On one PE
+nothing waits for a link, because each direction carries one transfer at a time, so links are closed forms here. The
+engine keeps a state for each link.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ Process = Generator[simpy.Event, Any, None]
 
 
 class TextbookPe:
-    """Six processes: a feeder, a DMA channel each way, FETCH, GEMM and STORE, with bounded queues between them."""
+    """Six processes with bounded queues between them: feeder, DMA read, FETCH, GEMM, STORE and DMA write."""
 
     def __init__(self, chip: Chip, problem: Shape, tile: Shape, *, slot_first: bool = False) -> None:
-        """With *slot_first*, when one write's end frees an output slot that a tile waits for, and the next write is
-        queued, the tile's read asks the slice first, as in the engine. Otherwise the write does: both ask in the same
-        picosecond. It costs events, so it is off where speed is measured."""
+        """A GEMM of the shape *problem* in tiles of the shape *tile*.
+
+        When the end of a write frees an output slot that a tile waits for, and the next write is queued, the tile's
+        read and the write ask the slice in the same picosecond. With *slot_first* the read is first, as in the engine;
+        otherwise the write is. *slot_first* costs events, so it is off where speed is measured.
+        """
         self.chip, self.problem = chip, problem
         self.yields = 3 if slot_first else 0
         m, n, k = self.tile = (min(problem[0], tile[0]), min(problem[1], tile[1]), min(problem[2], tile[2]))

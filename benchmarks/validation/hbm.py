@@ -1,4 +1,4 @@
-"""builtin.hbm_banked against a measured part: the HBM2 of a Xilinx U280. README.md says what is compared, and how."""
+"""Compares builtin.hbm_banked with a measured part, the HBM2 of a Xilinx U280. README.md describes the comparison."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_READS = 4096
 
 
 class Target(NamedTuple):
-    """A measured quantity, its unit and by how many percent the simulation may be off."""
+    """A measured quantity, its unit, and the largest error of the simulation in percent."""
 
     quantity: str
     unit: str
@@ -30,7 +30,7 @@ class Target(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One quantity, measured and simulated."""
+    """A quantity, measured and simulated."""
 
     quantity: str
     unit: str
@@ -59,7 +59,7 @@ TARGETS = {
 
 
 def read_measured(path: Path) -> dict[str, float]:
-    """Quantities of the part by name. Raises OSError, and ValueError when one that is compared is missing."""
+    """Quantities of the part by name. Raises OSError, and ValueError when a quantity of TARGETS is missing."""
     with path.open(newline="", encoding="utf-8") as file:
         found = {row["quantity"]: float(row["value"]) for row in csv.DictReader(file) if row["memory"] == PART}
     missing = [target.quantity for target in TARGETS if target.quantity not in found]
@@ -105,7 +105,7 @@ def tables() -> list[Table]:
 
 
 def throughput_or_nan(stride: int, size: int, working_set: int) -> float:
-    """NaN where reads would overlap, or there is only one address."""
+    """The throughput, or NaN where reads would overlap or all have one address."""
     if stride < size or stride >= working_set:
         return float("nan")
     return traffic.throughput_gbs(stride, size, working_set, N_READS)

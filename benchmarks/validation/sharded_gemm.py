@@ -1,7 +1,7 @@
-"""One GEMM sharded over 1, 8, 128 and 512 PEs: is it right on each chip, how well does it scale, what does it cost?
+"""One GEMM sharded over 1, 8, 128 and 512 PEs: correctness, scaling, and the simulator's time and memory.
 
-Each chip is one `kb run gemm` in a process of its own, verified against a float64 reference. Exits with 1 when one is
-wrong. README.md has the results.
+Each chip is one `kb run gemm` in a process of its own, verified with a float64 reference. The exit code is 1 when a
+chip is wrong. README.md has the results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FULL, QUICK = (4096, 14336, 4096), (512, 448, 128)
 
 
 class Ran(NamedTuple):
-    """What `kb run --json` printed, the command's wall seconds, and the most memory that it held."""
+    """The JSON of `kb run`, the command's wall seconds, and its peak memory."""
 
     result: dict[str, Any]
     wall_s: float
@@ -30,7 +30,7 @@ class Ran(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One chip. Efficiency is against one PE. Seconds are wall time of this machine, `wall_s` the whole command's."""
+    """One chip. `efficiency` is relative to one PE. Seconds are wall time; `wall_s` is that of the whole command."""
 
     pes: int
     latency_us: float
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 def run(topology: str, shape: tuple[int, int, int], tile: str | None) -> Ran:
-    """One run of the bundled benchmark, its folder thrown away. Raises RuntimeError when it gives no result."""
+    """One run of the bundled benchmark. The run folder is deleted. Raises RuntimeError when there is no result."""
     assignments = [f"{name}={size}" for name, size in zip("MNK", shape, strict=True)] + ["dtype=f16"]
     assignments += [f"tile={tile}"] if tile is not None else []
     params = [argument for each in assignments for argument in ("-p", each)]
@@ -69,7 +69,7 @@ def run(topology: str, shape: tuple[int, int, int], tile: str | None) -> Ran:
 
 
 def measure(shape: tuple[int, int, int], tile: str | None) -> list[Row]:
-    """A row for each chip, fewest PEs first. Raises RuntimeError as `run`."""
+    """A row for each chip, from 1 to 512 PEs. Raises RuntimeError when a run gives no result."""
     rows: list[Row] = []
     one_ps = 0
     for pes, topology in CHIPS.items():
@@ -109,7 +109,7 @@ def print_table(rows: list[Row], shape: tuple[int, int, int], tile: str | None) 
 
 
 def main() -> int:
-    """Print the table, or JSON; 0 when every chip's numbers are right."""
+    """Print the table, or JSON. The exit code is 0 when the numbers of every chip are right."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{' x '.join(map(str, QUICK))} instead")
     parser.add_argument("--tile", metavar="MxNxK", help="instead of the benchmark's own")

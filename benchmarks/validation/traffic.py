@@ -18,7 +18,7 @@ AXI_NBYTES = 32
 
 
 class Port:
-    """The DMA of PE 0 and the pseudo-channel behind its AXI port, in a fresh chip."""
+    """The DMA of PE 0 and the pseudo-channel behind its AXI port, in a new chip."""
 
     def __init__(self, mapping: str = DEFAULT_MAPPING) -> None:
         text = U280.read_text()
@@ -33,7 +33,10 @@ class Port:
         self.latencies_ps: list[int] = []
 
     def read(self, addresses: Iterable[int], nbytes: int, outstanding: int) -> int:
-        """Read *nbytes* at each address, *outstanding* at once; picoseconds from the first request to the last byte."""
+        """Read *nbytes* at each address, *outstanding* reads at once.
+
+        Returns picoseconds from the first request to the last byte.
+        """
         self._asked = ((address, nbytes) for address in addresses)
         begin = self._clock.now
         for _ in range(outstanding):
@@ -53,29 +56,29 @@ class Port:
 
 
 def idle_latency_ns(addresses: Iterable[int]) -> float:
-    """The most frequent latency of reads of 32 bytes, one at a time: a refresh in the way makes a few longer."""
+    """The most frequent latency of reads of 32 bytes, one at a time. A few reads take longer, because of a refresh."""
     port = Port()
     port.read(addresses, AXI_NBYTES, 1)
     return statistics.mode(port.latencies_ps) / 1000
 
 
 def latency_hit_ns() -> float:
-    """Reads along one row: 32 columns, every other burst of 2 KiB, again and again."""
+    """Reads along one row: 32 columns, every other burst of 2 KiB, eight times."""
     return idle_latency_ns([column * 64 for _ in range(8) for column in range(32)])
 
 
 def latency_closed_ns() -> float:
-    """One read in each of the 16 banks, none of which was read before: 1 group bit at 32 bytes, the rest from 2 KiB."""
+    """One read in each of 16 unused banks. One bank bit is at 32 bytes, the other three from 2 KiB."""
     return idle_latency_ns([bank * 2048 + group * 32 for bank in range(8) for group in range(2)])
 
 
 def latency_miss_ns() -> float:
-    """Reads of one bank, each in the row after the one before: rows are 16 KiB apart."""
+    """Reads of one bank, each in the next row. Rows are 16 KiB apart."""
     return idle_latency_ns([row << 14 for row in range(256)])
 
 
 def throughput_gbs(stride: int, nbytes: int, working_set: int, n_reads: int, mapping: str = DEFAULT_MAPPING) -> float:
-    """Reads of *nbytes*, *stride* apart, wrapping around after *working_set* bytes, 64 outstanding."""
+    """GB/s of reads of *nbytes*, *stride* bytes apart, 64 at once. Addresses start again after *working_set* bytes."""
     port = Port(mapping)
     took = port.read((number * stride % working_set for number in range(n_reads)), nbytes, OUTSTANDING)
     return n_reads * nbytes * 1000 / took
