@@ -62,6 +62,7 @@ class CommandInFlight:
         plan: PipelinePlan,
         first_op: int,
         done: Callable[[CommandInFlight], None],
+        mapped: tuple[Matrix, ...] = (),
     ) -> None:
         self.submitted = submitted
         self.plan = plan
@@ -70,7 +71,7 @@ class CommandInFlight:
         self.remaining = plan.n_tiles
         self.t_submitted_ps = 0
         self.placement = Placement()
-        self.mapped: tuple[Matrix, ...] = ()
+        self.mapped = mapped
         self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands
         self.frees: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 

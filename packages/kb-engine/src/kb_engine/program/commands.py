@@ -10,7 +10,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
 from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.program.session import Session
-from kb_messages import Command, KbError, KernelError, SubmittedCommand, matrices_of
+from kb_messages import Command, KbError, KernelError, SubmittedCommand
 
 
 class ProgramCommands:
@@ -66,10 +66,7 @@ class ProgramCommands:
             plan = pe.scheduler.plan(submitted)
         except KbError as error:
             raise KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix) from None
-        context = session.open_command(submitted, plan, pe.scheduler.complete)
-        if pe.mmu is not None:
-            context.mapped = tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
-        return context
+        return session.open_command(submitted, plan, pe)
 
     def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""

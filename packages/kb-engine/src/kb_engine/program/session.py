@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
@@ -14,7 +12,7 @@ from kb_engine.observe.watched_lease import WatchedLease
 from kb_engine.program.materialize import Materialize
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
-from kb_messages import PipelinePlan, SubmittedCommand
+from kb_messages import Matrix, PipelinePlan, SubmittedCommand, matrices_of
 
 
 class Session:
@@ -63,11 +61,12 @@ class Session:
         """The offset in the op log's immediates of *count* times the bytes *element*; 0 without a log."""
         return 0 if self.recorder is None else self.recorder.constant(element, count)
 
-    def open_command(
-        self, submitted: SubmittedCommand, plan: PipelinePlan, done: Callable[[CommandInFlight], None]
-    ) -> CommandInFlight:
-        """A command in flight of *plan*, which the observers are told of. *done* is called after its last tile."""
-        context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), done)
+    def open_command(self, submitted: SubmittedCommand, plan: PipelinePlan, pe: ProcessingElement) -> CommandInFlight:
+        """A command in flight on *pe*, which the observers are told of."""
+        mapped: tuple[Matrix, ...] = ()
+        if pe.mmu is not None:
+            mapped = tuple(matrix for matrix in matrices_of(submitted.command) if matrix.virtual is not None)
+        context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), pe.scheduler.complete, mapped)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
         return context
