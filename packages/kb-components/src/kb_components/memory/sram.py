@@ -28,6 +28,7 @@ class Sram(SingleChannelMemory[SramSpec]):
     """
 
     spec_type = SramSpec
+    state = ("_write_free_ps",)
 
     def __init__(self, spec: SramSpec, context: Context) -> None:
         super().__init__(spec, context)

@@ -32,6 +32,7 @@ class PeDma(Initiator[PeDmaSpec]):
 
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
+    caches = ("_last_owner", "_last_path", "_paths")
 
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:
         super().__init__(spec, context)

@@ -33,6 +33,7 @@ class PeMmu(AddressTranslator[PeMmuSpec]):
     """
 
     spec_type = PeMmuSpec
+    state = ("_tlb", "hits", "misses")
 
     def __init__(self, spec: PeMmuSpec, context: Context) -> None:
         super().__init__(spec, context)

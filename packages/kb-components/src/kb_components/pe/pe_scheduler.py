@@ -57,6 +57,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     __slots__ = ("_blocks", "_buffers", "_feeder", "_fetch_store", "_known_plan", "_queue")
 
     spec_type = PeSchedulerSpec
+    state = ("_buffers", "_feeder", "_queue")
+    caches = ("_known_plan",)
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
         super().__init__(spec, context)

@@ -31,6 +31,7 @@ class PeTcm(SingleChannelMemory[PeTcmSpec]):
     """Two ports, each served whole transfers at a time, first come, first served; they do not disturb each other."""
 
     spec_type = PeTcmSpec
+    state = ("port",)
 
     def __init__(self, spec: PeTcmSpec, context: Context) -> None:
         super().__init__(spec, context)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import ClassVar
 
 from kb_engine.block.in_flight import TileToken
 from kb_engine.timing.clock import Clock
@@ -17,10 +18,11 @@ class BoundedQueue:
     """At most `depth` tokens wait in `queue`, in order, while `token` is in front: at a gate, in service, or blocked.
 
     `blocked` are the senders that wait for room. A subclass serves the token in front and calls `_next` when that token
-    has left.
+    has left. `state` names the attributes that change.
     """
 
     __slots__ = ("blocked", "clock", "depth", "queue", "token")
+    state: ClassVar[tuple[str, ...]] = ("blocked", "queue", "token")
 
     def __init__(self, clock: Clock, depth: int) -> None:
         self.clock = clock

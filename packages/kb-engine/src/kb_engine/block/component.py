@@ -70,12 +70,18 @@ class ComponentBase(ABC, Generic[SpecT]):
 
     `serves` lists the stage types that the block has a queue for. `spec_type` is the Struct that the node's YAML
     attributes are checked against.
+
+    `state` names the attributes of the class that change while the block works; the future of a simulation depends on
+    them. `caches` names those that only remember answers, which may be forgotten at any time. A subclass names its own
+    attributes alone.
     """
 
     __slots__ = ("clock", "context", "node_id", "servers", "spec")
 
     spec_type: ClassVar[type[Struct]]
     serves: ClassVar[tuple[StageType, ...]] = ()
+    state: ClassVar[tuple[str, ...]] = ()
+    caches: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: SpecT, context: Context) -> None:
         self.spec = spec

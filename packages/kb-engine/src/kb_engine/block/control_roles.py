@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kb_engine.block.block_directory import Receiver
 from kb_engine.block.component import ComponentBase, SpecT
@@ -56,6 +56,8 @@ class CommandDispatcher(ComponentBase[SpecT]):
 
     Counting answers takes no time. Source: assumed.
     """
+
+    state: ClassVar[tuple[str, ...]] = ("_free_ps", "_open", "_sent")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

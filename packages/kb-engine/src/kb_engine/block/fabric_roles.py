@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.in_flight import PipelineError
@@ -47,6 +47,7 @@ class MemoryComponent(ComponentBase[SpecT]):
     """
 
     __slots__ = ("awaited", "busy_ps", "promised_ps", "read_nbytes", "written_nbytes")
+    state: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
@@ -75,6 +76,9 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
     """A memory that serves one request after the other. The cost of a request follows from its size alone."""
 
     __slots__ = ("_costs", "_last", "free_ps")
+
+    state: ClassVar[tuple[str, ...]] = ("free_ps",)
+    caches: ClassVar[tuple[str, ...]] = ("_costs", "_last")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

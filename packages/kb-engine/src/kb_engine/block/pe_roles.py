@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, SpecT
@@ -71,6 +71,7 @@ class CommandScheduler(ComponentBase[SpecT]):
     """
 
     __slots__ = ("completions",)
+    state: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
@@ -125,6 +126,8 @@ class CommandScheduler(ComponentBase[SpecT]):
 
 class AddressTranslator(ComponentBase[SpecT]):
     """PE_MMU: the page table of its PE, and the cost of looking pages up. A wire leads to it from the PE's DMA."""
+
+    state: ClassVar[tuple[str, ...]] = ("pages",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

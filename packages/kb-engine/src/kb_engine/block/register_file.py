@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kb_engine.block.buffers import Region, Ring
 from kb_engine.block.component import ComponentBase, SpecT
@@ -136,6 +136,7 @@ class RegisterFileOwner(ComponentBase[SpecT]):
     """
 
     __slots__ = ("registers",)
+    state: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

@@ -88,6 +88,8 @@ class StageServer(BoundedQueue):
         "served",
         "stage_type",
     )
+    state = ("busy_ps", "served")
+    caches = _CACHES
 
     def __init__(
         self,

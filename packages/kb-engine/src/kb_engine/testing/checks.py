@@ -16,6 +16,7 @@ from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow
 from kb_engine.testing.line import COMMAND, Line
+from kb_engine.testing.state import check_names_its_state
 from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
 from kb_engine.timing.clock import Clock
@@ -79,6 +80,7 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield Check("is_built_from_attributes", partial(_check_builds, subject))
     yield Check("serves_stage_types", partial(_check_serves, subject))
     yield Check("sees_no_store_and_no_log", partial(_check_sees_no_data, subject))
+    yield Check("names_its_state", partial(check_names_its_state, subject))
     yield from _cost_checks(subject)
     if impl.serves:
         yield from _flow_checks(subject)

@@ -11,7 +11,8 @@ from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.stage_server import StageServer
-from kb_engine.testing.subject import PE, StubFabric, Subject
+from kb_engine.testing.stub_fabric import StubFabric
+from kb_engine.testing.subject import PE, Subject
 from kb_engine.timing.clock import Clock
 from kb_messages import (
     BufferNeeds,

@@ -9,6 +9,7 @@ import msgspec
 
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import StageServer
+from kb_engine.testing.stub_fabric import StubFabric
 from kb_engine.timing.clock import Clock
 from kb_messages import DmaParams, DType, GemmParams, KbError, Rectangle, StageParams, StageType, TransferParams
 
@@ -103,28 +104,6 @@ class Subject:
     def _neighbour(self, each: Neighbour, clock: Clock, context_type: type[Context]) -> ComponentBase[Any]:
         context = context_type(f"{PE}.{each.role}", clock, StubFabric(clock), each.memory_nbytes)
         return each.impl(msgspec.convert(dict(each.attributes), each.impl.spec_type), context)
-
-
-class StubFabric:
-    """A fabric with one memory behind it: a transfer takes 1000 ps and 10 more a byte, and meets no other.
-
-    `leads_ps` are the picoseconds between each call and the start of its transfer.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.leads_ps: list[int] = []
-
-    def path(self, src: str, owner: int) -> str:
-        """The one way there is."""
-        return f"{src} -> {owner}"
-
-    def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """As the fabric's own."""
-        self.leads_ps.append(start_ps - self._clock.now_ps)
-        self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, finish, argument)
-
-    write = read
 
 
 def _gemm(m: int, n: int, k: int, accumulate: bool = False) -> GemmParams:

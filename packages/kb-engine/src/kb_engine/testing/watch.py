@@ -14,6 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.stage_server import StageServer
+from kb_engine.testing.stub_fabric import StubFabric
 from kb_engine.timing.clock import Clock
 
 _PLAIN = (int, float, str, bytes, Enum, Fraction, type(None))
@@ -56,9 +58,13 @@ def closed() -> Iterator[None]:
         WatchedClock.closed = False
 
 
-def state_of(block: ComponentBase[Any]) -> dict[str, object]:
-    """The block's own attributes by name, as values that are equal when nothing changed."""
-    return {name: _picture(value, set()) for name, value in _own(block) if name != "servers"}
+def state_of(block: ComponentBase[Any], own: bool = False) -> dict[str, object]:
+    """The block's attributes by name, as values that are equal when nothing changed.
+
+    With *own*, what other blocks hold does not count.
+    """
+    opaque = (*_OPAQUE, ComponentBase, StageServer, StubFabric) if own else _OPAQUE
+    return {name: _picture(value, set(), opaque) for name, value in _own(block) if name != "servers"}
 
 
 def reachable(root: object) -> Iterator[tuple[str, object]]:
@@ -120,10 +126,10 @@ def _is_machinery(name: str, part: object) -> bool:
     return name.startswith("__") or callable(part) or hasattr(part, "__get__")
 
 
-def _picture(value: object, seen: set[int]) -> object:
+def _picture(value: object, seen: set[int], opaque: tuple[type, ...]) -> object:
     if isinstance(value, _PLAIN):
         return value
-    if isinstance(value, _OPAQUE) or id(value) in seen:
+    if isinstance(value, opaque) or id(value) in seen:
         return id(value)
     seen.add(id(value))
     if isinstance(value, np.ndarray):
@@ -131,4 +137,4 @@ def _picture(value: object, seen: set[int]) -> object:
     if isinstance(value, (set, frozenset)):
         return sorted(map(repr, value))
     parts = _parts(value)
-    return [(step, _picture(part, seen)) for step, part in parts] or repr(value)
+    return [(step, _picture(part, seen, opaque)) for step, part in parts] or repr(value)

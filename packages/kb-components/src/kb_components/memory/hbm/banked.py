@@ -25,6 +25,8 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
     """
 
     spec_type = HbmBankedSpec
+    state = ("_bursts", "channels")
+    caches = ("_known", "mapping")
 
     def __init__(self, spec: HbmBankedSpec, context: Context) -> None:
         super().__init__(spec, context)
