@@ -17,7 +17,8 @@ from kb_engine.launch.pe_messages import PeMessages
 from kb_engine.launch.way_check import find_host
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.observer import Listeners, Observer, listener
+from kb_engine.observe.listeners import Listeners, listener
+from kb_engine.observe.observer import Observer
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.traced_server import TracedServer
 from kb_engine.observe.tracer import Tracer
