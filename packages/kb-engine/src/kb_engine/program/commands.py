@@ -43,6 +43,12 @@ class ProgramCommands:
         clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None)
         kernel.pause(line)
 
+    def wait(self, completion: Completion, line: str) -> None:
+        """Return when the command of *completion*, which is not done, is done. The kernel waits at *line*."""
+        completion.when_done(self._kernel.resume)
+        self._kernel.wait_for(completion)
+        self._kernel.pause(line)
+
     def take_completions(self) -> None:
         """Read the PE's completion queue, and let go on whoever waits for one of its commands."""
         session = self._session

@@ -1,0 +1,51 @@
+"""The program port of one program: how a front end's requests reach the PE and the session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from kb_engine.program.commands import ProgramCommands
+from kb_engine.program.kernel_lines import kernel_line
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.port import Completion
+from kb_engine.program.session import Session
+from kb_messages import Matrix
+
+
+class PePort:
+    """A `ProgramPort`. *place* is (program id, number of programs), and kernel lines are relative to *root*."""
+
+    def __init__(
+        self, session: Session, pe: ProcessingElement, commands: ProgramCommands, place: tuple[int, int], root: Path
+    ) -> None:
+        self.program_id, self.num_programs = place
+        self.memory = session.memory
+        self.tcm = session.lease(pe)
+        self.submit = commands.submit
+        self.translate = pe.translate
+        self.constant = session.constant
+        self._session = session
+        self._pe = pe
+        self._commands = commands
+        self._root = root
+
+    @property
+    def issues_ahead(self) -> bool:
+        """As `ProgramPort.issues_ahead`."""
+        return self._pe.cpu.issues_ahead
+
+    def wait(self, completion: Completion) -> None:
+        """As `ProgramPort.wait`."""
+        if not completion.done:
+            self._commands.wait(completion, self.line())
+
+    def line(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
+        """As `ProgramPort.line`."""
+        return kernel_line(self._root, skip_file_prefixes)
+
+    def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
+        """As `ProgramPort.materialize`."""
+        return self._session.materialize(matrix, line, self._pe.pe_id)
