@@ -1,12 +1,10 @@
-"""`-p KEY=VALUE` by the type of the field."""
+"""`-p KEY=VALUE` texts become parameters, and errors name the key."""
 
 from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta, Struct
 
-from kb_cli.benchmark.field_types import describe
-from kb_cli.benchmark.field_values import BadValue, value_of
 from kb_cli.benchmark.params import build_params, parse_assignments, shown_params
 from kb_messages import BenchmarkError, DType, TileShape
 
@@ -31,30 +29,6 @@ class Required(Struct):
     def __post_init__(self) -> None:
         if self.M < self.N:
             raise ValueError("M is below N")
-
-
-@pytest.mark.parametrize(
-    ("text", "type_", "value"),
-    [
-        ("7", Size, 7),
-        (" 7 ", Size, 7),
-        ("0.5", float, 0.5),
-        ("1e3", float, 1000.0),
-        ("3", int | float, 3),
-        ("f32", DType, DType.F32),
-        ("16x8x4", TileShape | None, TileShape(16, 8, 4)),
-        ("none", TileShape | None, None),
-        ("None", int | None, None),
-        ("slow", Literal["fast", "slow"], "slow"),
-        ("true", bool, True),
-        ("NO", bool, False),
-        ("hello", str | None, "hello"),
-        ("none", str | None, None),
-        ("[1, 2]", list[int], [1, 2]),
-    ],
-)
-def test_text_becomes_a_value_of_the_field(text: str, type_: object, value: object) -> None:
-    assert value_of(text, type_) == value
 
 
 @pytest.mark.parametrize(
@@ -108,13 +82,6 @@ def test_a_field_without_default_must_be_given() -> None:
 def test_the_struct_s_own_check_is_heard() -> None:
     with pytest.raises(BenchmarkError, match=r"^-p: got parameters that do not go together \(M is below N\)"):
         build_params(Required, {"M": "1", "N": "2"})
-
-
-def test_all_bounds_are_told_when_asked() -> None:
-    with pytest.raises(BadValue) as caught:
-        value_of("x", Size, full=True)
-    assert caught.value.needs == "an int >= 1"
-    assert describe(Annotated[float, Meta(gt=0, le=4)]) == "a number > 0 and <= 4"
 
 
 def test_shown_params_can_be_given_again() -> None:

@@ -63,12 +63,7 @@ def command(
         return
     if src is None or dst is None:
         raise ProbeError("kb probe", "no DST" if src else "no SRC", "SRC and DST, or --all", "as in kb probe pe0 hbm0")
-    if memories is not None:
-        raise ProbeError("--memories", repr(memories), "--all beside it", "name the memory as DST")
-    if heatmap is not None:
-        raise ProbeError("--heatmap", repr(heatmap), "--all beside it", "one transfer has no map")
-    if flows < 1:
-        raise ProbeError("--flows", str(flows), "1 or more")
+    _refuse_without_all(memories, heatmap, flows)
     result = probe_result(chip.name, probe(chip, src, dst, size, flows, Operation(op) if op else None))
     if as_json:
         emit_json(result)
@@ -122,3 +117,12 @@ def _refuse_with_all(src: str | None, flows: int, op: str | None) -> None:
             raise ProbeError(
                 "--all", f"{name} beside it", "no more than --nbytes and --memories", "it probes every pair, alone"
             )
+
+
+def _refuse_without_all(memories: str | None, heatmap: str | None, flows: int) -> None:
+    if memories is not None:
+        raise ProbeError("--memories", repr(memories), "--all beside it", "name the memory as DST")
+    if heatmap is not None:
+        raise ProbeError("--heatmap", repr(heatmap), "--all beside it", "one transfer has no map")
+    if flows < 1:
+        raise ProbeError("--flows", str(flows), "1 or more")
