@@ -1,4 +1,4 @@
-"""A benchmark small enough to run in a blink, and a way to run `kb` in this process."""
+"""A small benchmark as a file, and `kb` in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from kb_cli.main import kb
 
 COPY = '''\
-"""Copies a matrix product's operands through one PE: as small as a benchmark gets."""
+"""A matrix product on one PE, as small as a benchmark gets."""
 
 import numpy as np
 from kb_engine import Benchmark
@@ -65,7 +65,7 @@ def bench_file(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """`kb` in an empty folder: `invoke("run", "gemm", ...)`; an error that is a bug is raised."""
+    """`kb` in an empty folder: `invoke("run", "gemm", ...)`. An exception other than an exit is raised."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args: str) -> Result:

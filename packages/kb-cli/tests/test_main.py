@@ -1,6 +1,5 @@
-"""The door: help without imports, exit codes, silence where it is due."""
+"""The command line as a whole: help without imports, and errors as exit codes."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,28 +68,6 @@ def test_a_bug_keeps_its_traceback(invoke: Invoke, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(topology, "check_chip", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         invoke("topology", "check", "one_pe")
-
-
-def test_topology_check_counts(invoke: Invoke) -> None:
-    done = invoke("topology", "check", "one_pe")
-    blocks = ("cpu", "scheduler", "dma", "fetch_store", "gemm", "math", "tcm")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines()[1:] == [
-        f"  9 nodes: 1 hbm, 1 xbar, {', '.join(f'1 pe_{block}' for block in blocks)}",
-        "  1 PE, 4 links (each direction counts), 14 wires",
-        "  memories: 1 x 2 GiB hbm, 1 x 512 KiB reg, 1 x 2 MiB tcm",
-        "one_pe: ok",
-    ]
-    found = json.loads(invoke("topology", "check", "one_cube", "--json").stdout)
-    assert (found["pes"], found["nodes"]["pe_gemm"]) == (8, 8)
-
-
-def test_topology_check_refuses(invoke: Invoke, tmp_path) -> None:
-    (tmp_path / "bad.yaml").write_text("name: [\n")
-    done = invoke("topology", "check", "bad.yaml")
-    assert done.exit_code == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: bad.yaml:2:1: ")
 
 
 def test_help_that_cannot_be_printed_ends_in_a_sentence(

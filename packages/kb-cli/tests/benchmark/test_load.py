@@ -1,4 +1,4 @@
-"""Benchmark files: exactly one benchmark, and errors that show their author's frames alone."""
+"""Benchmark files: exactly one benchmark, and errors that show only the author's frames."""
 
 import sys
 from collections.abc import Callable

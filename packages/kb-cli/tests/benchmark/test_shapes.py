@@ -1,4 +1,4 @@
-"""Shapes files: what is read, and what an error says about the line."""
+"""Shapes files: their rows, and errors with file and line."""
 
 from pathlib import Path
 from typing import Annotated

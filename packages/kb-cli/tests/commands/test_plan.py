@@ -1,4 +1,4 @@
-"""`kb plan`: counts by hand, what fits, and what is refused."""
+"""`kb plan`: counts compared with counts by hand, tiles that fit, and refusals."""
 
 import json
 from collections.abc import Callable

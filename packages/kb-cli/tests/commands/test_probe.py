@@ -1,4 +1,4 @@
-"""`kb probe` as a user meets it, on the bundled one_cube and one_pe."""
+"""`kb probe` on the bundled one_cube and one_pe."""
 
 import json
 import xml.etree.ElementTree as ElementTree

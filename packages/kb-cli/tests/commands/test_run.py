@@ -1,4 +1,4 @@
-"""`kb run` in one process: what it prints, what it writes, how it ends."""
+"""`kb run` in one process: its output, its run folder, and its exit code."""
 
 import json
 from collections.abc import Callable

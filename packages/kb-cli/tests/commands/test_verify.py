@@ -1,4 +1,4 @@
-"""`kb verify`: a run folder is enough, and what was changed in it is noticed."""
+"""`kb verify` needs the run folder alone, and notices changes in it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Heat maps: what their pictures hold."""
+"""The pictures of heat maps."""
 
 import base64
 import re

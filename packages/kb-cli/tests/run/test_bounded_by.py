@@ -1,4 +1,4 @@
-"""The sentence on what bounds a run, on hand-made figures."""
+"""The sentence that names what bounds a run, for made-up figures."""
 
 import pytest
 

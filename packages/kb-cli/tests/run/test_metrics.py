@@ -1,4 +1,4 @@
-"""Figures of a run small enough to be counted by hand."""
+"""Figures of a run that is small enough to count by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`--sanitize`: what it prints, how it ends, and that it leaves the run as it is."""
+"""`--sanitize`: its output, its exit code, and that it changes nothing in the run folder."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ LINE = 9
 
 @pytest.fixture
 def early(bench_file: Write) -> Path:
-    """A kernel that stores a product that it does not wait for."""
+    """A kernel that stores a product without waiting for it."""
     return bench_file(GEMM, EARLY)
 
 

@@ -1,4 +1,4 @@
-"""`kb run --trace`: the events, a JSON object a line, and what happens to the file when the run fails."""
+"""`kb run --trace`: the events in the file, also when the run fails."""
 
 import json
 from collections import Counter

@@ -1,3 +1,5 @@
+"""`kb topology`: counts, pictures, and the errors of both subcommands."""
+
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -99,3 +101,25 @@ def test_a_name_becomes_a_file_name(invoke: Invoke, here: Path) -> None:
 )
 def test_the_view_is_the_widest_that_shows_something(more: str, view: str) -> None:
     assert default_view(loads_topology(f"name: x\nwire_ps_per_mm: 7\n{more}cube: {{nodes: {{}}}}\n")) == view
+
+
+def test_topology_check_counts(invoke: Invoke) -> None:
+    done = invoke("topology", "check", "one_pe")
+    blocks = ("cpu", "scheduler", "dma", "fetch_store", "gemm", "math", "tcm")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[1:] == [
+        f"  9 nodes: 1 hbm, 1 xbar, {', '.join(f'1 pe_{block}' for block in blocks)}",
+        "  1 PE, 4 links (each direction counts), 14 wires",
+        "  memories: 1 x 2 GiB hbm, 1 x 512 KiB reg, 1 x 2 MiB tcm",
+        "one_pe: ok",
+    ]
+    found = json.loads(invoke("topology", "check", "one_cube", "--json").stdout)
+    assert (found["pes"], found["nodes"]["pe_gemm"]) == (8, 8)
+
+
+def test_topology_check_refuses(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("name: [\n")
+    done = invoke("topology", "check", "bad.yaml")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: bad.yaml:2:1: ")
