@@ -1,3 +1,5 @@
+"""What is read from a folder: a log that was killed, a log chunk by chunk, and every kind of damage."""
+
 import json
 import os
 import re
@@ -9,11 +11,15 @@ import time
 import numpy as np
 import pytest
 from dataexec_gemm_log import GemmProblem
+from dataexec_written_log import expect, write_in_chunks
 
-from kb_dataexec.logfile import LogFolder, read_log, write_log
+from kb_dataexec.log.reader import LogFolder, read_log
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.log.writer import FolderLogWriter, write_log
 from kb_messages import LogError
 
 LOG = GemmProblem(12, 12, 12, (4, 4, 4)).log()
+LOG.immediates = b"12345678"
 
 ENDLESS = """
 import sys
@@ -71,20 +77,8 @@ def test_a_killed_log_is_refused_unless_a_prefix_is_asked_for(killed):
         read_log(killed)
 
 
-def in_chunks(folder, log, n_ops):
-    from kb_dataexec.logfile import FolderLogWriter
-
-    writer = FolderLogWriter(folder)
-    for text in log.strings:
-        writer.intern(text)
-    for low in range(0, log.n_ops, n_ops):
-        ops = log.ops[low : low + n_ops]
-        writer.append(ops, log.operands[np.isin(log.operands["op_id"], ops["op_id"])])
-    return writer.close()
-
-
 def test_chunks_come_one_by_one_and_make_up_the_log(tmp_path):
-    in_chunks(tmp_path, LOG, 10)
+    write_in_chunks(FolderLogWriter(tmp_path), LOG, range(10, LOG.n_ops, 10))
     source = LogFolder(tmp_path)
     chunks = list(source.chunks())
     assert source.is_complete
@@ -94,7 +88,7 @@ def test_chunks_come_one_by_one_and_make_up_the_log(tmp_path):
 
 
 def test_the_digest_is_checked_when_all_chunks_are_read(tmp_path):
-    summary = in_chunks(tmp_path, LOG, 10)
+    summary = write_in_chunks(FolderLogWriter(tmp_path), LOG, range(10, LOG.n_ops, 10))
     manifest = tmp_path / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"digest": "0" * 64}))
     chunks = LogFolder(tmp_path).chunks()
@@ -112,3 +106,123 @@ def test_a_log_without_chunks_reads_as_empty(tmp_path):
     (tmp_path / "manifest.json").unlink()
     log = read_log(tmp_path, prefix=True)
     assert (log.n_ops, log.n_operands, log.is_complete) == (0, 0, False)
+
+
+def test_an_unclosed_log_reads_as_a_prefix(tmp_path):
+    writer = FolderLogWriter(tmp_path)
+    for text in LOG.strings:
+        writer.intern(text)
+    writer.append(LOG.ops[:10], LOG.operands[LOG.operands["op_id"] < 10])
+    log = read_log(tmp_path, prefix=True)
+    assert (log.n_ops, log.strings) == (10, LOG.strings)
+    with expect(
+        f"{tmp_path / 'manifest.json'}: got no such file, needs a closed log; read_log(folder, prefix=True) reads one "
+        "that was cut off"
+    ):
+        read_log(tmp_path)
+    writer.close()
+
+
+def test_a_prefix_leaves_out_a_torn_chunk_and_a_torn_string(tmp_path):
+    write_in_chunks(FolderLogWriter(tmp_path), LOG, [10])
+    for name in ("manifest.json", "ops-000001.npy"):
+        (tmp_path / name).unlink()
+    with (tmp_path / "strings.jsonl").open("ab") as file:
+        file.write(b'"to')
+    log = read_log(tmp_path, prefix=True)
+    assert (log.n_ops, log.strings) == (10, LOG.strings)
+
+
+def test_a_closed_log_reads_whole_as_a_prefix_too(tmp_path):
+    write_log(tmp_path, LOG)
+    assert read_log(tmp_path, prefix=True).digest == LOG.digest
+
+
+def edit_manifest(folder, **fields):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    return path
+
+
+@pytest.mark.parametrize(("field", "wrong"), [("ops", 1), ("operands", 2), ("strings", 3), ("immediate_nbytes", 4)])
+def test_wrong_counts_are_errors(tmp_path, field, wrong):
+    write_log(tmp_path, LOG)
+    path = edit_manifest(tmp_path, **{field: wrong})
+    found = {"ops": LOG.n_ops, "operands": LOG.n_operands, "strings": len(LOG.strings), "immediate_nbytes": 8}
+    with expect(f"{path}: {field}: got {found[field]} in the files, needs {wrong}; the log was changed or is damaged"):
+        read_log(tmp_path)
+
+
+def test_a_changed_row_breaks_the_digest(tmp_path):
+    write_log(tmp_path, LOG)
+    operands = LOG.operands.copy()
+    operands["offset"][0] += 64
+    np.save(tmp_path / "operands-000000.npy", operands)
+    with pytest.raises(LogError, match=r"manifest\.json: digest: got [0-9a-f]{64} in the files, needs [0-9a-f]{64};"):
+        read_log(tmp_path)
+
+
+def test_another_version_is_an_error(tmp_path):
+    write_log(tmp_path, LOG)
+    path = edit_manifest(tmp_path, version=2)
+    with expect(f"{path}: got kernbench-oplog version 2, needs kernbench-oplog version 1"):
+        read_log(tmp_path)
+
+
+def test_a_manifest_that_is_no_json_is_an_error(tmp_path):
+    write_log(tmp_path, LOG)
+    (tmp_path / "manifest.json").write_text("[")
+    with pytest.raises(LogError, match=r"manifest\.json: got no manifest \(.*\), needs a JSON object with format"):
+        read_log(tmp_path)
+
+
+def test_a_manifest_without_a_field_is_an_error(tmp_path):
+    write_log(tmp_path, LOG)
+    path = tmp_path / "manifest.json"
+    path.write_text('{"format": "kernbench-oplog", "version": 1}')
+    with expect(f"{path}: got no field chunks, needs all fields of the format"):
+        read_log(tmp_path)
+
+
+def test_a_missing_chunk_is_an_error(tmp_path):
+    write_in_chunks(FolderLogWriter(tmp_path), LOG, [5])
+    (tmp_path / "ops-000001.npy").unlink()
+    with expect(f"{tmp_path / 'ops-000001.npy'}: got no such file, needs 2 chunks"):
+        read_log(tmp_path)
+
+
+def test_a_chunk_that_is_no_array_is_an_error(tmp_path):
+    write_log(tmp_path, LOG)
+    (tmp_path / "ops-000000.npy").write_bytes(b"x" * 100)
+    with pytest.raises(LogError, match=r"ops-000000\.npy: got no array \(.*\), needs a \.npy file$"):
+        read_log(tmp_path)
+
+
+def test_a_chunk_of_other_columns_is_an_error(tmp_path):
+    write_log(tmp_path, LOG)
+    np.save(tmp_path / "ops-000000.npy", np.zeros(3))
+    with pytest.raises(LogError, match=r"ops-000000\.npy: got columns \[\('', '<f8'\)\], needs columns "):
+        read_log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('"a"\n"b', "strings.jsonl: got a last line without end, needs one JSON string a line"),
+        ('"a"\n7\n', "strings.jsonl:2: got a JSON int, needs a JSON string"),
+        ("a\n", "strings.jsonl: got a line that is no JSON (Expecting value), needs one JSON string a line"),
+    ],
+)
+def test_damaged_strings_are_errors(tmp_path, text, error):
+    write_log(tmp_path, LOG)
+    (tmp_path / "strings.jsonl").write_text(text)
+    with expect(f"{tmp_path}/{error}"):
+        read_log(tmp_path)
+
+
+def test_a_row_that_names_no_string_is_an_error(tmp_path):
+    ops = LOG.ops.copy()
+    ops["name"][3] = 99
+    write_log(tmp_path, OpLog(ops, LOG.operands, LOG.strings))
+    with expect(f"{tmp_path}: ops row 3: got name 99, needs 0 to {len(LOG.strings) - 1}"):
+        read_log(tmp_path)
