@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kb_dataexec.cli.main import main
+from kb_dataexec.log.writer import write_log
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -20,3 +22,16 @@ def invoke(capsys):
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A log, its memory and the reference of its output."""
+    from dataexec_stored_log import PROBLEM
+
+    write_log(tmp_path / "log", PROBLEM.log())
+    PROBLEM.memory().save(tmp_path / "memory")
+    reference, allowed = PROBLEM.reference()
+    np.save(tmp_path / "c.npy", reference)
+    np.save(tmp_path / "allowed.npy", allowed)
+    return tmp_path

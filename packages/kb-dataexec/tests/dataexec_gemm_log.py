@@ -1,4 +1,4 @@
-"""Writes the op log of a tiled GEMM by hand, as a simulator of the documented format would."""
+"""Writes the op log of a tiled GEMM by hand, as a simulator would write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a log as lines of JSON that leave nothing out."""
+"""Writes a log as lines of JSON with all fields."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Writes a log as a folder, of a product of two matrices, knowing the documented format and nothing of kb."""
+"""Writes the log of a product of two matrices as a folder. The script knows the documented format and nothing of kb."""
 
 import json
 from hashlib import sha256

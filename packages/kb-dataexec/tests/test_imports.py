@@ -1,3 +1,5 @@
+"""Doors load their rooms when a name is used, not before."""
+
 import subprocess
 import sys
 

@@ -1,4 +1,4 @@
-"""What the log says is what is computed: a record taken out, or an address changed, never goes unnoticed."""
+"""A log with a record left out, or with a changed address, never gives a right output."""
 
 import numpy as np
 import pytest

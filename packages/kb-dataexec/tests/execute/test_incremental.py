@@ -1,4 +1,4 @@
-"""What is executed piece by piece is what the whole log so far says, and nothing is executed twice."""
+"""Execution piece by piece gives the values of the whole log so far, and executes nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of elementwise ops against numpy in f32, and tile mode against fused mode: equal bytes."""
+"""Chains of elementwise ops give the bytes of numpy in f32, in tile mode and in fused mode."""
 
 import numpy as np
 from dataexec_gemm_log import REG, REGIONS, LogBuilder, move

@@ -1,4 +1,4 @@
-"""Batches give the bytes that one op at a time gives."""
+"""A batch gives the same bytes as one op at a time."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which cells belong together, against the overlap of rectangles taken by pairs."""
+"""The groups of cells, compared with the overlaps of all pairs of rectangles."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Fused mode against tile mode, on logs that no simulator would write."""
+"""Fused mode gives the same bytes and errors as tile mode, even on logs that no simulator would write."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The commands on a log that is lines of JSON."""
+"""All commands on a log that is lines of JSON."""
 
 import json
 import re
