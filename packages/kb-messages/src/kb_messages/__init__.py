@@ -1,4 +1,4 @@
-"""The vocabulary that all kernbench packages share: structs only, no behaviour that needs a clock or an array."""
+"""The vocabulary of all kernbench packages: structs and pure functions, without clocks and without arrays."""
 
 from kb_messages.address import (
     OFFSET_BITS,

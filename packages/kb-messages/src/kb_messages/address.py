@@ -3,11 +3,11 @@
     61      54 53      46 45  42 41      32 31                0
     |  sip   |   die    | kind |   unit   |      offset       |
 
-`die` is the cube (or chiplet) within the SIP, `kind` the memory space, `unit` which memory of that kind on the die
-(an HBM slice, a PE's TCM). The upper 30 bits without the offset are the memory's *owner* number.
+`die` is the cube (or chiplet) within the SIP, `kind` the memory space, and `unit` the number of the memory among those
+of its kind on the die (an HBM slice, the TCM of a PE). The upper 30 bits are the *owner* number of the memory.
 
-No memory space has kind 0, so the numbers below 2^42 are no physical addresses: they are the virtual ones, which a PE's
-MMU translates.
+No memory space has kind 0, so no physical address is below 2^42. The numbers below 2^42 are the virtual addresses,
+which the MMU of a PE translates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VIRTUAL_END: Final = 1 << VIRTUAL_BITS
 
 
 class MemorySpace(StrEnum):
-    """Kinds of memory an operand can lie in; registers are one, so that the log can say what a block read."""
+    """Kinds of memory that an operand can lie in. Registers are a kind, so that the log can say what a block reads."""
 
     HBM = "hbm"
     SRAM = "sram"
@@ -40,7 +40,7 @@ class MemorySpace(StrEnum):
 
     @property
     def code(self) -> int:
-        """The number in an address's kind field and in op logs. 0 is left out so that address 0 is never valid."""
+        """The number in the kind field of addresses and in op logs. No kind is 0, so address 0 is never valid."""
         return _CODES[self]
 
 
@@ -58,7 +58,7 @@ class PhysAddr(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offset: int = 0
 
     def encode(self) -> int:
-        """The address as one integer. Raises AddressError when a field does not fit its bits."""
+        """The address as one integer. Raises AddressError for a field that does not fit its bits."""
         values = (self.sip, self.die, self.space.code, self.unit, self.offset)
         address = 0
         for (name, bits), value in zip(_FIELDS, values, strict=True):
@@ -69,7 +69,7 @@ class PhysAddr(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, address: int) -> PhysAddr:
-        """The fields of *address*. Raises AddressError when it is no 62-bit number or names no memory space."""
+        """The fields of *address*. Raises AddressError for more than 62 bits and for a kind that is no memory space."""
         rest, fields = address, {}
         for name, bits in reversed(_FIELDS):
             fields[name] = rest & (1 << bits) - 1
@@ -86,7 +86,7 @@ def owner_of(sip: int, die: int, space: MemorySpace, unit: int) -> int:
 
 
 def split_address(address: int) -> tuple[int, int]:
-    """(owner, offset) of *address*: which memory, and the byte in it."""
+    """(owner, offset) of *address*: the number of the memory, and the byte in the memory."""
     return address >> OFFSET_BITS, address & OFFSET_MASK
 
 
@@ -96,10 +96,10 @@ def join_address(owner: int, offset: int) -> int:
 
 
 def is_virtual(address: int) -> bool:
-    """Whether *address* is a virtual one, which no physical address can be."""
+    """Whether *address* is virtual. No physical address is."""
     return 0 <= address < VIRTUAL_END
 
 
 def space_code_of(owner: Any) -> Any:
-    """The code of the memory space that an owner number, or each of an array of them, lies in."""
+    """The code of the memory space of an owner number, or of each number of an array."""
     return owner >> _UNIT_BITS & (1 << _KIND_BITS) - 1

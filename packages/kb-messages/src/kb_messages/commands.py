@@ -1,4 +1,4 @@
-"""What a kernel asks of its PE: the commands that PE_CPU puts into the submission queue."""
+"""Commands: the work that a kernel orders from its PE. PE_CPU puts commands into the submission queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kb_messages.stages import TileShape
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A 2-D operand at a physical address: `rows x cols` of `dtype`, rows `stride` bytes apart.
 
-    `virtual` is the address that the kernel called it by, if that was a virtual one.
+    `virtual` is the virtual address that the kernel used, or None if the kernel used the physical one.
     """
 
     address: int
@@ -34,17 +34,17 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements, gaps between rows left out."""
+        """Bytes of the elements, without gaps between rows."""
         return self.rows * self.row_nbytes
 
     @property
     def span_nbytes(self) -> int:
-        """Bytes from the first to the last, gaps between rows included."""
+        """Bytes from the first to the last, with gaps between rows."""
         return (self.rows - 1) * self.stride + self.row_nbytes
 
     @property
     def owner(self) -> int:
-        """The number of the memory that holds it."""
+        """The owner number of the memory that holds the matrix."""
         return self.address >> OFFSET_BITS
 
     @property
@@ -53,7 +53,7 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Rectangle(self.address, self.rows, self.row_nbytes, self.stride)
 
     def part(self, row: int, col: int, rows: int, cols: int) -> Matrix:
-        """`rows x cols` of the elements, from (row, col) on."""
+        """The `rows x cols` elements from (row, col) on."""
         moved = row * self.stride + col * self.dtype.nbytes
         virtual = None if self.virtual is None else self.virtual + moved
         return Matrix(
@@ -67,9 +67,9 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Fill(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a masked load does: its source goes to (`row`, `col`) of its target, and a constant to all around it.
+    """The rest of a masked load: the source goes to (`row`, `col`) of the target, and a constant to all bytes around.
 
-    `immediate` is where the op log's blob of constants has it, as many times as there are elements around.
+    `immediate` is the offset of the constant in the op log's blob, which repeats it for each element around the source.
     """
 
     row: int
@@ -78,7 +78,7 @@ class Fill(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="load", omit_defaults=True):
-    """Copy `src` (any memory) to `dst` (this PE's TCM). A simple command: one DMA read.
+    """Copies `src` (any memory) to `dst` (the TCM of this PE). A simple command: one DMA read.
 
     With `fill`, `src` is smaller than `dst`.
     """
@@ -89,25 +89,25 @@ class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store"):
-    """Copy `src` (this PE's TCM) to `dst` (any memory). A simple command: one DMA write."""
+    """Copies `src` (the TCM of this PE) to `dst` (any memory). A simple command: one DMA write."""
 
     src: Matrix
     dst: Matrix
 
 
 class EpilogueScope(StrEnum):
-    """When an epilogue op runs: on every tile's partial product, or once on the finished sum."""
+    """When an epilogue op runs: on the partial product of every tile, or once on the finished sum."""
 
     K_TILE = "k_tile"
     OUTPUT_TILE = "output_tile"
 
 
 class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An op on a GEMM's values while they are in registers. Which ops there are: `kb_plans.epilogue`.
+    """An op on the values of a GEMM while they are in registers. `kb_plans.EPILOGUE_OPS` lists the ops.
 
-    `operand` is what it adds or multiplies with: a row of as many columns as the output, a column of as many rows, or a
-    matrix of its shape; a pinned one lies in this PE's TCM. `dtype` is what `cast` rounds to. With `group`, the operand
-    has a row for each `group` elements along K.
+    `operand` is the second argument of an addition or a product: a row with the columns of the output, a column with
+    its rows, or a matrix of its shape. A pinned operand lies in the TCM of the PE. `dtype` is the type that `cast`
+    rounds to. With `group`, the operand has a row for each `group` elements along K.
     """
 
     op: str
@@ -120,10 +120,10 @@ class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm"):
-    """A composite: `out = a @ b`, then the epilogue's ops in their order, tiled over DMA, fetch/store, GEMM and MATH.
+    """A composite: `out = a @ b`, then the ops of the epilogue in order, tiled over DMA, fetch/store, GEMM and MATH.
 
-    A pinned operand already lies in this PE's TCM, so it has no DMA; `tile=None` lets the scheduler choose. A
-    transposed operand is stored the other way round: `a` as k x m, `b` as n x k. With `b_stream`, b goes from memory to
+    A pinned operand already lies in the TCM of the PE, so it has no DMA. With `tile=None` the scheduler chooses the
+    tile. A transposed operand is stored transposed: `a` as k x m, `b` as n x k. With `b_stream`, b goes from memory to
     registers and takes no TCM.
     """
 
@@ -141,15 +141,17 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class MathInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An operand of a math command; a pinned one already lies in this PE's TCM, so it has no DMA."""
+    """An operand of a math command. A pinned operand already lies in the TCM of the PE, so it has no DMA."""
 
     matrix: Matrix
     pinned: bool = False
 
 
 class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="math"):
-    """A composite, or with one tile a simple command: `out = math.op(*math.arguments(inputs))`, over
-    DMA, fetch/store and MATH. `tile=None` lets the scheduler choose; its depth is 1.
+    """`out = math.op(*math.arguments(inputs))` over DMA, fetch/store and MATH.
+
+    It is a composite, or with one tile a simple command. With `tile=None` the scheduler chooses the tile, whose depth
+    is 1.
     """
 
     math: MathAttributes
@@ -163,7 +165,7 @@ Command = LoadCommand | StoreCommand | GemmCommand | MathCommand
 
 
 def matrices_of(command: Struct) -> Iterator[Matrix]:
-    """Every operand of a command, in the order of its fields; those inside inputs and epilogue ops too."""
+    """Every operand of a command in the order of its fields, with the operands of inputs and epilogue ops."""
     for name in command.__struct_fields__:
         value = getattr(command, name)
         for each in value if isinstance(value, tuple) else (value,):
@@ -174,12 +176,12 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
 
 
 def target_of(command: Command) -> Matrix:
-    """What a command writes: the very Matrix that `matrices_of` gives; all others it reads."""
+    """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all others."""
     return command.dst if isinstance(command, LoadCommand | StoreCommand) else command.out
 
 
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A command on its way: its global order, the PE that issued it and the kernel line that asked for it."""
+    """A command with its place in the global order, the PE that issues it, and the kernel line that orders it."""
 
     command_seq: int
     pe: str
@@ -188,7 +190,7 @@ class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class CompletionRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What PE_SCHEDULER publishes to a PE's completion queue: a command whose `n_tiles` tiles are done, at `t_ps`."""
+    """The entry of a completion queue: PE_SCHEDULER finished the `n_tiles` tiles of a command at `t_ps`."""
 
     command_seq: int
     pe: str

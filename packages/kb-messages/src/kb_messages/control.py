@@ -1,4 +1,4 @@
-"""What the host tells the chip, and what that answers: kernel launches, and which virtual pages are which physical."""
+"""Messages from the host to the chip, and the answers: kernel launches and the mapping of virtual pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class CubeTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """PEs of one cube: `pes` are their numbers in it, or `all` of its `pe_layout`."""
+    """PEs of one cube: their numbers in the cube, or `all` PEs of its `pe_layout`."""
 
     sip: int
     cube: int
@@ -16,7 +16,7 @@ class CubeTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class KernelLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel_launch"):
-    """Start kernel number `launch` on the `targets`, all of them at `target_start_ps` once that is stamped."""
+    """Starts kernel number `launch` on the `targets`. All start at `target_start_ps`, which IO_CPU fills in."""
 
     launch: int
     targets: tuple[CubeTarget, ...]
@@ -24,9 +24,10 @@ class KernelLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class MmuMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mmu_map"):
-    """From now on `nbytes` bytes from `virtual` on are those from `physical` on, for each of the PEs `pes` (their ids).
+    """Maps `nbytes` bytes from `virtual` on to the bytes from `physical` on, for each of the PEs `pes` (their ids).
 
-    All three numbers are multiples of the page size. No byte has two virtual addresses for one PE, nor two physical.
+    All three numbers are multiples of the page size. For one PE, a virtual address has one physical address, and a
+    physical address has one virtual address.
     """
 
     virtual: int
@@ -36,7 +37,7 @@ class MmuMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 
 class MmuUnmap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mmu_unmap"):
-    """From now on the `nbytes` bytes from `virtual` on, all of them mapped until now, are nothing for the PEs `pes`."""
+    """Ends the mapping of the `nbytes` bytes from `virtual` on for the PEs `pes`. All of these bytes must be mapped."""
 
     virtual: int
     nbytes: int
@@ -48,7 +49,7 @@ HostMessage = KernelLaunch | MmuMessage
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="request"):
-    """A message on its way, the `number`th that node `sender` has sent and wants an answer to."""
+    """A message to be answered: number `number` among those that the node `sender` has sent."""
 
     sender: str
     number: int
@@ -56,7 +57,7 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 
 
 class Refusal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a message was not obeyed: the parts of a KbError."""
+    """Why a receiver refuses a message: the parts of a KbError."""
 
     where: str
     got: str
@@ -65,7 +66,7 @@ class Refusal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Response(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="response"):
-    """The answer to the sender's request `number`: all targets have done as told, or the first `refusal` of one."""
+    """The answer to request `number` of its sender: all targets are done, or else the first `refusal`."""
 
     number: int
     refusal: Refusal | None = None

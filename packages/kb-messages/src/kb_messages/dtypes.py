@@ -1,4 +1,4 @@
-"""Element types: what a tensor's bytes mean. No arithmetic here; `kb_dataexec.arrays.dtypes` maps them onto numpy."""
+"""Element types: the meaning of the bytes of a tensor. kb_dataexec maps them to numpy and computes with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Overflow(StrEnum):
-    """What a cast does with a finite value beyond the target's range."""
+    """What a cast makes of a finite value outside the range of the target."""
 
     INF = "inf"
     SATURATE = "saturate"
@@ -17,7 +17,7 @@ class Overflow(StrEnum):
 
 
 class DType(StrEnum):
-    """Names as kernels and command lines write them."""
+    """Element types, named as in kernels and on command lines."""
 
     F32 = "f32"
     F16 = "f16"
@@ -36,7 +36,7 @@ class DType(StrEnum):
 
     @property
     def info(self) -> DTypeInfo:
-        """Everything that is known of the format."""
+        """The facts of the format."""
         return _INFO[self]
 
     @property
@@ -51,14 +51,14 @@ class DType(StrEnum):
 
     @property
     def accumulator(self) -> DType:
-        """The type a sum of products is kept in: f32 for floats, i32 for integers."""
+        """The type of a sum of products: f32 for floats, i32 for integers."""
         return DType.F32 if self.is_float else DType.I32
 
 
 class DTypeInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Format facts of one element type.
+    """The facts of the format of an element type.
 
-    `mantissa_bits` counts the implicit bit and is None for integers; `code` is the number written in op logs.
+    `mantissa_bits` includes the implicit bit and is None for integers. `code` is the number in op logs.
     """
 
     code: int
@@ -69,12 +69,12 @@ class DTypeInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def unit_roundoff(self) -> float:
-        """Largest relative error of one round-to-nearest; 0.0 for integers."""
+        """The largest relative error of one rounding to nearest; 0.0 for integers."""
         return 0.0 if self.mantissa_bits is None else 2.0**-self.mantissa_bits
 
     @property
     def smallest_subnormal(self) -> float:
-        """Spacing of the numbers next to zero; 0.0 for integers."""
+        """The distance of the numbers next to zero; 0.0 for integers."""
         if self.mantissa_bits is None or self.min_exponent is None:
             return 0.0
         return 2.0 ** (self.min_exponent - self.mantissa_bits + 1)

@@ -1,13 +1,13 @@
-"""Errors a user can act on: `where: got X, needs Y; how to fix`."""
+"""Errors that a user can act on: `where: got X, needs Y; how to fix`."""
 
 from __future__ import annotations
 
 
 class KbError(Exception):
-    """Root of every error kernbench raises for bad input or an impossible run.
+    """The root of all errors about bad input and impossible runs.
 
-    The arguments are positional because SimPy rebuilds an exception as `type(e)(*e.args)`; the text is built in
-    `__str__` so that they survive the trip.
+    The arguments are positional, because SimPy rebuilds an exception as `type(e)(*e.args)`. `__str__` builds the text,
+    so the arguments are still there afterwards.
     """
 
     exit_code = 2
@@ -29,7 +29,7 @@ class AddressError(KbError):
 
 
 class PlanError(KbError):
-    """A command that no legal plan exists for."""
+    """A command that has no legal plan."""
 
 
 class TopologyError(KbError):
@@ -37,18 +37,18 @@ class TopologyError(KbError):
 
 
 class LogError(KbError):
-    """An op log that is damaged, incomplete, or that asks for something no memory holds."""
+    """An op log that is damaged or incomplete, or that reads bytes that no memory holds."""
 
 
 class KernelError(KbError):
-    """A kernel that misuses `tl`, or raised."""
+    """A kernel that misuses `tl` or raises."""
 
 
 class BenchmarkError(KbError):
-    """A benchmark file or parameter that cannot be used."""
+    """A benchmark file or parameter that is not usable."""
 
 
 class SimulationStuckError(KbError):
-    """The event queue drained while work was outstanding."""
+    """No event is left, but work is not done."""
 
     exit_code = 3

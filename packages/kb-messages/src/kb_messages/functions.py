@@ -1,4 +1,4 @@
-"""The functions that MATH knows: how many arguments each takes, and of which kind. What they compute: kb-dataexec."""
+"""The functions of MATH, with the number and kind of their arguments. kb-dataexec computes them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 
 class MathFunction(NamedTuple):
-    """`arity` counts operands and scalars; a reduction has an axis; a test's result is bool.
+    """`arity` counts operands and scalars. A reduction has an axis, and the result of a test is bool.
 
-    Functions are for floats and integers alike unless they are `float_only` or `int_only`.
+    A function takes floats and integers unless it is `float_only` or `int_only`.
     """
 
     arity: int
@@ -35,4 +35,4 @@ def _table() -> dict[str, MathFunction]:
 
 
 MATH_FUNCTIONS: Final = _table()
-"""Every function, by the name that plans and records (`MathAttributes.op`) give it."""
+"""Every function by its name in plans and records (`MathAttributes.op`)."""

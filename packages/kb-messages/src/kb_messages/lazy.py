@@ -1,4 +1,4 @@
-"""Doors that load a name when somebody asks for it, so that importing a package costs nothing."""
+"""Lazy doors: a package loads a module when somebody uses a name from it, so importing the package takes no time."""
 
 import importlib
 import sys

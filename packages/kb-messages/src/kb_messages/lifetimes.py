@@ -15,7 +15,7 @@ _COMPUTES: Final = frozenset((StageType.GEMM, StageType.MATH))
 
 
 class Lifetime(Struct, frozen=True, kw_only=True):
-    """How long a tile holds a place: the stages before which it claims and after which it frees the place.
+    """How long a tile holds a place: it claims the place before one stage and frees the place after another.
 
     `claimed` and `freed` are the types of these stages. `first` and `last` have their indices among the stages of a
     tile, by `tile_kind`, and -1 for tiles without such a stage; they are None where every stage of those types is one.
@@ -28,7 +28,7 @@ class Lifetime(Struct, frozen=True, kw_only=True):
 
 
 def tile_kind(k: int, k_grid: int) -> int:
-    """How tile *k* of *k_grid* along K stands there: first (0), between (1), alone (2) or last (3).
+    """The position of tile *k* of *k_grid* along K: first (0), between (1), alone (2) or last (3).
 
     Tiles of one kind have the same stages.
     """

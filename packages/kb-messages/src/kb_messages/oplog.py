@@ -1,8 +1,8 @@
-"""The op log's schema: what one record says, and the fixed columns of its two tables.
+"""The schema of the op log: the content of a record, and the columns of the two tables.
 
-`OpRecord` is the row view. In memory and on disk the log is two tables, `ops` and `operands`, and a blob of immediates;
-`OPS_COLUMNS` and `OPERAND_COLUMNS` give names and little-endian numpy type strings, in order. Text (names, component
-ids, kernel lines, parameters) stands in a table of strings and is referred to by index.
+`OpRecord` is a record as one object. In memory and on disk the log is two tables, `ops` and `operands`, and a blob of
+immediates. `OPS_COLUMNS` and `OPERAND_COLUMNS` list the columns, with little-endian numpy type strings. Columns of text
+(names, component ids, kernel lines, parameters) hold indices in a table of strings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOG_FORMAT_VERSION: Final = 1
 
 
 class OpKind(IntEnum):
-    """What an executor has to do: move bytes, multiply matrices, or apply a math function."""
+    """The kinds of work for an executor: move bytes, multiply matrices, or apply a math function."""
 
     MEMORY = 0
     GEMM = 1
@@ -32,10 +32,10 @@ class OpKind(IntEnum):
 
 
 class Role(IntEnum):
-    """What an operand is to its op. DST and OUT are written, all others read.
+    """The role of an operand in its op. The op writes DST and OUT and reads all others.
 
-    A memory op lists its moves as SRC, DST, SRC, DST, ...: each DST takes the bytes of the SRC before it.
-    ACC is a GEMM's accumulator when it is read, OUT the same bytes being written. A math op's inputs are IN, in the
+    A memory op lists its moves as SRC, DST, SRC, DST, ...: each DST takes the bytes of the SRC before it. ACC is the
+    accumulator that a GEMM reads, and OUT the same bytes when it writes them. The inputs of a math op are IN, in the
     order of its arguments.
     """
 
@@ -54,7 +54,7 @@ class Role(IntEnum):
 
 
 class WaitReason(IntEnum):
-    """Why a stage could not start when its token was ready, in the order of the `wait_*_ps` columns."""
+    """Why a stage starts later than its token is ready, in the order of the `wait_*_ps` columns."""
 
     CHANNEL = 0
     TCM_PORT = 1
@@ -67,9 +67,9 @@ class WaitReason(IntEnum):
 class Operand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A rectangle of bytes: `rows` runs of `row_nbytes`, `stride` bytes apart, from `offset` of memory `owner`.
 
-    `owner` is `kb_messages.address.owner_of(...)`; `owner << 32 | offset` is the physical address. With `release`,
-    reading the bytes un-initialises them: whoever reads them next, unwritten, is wrong. For an immediate, `offset`
-    counts from the start of the log's blob and `owner` is 0.
+    `owner` is `owner_of(...)`, and `join_address(owner, offset)` the physical address. With `release`, reading the
+    bytes un-initialises them, so another read before the next write is an error. For an immediate, `offset` counts from
+    the start of the log's blob, and `owner` is 0.
     """
 
     role: Role
@@ -86,7 +86,7 @@ class Operand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OpRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage service of one token. Times are integer picoseconds, `t_ready <= t_start <= t_end <= t_out`.
 
-    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`; `t_out - t_end` is the full queue downstream.
+    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`. `t_out - t_end` is the wait for room in the next queue.
     """
 
     op_id: int
@@ -107,7 +107,7 @@ class OpRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The `params` of a GEMM record, as JSON. Shapes follow from the operands; the result is f32 (i32 for integers)."""
+    """The `params` of a GEMM record, as JSON. Operands give the shapes; the result is f32, or i32 for integers."""
 
     accumulate: bool = False
     transpose_a: bool = False
@@ -117,10 +117,10 @@ class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The `params` of a MATH record, as JSON.
 
-    `op` is applied to the IN operands and the `scalars`, in f32 for floats (i64 for integers), with numpy's
-    broadcasting of 2-D shapes; the result is cast to OUT's dtype. `scalar_at` says which arguments the scalars are,
-    counted from 0 and ascending; without it they follow the operands. A reduction goes over `axis` (0 or 1) and keeps
-    it with length 1.
+    The function `op` takes the IN operands and the `scalars`. It computes in f32 for floats and in i64 for integers,
+    broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has the places of the
+    scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A reduction goes over
+    `axis` (0 or 1), whose length becomes 1.
     """
 
     op: str
@@ -129,9 +129,9 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     scalar_at: tuple[int, ...] = ()
 
     def arguments(self, operands: Sequence[T]) -> list[T | float]:
-        """*operands* and scalars in the order of the function's arguments.
+        """*operands* and scalars in the order of the arguments of the function.
 
-        Raises ValueError where `scalar_at` is not one place for each scalar, ascending, among the arguments.
+        Raises ValueError unless `scalar_at` has one place among the arguments for each scalar, ascending.
         """
         n_arguments = len(operands) + len(self.scalars)
         places = self.scalar_at or tuple(range(len(operands), n_arguments))

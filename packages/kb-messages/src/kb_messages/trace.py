@@ -1,6 +1,6 @@
-"""Trace events: what happened when, from a command's submission to its completion.
+"""Trace events, from the submission of a command to its completion.
 
-README.md has their meaning, their order, and how their waits add up to the life of a tile.
+README.md explains the events and their order, and how waits add up to the life of a tile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class DispatchWait(StrEnum):
-    """What a tile waits for between its command's submission and its dispatch, in the order in which it does."""
+    """The waits of a tile from the submission of its command to its dispatch, in the order in which they occur."""
 
     SUBMISSION_QUEUE = "submission_queue"
     DECODE = "decode"
@@ -26,8 +26,8 @@ class DispatchWait(StrEnum):
 class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_submitted"):
     """A command entered the submission queue of `component`, a PE's scheduler, at `t_ps`.
 
-    `waits_ps` is how long it waited for its operands (`operand`), then for room in the queue (`queue_full`). The ops of
-    its `n_tiles` tiles are `n_ops` from `first_op_id` on.
+    `waits_ps` has the wait for operands (`operand`) and then for room in the queue (`queue_full`). The ops of the
+    `n_tiles` tiles are the `n_ops` ids from `first_op_id` on.
     """
 
     t_ps: int
@@ -43,9 +43,9 @@ class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class SubCommandDispatched(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sub_command_dispatched"):
-    """The feeder put a tile into the queue of `component`, its first block, for `stage`.
+    """The feeder put a tile into the queue of `component`, the block of its first stage `stage`.
 
-    `waits_ps`, by DispatchWait, adds up to the time since the command was submitted.
+    `waits_ps`, by DispatchWait, adds up to the time since the submission of the command.
     """
 
     t_ps: int
@@ -58,7 +58,7 @@ class SubCommandDispatched(Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class TileReady(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="tile_ready"):
-    """A tile was handed to `component` for its stage `stage_index`: the stage before has ended, and there was room.
+    """A tile entered the queue of `component` for its stage `stage_index`: the stage before ended, and there was room.
 
     `waits_ps` (`queue_full`) is the time since the end of the stage before.
     """
@@ -74,7 +74,7 @@ class TileReady(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
 
 class EngineStart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="engine_start"):
-    """`component` began to serve a tile, with everything granted that the stage needs.
+    """`component` began to serve a tile and holds all that the stage needs.
 
     `waits_ps`, by the names of `oplog.WaitReason` in lower case, adds up to the time since the tile was ready.
     """
@@ -90,7 +90,7 @@ class EngineStart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class EngineComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="engine_complete"):
-    """`component`'s service of a tile ended; with `completes_tile` it was the tile's last, and the tile is done."""
+    """`component` ended its service of a tile. With `completes_tile`, that was the last service of the tile."""
 
     t_ps: int
     op_id: int
@@ -103,7 +103,7 @@ class EngineComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class CommandComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_complete"):
-    """The last of a command's `n_tiles` tiles completed, and its record entered the completion queue of `component`."""
+    """All `n_tiles` tiles of a command are complete, and its record is in the completion queue of `component`."""
 
     t_ps: int
     command_seq: int
@@ -114,9 +114,9 @@ class CommandComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class FabricTransfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="fabric_transfer"):
-    """Bytes that crossed the fabric: from `src` to `dst` node, request sent at `t_start_ps`, done at `t_end_ps`.
+    """Bytes that crossed the fabric from node `src` to node `dst`: request sent at `t_start_ps`, done at `t_end_ps`.
 
-    Among the others it stands at `t_end_ps`.
+    In the order of events, `t_end_ps` counts.
     """
 
     t_start_ps: int
@@ -135,7 +135,7 @@ class LaunchSent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class KernelStart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel_start"):
-    """`pe` began to run the kernel of a launch, `late_ps` after the launch's target."""
+    """`pe` began to run the kernel of a launch, `late_ps` after the target of the launch."""
 
     t_ps: int
     launch: int
@@ -152,7 +152,7 @@ class KernelEnd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
 
 class LaunchResponse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="launch_response"):
-    """The answer to a launch reached the host; `ok` is False when it says that a target refused."""
+    """The answer to a launch reached the host. `ok` is False when a target refused."""
 
     t_ps: int
     launch: int

@@ -1,4 +1,4 @@
-"""The tile plan of a GEMM: which blocks each tile visits, what it moves, and in which order."""
+"""The tile plan of a GEMM: the stages of each tile in their order, and the bytes that they move."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class _Value(NamedTuple):
 
 
 class _Op(NamedTuple):
-    """An epilogue op and the operand it brings along."""
+    """An epilogue op, and its operand if it has one."""
 
     math: EpilogueMath
     input: Input | None

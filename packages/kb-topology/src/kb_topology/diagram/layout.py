@@ -1,9 +1,9 @@
-"""Rows of boxes and edges between them -> coordinates.
+"""From rows of boxes and the edges between boxes to coordinates.
 
-Rows stand under each other, with a channel after each. Neighbours in a row are joined by a straight line. All other
-edges are combs: those of one kind that share a box, the hub, and whose other ends are in one row, share a line along a
-channel, with a tooth for each end. A comb that has to cross a row takes a gap between two of its boxes. Every comb has
-a track of its own in a channel as far as it reaches, so no two lines lie on each other.
+Rows stand below each other, with a channel below each row. A straight line joins neighbours in a row. All other edges
+are combs: edges of one kind from one box, the hub, to boxes of one row share a line along a channel, with a tooth for
+each box. A comb that crosses a row does so in a gap between two boxes. Each comb has its own track in a channel for its
+whole length, so no two lines lie on each other.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kb_topology.diagram.scene import (
 GAP, TRACK, TOOTH = 28, 24, 14
 """Distances in pixels: between boxes, between tracks of a channel, and between lines at one box or in one gap."""
 _SHIFTS, _CLEAR = (3, 2, 4, 1, 5, 0, 6, -1, -2, -3, -4, -5, -6), 6
-"""By how many pixels ports may move aside, the best first, and how many between two lines are enough."""
+"""The pixels by which ports may move aside, best first, and the distance in pixels that separates two lines."""
 
 
 class _Comb(Struct):
-    """Edges of one label between *hub* and boxes of row *leaf_row*. `gaps` are the places where it crosses rows."""
+    """Edges of one label between *hub* and boxes of row *leaf_row*. `gaps` has, by row, the gap that it crosses."""
 
     hub: str
     hub_row: int
@@ -56,7 +56,7 @@ class _Comb(Struct):
 
     @property
     def channels(self) -> list[int]:
-        """The channels it is in, from the hub's to the leaves'; channel i is below row i."""
+        """The channels of the comb, from the hub to the leaves. Channel i is below row i."""
         if self.hub_row == self.leaf_row:
             return [self.hub_row]
         low, high = sorted((self.hub_row, self.leaf_row))
@@ -109,7 +109,7 @@ class _Layout:
         return list(combs.values())
 
     def _ports(self) -> dict[tuple[str, bool], list[int]]:
-        """For the top (False) and bottom (True) of every box: the combs that end there, in order."""
+        """The combs that end at the top (False) and at the bottom (True) of every box, in order."""
         ports: dict[tuple[str, bool], list[int]] = defaultdict(list)
         for number, comb in enumerate(self.combs):
             same_row = comb.hub_row == comb.leaf_row
@@ -159,7 +159,7 @@ class _Layout:
         return max(text_width(chart.title, 18), text_width(chart.subtitle, TEXT), text_width(chart.note, LABEL), 480)
 
     def _choose_gaps(self) -> None:
-        """Send every comb that crosses a row through the gap nearest to the middle of its ends."""
+        """Sends every comb that crosses a row through the gap nearest to the middle of its ends."""
         for comb in self.combs:
             centres = [self._centre(key) for key in (comb.hub, *comb.leaves)]
             middle = (min(centres) + max(centres)) / 2
@@ -192,7 +192,7 @@ class _Layout:
         return [self.lefts[key] + self.widths[self._box(key).style] * (i + 1) / (count + 1) for i in range(count)]
 
     def _shift(self, key: str) -> int:
-        """How far ports on top of a box go aside, so that they keep off those that come from the row above."""
+        """The pixels by which the ports on top of a box move aside, to keep clear of ports from the row above."""
         tops = self._port_xs(key, False)
         if len(tops) < 2:
             return 0
@@ -200,7 +200,7 @@ class _Layout:
         return max(_SHIFTS, key=lambda shift: min([_CLEAR, *(abs(x + shift - y) for x in tops for y in above)]))
 
     def _spans(self, number: int) -> dict[int, list[float]]:
-        """For every channel of a comb, the x of what it joins there."""
+        """The x of the ends and gaps that a comb joins in each of its channels."""
         comb = self.combs[number]
         here = self._port_x(comb.hub, comb.down, number)
         spans: dict[int, list[float]] = {}
@@ -216,7 +216,7 @@ class _Layout:
         return spans
 
     def _tracks(self) -> tuple[dict[tuple[int, int], int], list[float]]:
-        """The track of every comb in every channel it is in, and the top of every row."""
+        """The track of every comb in each of its channels, and the top of every row."""
         taken: dict[int, list[list[tuple[float, float]]]] = defaultdict(list)
         tracks: dict[tuple[int, int], int] = {}
         for number, comb in enumerate(self.combs):

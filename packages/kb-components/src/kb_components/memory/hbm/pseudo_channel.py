@@ -80,14 +80,14 @@ class PseudoChannel:
         return first, self._last
 
     def _serve_runs(self, part: RequestPart, row: int, arrival: int, start: int, to_precharge: int) -> int:
-        """Serve one run after the other; returns the first column command."""
+        """Serves the runs in order. Returns the first column command."""
         first = self._run(part.runs[0], row, arrival, start, to_precharge)
         for run in part.runs[1:]:
             self._run(run, row, arrival, self._next(run.stretch), to_precharge)
         return first
 
     def _idle_state(self, part: RequestPart, row: int, arrival: int, write: bool) -> tuple[int, ...] | None:
-        """What an outcome of *part* depends on, or None when it has to wait for what came before it."""
+        """The state that decides the outcome of *part*, or None when *part* has to wait for earlier commands."""
         timing, activated = self._timing, self._activates[3]
         if activated + max(timing.rrd_s, timing.rrd_l, timing.faw) > arrival:
             return None
@@ -121,7 +121,7 @@ class PseudoChannel:
         )
 
     def _recall(self, outcome: PartOutcome, row: int, arrival: int) -> int:
-        """Do again what was done before, at other rows and another time; returns the first column command."""
+        """Applies a known outcome at *row* and *arrival*. Returns the first column command."""
         for bank, row_up, precharge_from in outcome.banks:
             self._rows[bank] = row + row_up
             self._precharge_from[bank] = arrival + precharge_from
