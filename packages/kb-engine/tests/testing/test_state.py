@@ -86,9 +86,7 @@ def test_a_block_that_names_what_changes_passes(impl, attributes):
 
 
 def test_names_come_from_the_class_and_all_its_bases():
-    assert names_of(OpenRow, "state") == {
-        "awaited", "busy_ps", "free_ps", "promised_ps", "read_nbytes", "written_nbytes",
-    }  # fmt: skip
+    assert names_of(OpenRow, "state") == {"busy_ps", "free_ps", "read_nbytes", "written_nbytes"}
     assert names_of(OpenRow, "caches") == {"_costs", "_last"}
 
 

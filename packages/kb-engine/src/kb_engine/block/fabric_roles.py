@@ -42,17 +42,14 @@ class ForwardingComponent(ComponentBase[SpecT]):
 class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
 
-    The fabric keeps two numbers here: `awaited` counts the requests under way; `promised_ps` is the arrival of the last
-    request that was reserved before it arrived.
+    For reports, `busy_ps` adds up the time of requests, and `read_nbytes` and `written_nbytes` their bytes.
     """
 
-    __slots__ = ("awaited", "busy_ps", "promised_ps", "read_nbytes", "written_nbytes")
+    __slots__ = ("busy_ps", "read_nbytes", "written_nbytes")
     state: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
-        self.awaited = 0
-        self.promised_ps = 0
         self.busy_ps = 0
         self.read_nbytes = 0
         self.written_nbytes = 0

@@ -9,6 +9,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.lookahead import Lookahead
+from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.paths import Hop, Leg, MemoryPath
 from kb_engine.fabric.shared_link import Passage, SharedLink
 from kb_engine.timing.clock import Clock
@@ -35,6 +36,7 @@ class PathCompiler:
         self._overheads: dict[str, int] = {}
         self._initiators = _of_role(components, Initiator)
         self._memories = _of_role(components, MemoryComponent)
+        self._requests = {node_id: MemoryRequests() for node_id in self._memories}
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
         self._has_other_sources = len(leads) != 1
         self._lookahead = Lookahead(graph, leads, self.overhead_ps)
@@ -76,7 +78,8 @@ class PathCompiler:
             away = back = Leg([])
         else:
             away, back = self.leg(src, dst), self.leg(dst, src)
-        return MemoryPath(src, dst, memory, away, back, self._has_other_sources, self._lookahead.nearest_ps(dst))
+        nearest_ps = self._lookahead.nearest_ps(dst)
+        return MemoryPath(src, dst, memory, self._requests[dst], away, back, self._has_other_sources, nearest_ps)
 
     def _hops(self, links: tuple[Link, ...]) -> list[Hop]:
         hops: list[Hop] = []

@@ -106,14 +106,14 @@ class Fabric:
             head, tail = target.reserve(arrival, memory, arrival, False)
             head += flow.slowest_ps
             end = (tail if tail > head else head) + flow.latency_ps
-        elif arrival - clock.now_ps <= path.nearest_ps and flow.unshared and not target.awaited:
-            if arrival < target.promised_ps:
+        elif arrival - clock.now_ps <= path.nearest_ps and flow.unshared and not path.requests.awaited:
+            if arrival < path.requests.promised_ps:
                 raise self._overtaken(path, arrival)
-            target.promised_ps = arrival
+            path.requests.promised_ps = arrival
             head, tail = target.reserve(arrival, memory, arrival, False)
             _, end = flow.reserve_ahead(head, tail)
         else:
-            target.awaited += 1
+            path.requests.awaited += 1
             self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
             return
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
@@ -127,7 +127,7 @@ class Fabric:
         flow = path.away.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
         if not path.exclusive:
-            path.memory.awaited += 1
+            path.requests.awaited += 1
             self._travel(Transfer(flow, path, memory, True, start_ps, finish, argument))
             return
         head = start_ps + flow.latency_ps
@@ -161,11 +161,11 @@ class Fabric:
 
     def _reserve_now(self, path: MemoryPath, head_ps: int, memory: Rectangle, write: bool) -> tuple[int, int]:
         """Reserve the memory for a request that was not reserved ahead. Its last byte is at the memory now."""
-        target, now = path.memory, self._clock.now_ps
-        if now < target.promised_ps:
+        requests, now = path.requests, self._clock.now_ps
+        if now < requests.promised_ps:
             raise self._overtaken(path, now)
-        target.awaited -= 1
-        return target.reserve(head_ps, memory, now, write)
+        requests.awaited -= 1
+        return path.memory.reserve(head_ps, memory, now, write)
 
     def _travel(self, transfer: Transfer) -> None:
         """Reserve the links before the first shared link, and go on to that link or to the end of the leg."""
@@ -219,6 +219,6 @@ class Fabric:
         return PipelineError(
             path.src,
             f"a request that is at {path.dst} at {arrival_ps} ps",
-            f"{path.memory.promised_ps} ps or later",
+            f"{path.requests.promised_ps} ps or later",
             "a block that starts transfers is an Initiator or HostPort, and its `lead_ps` no more than it takes",
         )

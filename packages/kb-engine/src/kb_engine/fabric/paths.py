@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.fabric.link import LinkState
+from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.shared_link import SharedLink
 from kb_engine.timing.interning import interned
 from kb_topology import Link
@@ -115,16 +116,29 @@ class MemoryPath:
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
     A path is `exclusive` when its links can never make a transfer wait: no block but the block at `src` starts
-    transfers (*others* is false), and no flows meet on its legs. `nearest_ps` is the lookahead of the memory.
+    transfers (*others* is false), and no flows meet on its legs. `nearest_ps` is the lookahead of the memory, and
+    `requests` are those of all paths to the memory.
     """
 
-    __slots__ = ("away", "back", "dst", "exclusive", "memory", "nearest_ps", "request_ps", "response_ps", "src")
+    __slots__ = (
+        "away",
+        "back",
+        "dst",
+        "exclusive",
+        "memory",
+        "nearest_ps",
+        "request_ps",
+        "requests",
+        "response_ps",
+        "src",
+    )
 
     def __init__(
         self,
         src: str,
         dst: str,
         memory: MemoryComponent[Any],
+        requests: MemoryRequests,
         away: Leg,
         back: Leg,
         others: bool,
@@ -133,6 +147,7 @@ class MemoryPath:
         self.src = src
         self.dst = dst
         self.memory = memory
+        self.requests = requests
         self.away = away
         self.back = back
         self.exclusive = not (others or away.merges or back.merges)
