@@ -33,19 +33,19 @@ def kernel_line(root: Path, skip_file_prefixes: tuple[str, ...] = ()) -> str:
 
     Frames of files whose paths begin with one of *skip_file_prefixes* are passed over too.
     """
-    own = _OWN_FOLDERS + skip_file_prefixes
+    own = _OWN_FOLDERS + skip_file_prefixes if skip_file_prefixes else _OWN_FOLDERS
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
     return line_of(frame.f_code.co_filename, frame.f_lineno, root) if frame is not None else "?:0"
 
 
+@lru_cache(maxsize=4096)
 def line_of(filename: str, lineno: int, root: Path) -> str:
     """`file:line` of the first line of the innermost statement that holds *lineno*, relative to *root*."""
     return f"{_relative(filename, root)}:{_statements(filename).get(lineno, lineno)}"
 
 
-@lru_cache
 def _relative(filename: str, root: Path) -> str:
     path = Path(filename)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
