@@ -1,5 +1,3 @@
-from itertools import combinations, pairwise
-
 import numpy as np
 import pytest
 from dataexec_gemm_log import HBM, TCM, GemmProblem, LogBuilder, move
@@ -7,9 +5,8 @@ from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.analysis.byte_sets import split_bytes
 from kb_dataexec.analysis.dependencies import Kind, backward_slice, dependencies
-from kb_messages import DType, LogError, OpKind, Rectangle, Role, overlaps
+from kb_messages import DType, LogError, OpKind, Rectangle, Role
 
 at = Rectangle.of_memory
 
@@ -170,26 +167,3 @@ def test_an_explicit_dependency_is_on_an_earlier_op(pair):
 
 def test_an_empty_log_has_no_dependencies():
     assert as_dict(dependencies(LogBuilder().log())) == {}
-
-
-def test_tiles_of_one_stride_are_not_cut_into_rows():
-    side = 64
-    tiles = [(m * side * 4096 + n * side, side, side, 4096) for m in range(16) for n in range(16)]
-    offset, rows, row_nbytes, stride = map(np.array, zip(*tiles, strict=True))
-    first, member = split_bytes(np.zeros_like(offset), offset, rows, row_nbytes, stride)
-    assert np.diff(first).tolist() == [1] * 256
-    assert len(set(member.tolist())) == 256
-
-
-strides = st.sampled_from([0, 5, 8, 12, 16])
-rectangles = st.builds(Rectangle, st.integers(0, 60), st.integers(1, 6), st.integers(1, 12), strides)
-
-
-@settings(max_examples=300)
-@given(st.lists(rectangles, min_size=1, max_size=8))
-def test_rectangles_share_an_atom_where_they_overlap(given_rectangles):
-    columns = [np.array(column) for column in zip(*(each.in_memory for each in given_rectangles), strict=True)]
-    first, member = split_bytes(*columns)
-    atoms_of = [set(member[start:end].tolist()) for start, end in pairwise(first)]
-    for (one, its), (other, others) in combinations(zip(given_rectangles, atoms_of, strict=True), 2):
-        assert bool(its & others) == overlaps(one, other)

@@ -7,8 +7,6 @@ import pytest
 
 from kb_dataexec import MemoryLogWriter
 from kb_messages import (
-    OFFSET_BITS,
-    OFFSET_MASK,
     MemorySpace,
     Operand,
     OpKind,
@@ -17,6 +15,7 @@ from kb_messages import (
     StageType,
     WaitReason,
     rectangle,
+    split_address,
 )
 
 TIMES = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
@@ -88,7 +87,7 @@ def expected_operands(engine, context, tile, template):
             continue
         at = rectangle(operand, place)
         if operand.place is Place.MEMORY:
-            space, owner, offset = PhysAddr.decode(at.base).space, at.base >> OFFSET_BITS, at.base & OFFSET_MASK
+            space, (owner, offset) = PhysAddr.decode(at.base).space, split_address(at.base)
         else:
             space, owner, ring, number = homes[operand.place]
             offset = ring.offset(number) + at.base
