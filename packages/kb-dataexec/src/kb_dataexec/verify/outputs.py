@@ -42,6 +42,6 @@ def read_output(log: OpLog, memory: MemoryStore, output: StoredArray) -> Array:
 def compare_output(
     log: OpLog, name: str, output: StoredArray, got: Array, expected: Array, allowed: Array | float
 ) -> OutputVerdict:
-    """Compare *got*, the values of *output*, with *expected* as `compare` does; find who wrote the worst element."""
+    """Compare *got*, the values of *output*, as `compare` does. Names the origin of a wrong element."""
     comparison = compare(name, got, expected, allowed)
     return OutputVerdict(comparison, None if comparison.ok else origin(log, *output.byte_of(comparison.worst)))

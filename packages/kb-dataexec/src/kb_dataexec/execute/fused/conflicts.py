@@ -1,4 +1,4 @@
-"""Groups of rectangles that must be looked at together: those that share bytes of which some are changed."""
+"""Groups of rectangles that must be looked at together, because they share bytes and one of them is changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connected(columns: list[Array], changed: Array) -> Array:
 
     *columns* are owner, offset, rows, row_nbytes and stride of each rectangle; further columns are ignored. Two
     rectangles conflict if they share a byte and one of them is *changed*. Rectangles of different strides conflict if
-    their spans overlap, which may label more rectangles alike than necessary. Raises IrregularError when there are too
+    their spans overlap, even if their bytes do not. Raises IrregularError when there are too
     many pairs to look at.
     """
     label = np.arange(len(changed))

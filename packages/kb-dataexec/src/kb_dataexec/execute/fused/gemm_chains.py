@@ -25,7 +25,7 @@ class CastProduct(NamedTuple):
 
 
 class GemmChains:
-    """The GEMMs of a window, numbered in order. A chain is a GEMM and those that add to its result, one after another.
+    """The GEMMs of a window, numbered in order. A chain is a GEMM and the GEMMs that add to its result in turn.
 
     `number`      the number of each record's GEMM; -1 for other records
     `out`         the operand that each GEMM writes
