@@ -21,11 +21,11 @@ ALLOWED = {
     "kb_engine.observe.traced_server": ("waits", "a token's waits end with its stage"),
     "kb_engine.fabric": (
         "count head_ps tail_ps due_ps promised_ps awaited free_ps busy_ps nbytes t_ps end_ps out_rate behind",
-        "a transfer carries its times from link to link, and links and queues of requests count what passes",
+        "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),
     "kb_engine.program.commands": ("t_submitted_ps", "a command in flight carries its times"),
-    "kb_engine.testing": ("servers record record_wait closed", "the contract suite builds a line around one block"),
+    "kb_engine.testing": ("servers closed", "the contract suite builds a line around one block"),
     "kb_components.pe": (
         "input output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
         "a tile's token and a command in flight carry their buffers",

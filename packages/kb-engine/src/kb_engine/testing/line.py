@@ -87,12 +87,12 @@ class Line:
     def __init__(self, subject: Subject, shut: StageType | None = None) -> None:
         self.subject = subject
         self.clock = Clock()
-        self.block = subject.build(self.clock)
+        self.block = subject.build(self.clock, record=self._record)
         self.route = route_of(subject)
         self.latch = Latch()
         self.stub = Stub(NoSpec(), Context(f"{PE}.stub", self.clock, StubFabric(self.clock), 0))
         self.stub.servers = {
-            each: StageServer(self.stub, each) for each in self.route if each not in self.block.servers
+            each: StageServer(self.stub, each, self._record) for each in self.route if each not in self.block.servers
         }
         self.outs: list[tuple[int, StageType, int, int, int, int]] = []
         self.completed = 0
@@ -133,8 +133,6 @@ class Line:
         for component in (self.block, self.stub):
             for stage_type, target in component.servers.items():
                 server.downstream[stage_type][component.node_id] = target
-        server.record = self._record
-        server.record_wait = lambda *_: None
 
     def _record(self, row: tuple[int, int, int, int, int]) -> None:
         tile, index = divmod(row[0], len(self.route))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.stage_server import StageServer
+from kb_engine.block.stage_server import Record, StageServer
 from kb_engine.testing.stub_fabric import StubFabric
 from kb_engine.timing.clock import Clock
 from kb_messages import DmaParams, DType, GemmParams, KbError, Rectangle, StageParams, StageType, TransferParams
@@ -49,8 +49,13 @@ class Subject:
         except msgspec.ValidationError as error:
             self.fail("Spec", f"attributes that it refuses ({error})", "attributes to build the block from")
 
-    def build(self, clock: Clock, context_type: type[Context] = Context) -> ComponentBase[Any]:
-        """A block on *clock* with its neighbours, wired and connected as the engine does it."""
+    def build(
+        self, clock: Clock, context_type: type[Context] = Context, record: Record | None = None
+    ) -> ComponentBase[Any]:
+        """A block on *clock* with its neighbours, wired and connected as the engine does it.
+
+        Its servers, and those of the neighbours, report to *record*.
+        """
         context = context_type(f"{PE}.block", clock, StubFabric(clock), self.memory_nbytes)
         block = self._construct(self.spec(), context)
         others = [self._neighbour(each, clock, context_type) for each in self.neighbours]
@@ -59,7 +64,7 @@ class Subject:
                 if source is not other:
                     source.context.add_neighbour(each.role, other)
         for other in (*others, block):
-            other.servers = {stage_type: StageServer(other, stage_type) for stage_type in other.serves}
+            other.servers = {stage_type: StageServer(other, stage_type, record) for stage_type in other.serves}
         for other in (*others, block):
             self.call("connect", other.connect)
         return block
