@@ -1,5 +1,8 @@
 """Probes of the toy chip: 10 ps a byte on links, 1000 ps through the crossbar, 30000 and 20 a byte at the memory."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kb_engine.probe import Operation, Phase, ProbeError, probe
@@ -112,3 +115,13 @@ def test_a_node_that_is_not_there_is_refused(toy):
     with pytest.raises(TopologyError) as caught:
         probe(toy(), "pe0", "hbn0", 64)
     assert str(caught.value) == ("node: got 'sip0.cube0.hbn0', needs the id of a node; did you mean 'sip0.cube0.hbm0'?")
+
+
+def test_the_readmes_probe_prints_parts_that_add_up(toy, capsys):
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Probing a chip")[2].partition("\n## ")[0]
+    (example,) = re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "README.md", "exec"), {"topology": toy()})
+    *parts, total = capsys.readouterr().out.splitlines()
+    assert total == f"{32000 + 4096 * 20} {HBM}"
+    assert sum(int(part.rsplit(maxsplit=1)[1]) for part in parts) == 32000 + 4096 * 20
