@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from kb_messages.stages import Place, StageTemplate, StageType
+from kb_messages.oplog import Role
+from kb_messages.stages import Place, StageTemplate, StageType, When
 
 Indices = tuple[int, int, int, int]
+
+_Uses = tuple[StageType, When, tuple[tuple[Place, Role], ...]]
+"""What the lifetimes depend on: a stage's type, the tiles that have the stage, and place and role of its operands."""
+
+_K_TILES_OF_EVERY_KIND: Final = 3
+"""Three tiles along K are a first one, one between and a last one; more of them add no kind."""
 
 _COMPUTES: Final = frozenset((StageType.GEMM, StageType.MATH))
 
@@ -35,39 +44,48 @@ def tile_kind(k: int, k_grid: int) -> int:
     return (k > 0) + 2 * (k == k_grid - 1)
 
 
-def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> dict[Place, Lifetime]:
+def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place, Lifetime]:
     """The lifetime of every place in the PE that operands of *stages* name.
 
     A place is claimed before the first stage that writes it. A buffer or an accumulator is free after the last stage
     that names it. The registers of a tile are one piece, free after the tile's last GEMM or MATH, although an op on the
     accumulator alone reads none of them.
+
+    Plans for many PEs differ in addresses alone, so the answer is computed once for stages that use the same places.
     """
+    uses = tuple(
+        (stage.stage_type, stage.when, tuple((operand.place, operand.role) for operand in stage.operands))
+        for stage in stages
+    )
+    return _lifetimes(uses, min(k_grid, _K_TILES_OF_EVERY_KIND))
+
+
+@lru_cache(maxsize=256)
+def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetime]:
     found = {}
     for place in (Place.INPUT_BUFFER, Place.OUTPUT_BUFFER, Place.REGISTERS, Place.ACCUMULATOR):
-        users = [stage for stage in stages if any(operand.place is place for operand in stage.operands)]
+        users = [at for at, (_, _, operands) in enumerate(stages) if any(used is place for used, _ in operands)]
         if users:
-            begin = next(stage for stage in users if _writes(stage, place))
-            ends = [each for each in stages if each.stage_type in _COMPUTES] if place is Place.REGISTERS else users[-1:]
+            begin = next(at for at in users if (place, True) in [(used, role.is_write) for used, role in stages[at][2]])
+            ends = users[-1:]
+            if place is Place.REGISTERS:
+                ends = [at for at, (stage_type, _, _) in enumerate(stages) if stage_type in _COMPUTES]
             found[place] = Lifetime(
-                claimed=begin.stage_type,
-                freed=tuple(dict.fromkeys(stage.stage_type for stage in ends)),
+                claimed=stages[begin][0],
+                freed=tuple(dict.fromkeys(stages[at][0] for at in ends)),
                 first=_indices(stages, [begin], k_grid),
                 last=_indices(stages, ends, k_grid),
             )
-    return found
+    return MappingProxyType(found)
 
 
-def _writes(stage: StageTemplate, place: Place) -> bool:
-    return any(operand.place is place and operand.role.is_write for operand in stage.operands)
-
-
-def _indices(stages: Sequence[StageTemplate], which: Sequence[StageTemplate], k_grid: int) -> Indices | None:
+def _indices(stages: tuple[_Uses, ...], which: Sequence[int], k_grid: int) -> Indices | None:
     """By kind of tile, the index of the last of *which*; None where these are all stages of their types, one a tile."""
-    types, ids = {stage.stage_type for stage in which}, {id(stage) for stage in which}
-    if sum(stage.stage_type in types for stage in stages) == 1:
+    types = {stages[at][0] for at in which}
+    if sum(stage_type in types for stage_type, _, _ in stages) == 1:
         return None
     indices = [-1, -1, -1, -1]
-    for k in {0, 1, k_grid - 1} & set(range(k_grid)):
-        mine = [stage for stage in stages if stage.when.holds(k, k_grid)]
-        indices[tile_kind(k, k_grid)] = max((i for i, stage in enumerate(mine) if id(stage) in ids), default=-1)
+    for k in range(k_grid):
+        mine = [at for at, (_, when, _) in enumerate(stages) if when.holds(k, k_grid)]
+        indices[tile_kind(k, k_grid)] = max((i for i, at in enumerate(mine) if at in which), default=-1)
     return indices[0], indices[1], indices[2], indices[3]

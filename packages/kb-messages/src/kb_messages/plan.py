@@ -7,6 +7,7 @@ of a million tiles costs nothing until somebody iterates it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 from msgspec import Struct
@@ -59,7 +60,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return sum(stage.when is When.EVERY_TILE for stage in self.stages)
 
     @cached_property
-    def lifetimes(self) -> dict[Place, Lifetime]:
+    def lifetimes(self) -> Mapping[Place, Lifetime]:
         """From which stage to which a tile holds each place in the PE."""
         return lifetimes_of(self.stages, self.grid[2])
 
