@@ -39,7 +39,6 @@ ALLOWED = {
         "the figures of a log are summed up over its chunks",
     ),
     "kb_dataexec.backends.torch_backend": ("fp32_precision", "torch has such switches"),
-    "kb_cli.report": ("justify no_wrap", "rich has such columns"),
     "kb_cli.run.rows": ("where", "an error names the row of the shapes file"),
 }
 """By module or room: attributes, and the reason. `writeable` of a numpy array's flags is allowed everywhere."""

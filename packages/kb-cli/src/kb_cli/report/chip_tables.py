@@ -26,15 +26,15 @@ def chip_tables(found: Overview) -> list[Any]:
 
 
 def _nodes(found: Overview) -> Table:
-    table = _table("kind", "nodes", right=("nodes",))
+    table = new_table("kind", "nodes", left=1)
     for kind, count in found.nodes.items():
         table.add_row(kind, str(count))
     return table
 
 
 def _links(found: Overview) -> Table:
-    right = ("links", "GB/s each", "GB/s in all", "mm", "wire ps")
-    table = _table("between", "and", "ways", *right, right=right)
+    figures = ("links", "GB/s each", "GB/s in all", "mm", "wire ps")
+    table = new_table("between", "and", "ways", *figures, left=3)
     for group in found.links:
         numbers = (group.links, group.bw_gbs, group.total_gbs, group.length_mm, group.latency_ps)
         ways = "both" if group.both_ways else "one"
@@ -44,8 +44,8 @@ def _links(found: Overview) -> Table:
 
 def _memories(found: Overview) -> Table:
     """The memory map. Memories that repeat from cube to cube share a row."""
-    right = ("count", "size")
-    table = _table("memory", *right, "first", "at", "last", "at", right=right)
+    places = ("first", "at", "last", "at")
+    table = new_table("memory", "count", "size", *places, left=1, text=places)
     for runs in _alike(found.memory_map):
         first, last = runs[0], runs[-1]
         end = last.base + last.stride * (last.count - 1)
@@ -62,10 +62,3 @@ def _alike(runs: list[MemoryRun]) -> Iterator[list[MemoryRun]]:
     spaces = list(dict.fromkeys(map(key, runs)))
     for _, group in groupby(sorted(runs, key=lambda run: (spaces.index(key(run)), run.base)), key=key):
         yield list(group)
-
-
-def _table(*headers: str, right: tuple[str, ...]) -> Table:
-    table = new_table(*headers)
-    for header, column in zip(headers, table.columns, strict=True):
-        column.justify = "right" if header in right else "left"
-    return table

@@ -84,9 +84,7 @@ def _speed(result: RunResult, wall_s: dict[str, float]) -> str:
 
 
 def _blocks(result: RunResult) -> Table:
-    table = new_table("block", "count", "busy", "busiest", "which")
-    for column in table.columns[1:4]:
-        column.justify = "right"
+    table = new_table("block", "count", "busy", "busiest", "which", left=1, text=("which",))
     for kind, mean in result.utilization.items():
         top = result.busiest[kind]
         table.add_row(
@@ -96,9 +94,7 @@ def _blocks(result: RunResult) -> Table:
 
 
 def _memories(result: RunResult) -> Table:
-    table = new_table("memory", "read", "written", "rate", "of bandwidth")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = new_table("memory", "read", "written", "rate", "of bandwidth", left=1)
     for space, traffic in result.bytes.items():
         gbs = (traffic.read + traffic.write) / result.latency_ns if result.latency_ns else 0.0
         limit = result.bandwidth_gbs.get(space)
@@ -112,9 +108,8 @@ def _times(stages_ps: dict[str, dict[str, int]]) -> Table:
     """How the tiles spent their time: a row for each stage, in shares of the time of all tiles."""
     used = [column for column in next(iter(stages_ps.values())) if any(times[column] for times in stages_ps.values())]
     total = sum(sum(times.values()) for times in stages_ps.values()) or 1
-    table = new_table("time of the tiles", *(_COLUMNS.get(column, column.replace("_", " ")) for column in used))
-    for column in table.columns[1:]:
-        column.justify = "right"
+    names = (_COLUMNS.get(column, column.replace("_", " ")) for column in used)
+    table = new_table("time of the tiles", *names, left=1)
     for stage, times in stages_ps.items():
         table.add_row(stage, *(percent(times[column] / total) for column in used))
     return table

@@ -29,9 +29,9 @@ def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
 
 def _table(results: Sequence[RunResult]) -> Table:
     labels = list(_shape(results[0]))
-    table = new_table(*labels, "latency", "TFLOP/s", "of peak", "HBM GB/s", "verified", "max error", left=len(labels))
-    for column, label in zip(table.columns, labels, strict=False):
-        column.no_wrap = label in SIZES  # on a narrow terminal names are wrapped, numbers are not
+    names = [number for number, label in enumerate(labels) if label not in SIZES]
+    figures = ("latency", "TFLOP/s", "of peak", "HBM GB/s", "verified", "max error")
+    table = new_table(*labels, *figures, left=len(labels), wrapped=names)
     for result in results:
         table.add_row(*map(str, _shape(result).values()), *_figures(result))
     return table

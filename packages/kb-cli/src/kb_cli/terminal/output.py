@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -29,14 +29,19 @@ def emit_lines(lines: Iterable[str]) -> None:
     emit("".join(f"{line}\n" for line in lines))
 
 
-def new_table(*headers: str, left: int | None = None) -> Table:
-    """An empty rich table in the style of all commands. The first *left* columns are text, the others numbers."""
+def new_table(*headers: str, left: int | None = None, text: Container[str] = (), wrapped: Container[int] = ()) -> Table:
+    """An empty rich table in the style of all commands.
+
+    The first *left* columns hold text, and so do columns whose header is in *text*; others hold numbers, aligned to the
+    right. Without *left* all columns hold text. On a narrow terminal only the columns with a number in *wrapped* wrap.
+    """
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for number, header in enumerate(headers):
-        table.add_column(header, no_wrap=True, justify="left" if left is None or number < left else "right")
+        holds_text = left is None or number < left or header in text
+        table.add_column(header, no_wrap=number not in wrapped, justify="left" if holds_text else "right")
     return table
 
 
