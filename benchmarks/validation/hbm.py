@@ -29,7 +29,7 @@ class Target(NamedTuple):
     percent: float
 
 
-class Comparison(NamedTuple):
+class TargetComparison(NamedTuple):
     """A quantity, measured and simulated."""
 
     quantity: str
@@ -68,12 +68,12 @@ def read_measured(path: Path) -> dict[str, float]:
     return found
 
 
-def compare(measured: dict[str, float]) -> list[Comparison]:
+def compare(measured: dict[str, float]) -> list[TargetComparison]:
     comparisons = []
     for target, simulate in TARGETS.items():
         expected, found = measured[target.quantity], simulate()
         error = 100 * (found / expected - 1)
-        comparisons.append(Comparison(target.quantity, target.unit, expected, found, error, target.percent))
+        comparisons.append(TargetComparison(target.quantity, target.unit, expected, found, error, target.percent))
     return comparisons
 
 
@@ -118,7 +118,7 @@ def label(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def comparison_text(comparisons: list[Comparison]) -> str:
+def comparison_text(comparisons: list[TargetComparison]) -> str:
     lines = [f"{'':47}{'measured':>10}{'simulated':>11}{'error':>13}  target"]
     for c in comparisons:
         values = f"{c.measured:10.2f}{c.simulated:11.2f} {c.unit:4}"
@@ -135,7 +135,7 @@ def table_text(table: Table) -> str:
     return "\n".join(lines)
 
 
-def as_json(comparisons: list[Comparison], found: list[Table]) -> str:
+def as_json(comparisons: list[TargetComparison], found: list[Table]) -> str:
     plain = [
         {**table._asdict(), "rows": {n: [None if v != v else v for v in row] for n, row in table.rows.items()}}
         for table in found
