@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from kb_engine.block import AddressTranslator, Context, Initiator, TileToken, ps_from_ns
-from kb_engine.fabric import MemoryPath
 from kb_messages import OFFSET_BITS, Matrix, PipelinePlan, PlanError, Rectangle, StageType, TopologyError, memory_side
 
 
@@ -38,9 +37,9 @@ class PeDma(Initiator[PeDmaSpec]):
         super().__init__(spec, context)
         self._setup_ps = ps_from_ns(spec.setup_ns)
         self._mmu: AddressTranslator[Any] | None = None
-        self._paths: dict[int, MemoryPath] = {}
+        self._paths: dict[int, Any] = {}
         self._last_owner = -1
-        self._last_path: MemoryPath
+        self._last_path: Any
         self._fabric = context.fabric
 
     @property
@@ -97,8 +96,8 @@ class PeDma(Initiator[PeDmaSpec]):
         else:
             self._fabric.write(self._last_path, memory, start_ps, finish, token)
 
-    def _find_path(self, owner: int) -> MemoryPath:
-        path: MemoryPath = self._fabric.path(self.node_id, owner)
+    def _find_path(self, owner: int) -> Any:
+        path = self._fabric.path(self.node_id, owner)
         self._paths[owner] = path
         return path
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from kb_engine.block import ComponentBase, Context, Rate
+from kb_engine.block import ComponentBase, Context, Rate, exact
 from kb_messages import DType, GemmParams, PipelinePlan, PlanError, Role, StageParams, StageType
-from kb_topology import exact
 
 _DEFAULT_RATE = {
     DType.F16: 1.0,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from kb_engine.block import CommandInFlight
-from kb_engine.timing import Clock
+from kb_engine.block import Clock, CommandInFlight
 from kb_messages import DispatchWait
 
 

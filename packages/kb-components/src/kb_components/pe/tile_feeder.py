@@ -12,6 +12,7 @@ from typing import Any
 from kb_components.pe.fetch_order import FetchOrder, wait_for_fetches
 from kb_components.pe.tile_buffers import TileBuffers
 from kb_engine.block import (
+    Clock,
     CommandInFlight,
     ComponentBase,
     FeederWait,
@@ -20,7 +21,6 @@ from kb_engine.block import (
     TileToken,
     WiringError,
 )
-from kb_engine.timing import Clock
 from kb_messages import Place, StageType, TilePlan
 
 

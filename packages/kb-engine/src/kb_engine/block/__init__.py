@@ -14,11 +14,14 @@ from kb_engine.block.message_parts import split_message
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
+from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import KIB, Rate, ps_from_ns
+from kb_topology import exact
 
 __all__ = [
     "KIB",
     "AddressTranslator",
+    "Clock",
     "CommandDispatcher",
     "CommandInFlight",
     "CommandIssuer",
@@ -45,6 +48,7 @@ __all__ = [
     "StageServer",
     "TileToken",
     "WiringError",
+    "exact",
     "ps_from_ns",
     "split_message",
 ]

@@ -8,9 +8,8 @@ from kb_components.memory.hbm.pseudo_channel import PseudoChannel
 from kb_components.memory.hbm.refresh import RefreshClock
 from kb_components.memory.hbm.request_part import RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
-from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
+from kb_engine.block import Context, MemoryComponent, Rate, exact, ps_from_ns
 from kb_messages import OFFSET_MASK, Rectangle, TopologyError
-from kb_topology import exact
 
 _MOST_PATTERNS = 1 << 12
 

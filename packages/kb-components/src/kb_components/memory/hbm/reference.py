@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
-from kb_engine.block import ps_from_ns
+from kb_engine.block import exact, ps_from_ns
 from kb_messages import Rectangle
-from kb_topology import exact
 
 _NEVER = -(10**30)
 

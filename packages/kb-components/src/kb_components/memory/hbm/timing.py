@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from kb_components.memory.hbm.address_bits import PATTERN, address_mapping
-from kb_topology import exact
+from kb_engine.block import exact
 
 Ns = Annotated[float, Meta(ge=0)]
 Cycles = Annotated[int, Meta(ge=0)]
