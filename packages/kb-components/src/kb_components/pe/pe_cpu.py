@@ -1,4 +1,4 @@
-"""PE_CPU: runs the kernel in order; every command costs the same to issue, and is waited for or tracked."""
+"""PE_CPU: runs the kernel in order. Every command costs the same to issue."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kb_messages import Command
 class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`issue_ns`: from a call in the kernel to the submission queue. Source: assumed, unless the topology says.
 
-    `issue`: a call returns when its command is done (`blocking`), or when it is issued, which waits for its operands
-    (`scoreboard`).
+    `issue`: with `blocking`, a call returns when its command is done. With `scoreboard`, it returns when the command is
+    issued, and a command is issued when no earlier one conflicts with its operands.
     """
 
     issue_ns: Annotated[float, Meta(ge=0)]
@@ -22,7 +22,7 @@ class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PeCpu(CommandIssuer[PeCpuSpec]):
-    """An in-order core that does nothing but issue commands."""
+    """An in-order core that only issues commands."""
 
     spec_type = PeCpuSpec
 
@@ -32,5 +32,5 @@ class PeCpu(CommandIssuer[PeCpuSpec]):
         return self.spec.issue == "scoreboard"
 
     def issue_ps(self, command: Command) -> int:
-        """Picoseconds from `issue_ns`, rounded up, whatever the command."""
+        """`issue_ns` in picoseconds, rounded up, for every command."""
         return ps_from_ns(self.spec.issue_ns)

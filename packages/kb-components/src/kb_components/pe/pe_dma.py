@@ -1,6 +1,6 @@
 """PE_DMA: moves rectangles between memories and TCM, and from memories to the register file if wired to PE_GEMM.
 
-One read channel, one write channel; the two overlap.
+It has one channel for reads and one for writes, which work at the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kb_messages import OFFSET_BITS, Matrix, PipelinePlan, PlanError, Rectangle,
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`setup_ns`: what a transfer costs its channel before the request leaves. Source: assumed, unless stated."""
+    """`setup_ns`: how long a transfer holds its channel before the request leaves. Source: assumed, unless stated."""
 
     setup_ns: Annotated[float, Meta(ge=0)] = 0.0
     queue_depth: Annotated[int, Meta(ge=1)] = 2
@@ -53,10 +53,9 @@ class PeDma(Initiator[PeDmaSpec]):
         self._mmu = found[0] if found else None
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for a memory that no links lead to, or none back from, and for reads into registers that no
-        wire leads to.
+        """Raise PlanError for a memory without links to it or back, and for reads into registers without a wire.
 
-        Operands at address 0 are nowhere yet (`kb plan`), and reach everything.
+        Operands at address 0 have no memory yet (`kb plan`), and pass the check.
         """
         for stage in plan.stages:
             if stage.component == self.node_id:
@@ -78,7 +77,7 @@ class PeDma(Initiator[PeDmaSpec]):
                 )
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Send the request over the fabric; which way it takes is a matter of routing."""
+        """Send the request over the fabric, which chooses the way."""
         stage = token.stages[token.index]
         params: Any = stage.params  # DmaParams, by its stage type
         memory: Rectangle = params.memory
@@ -110,6 +109,6 @@ class PeDma(Initiator[PeDmaSpec]):
 
 
 def _at_virtual(memory: Rectangle, matrix: Matrix) -> Rectangle:
-    """The part *memory* of *matrix* where the kernel called it to be."""
+    """The part *memory* of *matrix*, at the virtual address that the kernel used."""
     assert matrix.virtual is not None
     return Rectangle(memory.base - matrix.address + matrix.virtual, memory.rows, memory.row_nbytes, memory.stride)

@@ -1,4 +1,4 @@
-"""PE_GEMM: an output-stationary MAC array; works on one tile at a time."""
+"""PE_GEMM: an output-stationary MAC array, which works on one tile at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_RATE = {
 
 
 class PeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Array of `rows x cols` cells at `clock_ghz`; `macs_per_cell` a cycle by dtype, others are refused."""
+    """`rows x cols` cells at `clock_ghz`. A cell does `macs_per_cell` a cycle, by dtype; other dtypes are refused."""
 
     rows: Annotated[int, Meta(ge=1)]
     cols: Annotated[int, Meta(ge=1)]
@@ -43,7 +43,7 @@ class PeGemm(ComponentBase[PeGemmSpec]):
         self._per_cycle = {dtype: exact(rate) for dtype, rate in spec.macs_per_cell.items()}
 
     def service_ps(self, params: StageParams) -> int:
-        """Picoseconds *params* holds the array: steps over k for each rows x cols block, one fill and drain.
+        """Picoseconds that a tile holds the array: the steps over k for each rows x cols block, and one fill and drain.
 
         cycles = ceil(m / rows) * ceil(n / cols) * ceil(k / macs_per_cell) + rows + cols - 2. Raises PlanError for a
         dtype the array does not take. Source: the steps and the skew of rows + cols - 2 are those of SCALE-Sim's
@@ -57,7 +57,7 @@ class PeGemm(ComponentBase[PeGemmSpec]):
         return self._clock.ps(blocks * steps + spec.rows + spec.cols - 2)
 
     def peak_flops(self, dtype: DType) -> float:
-        """Operations a second with every cell busy, a multiply-add counting two. Raises PlanError as `service_ps`."""
+        """Operations a second with every cell busy; a multiply-add counts as two. Raises PlanError as `service_ps`."""
         cells = self.spec.rows * self.spec.cols
         return float(2 * cells * self._rate(dtype) * exact(self.spec.clock_ghz) * 10**9)
 

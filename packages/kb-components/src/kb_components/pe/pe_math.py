@@ -1,4 +1,4 @@
-"""PE_MATH: a vector unit; works on one tile at a time, a group of as many elements as it has lanes after the other."""
+"""PE_MATH: a vector unit, which works on one tile at a time, in groups of as many elements as it has lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kb_messages import MathParams, PipelinePlan, PlanError, StageParams, StageT
 
 
 class FunctionClass(Enum):
-    """What a function costs: a cycle a group, `transcendental_cycles` a group, or a sum over the lanes as well."""
+    """The cost of a function: a cycle a group, `transcendental_cycles` a group, or also a tree over the lanes."""
 
     ELEMENTWISE = "elementwise"
     TRANSCENDENTAL = "transcendental"
@@ -28,7 +28,7 @@ _BY_CLASS: Final = {
     FunctionClass.REDUCTION: "sum max min",
 }
 FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}
-"""The class of every function there is. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
+"""The class of every function. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
 
 
 class PeMathSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class PeMath(ComponentBase[PeMathSpec]):
         self._clock = Rate.from_ghz(spec.clock_ghz)
 
     def service_ps(self, params: StageParams) -> int:
-        """Picoseconds *params* holds the lanes. Raises PlanError for a function it does not know.
+        """Picoseconds that a tile holds the lanes. Raises PlanError for an unknown function.
 
         Elementwise and transcendental: `ceil(rows * cols / lanes)` groups. A reduction adds up along its axis, lane by
         lane: over rows (axis 0) every row in `ceil(cols / lanes)` cycles; over columns (axis 1) the same, and for each
@@ -67,7 +67,7 @@ class PeMath(ComponentBase[PeMathSpec]):
         return self._clock.ps(-(-rows * cols // lanes) * cycles)
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for a function it does not know."""
+        """Raise PlanError for an unknown function."""
         for stage in plan.stages:
             if stage.math is not None:
                 self._function(stage.math.op)

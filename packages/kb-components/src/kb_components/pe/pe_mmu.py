@@ -15,7 +15,7 @@ class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pages of `page_kib`; a TLB that holds `tlb_entries` of them, looked up in `hit_ns`.
 
     A page that is not in the TLB costs a walk more: `levels` accesses to page tables, one after the other, of
-    `level_ns` each. Source: assumed, unless the topology says.
+    `level_ns` each. Source: assumed, unless the topology states them.
     """
 
     page_kib: Annotated[int, Meta(ge=1)] = 4
@@ -26,10 +26,10 @@ class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PeMmu(AddressTranslator[PeMmuSpec]):
-    """One TLB for reads and writes; of its pages the one not used for longest makes room.
+    """One TLB for reads and writes, which replaces the page that was not used for the longest time.
 
-    `hits` and `misses` count lookups. Reads' and writes' lookups do not wait for each other, and a walk takes no
-    bandwidth from anybody. Source: assumed.
+    `hits` and `misses` count lookups. Lookups of reads and of writes do not wait for each other, and a walk takes no
+    bandwidth. Source: assumed.
     """
 
     spec_type = PeMmuSpec
@@ -49,7 +49,7 @@ class PeMmu(AddressTranslator[PeMmuSpec]):
         return self.spec.page_kib * KIB
 
     def lookup_ps(self, memory: Rectangle) -> int:
-        """`hit_ns` for each page, in order of their addresses, and a walk for each that the TLB has not."""
+        """`hit_ns` for each page, in order of their addresses, and a walk for each page that is not in the TLB."""
         total_ps = following = 0
         for row in range(memory.rows):
             start = memory.base + row * memory.stride
@@ -60,7 +60,7 @@ class PeMmu(AddressTranslator[PeMmuSpec]):
         return total_ps
 
     def forget(self, virtual: int, nbytes: int) -> None:
-        """Take the range's pages out of the TLB."""
+        """Remove the pages of the range from the TLB."""
         first, end = virtual // self.page_nbytes, (virtual + nbytes) // self.page_nbytes
         for page in [each for each in self._tlb if first <= each < end]:
             del self._tlb[page]

@@ -1,7 +1,7 @@
-"""PE_TCM: the PE's scratchpad. FETCH and STORE take turns at one port; what reads or writes it as a memory has another.
+"""PE_TCM: the PE's scratchpad. FETCH and STORE take turns at one port; transfers that use it as a memory have another.
 
-The other end of a PE's own loads and stores costs nothing here: DMA moves those bytes by a way of its own. The DMA
-port is for transfers whose memory *is* this TCM: those of other PEs, over the fabric, and those of its own PE.
+A PE's loads and stores cost its TCM nothing: DMA writes and reads the tile buffers by a way of its own. The DMA port
+serves transfers whose memory is this TCM. They come from other PEs over the fabric, or from its own PE.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kb_messages import WaitReason
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bandwidth (GB/s) and access latency (ns) of the port that FETCH and STORE share.
 
-    `dma_bw_gbs` and `dma_latency_ns` are those of the port for DMA; left out, the two ports are alike.
+    `dma_bw_gbs` and `dma_latency_ns` are those of the port for DMA, by default the same.
     Source: assumed, unless the topology says.
     """
 
@@ -28,7 +28,7 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PeTcm(SingleChannelMemory[PeTcmSpec]):
-    """Two ports, each served whole transfers at a time, first come, first served; they do not disturb each other."""
+    """Two ports, which serve one whole transfer at a time, first come, first served. They do not disturb each other."""
 
     spec_type = PeTcmSpec
     state = ("port",)
@@ -42,11 +42,11 @@ class PeTcm(SingleChannelMemory[PeTcmSpec]):
         self.port = ExclusivePort(WaitReason.TCM_PORT)
 
     def access_ps(self, nbytes: int) -> int:
-        """Picoseconds *nbytes* hold the port of FETCH and STORE: latency, then bytes over bandwidth. Pure."""
+        """Picoseconds that *nbytes* hold the port of FETCH and STORE: latency, then bytes over bandwidth. Pure."""
         return self._latency_ps + self._rate.ps(nbytes)
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
-        """Of the DMA port, the same for reads and writes of any size."""
+        """The latency of the DMA port, which is the same for reads and writes of any size."""
         return self._dma_latency_ps
 
     def occupancy_ps(self, nbytes: int, write: bool) -> int:

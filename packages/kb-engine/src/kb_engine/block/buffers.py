@@ -1,7 +1,7 @@
 """Buffer slots: how a region of TCM or of the register file is handed to tiles in turn.
 
-A command cuts a region into slots of its tile's size and its tiles take them round robin. Two commands with different
-tile sizes cut the region differently; a slot is then free when none of its bytes are live under the other cut.
+A command cuts a region into slots of its tile's size, and its tiles take the slots round robin. Two commands with
+different tile sizes cut the region differently. A slot is then free when none of its bytes are live under another cut.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kb_engine.timing.interning import interned
 
 
 class Slots(Struct, frozen=True):
-    """`count` slots of `nbytes` from `base` on; piece number i of a command takes slot `(first + i) % count`."""
+    """`count` slots of `nbytes` each, from `base` on. Piece i of a command takes slot `(first + i) % count`."""
 
     base: int
     nbytes: int
@@ -22,12 +22,12 @@ class Slots(Struct, frozen=True):
     first: int = 0
 
     def offset(self, number: int) -> int:
-        """Where piece *number* lies."""
+        """The offset of the slot of piece *number*."""
         return self.base + (self.first + number) % self.count * self.nbytes
 
 
 class Ring:
-    """Cuts a stretch of bytes into slots for command after command; equal cuts go on where the last one stopped."""
+    """Cuts a region into slots, command after command. A cut equal to the last one goes on where that one stopped."""
 
     __slots__ = ("_last", "_pieces")
 
@@ -46,7 +46,7 @@ class Ring:
 
 
 class Region:
-    """Bytes that tiles claim and free; no two live claims overlap, by construction."""
+    """Bytes that tiles claim and free. Two live claims never overlap."""
 
     __slots__ = ("_cut", "_live", "_others", "base", "nbytes")
 
@@ -63,8 +63,10 @@ class Region:
         return sum(sum(claims.values()) for claims in (self._live, *self._others.values()))
 
     def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
-        """Take the bytes from *offset* on if none of them is live. *cut* names the way the region is divided:
-        claims of one cut are known to be equal or disjoint."""
+        """Take the bytes from *offset* on, and return whether none of them was live.
+
+        *cut* names the way the region is divided: two claims of one cut are equal or disjoint.
+        """
         if cut is not self._cut and cut != self._cut:
             self._divide(cut)
         live = self._live
@@ -80,12 +82,12 @@ class Region:
         return not any(offset < at + size and at < end for claims in every for at, size in claims.items())
 
     def free(self, offset: int) -> None:
-        """Give the claim at *offset* back. Raises KeyError when there is none."""
+        """Give back the claim at *offset*. Raises KeyError when there is none."""
         if self._live.pop(offset, None) is None:
             self._free_other(offset)
 
     def _divide(self, cut: Hashable) -> None:
-        """Make *cut* the current one; what is live of others is looked through at every claim."""
+        """Make *cut* the current one. Every claim looks through the live claims of other cuts, if there are any."""
         if self._live:
             self._others[self._cut] = self._live
         self._cut, self._live = cut, self._others.pop(cut, {})

@@ -26,11 +26,11 @@ class CompletionQueue:
         self._reader = reader
 
     def publish(self, record: CompletionRecord) -> None:
-        """Add *record*; the scheduler alone does."""
+        """Add *record*. Only the scheduler calls this."""
         self._records.append(record)
         if self._reader is not None:
             self._reader()
 
     def take(self) -> CompletionRecord | None:
-        """Remove and return the oldest record, None when there is none."""
+        """Remove and return the oldest record, or None."""
         return self._records.popleft() if self._records else None
