@@ -18,7 +18,7 @@ ROOMS = {
     "kb_messages": [],
     "kb_topology": ["diagram"],
     "kb_plans": [],
-    "kb_dataexec": ["arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
+    "kb_dataexec": ["files", "arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
     "kb_engine": [
         "timing", "memory", "block", "fabric", "observe", "program", "language", "launch", "engine", "host", "probe",
         "testing",

@@ -1,0 +1,7 @@
+"""Checked reading of files that may be damaged, hostile or too large: the only room that opens them."""
+
+from kb_dataexec.files.arrays import read_array
+from kb_dataexec.files.json_text import decode_json, read_json, read_json_lines
+from kb_dataexec.files.regular import file_in, open_regular, read_bytes
+
+__all__ = ["decode_json", "file_in", "open_regular", "read_array", "read_bytes", "read_json", "read_json_lines"]

@@ -1,0 +1,80 @@
+"""JSON that somebody else may have written: decoded strictly, and converted to a declared type."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from kb_dataexec.files.regular import MOST_NBYTES, open_regular, read_bytes
+from kb_messages import KbError
+
+T = TypeVar("T")
+
+
+def read_json(path: Path, kind: type[T], error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES) -> T:
+    """The value of type *kind* that the file *path* holds as JSON.
+
+    Raises *error* when *path* is no regular file of at most *most_nbytes*, and as `decode_json` does.
+    """
+    return decode_json(read_bytes(path, error, most_nbytes), kind, str(path), error)
+
+
+def read_json_lines(path: Path, kind: type[T], error: type[KbError] = KbError) -> Iterator[tuple[int, T]]:
+    """(line number, value of type *kind*) for every line of the file *path* that is not blank.
+
+    Raises *error* when *path* is no regular file, and as `decode_json` does, naming the line.
+    """
+    with open_regular(path, error) as file:
+        number = 0
+        while line := file.readline(MOST_NBYTES):
+            number += 1
+            if not line.isspace():
+                yield number, decode_json(line, kind, f"{path}:{number}", error)
+
+
+def decode_json(text: bytes, kind: type[T], where: str, error: type[KbError] = KbError) -> T:
+    """The value of type *kind* in *text*.
+
+    Raises *error*, naming *where*, for bytes that are no UTF-8 or no JSON, a key that stands twice in one object, NaN
+    and infinity, a nesting or a number beyond what Python decodes, and a value of another type than *kind*.
+    """
+    try:
+        value = json.loads(
+            text.decode("utf-8"), object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite
+        )
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as reason:
+        raise error(where, f"JSON of another form ({reason})", "what kb wrote") from None
+    except RecursionError:
+        raise error(where, "JSON that is nested too deeply", "what kb wrote") from None
+    except (ValueError, OverflowError) as reason:
+        raise error(where, f"no JSON ({_short(str(reason))})", "JSON in UTF-8") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {twice[:80]!r} stands twice in one object")
+    return found
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is too large for a 64-bit float")
+    return value
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."
