@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import resource
@@ -82,8 +83,9 @@ def _be_the_child(main: Main, arguments: list[str], before: Callable[[], None] |
         traceback.print_exc()
         code = 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # a benchmark may have closed them, or put something else there
+                stream.flush()
         os._exit(code)
 
 

@@ -68,6 +68,14 @@ class _Raw:
         self.text = text
 
 
+def says_the_same(one: bytes, other: bytes) -> bool:
+    """Whether both are JSON of the same values and types, so that they differ in blanks alone."""
+    try:
+        return json.dumps(json.loads(one)) == json.dumps(json.loads(other))
+    except (ValueError, RecursionError):
+        return False
+
+
 _GONE = object()
 _MARK = "kb-attack-mark"
 
