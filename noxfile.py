@@ -133,6 +133,13 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def attack(session: nox.Session) -> None:
+    """Damaged and hostile files, kills, a full disk: how many were tried, how many handled badly; half an hour."""
+    install(session, *EDITABLE)
+    session.run("python", "tests_integration/attack/attack.py", *session.posargs)
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """The simulator's own speed: every script in benchmarks/speed, or those named after `--`."""
     install(session, *EDITABLE)
