@@ -129,6 +129,27 @@ def test_a_read_that_claims_registers_does_not_overtake_a_tile_whose_fetch_will(
     assert run.records[1, 0, 0].t_ready_ps == fetched
 
 
+def test_reads_that_claim_registers_overtake_no_fetch_where_the_first_tile_alone_reads_a_bias(simulate):
+    """The second command's tiles start with different reads. Its first tile takes no registers that the first command's
+    last tile needs.
+    """
+
+    def kernel(tl, a, b, c, d):
+        x, y = tl.load(a), tl.load(b)
+        tl.composite("gemm", a, y, out=c, tile=(1, 1, 3))
+        tl.composite("gemm", x, b, out=c, tile=(1, 1, 3), epilogue=[tl.bias(d)], b_stream=True)
+
+    shapes = (1, 7, "f16"), (7, 1, "f16"), (1, 1, "f16"), (1, 1, "f16")
+    changes = (
+        ("size: 64 KiB", "size: 256 B"),
+        ("clock_ghz: 1.0", "clock_ghz: 0.1"),
+        ("queue_depth: 4", "queue_depth: 1"),
+    )
+    run = simulate(kernel, *shapes, changes=changes)
+    assert run.records[3, 0, 0].t_ready_ps == run.records[2, 2, 1].t_end_ps
+    assert [run.records[2, 2, index].name for index in (0, 1)] == ["dma_read", "fetch"]
+
+
 def test_commands_that_stream_follow_each_other_without_a_gap(simulate):
     """40 tiles in two commands are read like 40 tiles of one, but for what two outputs cost at the end."""
 

@@ -32,14 +32,18 @@ class FetchOrder:
         registers = plan.lifetimes.get(Place.REGISTERS)
         self.counts_fetches = any(stage.stage_type is StageType.FETCH for stage in plan.stages)
         self.starts_differ = first.when is not When.EVERY_TILE
-        self.holds_back = first.stage_type is StageType.FETCH
+        self.holds_back = first.stage_type is StageType.FETCH and not self.starts_differ
         if registers is not None:
             self.holds_back = self.holds_back or registers.claimed < self._claimed
             self._claimed = registers.claimed
 
     def begin_tile(self, token: TileToken) -> None:
-        """*token* comes next, of a command whose tiles start with different stages."""
-        self.holds_back = token.stages[0].stage_type is StageType.FETCH
+        """*token* comes next, of a command whose tiles start with different stages.
+
+        The first tile may be held back already, because its command claims registers earlier than the command before.
+        """
+        if token.stages[0].stage_type is StageType.FETCH:
+            self.holds_back = True
 
     def let_go(self, now_ps: int) -> None:
         """All tiles before are fetched."""
