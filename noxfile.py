@@ -129,7 +129,7 @@ def fuzz(session: nox.Session) -> None:
     """Ten thousand damaged topologies, or as many as the number after `--`: each runs or is refused in a sentence."""
     install(session, "--group", "test", *EDITABLE)
     env = {"KB_FUZZ_MUTANTS": session.posargs[0] if session.posargs else "10000"}
-    session.run("pytest", "tests_integration/test_topology_fuzz.py", "-o", "timeout=600", env=env)
+    session.run("pytest", *PARALLEL, "tests_integration/test_topology_fuzz.py", "-o", "timeout=600", env=env)
 
 
 @nox.session(default=False)
