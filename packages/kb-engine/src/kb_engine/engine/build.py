@@ -12,9 +12,9 @@ from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.host_calls import HostCalls
+from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
 from kb_engine.launch.pe_messages import PeMessages
-from kb_engine.launch.way_check import find_host
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners, listener
