@@ -1,4 +1,4 @@
-"""The vocabulary of all kernbench packages: structs and pure functions, without clocks and without arrays."""
+"""The vocabulary of all kernbench packages: structs and functions, without clocks and without arrays."""
 
 from kb_messages.address import (
     OFFSET_BITS,
@@ -70,6 +70,7 @@ from kb_messages.oplog import (
 )
 from kb_messages.plan import BufferNeeds, PipelinePlan
 from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
+from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
 from kb_messages.stages import (
     Axis,
     DmaParams,
@@ -115,6 +116,7 @@ __all__ = [
     "LOG_FORMAT",
     "LOG_FORMAT_VERSION",
     "MATH_FUNCTIONS",
+    "MOST_NBYTES",
     "OFFSET_BITS",
     "OFFSET_MASK",
     "OPERAND_COLUMNS",
@@ -202,13 +204,16 @@ __all__ = [
     "common_byte",
     "covers",
     "depth_axis",
+    "file_in",
     "is_virtual",
     "join_address",
     "lazy_door",
     "matrices_of",
     "memory_side",
+    "open_regular",
     "overlaps",
     "owner_of",
+    "read_bytes",
     "rectangle",
     "rectangles_along_k",
     "space_code_of",

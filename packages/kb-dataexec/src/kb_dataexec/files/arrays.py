@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec.files.regular import open_regular
-from kb_messages import KbError
+from kb_messages import KbError, open_regular
 
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _MOST_DIMENSIONS = 32

@@ -10,8 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from kb_dataexec.files.regular import MOST_NBYTES, open_regular, read_bytes
-from kb_messages import KbError
+from kb_messages import MOST_NBYTES, KbError, open_regular, read_bytes
 
 T = TypeVar("T")
 

@@ -5,8 +5,7 @@ import socket
 
 import pytest
 
-from kb_dataexec.files import file_in, read_bytes
-from kb_messages import LogError
+from kb_messages import LogError, file_in, read_bytes
 
 
 def test_a_regular_file_is_read_whole(tmp_path):

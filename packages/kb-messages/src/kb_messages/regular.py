@@ -1,4 +1,4 @@
-"""Regular files alone: a pipe would make a reader wait for ever, and a link may lead out of a folder."""
+"""Opening of files that somebody else wrote. A pipe would make a reader wait for ever, and a link may lead anywhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
-from kb_messages import KbError
+from kb_messages.errors import KbError
 
 MOST_NBYTES: Final = 1 << 30
 """The largest text or blob that is read whole. Source: assumed; the index of a million arrays has 200 MB."""
