@@ -1,7 +1,7 @@
-"""The contract suite: what every component must hold to, run by this repository on its own and by you on yours.
+"""The contract suite: checks that every component must pass, the bundled components and yours.
 
 `check_component(MyBlock, {"lanes": 8})` raises AssertionError with one sentence at the first check that fails;
-`component_checks` gives the same checks one by one, to be parametrised over.
+`component_checks` lists the same checks, so that each check can be a test of its own.
 """
 
 from kb_engine.testing.checks import Check, check_component, component_checks

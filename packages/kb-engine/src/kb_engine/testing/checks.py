@@ -1,4 +1,4 @@
-"""The list of checks for a component, by what it is: what all must pass, costs, services, roles."""
+"""The list of checks for a component: those for every component, and those for its costs, services and roles."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _FORBIDDEN = {MemoryStore: "a memory store", Recorder: "the op log", OpLog: "an 
 
 
 class Check:
-    """One thing a component must hold to. Call it: it raises AssertionError with a sentence when the block does not."""
+    """One rule for components. A call raises AssertionError with one sentence when the component breaks the rule."""
 
     def __init__(self, name: str, function: Callable[[], None]) -> None:
         self.name = name
         self._function = function
 
     def __call__(self) -> None:
-        """Check it."""
+        """Check the rule."""
         self._function()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Checks of costs that are pure functions: of a stage, of a memory's bytes, of a node that is passed, of a command."""
+"""Checks of costs that are pure functions of a stage, of a memory's bytes, of a node on the way, or of a command."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COMMANDS: tuple[Command, ...] = (
 
 
 class Cost(NamedTuple):
-    """A method that must be pure, and the arguments to ask it with."""
+    """A method that must be pure, and the arguments to call the method with."""
 
     method: str
     asked: Sequence[tuple[Any, ...]]
 
     def answers(self, subject: Subject, block: ComponentBase[Any]) -> list[Any]:
-        """What *block* answers to each."""
+        """The answers of *block*, one for each argument."""
         return [subject.call(self.method, getattr(block, self.method), *args) for args in self.asked]
 
 
@@ -59,7 +59,7 @@ def check_is_int(subject: Subject, cost: Cost) -> None:
 
 
 def check_repeats(subject: Subject, cost: Cost) -> None:
-    """The same question has the same answer: again, in another order, and from another instance."""
+    """Equal arguments give equal answers: at a second call, in another order, and from another instance."""
     block = subject.build(Clock())
     first = cost.answers(subject, block)
     backwards = Cost(cost.method, cost.asked[::-1])
@@ -83,7 +83,7 @@ def check_asks_nothing(subject: Subject, cost: Cost) -> None:
 
 
 def check_changes_nothing(subject: Subject, cost: Cost) -> None:
-    """Asking leaves the block, and what it holds, as it was."""
+    """A call changes neither the block nor the objects that the block holds."""
     block = subject.build(Clock())
     before = state_of(block)
     cost.answers(subject, block)
@@ -104,7 +104,7 @@ def check_grows(subject: Subject, cost: Cost) -> None:
 
 
 def check_zero_bytes_occupy_nothing(subject: Subject) -> None:
-    """Requests and acknowledgements carry no bytes, and so hold no channel."""
+    """A transfer of 0 bytes holds no channel. Requests and acknowledgements are such transfers."""
     block: Any = subject.build(Clock())
     for write in (False, True):
         occupied = subject.call("occupancy_ps", block.occupancy_ps, 0, write)
@@ -113,7 +113,7 @@ def check_zero_bytes_occupy_nothing(subject: Subject) -> None:
 
 
 def check_serves_in_order(subject: Subject) -> None:
-    """Nothing is served before it is there, and no read before the read before it, no write before the write."""
+    """No request is served before it arrives. Reads are served in order among themselves, and so are writes."""
     block: Any = subject.build(Clock())
     before = {False: 0, True: 0}
     for number, nbytes in enumerate((512, 64, 4096, 1, 512)):

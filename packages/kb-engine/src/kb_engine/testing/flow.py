@@ -1,4 +1,4 @@
-"""Checks of blocks that serve stages: every token once, in order, at whole picoseconds, and kept when it is blocked."""
+"""Checks of blocks that serve stages: each token once, in order, at whole picoseconds, and kept while blocked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OPENS_AFTER_PS = 10_000_000
 
 
 def check_serves_each_once(subject: Subject) -> None:
-    """Every tile leaves every stage of the block once, in the order in which tiles come, and completes."""
+    """Every tile leaves each stage of the block once, in the order of arrival, and completes."""
     line = Line(subject)
     line.run()
     _check_all_left(line)
@@ -55,7 +55,7 @@ def check_keeps_its_lead(subject: Subject) -> None:
 
 
 def check_keeps_what_is_blocked(subject: Subject, stage_type: StageType) -> None:
-    """While the queue behind *stage_type* is full, the block keeps its token and serves no other; then all goes on."""
+    """The block keeps its token while the queue behind *stage_type* is full, and goes on afterwards."""
     behind = stub_behind(subject, stage_type)
     assert behind is not None
     line = Line(subject, shut=behind)
@@ -67,7 +67,7 @@ def check_keeps_what_is_blocked(subject: Subject, stage_type: StageType) -> None
 
 
 def stub_behind(subject: Subject, stage_type: StageType) -> StageType | None:
-    """The stage after *stage_type* where another block serves it."""
+    """The stage after *stage_type*, if another block serves that stage."""
     route = route_of(subject)
     later = route[route.index(stage_type) + 1 :]
     return later[0] if later and later[0] not in subject.impl.serves else None

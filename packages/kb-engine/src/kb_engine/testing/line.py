@@ -45,21 +45,21 @@ class NoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Stub(ComponentBase[NoSpec]):
-    """Serves, at a fixed cost, whatever the block under test does not."""
+    """Serves the stages that the block under test does not serve, at a fixed cost."""
 
     spec_type = NoSpec
 
     def queue_depth(self, stage_type: StageType) -> int:
-        """As `STUB_DEPTH` says."""
+        """`STUB_DEPTH` for every stage type."""
         return STUB_DEPTH
 
     def service_ps(self, params: Any) -> int:
-        """As `STUB_PS` says."""
+        """`STUB_PS` for every stage."""
         return STUB_PS
 
 
 class Latch(Gate):
-    """Lets nobody in until it is opened."""
+    """A gate that admits no token before `open`."""
 
     reason = WaitReason.CHANNEL
 
@@ -68,11 +68,11 @@ class Latch(Gate):
         self.is_open = False
 
     def admit(self, token: TileToken) -> bool:
-        """Whether it was opened."""
+        """Whether the latch is open."""
         return self.is_open
 
     def open(self, _: object) -> None:
-        """Let everybody in, from now on."""
+        """Open the latch for good."""
         self.is_open = True
         self.reopen()
 
@@ -104,7 +104,7 @@ class Line:
         self._feed_from = deque(self._tokens())
 
     def run(self) -> None:
-        """Feed the tiles and go on until nothing is left to happen."""
+        """Feed the tiles and run the clock until its queue is empty."""
         where = "begin" if type(self.block).begin is not ComponentBase.begin else "process"
         where = "service_ps" if self.block.has_pure_cost else where
         try:
@@ -125,7 +125,7 @@ class Line:
         return self.block.servers.get(stage_type) or self.stub.servers[stage_type]
 
     def left(self, stage_type: StageType) -> list[int]:
-        """The tiles whose stage of *stage_type* is behind them, in the order in which they left it."""
+        """The tiles that have left their stage of *stage_type*, in the order of leaving."""
         return [tile for tile, kind, *_ in self.outs if kind is stage_type]
 
     def _wire(self, server: StageServer, gates: tuple[Gate, ...]) -> None:
@@ -178,5 +178,5 @@ class Line:
 
 
 def route_of(subject: Subject) -> list[StageType]:
-    """The stages of each tile: those of every plan, and what else the block serves."""
+    """The stages of each tile: those of every plan, and further ones that the block serves."""
     return [each for each in StageType if each not in _OPTIONAL or each in subject.impl.serves]

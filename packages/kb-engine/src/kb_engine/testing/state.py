@@ -43,7 +43,7 @@ def names_of(impl: type, kind: str) -> set[str]:
 
 
 def _at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], None]]:
-    """A block, and what has it work as its role does."""
+    """A block and a function that makes the block work as its role does."""
     if subject.impl.serves:
         line = Line(subject)
         return line.block, line.run
@@ -64,7 +64,7 @@ def _at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], None]]:
 
 
 def _submit(block: CommandScheduler[Any], clock: Clock) -> None:
-    """Have *block* plan, take and feed a GEMM, as far as the blocks that stand around it allow."""
+    """Make *block* plan, take and feed a GEMM, as far as its neighbours allow."""
     submitted = SubmittedCommand(command_seq=0, pe=PE, line="the contract suite", command=COMMAND)
     try:
         block.submit(CommandInFlight(submitted, block.plan(submitted), 0, block.complete))

@@ -10,7 +10,7 @@ from kb_messages import Rectangle
 
 
 class StubFabric:
-    """A fabric with one memory behind it: a transfer takes 1000 ps and 10 more a byte, and meets no other.
+    """A fabric with one memory. A transfer takes 1000 ps and 10 ps for each byte, and shares no link.
 
     `leads_ps` are the picoseconds between each call and the start of its transfer.
     """
@@ -20,11 +20,11 @@ class StubFabric:
         self.leads_ps: list[int] = []
 
     def path(self, src: str, owner: int) -> str:
-        """The one way there is."""
+        """The only path."""
         return f"{src} -> {owner}"
 
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """As the fabric's own."""
+        """As `Fabric.read`."""
         self.leads_ps.append(start_ps - self._clock.now_ps)
         self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, finish, argument)
 

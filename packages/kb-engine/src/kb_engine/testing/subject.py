@@ -1,4 +1,4 @@
-"""The component under test: how it is built, and the sentence that says what is wrong with it."""
+"""The component under test: how to build it, and how to say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Neighbour(NamedTuple):
 
 
 class Subject:
-    """A component class with what it takes to build one."""
+    """A component class and the arguments for building a component."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Subject:
         return self._params[stage_type]
 
     def call(self, where: str, function: Callable[..., Any], *args: Any) -> Any:
-        """`function(*args)`; whatever it raises becomes a sentence."""
+        """`function(*args)`. An exception of *function* becomes one sentence."""
         try:
             return function(*args)
         except AssertionError:

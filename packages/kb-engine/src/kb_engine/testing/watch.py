@@ -1,4 +1,4 @@
-"""Watching a block: a clock and a context that raise when they are asked, and what is reachable from an object."""
+"""A clock and a context that raise when a block uses them, and a search of all objects that a block holds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WatchedContext(Context):
 
 @contextmanager
 def closed() -> Iterator[None]:
-    """Watched clocks and contexts raise Asked inside."""
+    """Watched clocks and contexts raise Asked in the `with` block."""
     WatchedClock.closed = True
     try:
         yield
@@ -113,7 +113,7 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _own(value: object) -> Iterator[tuple[str, object]]:
-    """What is in the object's dict and its slots, not in its class."""
+    """The attributes in the object's dict and slots, without those of its class."""
     yield from getattr(value, "__dict__", {}).items()
     for owner in type(value).__mro__:
         slots = owner.__dict__.get("__slots__", ())
