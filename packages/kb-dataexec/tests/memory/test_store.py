@@ -236,10 +236,7 @@ def test_saving_is_deterministic(tmp_path):
 
 def test_a_folder_without_a_store_is_an_error(tmp_path):
     index = tmp_path / "index.json"
-    with expect(
-        f"{index}: got [Errno 2] No such file or directory: '{index}', needs a kernbench-memory index, version 1, and "
-        "its files"
-    ):
+    with expect(f"{index}: got no such file, needs a file"):
         MemoryStore.load(tmp_path)
 
 
@@ -247,7 +244,7 @@ def test_an_unknown_store_version_is_an_error(tmp_path):
     new_store().save(tmp_path)
     index = tmp_path / "index.json"
     index.write_text(index.read_text().replace('"version": 1', '"version": 2'))
-    with expect(f"{index}: got kernbench-memory version 2, needs a kernbench-memory index, version 1, and its files"):
+    with expect(f"{index}: got 'kernbench-memory' version 2, needs 'kernbench-memory' version 1"):
         MemoryStore.load(tmp_path)
 
 

@@ -38,6 +38,8 @@ def read_array(
         if found != wanted:
             raise error(str(path), f"{found} bytes of data", f"the {wanted} that its header states")
         array = np.fromfile(file, dtype, math.prod(shape))
+    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+        raise error(str(path), "flags of other bytes than 0 and 1", "an array of bool")
     return array.reshape(shape, order="F" if is_fortran else "C")
 
 

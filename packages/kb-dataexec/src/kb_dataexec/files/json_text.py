@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -43,10 +43,7 @@ def decode_json(text: bytes, kind: type[T], where: str, error: type[KbError] = K
     and infinity, a nesting or a number beyond what Python decodes, and a value of another type than *kind*.
     """
     try:
-        value = json.loads(
-            text.decode("utf-8"), object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite
-        )
-        return msgspec.convert(value, kind)
+        return msgspec.convert(_DECODER.decode(text.decode("utf-8")), kind)
     except msgspec.ValidationError as reason:
         raise error(where, f"JSON of another form ({reason})", "what kb wrote") from None
     except RecursionError:
@@ -73,6 +70,9 @@ def _finite(text: str) -> float:
     if math.isinf(value):
         raise ValueError(f"{text} is too large for a 64-bit float")
     return value
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _short(text: str) -> str:

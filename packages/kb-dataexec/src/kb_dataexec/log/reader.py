@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.files import decode_json, file_in, read_array, read_bytes
 from kb_dataexec.log.digest import RunningDigest
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
@@ -52,6 +54,27 @@ class ManifestError(LogError):
     """The files of a log do not agree with its manifest: they were changed or damaged."""
 
 
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Stamp(Struct, frozen=True):
+    """What every manifest begins with."""
+
+    format: str
+    version: int
+
+
+class Manifest(Stamp, frozen=True, kw_only=True):
+    """The manifest of a closed log: the number of chunks, rows, strings and bytes of immediates, and the digest."""
+
+    chunks: Annotated[int, Meta(ge=0, le=10**9)]
+    ops: Count
+    operands: Count
+    strings: Count
+    immediate_nbytes: Count
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
 class LogFolder:
     """A log in *folder*. One chunk at a time is in memory, beside the strings and the immediates.
 
@@ -65,12 +88,12 @@ class LogFolder:
         self.folder = folder
         self.manifest = _read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
-        self.n_chunks: int = _count_chunks(folder) if self.manifest is None else self.manifest["chunks"]
+        self.n_chunks = _count_chunks(folder) if self.manifest is None else self.manifest.chunks
 
     @property
     def digest(self) -> str | None:
         """The digest in the manifest, or None without a manifest."""
-        return None if self.manifest is None else str(self.manifest["digest"])
+        return None if self.manifest is None else self.manifest.digest
 
     @cached_property
     def strings(self) -> list[str]:
@@ -80,7 +103,7 @@ class LogFolder:
     @cached_property
     def immediates(self) -> bytes:
         """The blob of immediates: the bytes of constants."""
-        return _read_bytes(self.folder / IMMEDIATES)
+        return _read_bytes(self.folder, IMMEDIATES)
 
     def chunks(self) -> Iterator[OpLog]:
         """Every chunk, checked, with the strings and immediates of the whole log.
@@ -99,7 +122,7 @@ class LogFolder:
         if self.manifest is not None:
             self._check_manifest(self.manifest, n_ops, n_operands, digest)
 
-    def _check_manifest(self, manifest: dict[str, Any], n_ops: int, n_operands: int, digest: RunningDigest) -> None:
+    def _check_manifest(self, manifest: Manifest, n_ops: int, n_operands: int, digest: RunningDigest) -> None:
         counts = {
             "ops": n_ops,
             "operands": n_operands,
@@ -108,28 +131,22 @@ class LogFolder:
             "digest": digest.of(self.strings, self.immediates),
         }
         for field, found in counts.items():
-            if manifest[field] != found:
+            stated = getattr(manifest, field)
+            if stated != found:
                 where = f"{self.folder / MANIFEST}: {field}"
-                raise ManifestError(
-                    where, f"{found} in the files", str(manifest[field]), "the log was changed or is damaged"
-                )
+                raise ManifestError(where, f"{found} in the files", str(stated), "the log was changed or is damaged")
 
 
-def _read_manifest(folder: Path, prefix: bool) -> dict[str, Any] | None:
+def _read_manifest(folder: Path, prefix: bool) -> Manifest | None:
     path = folder / MANIFEST
-    if prefix and not path.exists():
+    if prefix and not os.path.lexists(path):
         return None
-    try:
-        manifest = json.loads(_read_bytes(path))
-        found = f"{manifest['format']} version {manifest['version']}"
-    except (ValueError, KeyError, TypeError) as error:
-        raise LogError(str(path), f"no manifest ({error})", "a JSON object with format and version") from error
-    if found != f"{LOG_FORMAT} version {LOG_FORMAT_VERSION}":
-        raise LogError(str(path), found, f"{LOG_FORMAT} version {LOG_FORMAT_VERSION}")
-    for field in ("chunks", "ops", "operands", "strings", "immediate_nbytes", "digest"):
-        if field not in manifest:
-            raise LogError(str(path), f"no field {field}", "all fields of the format")
-    return dict(manifest)
+    text = _read_bytes(folder, MANIFEST)
+    stamp = decode_json(text, Stamp, str(path), LogError)
+    if (stamp.format, stamp.version) != (LOG_FORMAT, LOG_FORMAT_VERSION):
+        got = f"{stamp.format[:80]!r} version {str(stamp.version)[:20]}"
+        raise LogError(str(path), got, f"{LOG_FORMAT!r} version {LOG_FORMAT_VERSION}")
+    return decode_json(text, Manifest, str(path), LogError)
 
 
 def _count_chunks(folder: Path) -> int:
@@ -140,38 +157,26 @@ def _count_chunks(folder: Path) -> int:
 
 
 def _read_table(folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any]) -> Array:
-    path = chunk_path(folder, name, chunk)
-    try:
-        table: Array = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise LogError(str(path), "no such file", f"{chunks} chunks") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise LogError(str(path), f"no array ({error})", "a .npy file") from error
+    path = file_in(folder, chunk_path(folder, name, chunk).name, LogError)
+    if not path.exists():
+        raise LogError(str(path), "no such file", f"{chunks} chunks")
+    table = read_array(path, LogError, kinds="biufV", ndim=1)
     if table.dtype != dtype:
-        raise LogError(str(path), f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+        raise LogError(str(path), f"columns {str(table.dtype.descr)[:400]}", f"columns {dtype.descr}")
     return table
 
 
 def _read_strings(folder: Path, torn: bool) -> list[str]:
-    lines = _read_bytes(folder / STRINGS).split(b"\n")
-    last = lines.pop()
-    if last and not torn:
-        raise LogError(str(folder / STRINGS), "a last line without end", "one JSON string a line")
-    try:
-        strings = [json.loads(line) for line in lines]
-    except json.JSONDecodeError as error:
-        got = f"a line that is no JSON ({error.msg})"
-        raise LogError(str(folder / STRINGS), got, "one JSON string a line") from error
-    for number, text in enumerate(strings, start=1):
-        if not isinstance(text, str):
-            raise LogError(f"{folder / STRINGS}:{number}", f"a JSON {type(text).__name__}", "a JSON string")
-    return strings
+    lines = _read_bytes(folder, STRINGS).split(b"\n")
+    path = folder / STRINGS
+    if lines.pop() and not torn:
+        raise LogError(str(path), "a last line without end", "one JSON string a line")
+    return [decode_json(line, str, f"{path}:{number}", LogError) for number, line in enumerate(lines, start=1)]
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise LogError(
-            str(path), "no such file", "a closed log", "read_log(folder, prefix=True) reads one that was cut off"
-        ) from None
+def _read_bytes(folder: Path, name: str) -> bytes:
+    path = file_in(folder, name, LogError)
+    if not path.exists():
+        fix = "read_log(folder, prefix=True) reads one that was cut off"
+        raise LogError(str(path), "no such file", "a closed log", fix)
+    return read_bytes(path, LogError)

@@ -13,6 +13,7 @@ from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.log.digest import LogSummary, RunningDigest
 from kb_messages import (
     DTYPE_BY_CODE,
+    OFFSET_BITS,
     OPERAND_COLUMNS,
     OPS_COLUMNS,
     SPACE_BY_CODE,
@@ -35,6 +36,9 @@ _CODES: Final[dict[str, frozenset[int]]] = {
     "dtype": frozenset(DTYPE_BY_CODE),
     "release": frozenset((0, 1)),
 }
+
+_RECTANGLE: Final = ("offset", "rows", "row_nbytes", "stride")
+_MOST_NBYTES: Final = 1 << OFFSET_BITS
 
 
 class OpLog:
@@ -111,12 +115,13 @@ class OpLog:
         return order, self.operands["op_id"][order]
 
     def check(self, where: str) -> None:
-        """Raise LogError, which begins with *where*, unless the columns, the codes and the string indices are right."""
+        """Raise LogError, which begins with *where*, unless columns, codes, rectangles and string indices are right."""
         for name, table, dtype in (("ops", self.ops, OPS_DTYPE), ("operands", self.operands, OPERAND_DTYPE)):
             if table.dtype != dtype:
                 raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
         for table, allowed in ((self.ops, _OPS_CODES), (self.operands, _CODES)):
             _check_codes(where, table, allowed)
+        _check_rectangles(where, self.operands)
         _check_texts(where, self.ops, len(self.strings))
 
 
@@ -148,6 +153,31 @@ def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> 
                 name = "ops" if table.dtype == OPS_DTYPE else "operands"
                 at = int(np.argmax(values == bad))
                 raise LogError(f"{where}: {name} row {at}", f"{column} {bad}", f"{bottom} to {top}")
+
+
+def _check_rectangles(where: str, operands: Array) -> None:
+    """Raise LogError for a rectangle without bytes, or one that no address reaches. The bound excludes overflow."""
+    bounds = _bounds(operands, _RECTANGLE)
+    if not bounds:
+        return
+    lows, highs = ([bounds[name][side] for name in _RECTANGLE] for side in (0, 1))
+    if all(low >= least for low, least in zip(lows, (0, 1, 1, 0), strict=True)) and (
+        max(_reach(*highs)) <= _MOST_NBYTES
+    ):
+        return
+    offset, rows, row_nbytes, stride = (operands[name].astype(np.float64) for name in _RECTANGLE)
+    bad = (offset < 0) | (rows < 1) | (row_nbytes < 1) | (stride < 0)
+    bad |= np.maximum(*_reach(offset, rows, row_nbytes, stride)) > _MOST_NBYTES
+    if bad.any():
+        at = int(np.argmax(bad))
+        row = operands[at]
+        got = f"{row['rows']} rows of {row['row_nbytes']} bytes, {row['stride']} apart, from {row['offset']} on"
+        raise LogError(f"{where}: operands row {at}", got, f"1 byte or more within {_MOST_NBYTES} of a memory")
+
+
+def _reach(offset: Any, rows: Any, row_nbytes: Any, stride: Any) -> tuple[Any, Any]:
+    """(the end of a rectangle, the bytes of its rows, which are more when rows overlap)."""
+    return offset + (rows - 1) * stride + row_nbytes, rows * row_nbytes
 
 
 def _check_texts(where: str, ops: Array, n_strings: int) -> None:

@@ -162,13 +162,10 @@ class MemoryStore:
     def load(cls, folder: Path, regions: Iterable[tuple[int, int, str]] | None = None) -> MemoryStore:
         """The store that `save` wrote, with the memories *regions* (default: the saved memories).
 
-        Raises StoreError when the folder holds no such store, or an extent lies outside *regions*.
+        Raises StoreError when the folder holds no such store, its files are damaged or lead out of the folder, two
+        extents overlap, or an extent lies outside *regions*.
         """
-        try:
-            saved, held = storefile.load(folder)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            needs = f"a {storefile.FORMAT} index, version {storefile.VERSION}, and its files"
-            raise StoreError(str(folder / storefile.INDEX), str(error), needs) from error
+        saved, held = storefile.load(folder, StoreError)
         store = cls(saved if regions is None else regions)
         for owner, extent in held:
             region = store._checked(owner, extent.start, 1, extent.nbytes, extent.nbytes)
