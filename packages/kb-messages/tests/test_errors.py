@@ -37,3 +37,19 @@ def test_an_error_survives_pickling(kind: type[KbError]) -> None:
 @pytest.mark.parametrize("kind", EVERY_ERROR)
 def test_only_a_simulation_that_cannot_go_on_exits_with_3(kind: type[KbError]) -> None:
     assert kind.exit_code == (3 if kind is SimulationStuckError else 2)
+
+
+def test_a_text_of_somebody_else_cannot_steer_the_terminal_or_begin_a_line() -> None:
+    error = KbError("a\x1b[31m.yaml", "x\ny\u202e\x9b", "a\r", "f\x07 \ud800 é")
+    assert str(error) == r"a\x1b[31m.yaml: got x\ny\u202e\x9b, needs a\r; f\x07 \ud800 é"
+    assert error.got == "x\ny\u202e\x9b"
+
+
+def test_a_part_of_a_sentence_is_cut_where_it_becomes_too_long() -> None:
+    text = str(KbError("w" * 5000, "g" * 2000, "n" * 2001))
+    assert text == f"{'w' * 2000}...: got {'g' * 2000}, needs {'n' * 2000}..."
+
+
+def test_what_a_stuck_simulation_waits_for_takes_several_lines() -> None:
+    text = str(SimulationStuckError("simulation", "a\nb\x1b", "c"))
+    assert text == "simulation: got a\nb\\x1b, needs c"

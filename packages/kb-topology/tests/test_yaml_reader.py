@@ -33,6 +33,15 @@ def test_a_document_becomes_dicts_lists_and_scalars():
         ),
         ("a: x\nb: \x00", "f.yaml:2:4: got the character '\\x00', needs printable text"),
         ("a: \ud800", "f.yaml:1:4: got the character '\\ud800', needs printable text"),
+        ('a: "\\e[31m"', "f.yaml:1:4: $.a: got the character '\\x1b', needs printable text"),
+        ('a: {"\\u202e": 1}', "f.yaml:1:5: $.a: got the character '\\u202e', needs printable text"),
+        ("a: [\u202e]", "f.yaml:1:5: $.a[0]: got the character '\\u202e', needs printable text"),
+        ('a: "\\x9b"', "f.yaml:1:4: $.a: got the character '\\x9b', needs printable text"),
+        (f"a: !{'t' * 99_999} 1", f"f.yaml:1:4: $.a: got the tag !{'t' * 59}..., needs a value without a tag"),
+        (
+            f"a: *{'t' * 99_999}",
+            f"f.yaml:1:4: $.a: got the alias *{'t' * 60}..., needs no aliases; write the value out",
+        ),
     ],
 )
 def test_what_is_outside_the_subset_is_refused_at_its_place(text, message):

@@ -85,9 +85,19 @@ def test_a_picture_that_cannot_be_written_is_refused(invoke: Invoke) -> None:
 
 
 def test_a_name_becomes_a_file_name(invoke: Invoke, here: Path) -> None:
-    (here / "odd.yaml").write_text("name: ../a b\nwire_ps_per_mm: 7\ncube: {nodes: {}}\n")
+    (here / "odd.yaml").write_text("name: ..a b\nwire_ps_per_mm: 7\ncube: {nodes: {}}\n")
     assert invoke("topology", "show", "odd.yaml").exit_code == 0
-    assert (here / ".._a_b-cube.svg").exists()
+    assert (here / "..a_b-cube.svg").exists()
+
+
+def test_a_name_leads_into_no_other_folder(invoke: Invoke, here: Path) -> None:
+    (here / "odd.yaml").write_text("name: ../a\nwire_ps_per_mm: 7\ncube: {nodes: {}}\n")
+    done = invoke("topology", "show", "odd.yaml")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: odd.yaml:1:1: $.name: got '../a', needs at most 100 printable characters without slashes\n",
+    )
+    assert [path.name for path in here.iterdir()] == ["odd.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_MOST_CHARACTERS: Final = 2000
+"""Of a part of a sentence. Source: assumed; the longest parts list twenty names."""
+
 
 class KbError(Exception):
     """The root of all errors about bad input and impossible runs.
 
     The arguments are positional, because SimPy rebuilds an exception as `type(e)(*e.args)`. `__str__` builds the text,
-    so the arguments are still there afterwards.
+    so the arguments are still there afterwards. The text is one line that prints.
     """
 
     exit_code = 2
@@ -20,8 +25,19 @@ class KbError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        text = f"{self.where}: got {self.got}, needs {self.needs}"
-        return f"{text}; {self.fix}" if self.fix else text
+        where, got, needs, fix = map(self._shown, (self.where, self.got, self.needs, self.fix))
+        text = f"{where}: got {got}, needs {needs}"
+        return f"{text}; {fix}" if fix else text
+
+    def _shown(self, part: str) -> str:
+        return _one_line(part)
+
+
+def _one_line(part: str) -> str:
+    """*part* with escapes for what does not print, because *part* may quote somebody's file, and not too long."""
+    if len(part) > _MOST_CHARACTERS:
+        part = f"{part[:_MOST_CHARACTERS]}..."
+    return part if part.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in part)
 
 
 class AddressError(KbError):
@@ -49,6 +65,9 @@ class BenchmarkError(KbError):
 
 
 class SimulationStuckError(KbError):
-    """No event is left, but work is not done."""
+    """No event is left, but work is not done. What waits for what takes several lines."""
 
     exit_code = 3
+
+    def _shown(self, part: str) -> str:
+        return "\n".join(map(_one_line, part.split("\n")))

@@ -13,7 +13,7 @@ MOST_NBYTES: Final = 1 << 30
 """The largest text or blob that is read whole. Source: assumed; the index of a million arrays has 200 MB."""
 
 
-def open_regular(path: Path, error: type[KbError] = KbError) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str], error: type[KbError] = KbError) -> BinaryIO:
     """Open the regular file *path* for reading.
 
     Raises *error* when *path* is missing, cannot be read, or is a folder, a pipe, a socket or a device.
@@ -21,26 +21,26 @@ def open_regular(path: Path, error: type[KbError] = KbError) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # the open of a pipe must not wait
     except FileNotFoundError:
-        raise error(str(path), "no such file", "a file") from None
+        raise error(os.fspath(path), "no such file", "a file") from None
     except (OSError, ValueError) as reason:
-        raise error(str(path), f"a file that cannot be opened ({_said(reason)})", "a readable file") from None
+        raise error(os.fspath(path), f"a file that cannot be opened ({_said(reason)})", "a readable file") from None
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise error(str(path), _kind(mode), "a regular file")
+        raise error(os.fspath(path), _kind(mode), "a regular file")
     return os.fdopen(descriptor, "rb")
 
 
-def read_bytes(path: Path, error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES) -> bytes:
+def read_bytes(path: str | os.PathLike[str], error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES) -> bytes:
     """All bytes of the regular file *path*. Raises *error* as `open_regular` does, and beyond *most_nbytes*."""
     with open_regular(path, error) as file:
         nbytes = os.fstat(file.fileno()).st_size
         if nbytes > most_nbytes:
-            raise error(str(path), f"{nbytes} bytes", f"at most {most_nbytes}")
+            raise error(os.fspath(path), f"{nbytes} bytes", f"at most {most_nbytes}")
         try:
             return file.read(most_nbytes)
         except OSError as reason:
-            raise error(str(path), f"a file that cannot be read ({_said(reason)})", "a readable file") from None
+            raise error(os.fspath(path), f"a file that cannot be read ({_said(reason)})", "a readable file") from None
 
 
 def file_in(folder: Path, name: str, error: type[KbError] = KbError) -> Path:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+MAX_FILE_NBYTES: Final = 4 << 20
+"""Largest file. Source: assumed; the format is so compact that the largest bundled file has 9 KB, and 4 MiB are read in
+about ten seconds."""
+MAX_NAME_CHARACTERS: Final = 100
+"""Longest name of a topology. Source: assumed; folders and pictures are named after it."""
 MAX_ITEMS: Final = 1_000_000
 """Most nodes, most links and most wires of a topology. Source: assumed; they take about a gigabyte of memory."""
 MAX_MEMORY_NBYTES: Final = 1 << 32

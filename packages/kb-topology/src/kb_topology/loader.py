@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
-from kb_messages import TopologyError
+from kb_messages import TopologyError, read_bytes
 from kb_topology.checked import convert_checked
+from kb_topology.limits import MAX_FILE_NBYTES, MAX_NAME_CHARACTERS
 from kb_topology.sentences import short
 from kb_topology.source import YamlSource
 from kb_topology.spec import NODE_KEYS, TopologySpec
@@ -20,19 +20,14 @@ _ONLY_YET: dict[str, tuple[int, str]] = {
 
 
 def read_source(path: str | os.PathLike[str]) -> YamlSource:
-    """The text of the file at *path*. Raises TopologyError when it cannot be read as UTF-8 text."""
+    """The text of the file at *path*. Raises TopologyError when it is no regular file, too large or not UTF-8."""
     label = os.fspath(path)
+    data = read_bytes(label, TopologyError, MAX_FILE_NBYTES)
     try:
-        return YamlSource(label, Path(label).read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        got = "no such file"
-    except IsADirectoryError:
-        got = "a directory"
+        return YamlSource(label, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         got = f"bytes that are not UTF-8, at byte {error.start}"
-    except (OSError, ValueError) as error:
-        got = f"a file that cannot be read ({getattr(error, 'strerror', None) or error})"
-    raise TopologyError(label, got, "a YAML file in UTF-8")
+        raise TopologyError(label, got, "a YAML file in UTF-8") from None
 
 
 def load_spec(source: YamlSource) -> TopologySpec:
@@ -42,6 +37,9 @@ def load_spec(source: YamlSource) -> TopologySpec:
         got = "an empty file" if raw is None else short(raw)
         raise source.error((), got, "a mapping with name, wire_ps_per_mm and cube")
     spec = convert_checked(_with_attributes_apart(raw), TopologySpec, source)
+    if len(spec.name) > MAX_NAME_CHARACTERS or not spec.name.isprintable() or set(spec.name) & {"/", "\\"}:
+        needs = f"at most {MAX_NAME_CHARACTERS} printable characters without slashes"  # files are named after it
+        raise source.error(("name",), short(spec.name), needs)
     for key, (value, reason) in _ONLY_YET.items():
         got = getattr(spec, key)
         if got != value:

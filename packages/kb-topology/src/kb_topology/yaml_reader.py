@@ -2,8 +2,8 @@
 
 The reader accepts a strict subset of YAML, so that a file means what it looks like: only `true` and `false` are bools
 (`on` and `no` are strings), `1e9` is a float, numbers are finite and fit 64 bits, keys are strings and occur once, and
-there are no tags and no aliases. The reader takes events instead of a composed tree, because events let it limit depth
-and size, and give every value a position.
+there are no tags, no aliases and no control characters. The reader takes events instead of a composed tree, because
+events let it limit depth and size, and give every value a position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from kb_messages import TopologyError
 from kb_topology.scalars import NumberError, resolve
-from kb_topology.sentences import short
+from kb_topology.sentences import cut, short
 
 YamlPath = tuple[str | int, ...]
 Mark = tuple[int, int]
@@ -26,6 +26,8 @@ MAX_DEPTH = 64
 """Deepest nesting accepted. Source: assumed; the format itself needs 7 levels."""
 
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""The characters that steer a terminal, or that change the order of what it shows: escapes can spell them."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -34,7 +36,7 @@ def format_path(path: YamlPath) -> str:
     text = "$"
     for step in path:
         plain = isinstance(step, str) and _IDENTIFIER.fullmatch(step)
-        text += f".{step}" if plain else f"[{step!r}]"
+        text += f".{cut(str(step))}" if plain else f"[{cut(repr(step))}]"
     return text
 
 
@@ -110,7 +112,7 @@ class _Reader:
     def _take(self, event: yaml.Event, mark: Mark) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._refuse(mark, f"the tag {tag}", "a value without a tag")
+            self._refuse(mark, f"the tag {cut(tag)}", "a value without a tag")
         if isinstance(event, yaml.ScalarEvent):
             self._scalar(event, mark)
         elif isinstance(event, yaml.MappingStartEvent):
@@ -120,11 +122,14 @@ class _Reader:
         elif isinstance(event, yaml.CollectionEndEvent):
             self._place(self.stack.pop().container)
         elif isinstance(event, yaml.AliasEvent):
-            self._refuse(mark, f"the alias *{event.anchor}", "no aliases", "write the value out")
+            self._refuse(mark, f"the alias *{cut(str(event.anchor))}", "no aliases", "write the value out")
         elif isinstance(event, yaml.DocumentStartEvent) and self.roots:
             self._refuse(mark, "a second document", "one", "remove the --- line and what follows it")
 
     def _scalar(self, event: yaml.ScalarEvent, mark: Mark) -> None:
+        unsafe = _UNSAFE.search(event.value)
+        if unsafe:
+            self._refuse(mark, f"the character {unsafe.group()!a}", "printable text")
         try:
             value = resolve(event.value) if event.implicit[0] else event.value
         except NumberError as error:
