@@ -24,6 +24,7 @@ from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.targets import check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.observer import Observer
+from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.timing.clock import Clock
@@ -118,14 +119,16 @@ class Engine:
         Where the topology has a host, the launch goes over the fabric to *targets*; without *targets*, to the cubes of
         *pe_ids*. On other topologies all kernels begin at once.
 
-        Raises KernelError when a kernel misuses `tl` or a target is not there, and whatever a kernel raises. Raises
-        SimulationStuckError when a kernel waits and nothing is left to happen, or only events that lead nowhere. After
-        one of these errors nothing more can be simulated, and each further call raises KbError.
+        Raises KernelError when a kernel misuses `tl`, is no plain function, or takes other arguments, when a target is
+        not there, and for whatever a kernel raises. Raises SimulationStuckError when a kernel waits and nothing is left
+        to happen, or only events that lead nowhere. After one of these errors nothing more can be simulated, and each
+        further call raises KbError.
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
         if self.host_calls is None and targets is not None:
             check_there(self.topology.graph, targets)
+        check_kernel(kernel, len(arguments))
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
         launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call)

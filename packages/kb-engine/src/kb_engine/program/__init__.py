@@ -3,7 +3,7 @@
 from kb_engine.memory.allocator import Lease, OutOfMemoryError
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.memory.pending import PendingBytes, Producer
-from kb_engine.program.author_errors import explain
+from kb_engine.program.author_errors import explain, is_authors_error, place, printable
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.leaks import Leak, LeakWatch
@@ -32,4 +32,7 @@ __all__ = [
     "TensorRef",
     "Transposed",
     "explain",
+    "is_authors_error",
+    "place",
+    "printable",
 ]

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 import sysconfig
 import traceback
+from opcode import opmap
 from pathlib import Path
+
+from greenlet import GreenletExit
 
 from kb_engine.program.kernel_lines import line_of
 from kb_messages import BenchmarkError, KbError, KernelError
 
 _PACKAGES = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli")
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+_MOST_FRAMES = 20
+_LINE = re.compile(r"[^\s:]+:\d+")
 
 
 class UserCodeError(BenchmarkError):
@@ -34,7 +41,7 @@ def explain(error: BaseException, root: Path, needs: str) -> KbError:
     The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
     any other exception, *needs* says what the code should have done.
     """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_authors(frame.filename, root)]
+    frames = _authors_frames(error, root)
     lines = [line_of(frame.filename, frame.lineno or 0, root) for frame in frames]
     where = lines[-1] if lines else str(root)
     if isinstance(error, KbError):
@@ -42,9 +49,65 @@ def explain(error: BaseException, root: Path, needs: str) -> KbError:
             return error
         return KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
     linecache.checkcache()
-    shown = "".join(traceback.format_list(frames)).rstrip()
-    got = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return UserCodeError(where, got, needs, "see the frames below" if shown else "", shown)
+    shown = "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
+    shown = "\n".join(printable(line) for line in shown.splitlines())
+    return UserCodeError(where, _said_by(error), needs, "see the frames below" if shown else "", shown)
+
+
+def place(error: KbError, root: Path) -> None:
+    """Put the author's line, relative to *root*, in front of the place of *error*, unless the place names a line."""
+    frames = _authors_frames(error, root)
+    if frames and not _LINE.match(error.where):
+        error.where = f"{line_of(frames[-1].filename, frames[-1].lineno or 0, root)}: {error.where}"
+
+
+def is_authors_error(error: BaseException, root: Path) -> bool:
+    """Whether code of an author in the folder *root* is to blame for *error*.
+
+    A signal, the end of an abandoned kernel, and a full disk that kernbench writes to are no errors of the author. A
+    signal raises KeyboardInterrupt at any instruction; code raises it by `raise`.
+    """
+    is_own, folders = False, _own_folders()
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        filename = frame.f_code.co_filename
+        if _is_authors(filename, root):
+            is_own = False
+        elif filename.startswith(folders):
+            is_own = True
+    if isinstance(error, KeyboardInterrupt):
+        return not is_own and _ends_in_raise(error)
+    if isinstance(error, (OSError, GreenletExit)) or not isinstance(error, Exception):
+        return not is_own
+    return True
+
+
+def printable(text: str, most: int = 500) -> str:
+    """*text* on one line, with control characters escaped, cut after *most* characters."""
+    cut = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
+
+
+def _ends_in_raise(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == opmap["RAISE_VARARGS"]
+
+
+def _said_by(error: BaseException) -> str:
+    """The type and the text of *error*. The text is left out if the author's code fails to make it."""
+    try:
+        text = printable(str(error))
+    except BaseException:  # noqa: BLE001 - an author's __str__ may raise anything
+        text = ""
+    name = printable(type(error).__name__)
+    return f"{name}: {text}" if text else name
+
+
+def _authors_frames(error: BaseException, root: Path) -> traceback.StackSummary:
+    walked = traceback.walk_tb(error.__traceback__)
+    every = traceback.StackSummary.extract(walked, lookup_lines=False)  # a line may be looked up in a device
+    return traceback.StackSummary.from_list([frame for frame in every if _is_authors(frame.filename, root)])
 
 
 def _is_authors(filename: str, root: Path) -> bool:
@@ -52,9 +115,12 @@ def _is_authors(filename: str, root: Path) -> bool:
     path = Path(filename)
     if path.parent == root:
         return True
-    own = tuple(
+    return not filename.startswith((*_own_folders(), *_LIBRARIES)) and "\0" not in filename and path.is_file()
+
+
+def _own_folders() -> tuple[str, ...]:
+    return tuple(
         str(Path(module.__file__).parent) + os.sep
         for name in _PACKAGES
         if (module := sys.modules.get(name)) is not None and module.__file__ is not None
     )
-    return path.is_file() and not filename.startswith((*own, *_LIBRARIES))

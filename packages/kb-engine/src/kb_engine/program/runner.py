@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kb_engine.program.author_errors import explain
+from kb_engine.program.author_errors import explain, is_authors_error
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
+from kb_engine.program.kernel_check import check_returned
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
@@ -57,8 +58,10 @@ class KernelRunner:
     def _run(self) -> None:
         call = self._call
         try:
-            call.kernel(call.front_end(self._port), *call.arguments)
-        except Exception as error:  # noqa: BLE001 - the author of a kernel sees whatever the kernel raises
+            check_returned(call.kernel, call.kernel(call.front_end(self._port), *call.arguments))
+        except BaseException as error:
+            if not is_authors_error(error, call.root):
+                raise
             self._port.tcm.end()
             raise explain(error, call.root, "a kernel that returns") from None
 

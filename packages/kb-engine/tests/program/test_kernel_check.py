@@ -1,0 +1,55 @@
+"""Kernels that are no plain functions, or take other arguments than their launch has."""
+
+import functools
+
+import pytest
+
+from kb_messages import KernelError
+
+
+async def waits(tl): ...
+
+
+def yields(tl):
+    yield 1
+
+
+async def both(tl):
+    yield 1
+
+
+def two(tl, x): ...
+
+
+class Kernel:
+    def __init__(self, tl): ...
+
+
+HERE = "test_kernel_check.py"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (waits, f"launch: got the async function waits ({HERE}:{waits.__code__.co_firstlineno}), needs a kernel that "),
+        (both, "launch: got the async function both"),
+        (yields, "launch: got the generator yields"),
+        (Kernel, "launch: got the class Kernel as a kernel, needs a function"),
+        (None, "launch: got a NoneType as a kernel, needs a function"),
+        (5, "launch: got an int as a kernel, needs a function"),
+        (two, f"launch: got `tl` and 0 arguments (missing a required argument: 'x'), needs those of two ({HERE}:"),
+        (lambda: None, "launch: got `tl` and 0 arguments (too many positional arguments), needs those of <lambda>"),
+        (lambda tl: yields(tl), f"kernel <lambda> ({HERE}:"),
+        (lambda tl: waits(tl), f"kernel <lambda> ({HERE}:"),
+        (functools.partial(yields), "launch: got the generator partial"),
+    ],
+)
+def test_what_is_no_kernel_is_refused_in_a_sentence(toy_host, kernel, said):
+    with pytest.raises(KernelError) as caught:
+        toy_host().launch(kernel, pes=[0])
+    assert str(caught.value).startswith(said)
+
+
+def test_callable_objects_and_functions_in_c_are_kernels(toy_host):
+    toy_host().launch(functools.partial(lambda tl, x: None, x=5), pes=[0])
+    toy_host().launch(id, pes=[0])
