@@ -39,6 +39,8 @@ ALLOWED = {
         "the figures of a log are summed up over its chunks",
     ),
     "kb_dataexec.backends.torch_backend": ("fp32_precision", "torch has such switches"),
+    "kb_engine.program.author_errors": ("where", "an error names the line of the author"),
+    "kb_cli.benchmark.process_state": ("name", "the standard streams are put back into sys"),
     "kb_cli.run.rows": ("where", "an error names the row of the shapes file"),
 }
 """By module or room: attributes, and the reason. `writeable` of a numpy array's flags is allowed everywhere."""
