@@ -41,11 +41,12 @@ def uv(session: nox.Session, *args: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff's rules and format, mypy strict over all packages."""
+    """Ruff's rules and format, mypy strict over all packages and over the examples of READMEs."""
     install(session, "--group", "lint", *EDITABLE)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
+    session.run("python", "tests_integration/readme/readme_types.py")
 
 
 @nox.session
