@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from kb_cli.main import kb
+from kb_cli.run.claims import claims
 from kb_cli.run.data import load_data
+from kb_cli.run.run_json import write_run
 from kb_cli.run.verify_folder import verify_run
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import backward_slice
@@ -29,7 +31,7 @@ class Run:
     def passes(self, log: OpLog) -> bool:
         shutil.rmtree(self.folder / "log")
         summary = write_log(self.folder / "log", log)
-        (self.folder / "run.json").write_text(json.dumps({**self.stored, "log_digest": summary.digest}))
+        write_run(self.folder, {**self.stored, "log_digest": summary.digest, "files": claims(self.folder)})
         return verify_run(self.folder).ok
 
     def without(self, op_id: int) -> OpLog:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kb_cli.run.claims import claims
+from kb_cli.run.run_json import write_run
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.log import write_log
 
@@ -122,9 +124,10 @@ def edit_log(run: Path, edit: Any, digest: bool) -> None:
         file.unlink()
     (run / "log").rmdir()
     write_log(run / "log", log)
+    stored = json.loads((run / "run.json").read_text())
     if digest:
-        stored = json.loads((run / "run.json").read_text())
-        (run / "run.json").write_text(json.dumps({**stored, "log_digest": log.digest}))
+        stored["log_digest"] = log.digest
+    write_run(run, {**stored, "files": claims(run)})
 
 
 def without_a_fetch(log: OpLog) -> OpLog:

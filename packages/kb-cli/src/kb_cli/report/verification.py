@@ -10,6 +10,9 @@ from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.verify_folder import Verification
 
+_SHOWN = 8
+"""Files that are named at most of those that a verification does not cover."""
+
 
 def verification_lines(found: Verification) -> list[str]:
     """The lines of `kb verify` for one run folder: the verdict, each output, and what the sanitizer found."""
@@ -17,7 +20,14 @@ def verification_lines(found: Verification) -> list[str]:
     texts = [found.refusal] if found.refusal else [check.text for check in found.outputs]
     if isinstance(found.sanitizer, Sanitized):
         texts += found.sanitizer.texts or ["sanitizer: clean"]
+    if not isinstance(found.not_covered, UnsetType):
+        texts.append(f"hashes of {found.covered} files agree; not covered: {_listed(found.not_covered)}")
     return [f"{found.run_dir}: {verdict}", *(f"  {text}" for text in texts)]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "nothing"
 
 
 def verdict_cell(result: RunResult) -> str:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
+from msgspec import Struct
 
 from kb_cli.benchmark.expected import Expected
-from kb_cli.run.files import RunFolderError, read_json, write_json
+from kb_cli.run.files import RunFolderError, write_json
 from kb_dataexec import MemoryStore, OpLog, read_log
+from kb_dataexec.files import file_in, read_array, read_json
 from kb_engine import Tensor
 
 MEMORY, EXPECTED, LOG = "memory", "expected", "log"
 """Folders in a run folder."""
+INDEX = "index.json"
+"""The list of the outputs in the folder of expected outputs."""
+
+
+class StoredOutput(Struct, frozen=True, kw_only=True):
+    """One output in the index: its name, the files of its reference and its allowed error, and its tensor."""
+
+    name: str
+    reference: str
+    allowed: str
+    tensor: Tensor
 
 
 class RunData(NamedTuple):
@@ -40,38 +50,55 @@ def save_expected(folder: Path, expected: dict[str, Expected]) -> None:
         files = {"reference": f"{number:06d}.npy", "allowed": f"{number:06d}.allowed.npy"}
         np.save(folder / files["reference"], output.reference)
         np.save(folder / files["allowed"], output.allowed)
-        index.append({"name": name, **files, "tensor": msgspec.to_builtins(output.tensor)})
-    write_json(folder / "index.json", index)
+        index.append(StoredOutput(name=name, **files, tensor=output.tensor))
+    write_json(folder / INDEX, index)
 
 
 def load_expected(folder: Path) -> dict[str, Expected]:
-    """The outputs that `save_expected` wrote. Raises RunFolderError when a file is damaged."""
-    index = read_json(folder / "index.json")
+    """The outputs that `save_expected` wrote. Raises RunFolderError when a file is damaged, or no output is there."""
+    path = file_in(folder, INDEX, RunFolderError)
+    index = read_json(path, list[StoredOutput], RunFolderError)
+    if not index:
+        raise RunFolderError(str(path), "no outputs", "at least one, because nothing would be compared")
+    expected = {entry.name: _load(folder, entry) for entry in index}
+    if len(expected) != len(index):
+        raise RunFolderError(str(path), "an output that is listed twice", "each output once")
+    return expected
+
+
+def _load(folder: Path, entry: StoredOutput) -> Expected:
+    reference, allowed = (
+        read_array(file_in(folder, name, RunFolderError), RunFolderError, kinds=kinds)
+        for name, kinds in ((entry.reference, "biuf"), (entry.allowed, "f"))
+    )
+    where, tensor = f"{folder / INDEX}: {entry.name[:80]!r}", entry.tensor
+    if not _is_grid(tensor):
+        raise RunFolderError(where, "a tensor of unequal shape, bounds or addresses", "the tensor that the run wrote")
+    if reference.shape != tensor.shape:
+        raise RunFolderError(where, f"a reference of shape {reference.shape}", f"the tensor's, {tensor.shape}")
+    if allowed.shape not in ((), (1,), tensor.shape) and not _broadcasts(allowed.shape, tensor.shape):
+        raise RunFolderError(where, f"allowed errors of shape {allowed.shape}", f"one number or shape {tensor.shape}")
+    if not np.all(np.isfinite(allowed) & (allowed >= 0)):
+        raise RunFolderError(where, "an allowed error that is negative or not finite", "finite numbers of 0 or more")
+    return Expected(tensor, reference, allowed)
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     try:
-        return {
-            entry["name"]: Expected(
-                msgspec.convert(entry["tensor"], Tensor),
-                _load(folder / entry["reference"]),
-                _load(folder / entry["allowed"]),
-            )
-            for entry in index
-        }
-    except (KeyError, TypeError, msgspec.ValidationError, OSError, ValueError, EOFError) as error:
-        raise RunFolderError(str(folder), f"damaged references ({error})", "what kb run wrote") from None
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
 
 
-def checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of every file of memory and expected outputs, by its path in the run folder *folder*."""
-    files = sorted(file for part in (MEMORY, EXPECTED) for file in (folder / part).glob("*"))
-    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
-
-
-def sha256_of(file: Path) -> str:
-    """The sha256 of a file, in hex."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _load(file: Path) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
-    return array
+def _is_grid(tensor: Tensor) -> bool:
+    """Whether the bounds of *tensor* rise from 0 to its shape, and there is an address for each block between them."""
+    rows, cols = tensor.row_bounds, tensor.col_bounds
+    rises = all(bounds[:1] == (0,) and list(bounds) == sorted(set(bounds)) for bounds in (rows, cols))
+    grids = (tensor.addresses, *tensor.copies, *tensor.virtual)
+    return (
+        rises
+        and 1 <= len(tensor.shape) <= 2
+        and (1, *tensor.shape)[-2:] == (rows[-1], cols[-1])
+        and all(len(grid) == len(rows) - 1 and all(len(row) == len(cols) - 1 for row in grid) for grid in grids)
+        and all(0 <= address < 1 << 64 for grid in grids for row in grid for address in row)
+    )

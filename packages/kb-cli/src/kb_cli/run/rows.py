@@ -11,11 +11,12 @@ from typing import Any
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.shapes import Row
-from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, write_json
+from kb_cli.run.files import FORMAT, FORMAT_VERSION
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
 from kb_cli.run.keep import SHAPES_LIMIT, Policy
 from kb_cli.run.result import RunResult
+from kb_cli.run.run_json import read_run, write_run
 from kb_cli.run.save import record_run
 from kb_cli.terminal.output import progress_bar
 from kb_messages import KbError
@@ -39,7 +40,7 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
                     results.append(record_run(paths, setup._replace(params=row.params), policy, left, row.cells))
                 gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
                 left -= results[-1].keep.nbytes if results[-1].keep.data else 0
-        write_json(folder.path / RUN, _run_json(setup, results))
+        write_run(folder.path, _run_json(setup, results, folder.path))
         folder.commit()
     return results
 
@@ -54,10 +55,16 @@ def _errors_name(row: Row) -> Iterator[None]:
         raise
 
 
-def _run_json(setup: Setup, results: Sequence[RunResult]) -> dict[str, Any]:
-    """The run.json above the folders of the rows."""
+def _run_json(setup: Setup, results: Sequence[RunResult], folder: Path) -> dict[str, Any]:
+    """The run.json above the folders of the rows, which lie in *folder*."""
     rows = [
-        {"folder": f"{number:04d}", "shape": result.shape, "latency_ps": result.latency_ps, "verified": result.verified}
+        {
+            "folder": f"{number:04d}",
+            "shape": result.shape,
+            "latency_ps": result.latency_ps,
+            "verified": result.verified,
+            "sha256": read_run(folder / f"{number:04d}").sha256,
+        }
         for number, result in enumerate(results)
     ]
     return {"format": FORMAT, "version": FORMAT_VERSION, **identity(setup), "environment": environment(), "rows": rows}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from kb_cli.run.launch_times import LaunchTimes
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec import MemoryStore, OpLog, sanitize
 from kb_dataexec.analysis import Finding
@@ -34,10 +34,9 @@ def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: Leak
     return Sanitized(findings=sanitize(log, launches, _names(memory)), leaks=watch.leaks)
 
 
-def sanitize_stored(log: OpLog, memory: MemoryStore, run: dict[str, Any]) -> Sanitized:
-    """Search the log of a run folder, whose run.json is *run*."""
-    launches = run["results"]["launches"]
-    windows = [(round(each["start_ns"] * PS_PER_NS), round(each["end_ns"] * PS_PER_NS)) for each in launches]
+def sanitize_stored(log: OpLog, memory: MemoryStore, launches: Sequence[LaunchTimes]) -> Sanitized:
+    """Search the log of a run folder, whose run.json has *launches*."""
+    windows = [(round(each.start_ns * PS_PER_NS), round(each.end_ns * PS_PER_NS)) for each in launches]
     return Sanitized(findings=sanitize(log, windows, _names(memory)))
 
 

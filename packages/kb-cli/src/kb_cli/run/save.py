@@ -7,12 +7,14 @@ from typing import Any
 
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.data import LOG, checksums
-from kb_cli.run.files import BENCH, FORMAT, FORMAT_VERSION, RUN, TOPOLOGY, WALL, write_json
+from kb_cli.run.claims import claims
+from kb_cli.run.data import LOG
+from kb_cli.run.files import BENCH, FORMAT, FORMAT_VERSION, TOPOLOGY, WALL, write_json
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
 from kb_cli.run.keep import SHAPES_LIMIT, Policy, keep
 from kb_cli.run.result import RunResult, make_result
+from kb_cli.run.run_json import FileClaim, write_run
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.verdict import Progress
@@ -40,7 +42,7 @@ def record_run(
     result = make_result(setup, outcome, kept, str(final), shape)
     (path / TOPOLOGY).write_text(setup.topology.source.text, encoding="utf-8")
     (path / BENCH).write_bytes(setup.loaded.source)
-    write_json(path / RUN, _run_json(setup, result, outcome.inputs_sha256, checksums(path)))
+    write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
     return result
 
@@ -55,7 +57,7 @@ def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -
     return result
 
 
-def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, str]) -> dict[str, Any]:
+def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:
     """The run.json of one run. A repeated run gives equal bytes, so wall times have a file of their own."""
     return {
         "format": FORMAT,

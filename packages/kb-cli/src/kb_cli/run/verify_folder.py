@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from kb_cli.run.data import LOG, load_data, sha256_of
-from kb_cli.run.files import RUN, RunFolderError, read_run
+from kb_cli.run.claims import broken_claim, extra_files
+from kb_cli.run.data import LOG, load_data
+from kb_cli.run.files import RUN, WALL, RunFolderError
+from kb_cli.run.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.sanitizer import Sanitized, sanitize_stored
 from kb_cli.run.verdict import OutputCheck, Verdict, execute, execute_debugging, judge, refused
+from kb_dataexec.files import file_in
 from kb_messages import KbError
+
+_CHANGED = "got other content than the run wrote, needs that of the hash at its end"
 
 
 class Verification(Struct, frozen=True, kw_only=True):
     """The verdict on one run folder, as `kb verify --json` prints it.
 
     `verified` is None for a shape without data. `sanitizer` is missing unless it was asked for and the data is intact.
+    `covered` counts the files whose hashes agree, run.json included, and `not_covered` lists the files that nothing
+    claims; both are missing unless the folder verified.
     """
 
     run_dir: str
@@ -28,88 +34,135 @@ class Verification(Struct, frozen=True, kw_only=True):
     outputs: list[OutputCheck]
     refusal: str | None
     sanitizer: Sanitized | UnsetType = UNSET
+    covered: int | UnsetType = UNSET
+    not_covered: list[str] | UnsetType = UNSET
+
+
+def verify_run_dir(run_dir: Path, debug: bool = False, sanitize: bool = False) -> list[Verification]:
+    """Verify the run in *run_dir*, op by op with *debug*, and search its log for hazards with *sanitize*.
+
+    The folder of a shapes file gives an element for each row. Raises RunFolderError when *run_dir* is no run folder, or
+    when it holds no data to verify.
+    """
+    run = read_run(run_dir)
+    if isinstance(run, RunJson):
+        return [verify_folder(run_dir, debug, sanitize)]
+    broken = _broken_rows(run_dir, run)
+    return [_refused(run_dir, run, False, broken)] if broken else _verify_rows(run_dir, run.rows, debug, sanitize)
 
 
 def verify_folder(folder: Path, debug: bool = False, sanitize: bool = False) -> Verification:
-    """Verify the run in *folder*, op by op with *debug*, and search its log for hazards with *sanitize*.
-
-    Raises RunFolderError when *folder* holds no data to verify.
-    """
-    run, verdict = read_run(folder), verify_run(folder, debug)
+    """Verify the one run in *folder*. Raises RunFolderError when *folder* holds no data to verify."""
+    run, verdict = _read_one(folder), verify_run(folder, debug)
     return Verification(
         run_dir=str(folder),
-        benchmark=run["benchmark"]["name"],
+        benchmark=run.benchmark.name,
         verified=verdict.ok,
         max_abs_err=verdict.max_abs_err,
-        log_digest=run["log_digest"],
+        log_digest=run.log_digest,
         outputs=verdict.outputs,
         refusal=verdict.refusal,
         sanitizer=_sanitized(folder, run) if sanitize and verdict.refusal is None else UNSET,
+        covered=len(run.files) + 1 if verdict.ok else UNSET,
+        not_covered=_not_covered(folder, run) if verdict.ok else UNSET,
     )
-
-
-def verify_rows(folders: list[Path], debug: bool = False, sanitize: bool = False) -> list[Verification]:
-    """Verify each row of a shapes file. Raises RunFolderError when no row has data; otherwise such rows are listed."""
-    found: list[Verification] = []
-    errors: list[RunFolderError] = []
-    for folder in folders:
-        try:
-            found.append(verify_folder(folder, debug, sanitize))
-        except RunFolderError as error:
-            errors.append(error)
-            found.append(_unverified(folder, error))
-    if len(errors) == len(folders):
-        raise errors[0]
-    return found
 
 
 def verify_run(folder: Path, debug: bool = False) -> Verdict:
     """Repeat pass 2 from *folder* alone, op by op with *debug*. A changed file or log makes the verdict a refusal.
 
-    Raises RunFolderError when *folder* holds no data to verify.
+    Everything that run.json claims is compared before any of it is read. No code of the folder is run. Raises
+    RunFolderError when *folder* holds no data to verify.
     """
-    run = read_run(folder)
+    run = _read_one(folder)
+    if not is_sealed(folder):
+        return refused(f"{folder / RUN}: {_CHANGED}")
     _check_verifiable(folder, run)
-    changed = [name for name, sha256 in run["files"].items() if not _is_intact(folder / name, sha256)]
-    if changed:
-        return refused(f"{folder / changed[0]}: got other bytes than the run wrote, needs those of {RUN}")
+    broken = broken_claim(folder, run)
+    if broken is not None:
+        return refused(broken)
     try:
         data = load_data(folder)
     except KbError as error:
         return refused(str(error))
-    if data.log.digest != run["log_digest"]:
-        return refused(f"{folder / LOG}: got a log of digest {data.log.digest}, needs {run['log_digest']}")
+    if data.log.digest != run.log_digest:
+        return refused(f"{folder / LOG}: got a log of digest {data.log.digest}, needs {run.log_digest}")
+    names = [check.name for check in run.results.outputs]
+    if names and names != list(data.expected):
+        return refused(f"{folder / RUN}: got results of the outputs {names}, needs those of {list(data.expected)}")
     memory = execute_debugging(data.log, data.memory) if debug else execute(data.log, data.memory)
     return judge(data.log, memory, data.expected)
 
 
-def _check_verifiable(folder: Path, run: dict[str, Any]) -> None:
-    kept = run["keep"]
-    if not kept["data"]:
-        needs = "memory, expected outputs and log"
-        fix = "" if run["flags"]["log"] else " and without --no-log"
-        raise RunFolderError(str(folder), f"no data ({kept['why']})", needs, f"run again with --keep all{fix}")
-    if not run["flags"]["verify"]:
-        raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
-
-
-def _is_intact(file: Path, sha256: str) -> bool:
-    return file.is_file() and sha256_of(file) == sha256
-
-
-def _unverified(folder: Path, error: RunFolderError) -> Verification:
+def _read_one(folder: Path) -> RunJson:
     run = read_run(folder)
-    return Verification(
-        run_dir=str(folder),
-        benchmark=run["benchmark"]["name"],
-        verified=None,
-        max_abs_err=None,
-        log_digest=run["log_digest"],
-        outputs=[],
-        refusal=str(error),
+    if isinstance(run, RowsJson):
+        raise RunFolderError(str(folder), "the folder of a shapes file", "the folder of one run")
+    return run
+
+
+def _broken_rows(run_dir: Path, run: RowsJson) -> str | None:
+    """What is not as the run.json of a shapes file claims, apart from what the rows' own run.json say."""
+    where = run_dir / RUN
+    if not is_sealed(run_dir):
+        return f"{where}: {_CHANGED}"
+    if not run.rows:
+        return f"{where}: got no rows, needs at least one, because nothing would be verified"
+    try:
+        shas = [_read_one(file_in(run_dir, row.folder, RunFolderError)).sha256 for row in run.rows]
+    except RunFolderError as error:
+        return str(error)
+    return next(
+        (
+            f"{run_dir / row.folder}: got another run than {where} lists, needs the one of sha256 {row.sha256[:80]}"
+            for row, sha256 in zip(run.rows, shas, strict=True)
+            if row.sha256 != sha256
+        ),
+        None,
     )
 
 
-def _sanitized(folder: Path, run: dict[str, Any]) -> Sanitized:
+def _verify_rows(run_dir: Path, rows: list[RowClaim], debug: bool, sanitize: bool) -> list[Verification]:
+    """Verify each of *rows*. Raises RunFolderError when no row has data; otherwise such rows are listed."""
+    found: list[Verification] = []
+    errors: list[RunFolderError] = []
+    for row in rows:
+        folder = run_dir / row.folder
+        try:
+            found.append(verify_folder(folder, debug, sanitize))
+        except RunFolderError as error:
+            errors.append(error)
+            found.append(_refused(folder, _read_one(folder), None, str(error)))
+    if len(errors) == len(rows):
+        raise errors[0]
+    return found
+
+
+def _check_verifiable(folder: Path, run: RunJson) -> None:
+    if not run.keep.data:
+        needs = "memory, expected outputs and log"
+        fix = "" if run.flags.log else " and without --no-log"
+        raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, f"run again with --keep all{fix}")
+    if not run.flags.verify:
+        raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
+
+
+def _not_covered(folder: Path, run: RunJson) -> list[str]:
+    return [*([WALL] if (folder / WALL).exists() else []), *extra_files(folder, run.files)]
+
+
+def _refused(folder: Path, run: RunJson | RowsJson, verified: bool | None, refusal: str) -> Verification:
+    return Verification(
+        run_dir=str(folder),
+        benchmark=run.benchmark.name,
+        verified=verified,
+        max_abs_err=None,
+        log_digest=run.log_digest if isinstance(run, RunJson) else None,
+        outputs=[],
+        refusal=refusal,
+    )
+
+
+def _sanitized(folder: Path, run: RunJson) -> Sanitized:
     data = load_data(folder)
-    return sanitize_stored(data.log, data.memory, run)
+    return sanitize_stored(data.log, data.memory, run.results.launches)

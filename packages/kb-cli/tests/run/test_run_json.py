@@ -1,10 +1,11 @@
-"""The JSON files of a run folder."""
+"""run.json: its form, and the hash at its end."""
 
 from pathlib import Path
 
 import pytest
 
-from kb_cli.run.files import RunFolderError, read_run, write_json
+from kb_cli.run.files import RunFolderError, write_json
+from kb_cli.run.run_json import read_run
 
 
 def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
@@ -13,8 +14,8 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="got no such folder"):
         read_run(tmp_path / "nope")
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(RunFolderError, match=r"run\.json: got a file that cannot be read"):
+    with pytest.raises(RunFolderError, match=r"run\.json: got no JSON"):
         read_run(tmp_path)
     write_json(tmp_path / "run.json", {"format": "other"})
-    with pytest.raises(RunFolderError, match="needs kernbench-run version 1"):
+    with pytest.raises(RunFolderError, match="needs kernbench-run version 2"):
         read_run(tmp_path)
