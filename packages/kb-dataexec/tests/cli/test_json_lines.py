@@ -151,6 +151,6 @@ def test_convert_wants_lines_and_an_empty_folder(lines, tmp_path, invoke):
     assert invoke("convert", lines, folder) == (2, "", text)
     text = f"error: {folder}: got no file of that ending, needs lines of JSON, .jsonl\n"
     assert invoke("convert", folder, tmp_path / "other") == (2, "", text)
-    text = f"error: {tmp_path}/no.jsonl: got no such file, needs a log\n"
+    text = f"error: {tmp_path}/no.jsonl: got no such file, needs a file\n"
     assert invoke("convert", tmp_path / "no.jsonl", tmp_path / "other") == (2, "", text)
     assert not (tmp_path / "other").exists()

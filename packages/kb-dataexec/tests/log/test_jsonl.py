@@ -228,9 +228,52 @@ def test_a_whole_last_line_needs_no_end(tmp_path, end):
         assert (log.n_ops, log.is_complete) == (2, True)
 
 
-def test_an_empty_file_is_a_log_of_nothing(tmp_path):
-    log = read(tmp_path, end="")
-    assert (log.n_ops, log.n_operands, log.is_complete) == (0, 0, True)
+@pytest.mark.parametrize("end", ["", "\n", "  \n\n"])
+def test_a_file_without_an_op_is_no_log(tmp_path, end):
+    for prefix in (False, True):
+        with pytest.raises(LogError, match=r"log\.jsonl: got no op, needs one op a line, and at least one$"):
+            read(tmp_path, end=end, prefix=prefix)
+
+
+@pytest.mark.parametrize("end", ["garbage", "\0\0\0", "[1, 2", '"text', "{]", '{"kind": tru3'])
+def test_a_last_line_that_no_end_makes_whole_is_refused_in_a_prefix_too(tmp_path, end):
+    for prefix in (False, True):
+        with pytest.raises(LogError, match=r"log\.jsonl: line 2: got no JSON \("):
+            read(tmp_path, OP, end="\n" + end, prefix=prefix)
+
+
+def twice(line, key, value):
+    """*line* with *key* before every place where it stands."""
+    return line.replace(f'"{key}":', f'"{key}": {value}, "{key}":')
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("kind", '"math"'), ("operands", "[]"), ("rows", "1"), ("role", '"A"'), ("a1", "0")]
+)
+def test_a_key_that_stands_twice_is_refused_among_lines_of_the_same_form(tmp_path, key, value):
+    line = json.dumps({**OP, "params": {"a1": 1, "a2": 2}})
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join([line, line, twice(line, key, value), line]))
+    message = rf"log\.jsonl: line 3: got no JSON \(key '{key}' stands twice in one object\)"
+    with pytest.raises(LogError, match=message):
+        read_log(path)
+
+
+def test_keys_of_one_form_are_told_apart(tmp_path):
+    lines = [json.dumps({**OP, "params": params}) for params in ({"a1": 1, "a2": 2}, {"x": 1, "y": 2})]
+    path = tmp_path / "log.jsonl"
+    for bad in ('{"a1": 1, "a1": 2}', '{"x1": 1, "x1": 2}', '{"x": 1, "\\u0078": 2}'):
+        path.write_text("\n".join([*lines, *lines, json.dumps({**OP, "params": 5}).replace("5}", f"{bad}}}")]))
+        with pytest.raises(LogError, match="line 5: got no JSON"):
+            read_log(path)
+
+
+def test_a_line_that_is_too_long_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "log.jsonl"
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+    with pytest.raises(LogError, match=r"line 1: got a line of 268435456 bytes or more"):
+        read_log(path)
 
 
 def test_other_files_are_no_logs(tmp_path):
@@ -238,7 +281,7 @@ def test_other_files_are_no_logs(tmp_path):
     text = f"{tmp_path}/log.json: got a file, needs the folder of a log, or a file of lines, .jsonl"
     with pytest.raises(LogError, match=f"^{re.escape(text)}$"):
         read_log(tmp_path / "log.json")
-    with pytest.raises(LogError, match=f"^{re.escape(f'{tmp_path}/no.jsonl: got no such file, needs a log')}$"):
+    with pytest.raises(LogError, match=f"^{re.escape(f'{tmp_path}/no.jsonl: got no such file, needs a file')}$"):
         read_log(tmp_path / "no.jsonl")
 
 

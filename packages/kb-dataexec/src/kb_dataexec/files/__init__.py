@@ -2,6 +2,16 @@
 
 from kb_dataexec.files.arrays import read_array
 from kb_dataexec.files.json_text import decode_json, read_json, read_json_lines
+from kb_dataexec.files.keys import DistinctKeys
 from kb_messages import file_in, open_regular, read_bytes
 
-__all__ = ["decode_json", "file_in", "open_regular", "read_array", "read_bytes", "read_json", "read_json_lines"]
+__all__ = [
+    "DistinctKeys",
+    "decode_json",
+    "file_in",
+    "open_regular",
+    "read_array",
+    "read_bytes",
+    "read_json",
+    "read_json_lines",
+]

@@ -8,12 +8,13 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 import numpy as np
 from msgspec import UNSET
 
+from kb_dataexec.files import DistinctKeys, open_regular
 from kb_dataexec.log.jsonl_schema import (
     DTYPES,
     KINDS,
@@ -23,7 +24,7 @@ from kb_dataexec.log.jsonl_schema import (
     OperandLine,
     OpLine,
     decode_op,
-    is_json,
+    is_torn,
     refusal,
 )
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
@@ -32,6 +33,9 @@ from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, LogError, M
 LINES_SUFFIX: Final = ".jsonl"
 _CHUNK_NBYTES: Final = 1 << 22
 """Bytes of text that are read at a time. Their rows take about as many bytes again."""
+
+_LONGEST: Final = 1 << 28
+"""Bytes of the longest line that is read. Source: assumed; a constant of 128 MiB has as many hexadecimal digits."""
 
 _CODES: Final = {"<i8": "q", "<i4": "i", "<i2": "h", "|i1": "b"}
 _pack_op = struct.Struct("<" + "".join(_CODES[kind] for _, kind in OPS_COLUMNS)).pack
@@ -44,20 +48,21 @@ class LogLines:
     """A log in the file *path*. One chunk at a time is in memory, beside the strings and the immediates.
 
     `is_complete` says whether the last line is whole. A file that was cut off between two lines counts as complete. A
-    torn last line is refused, or left out if *prefix* is set. Chunks are cut by bytes, so a chunk may be empty. Every
-    read raises LogError, which names file and line, when something is missing or wrong.
+    torn last line is refused, or left out if *prefix* is set. A last line that no end could make whole is refused
+    always, and so is a file without an op. Chunks are cut by bytes, so a chunk may be empty. Every read raises
+    LogError, which names file and line, when something is missing or wrong.
     """
 
     digest: Final = None
     """Lines of JSON carry no digest."""
 
     def __init__(self, path: Path, prefix: bool = False) -> None:
-        if not path.is_file():
-            raise LogError(str(path), "no such file", "a log")
         self.path = path
         self.prefix = prefix
-        self.is_complete = _is_last_line_whole(path)
-        self.n_chunks = -(-path.stat().st_size // _CHUNK_NBYTES)
+        with open_regular(path, LogError) as file:
+            self.is_complete = not _is_last_line_torn(file)
+            self.n_chunks = -(-os.fstat(file.fileno()).st_size // _CHUNK_NBYTES)
+        self._keys = DistinctKeys()
         self._forget()
 
     def _forget(self) -> None:
@@ -73,17 +78,30 @@ class LogLines:
     def chunks(self) -> Iterator[OpLog]:
         """Every chunk, checked, with the strings so far. `immediates` has the blob once all chunks are read."""
         self._forget()
-        n_lines = 0
-        with self.path.open("rb") as file:
+        n_lines = n_ops = 0
+        with open_regular(self.path, LogError) as file:
             for chunk in range(1, self.n_chunks + 1):
-                wanted = chunk * _CHUNK_NBYTES - file.tell()
-                lines = file.readlines(wanted) if wanted > 0 else []
-                yield self._chunk(lines, n_lines + 1)
-                n_lines += len(lines)
+                lines = self._lines(file, chunk * _CHUNK_NBYTES, n_lines + 1)
+                rows = self._chunk(lines, n_lines + 1)
+                n_lines, n_ops = n_lines + len(lines), n_ops + rows.n_ops
+                yield rows
+        if not n_ops and self.is_complete:
+            raise LogError(str(self.path), "no op", "one op a line, and at least one")
+
+    def _lines(self, file: BinaryIO, stop: int, number: int) -> list[bytes]:
+        """The lines of *file* that begin before byte *stop*. The first has number *number*."""
+        lines: list[bytes] = []
+        at = file.tell()
+        while at < stop and (line := file.readline(_LONGEST)):
+            if len(line) == _LONGEST:
+                raise LogError(self._line(number + len(lines)), f"a line of {_LONGEST} bytes or more", "a shorter one")
+            lines.append(line)
+            at += len(line)
+        return lines
 
     def _chunk(self, lines: list[bytes], first: int) -> OpLog:
         """The rows of *lines*. The first line has number *first*."""
-        ops, operands = bytearray(), bytearray()
+        ops, operands, knows = bytearray(), bytearray(), self._keys.knows
         for number, text in enumerate(lines, start=first):
             if text.isspace():
                 continue
@@ -91,7 +109,10 @@ class LogLines:
                 self._check_torn(number, text)
                 continue
             try:
-                self._add(number, decode_op(text), ops, operands)
+                op = decode_op(text)
+                if not knows(text):
+                    self._keys.check(text, self._line(number), LogError)
+                self._add(number, op, ops, operands)
             except (*UNREADABLE, KeyError):
                 raise refusal(self._line(number), text) from None
         tables = np.frombuffer(ops, OPS_DTYPE), np.frombuffer(operands, OPERAND_DTYPE)
@@ -180,11 +201,10 @@ class _Misplaced(Exception):
         self.got, self.needs = got, needs
 
 
-def _is_last_line_whole(path: Path) -> bool:
-    """Whether the last line ends with a newline, or is valid JSON without one."""
-    with path.open("rb") as file:
-        if not file.seek(0, os.SEEK_END):
-            return True
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            last = text[text.rfind(b"\n") + 1 :]
-    return not last.strip() or is_json(last)
+def _is_last_line_torn(file: BinaryIO) -> bool:
+    """Whether the last line has no newline and is the beginning of a JSON object."""
+    if not file.seek(0, os.SEEK_END):
+        return False
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        start = text.rfind(b"\n", max(0, len(text) - _LONGEST)) + 1
+        return is_torn(text[start : start + _LONGEST])

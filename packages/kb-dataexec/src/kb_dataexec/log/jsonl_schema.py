@@ -95,13 +95,13 @@ def refusal(where: str, text: bytes) -> LogError:
     return _wrong_field(where, value, OpLine) or LogError(where, _short(value), "an op of a log")
 
 
-def is_json(text: bytes) -> bool:
-    """Whether *text* is a whole JSON value."""
+def is_torn(text: bytes) -> bool:
+    """Whether *text* is the beginning of a JSON object, and not the whole of it."""
     try:
         msgspec.json.decode(text)
-    except UNREADABLE:
-        return False
-    return True
+    except UNREADABLE as error:
+        return text.lstrip().startswith(b"{") and "truncated" in str(error)
+    return False
 
 
 def _wrong_field(where: str, value: Any, type_: type[Struct]) -> LogError | None:
