@@ -1,5 +1,6 @@
 """Benchmark files: exactly one benchmark, and errors that show only the author's frames."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_names_and_paths_that_lead_nowhere(tmp_path: Path) -> None:
     assert refusal("./gemm.py") == (
         "./gemm.py: got no such file, needs a benchmark file or a bundled name; did you mean 'gemm'?"
     )
-    assert refusal(tmp_path) == f"{tmp_path}: got a directory, needs a Python file with one Benchmark subclass"
+    assert refusal(tmp_path) == f"{tmp_path}: got a folder, needs a regular file"
     with pytest.raises(TopologyError) as caught:
         bundled.find("topologies", "one_pee")
     assert "did you mean 'one_pe'?" in str(caught.value)
@@ -93,3 +94,57 @@ def test_what_is_bundled_is_found() -> None:
     assert "gemm" in bundled.names("benchmarks")
     assert {"one_cube", "one_pe"} <= set(bundled.names("topologies"))
     assert bundled.find("topologies", "one_pe").is_file()
+
+
+@pytest.mark.parametrize(
+    ("replacement", "said"),
+    [
+        (
+            ("    Params = Params\n", "    Params = Params\n    name = 5\n"),
+            "small.py: name: got a name of type int, needs",
+        ),
+        (
+            ("    Params = Params\n", "    Params = Params\n    name = '../x'\n"),
+            "small.py: name: got the name '../x', needs",
+        ),
+        (
+            ("    Params = Params\n", "    Params = Params\n    name = property(lambda s: 1 / 0)\n"),
+            "small.py:19: got Zero",
+        ),
+        (
+            ("    Params = Params\n", "    Params = 5\n"),
+            "small.py: Small: got Params that are 5, needs a msgspec Struct",
+        ),
+        (('label: str = "x"', "label: 'Nowhere' = 1"), "small.py: Small: Params: got a type that cannot be read (name"),
+        (
+            ("size: int = 8", "size: int = 8\n    s: set[int] | list[int] | tuple = ()"),
+            "small.py: Small: Params: got a type",
+        ),
+        (
+            ("(self, p, rng)", "(self, p, rng, *, x=1 / 0)"),
+            "small.py:20: got ZeroDivisionError: division by zero, needs the",
+        ),
+        (
+            ("import numpy as np", "class O:\n    __class__ = property(lambda s: 1 / 0)\no = O()"),
+            "small.py:4: got Zero",
+        ),
+        (("import numpy as np", "\0"), "small.py"),
+        (("import numpy as np", "x = " + "-" * 100000 + "1"), "small.py: got "),
+        (
+            ("import numpy as np", "raise GeneratorExit"),
+            "small.py:3: got GeneratorExit, needs the import of the file to",
+        ),
+    ],
+)
+def test_files_that_misbehave_are_one_sentence(bench_file: Write, replacement: tuple[str, str], said: str) -> None:
+    assert refusal(bench_file(*replacement)).startswith(said)
+
+
+def test_a_pipe_a_device_and_a_huge_file_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "device.py").symlink_to("/dev/zero")
+    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
+    with (tmp_path / "huge.py").open("wb") as huge:
+        huge.truncate(1 << 40)
+    for name in ("pipe", "device", "huge", "loop"):
+        assert f"{name}" in refusal(tmp_path / f"{name}.py")

@@ -90,3 +90,47 @@ def test_shown_params_can_be_given_again() -> None:
     assert shown["tile"] == "8x16x32"
     texts = {name: str(value) for name, value in shown.items() if name != "dims"}
     assert build_params(Params, texts) == params
+
+
+class Checked(Struct):
+    M: int = 8
+    ratio: float = 1.0
+    anything: object = None
+    data: dict[str, int] = {}
+
+    def __post_init__(self) -> None:
+        if self.M == 9:
+            raise ValueError("nine")
+        if self.M == 10:
+            raise SystemExit(0)
+        if self.M == 11:
+            raise RuntimeError("eleven")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("M=9", "-p: got parameters that do not go together (nine), needs a legal combination"),
+        ("M=10", "SystemExit: 0, needs Checked() to succeed"),
+        ("M=11", "RuntimeError: eleven, needs Checked() to succeed"),
+        ("M=" + "9" * 5000, "'" + "9" * 200 + "...', needs an int; numbers are finite, and integers have at most 64"),
+        ("M=" + "9" * 30, "needs an int; numbers are finite, and integers have at most 64 bits"),
+        ("ratio=nan", "-p ratio: got 'nan', needs a number; numbers are finite"),
+        ("ratio=-inf", "-p ratio: got '-inf', needs a number; numbers are finite"),
+        ("ratio=1e999", "-p ratio: got '1e999', needs a number"),
+        ("data=" + "[" * 100000, "-p data: got '[["),
+        ('data={"a": 1, "a": 2}', "-p data: got"),
+        ("data=NaN", "-p data: got 'NaN'"),
+    ],
+)
+def test_parameters_that_cannot_be_are_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(BenchmarkError) as caught:
+        build_params(Checked, parse_assignments([text]))
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("value", [1j, object(), "\ud800", property(), print, [1j]])
+def test_values_that_json_cannot_hold_are_refused(value: object) -> None:
+    with pytest.raises(BenchmarkError, match=r"^-p anything: got an? \w+ that JSON cannot hold, needs numbers, texts"):
+        shown_params(Checked(anything=value))

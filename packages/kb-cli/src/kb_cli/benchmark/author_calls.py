@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kb_cli.benchmark.answers import check_array, check_names, checked_flops, checked_tolerance
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.user_code import user_code
@@ -21,9 +22,10 @@ def inputs_of(setup: Setup) -> Arrays:
     rng = np.random.Generator(np.random.PCG64(setup.seed))
     with user_code(setup.loaded.path, "inputs()"):
         inputs: Any = setup.loaded.bench.inputs(setup.params, rng)
-    if not isinstance(inputs, dict) or not all(isinstance(array, np.ndarray) for array in inputs.values()):
+    if not isinstance(inputs, dict):
         raise setup.error("inputs", type(inputs).__name__, "a dict of numpy arrays")
-    return dict(inputs)
+    check_names(setup.place("inputs"), inputs)
+    return {name: check_array(setup.place("inputs"), name, array) for name, array in inputs.items()}
 
 
 def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
@@ -34,48 +36,66 @@ def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
         raise setup.error("launch", type(outputs).__name__, "a dict of the output tensors by name")
     if not outputs:
         raise setup.error("launch", "no outputs", "at least one")
+    check_names(setup.place("launch"), outputs)
     if not host.launches:
         raise setup.error("launch", "no kernel launched", "a call of host.launch")
     return dict(outputs)
 
 
 def flops_of(setup: Setup) -> int:
-    """The number of operations that the algorithm needs."""
+    """The number of operations that the algorithm needs. Raises BenchmarkError for another answer."""
     with user_code(setup.loaded.path, "flops()"):
-        return int(setup.loaded.bench.flops(setup.params))
+        answer: Any = setup.loaded.bench.flops(setup.params)
+    return checked_flops(setup.place("flops"), answer)
 
 
 def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> dict[str, Expected]:
-    """The reference and the allowed error of every output. Raises BenchmarkError for wrong names or shapes."""
+    """The reference and the allowed error of every output. Raises BenchmarkError for wrong names, shapes or numbers."""
     references = _references(setup, inputs, outputs)
     with user_code(setup.loaded.path, "tolerance()"):
-        answer = setup.loaded.bench.tolerance(setup.params, inputs, references)
-        stated = {name: np.asarray(error, np.float64) for name, error in answer.items()}
+        answer: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
+    stated = _arrays(setup, "tolerance", answer)
     for name, error in stated.items():
         if name not in outputs:
             raise setup.error("tolerance", f"an output {name!r}", f"some of {list(outputs)}")
         if not _broadcasts(error.shape, outputs[name].shape):
             raise setup.error("tolerance", f"shape {error.shape} for {name}", f"{outputs[name].shape} or one number")
     return {
-        name: Expected(
-            tensor,
-            references[name],
-            stated[name] if name in stated else default_tolerance(references[name], tensor.dtype),
-        )
+        name: Expected(tensor, references[name], _allowed(setup, name, tensor, references[name], stated))
         for name, tensor in outputs.items()
     }
 
 
+def _allowed(
+    setup: Setup, name: str, tensor: Tensor, reference: npt.NDArray[Any], stated: Arrays
+) -> npt.NDArray[np.float64]:
+    error = stated[name] if name in stated else default_tolerance(reference, tensor.dtype)
+    return checked_tolerance(setup.place("tolerance"), name, error, reference)
+
+
 def _references(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> Arrays:
     with user_code(setup.loaded.path, "reference()"):
-        answer = setup.loaded.bench.reference(setup.params, inputs)
-        references = {name: np.asarray(array) for name, array in answer.items()}
+        answer: Any = setup.loaded.bench.reference(setup.params, inputs)
+    references = _arrays(setup, "reference", answer)
     if references.keys() != outputs.keys():
         raise setup.error("reference", f"outputs {list(references)}", f"those of launch(), {list(outputs)}")
     for name, tensor in outputs.items():
+        check_array(setup.place("reference"), name, references[name])
         if references[name].shape != tensor.shape:
             raise setup.error("reference", f"shape {references[name].shape} for {name}", f"{tensor.shape}")
     return references
+
+
+def _arrays(setup: Setup, method: str, answer: Any) -> Arrays:
+    """The *answer* of *method*, numbers or arrays by output, as arrays."""
+    if not isinstance(answer, dict):
+        raise setup.error(method, type(answer).__name__, "a dict of arrays by output")
+    check_names(setup.place(method), answer)
+    masked = next((name for name, value in answer.items() if isinstance(value, np.ma.MaskedArray)), None)
+    if masked is not None:
+        raise setup.error(method, f"a masked array for {masked}", "an array without a mask")
+    with user_code(setup.loaded.path, f"{method}()"):
+        return {name: np.asarray(value) for name, value in answer.items()}
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

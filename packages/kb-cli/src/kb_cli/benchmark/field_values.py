@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from enum import Enum
@@ -11,11 +12,13 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from kb_cli.benchmark.field_types import Member, choices_of, describe, members_of
+from kb_dataexec.files import decode_json
 from kb_messages import BenchmarkError, PlanError, TileShape
 from kb_topology import did_you_mean
 
 _EXPECTED = re.compile(r"Expected `[^`]*`(.*?)(?:, got .*)?")
 """The message of msgspec for a value out of bounds; the group is the bound."""
+_MOST_CHARACTERS = 200
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -54,8 +57,10 @@ def _read(text: str, type_: Any) -> object:
         return _one_of(text.lower(), {"none": None, "null": None})
     if type_ is bool:
         return _one_of(text.lower(), _BOOLS)
-    if type_ is int or type_ is float:
-        return type_(text)
+    if type_ is int:
+        return _int(text)
+    if type_ is float:
+        return _float(text)
     if type_ is TileShape:
         try:
             return TileShape.parse(text)
@@ -67,7 +72,26 @@ def _read(text: str, type_: Any) -> object:
         return _one_of(text, {str(item.value): item for item in type_})
     if origin is Literal:
         return _one_of(text, {str(choice): choice for choice in get_args(type_)})
-    return msgspec.json.decode(text)
+    return decode_json(text.encode("utf-8", "surrogatepass"), object, "the value", _NoJson)
+
+
+class _NoJson(BenchmarkError, ValueError):
+    """A text that is no JSON."""
+
+
+def _int(text: str) -> int:
+    """*text* as an integer of 64 bits, as JSON and numpy hold it."""
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("more than 64 bits")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("NaN or infinity, which JSON cannot hold")
+    return value
 
 
 def _one_of(text: str, choices: Mapping[str, object]) -> object:
@@ -87,4 +111,12 @@ def _no_member(text: str, type_: Any, members: list[Member], full: bool) -> BadV
     choices = [choice for member in members for choice in choices_of(member.type_)]
     tile = any(member.type_ is TileShape for member in members)
     fix = did_you_mean(text, choices) or ("write it like 128x128x128" if tile else "")
-    return BadValue(repr(text), describe(type_, bounds=full), fix)
+    got = repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}...")
+    types = {member.type_ for member in members if member.type_ in (int, float)}
+    if not fix and types and _is_number(text):
+        fix = "numbers are finite, and integers have at most 64 bits"
+    return BadValue(got, describe(type_, bounds=full), fix)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().lower().lstrip("+-") in ("nan", "inf", "infinity") or text.strip().lstrip("+-").isdigit()

@@ -10,13 +10,18 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.inspect import type_info
+from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
+from kb_cli.benchmark.answers import check_benchmark_name
 from kb_cli.benchmark.user_code import user_code
 from kb_engine import Benchmark
-from kb_messages import BenchmarkError
+from kb_messages import BenchmarkError, read_bytes
 
 BenchmarkType = type[Benchmark[Any]]
+MOST_NBYTES = 16 << 20
+"""Of a benchmark's file. Source: assumed."""
 
 
 class LoadedBenchmark(NamedTuple):
@@ -49,15 +54,16 @@ def load_benchmark(text: str) -> LoadedBenchmark:
     Raises BenchmarkError when the file cannot be read or imported, or has no usable benchmark.
     """
     path = bundled.find("benchmarks", text).resolve()
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        got = "a directory" if path.is_dir() else f"a file that cannot be read ({error.strerror})"
-        raise BenchmarkError(text, got, "a Python file with one Benchmark subclass") from None
-    bench_type = _the_benchmark(_execute(path, source), path.name)
+    source = read_bytes(path, BenchmarkError, MOST_NBYTES)
+    module = _execute(path, source)
+    with user_code(path, "a look for the benchmark"):
+        bench_type = _the_benchmark(module, path.name)
+        _check_params(f"{path.name}: {bench_type.__name__}", getattr(bench_type, "Params", None))
     with user_code(path, f"{bench_type.__name__}()"):
         bench = bench_type()
-    return LoadedBenchmark(bench.name or path.stem, path, source, bench)
+        given: Any = bench.name
+    named = path.stem if isinstance(given, str) and not given else given
+    return LoadedBenchmark(check_benchmark_name(f"{path.name}: name", named), path, source, bench)
 
 
 def _execute(path: Path, source: bytes) -> ModuleType:
@@ -67,8 +73,8 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     except SyntaxError as error:
         where = f"{path.name}:{error.lineno or 1}:{error.offset or 1}"
         raise BenchmarkError(where, f"a syntax error ({error.msg})", "a Python file") from None
-    except ValueError as error:  # null bytes
-        raise BenchmarkError(path.name, str(error), "a Python file") from None
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:  # null bytes, or too deep a nesting
+        raise BenchmarkError(path.name, str(error) or "too much code for Python", "a Python file") from None
     module = ModuleType(f"kb_benchmark_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
@@ -88,11 +94,18 @@ def _the_benchmark(module: ModuleType, label: str) -> BenchmarkType:
         raise BenchmarkError(label, f"{len(concrete)} benchmarks ({names})", "exactly one", "one file a benchmark")
     if not concrete:
         raise _none_usable(found, label)
-    params = getattr(concrete[0], "Params", None)
+    return concrete[0]
+
+
+def _check_params(where: str, params: object) -> None:
     if not (isinstance(params, type) and issubclass(params, Struct)):
         got = "no Params" if params is None else f"Params that are {params!r}"
-        raise BenchmarkError(f"{label}: {concrete[0].__name__}", got, "a msgspec Struct", "set `Params = YourStruct`")
-    return concrete[0]
+        raise BenchmarkError(where, got, "a msgspec Struct", "set `Params = YourStruct`")
+    try:
+        type_info(params)
+        fields(params)
+    except (TypeError, NameError) as error:
+        raise BenchmarkError(f"{where}: Params", f"a type that cannot be read ({error})", "fields of types") from None
 
 
 def _none_usable(found: list[BenchmarkType], label: str) -> BenchmarkError:

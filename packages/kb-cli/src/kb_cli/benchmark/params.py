@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +13,7 @@ from msgspec.structs import FieldInfo, fields
 
 from kb_cli.benchmark.field_types import describe
 from kb_cli.benchmark.field_values import BadValue, value_of
+from kb_cli.benchmark.user_code import user_code
 from kb_messages import BenchmarkError, TileShape
 from kb_topology import did_you_mean, listing
 
@@ -52,13 +55,25 @@ def build_params(params_type: type[Struct], texts: Mapping[str, str], given: Map
 
 
 def as_text(value: object) -> object:
-    """A parameter as JSON and reports show it. Numbers stay numbers; other values are texts that `-p` takes."""
-    return str(value) if isinstance(value, TileShape) else msgspec.to_builtins(value)
+    """A parameter as JSON and reports show it. Numbers stay numbers; other values are texts that `-p` takes.
+
+    Raises TypeError, ValueError, OverflowError or RecursionError for what JSON cannot hold.
+    """
+    shown: object = str(value) if isinstance(value, TileShape) else msgspec.to_builtins(value)
+    msgspec.json.encode(shown)
+    return shown
 
 
 def shown_params(params: Struct) -> dict[str, object]:
-    """Every parameter by name."""
-    return {field.encode_name: as_text(getattr(params, field.name)) for field in fields(params)}
+    """Every parameter by name. Raises BenchmarkError for a value that JSON, and so a run folder, cannot hold."""
+    shown: dict[str, object] = {}
+    for field in fields(params):
+        try:
+            shown[field.encode_name] = as_text(value := getattr(params, field.name))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            got, needs = f"a {type(value).__name__} that JSON cannot hold", "numbers, texts, lists or dicts"
+            raise BenchmarkError(f"-p {field.encode_name}", got, needs) from None
+    return shown
 
 
 def field_of(params_type: type[Struct], name: str) -> FieldInfo | None:
@@ -67,7 +82,10 @@ def field_of(params_type: type[Struct], name: str) -> FieldInfo | None:
 
 
 def _convert(params_type: type[Struct], values: dict[str, object]) -> Any:
-    try:
-        return msgspec.convert(values, params_type)
-    except msgspec.ValidationError as error:
-        raise BenchmarkError("-p", f"parameters that do not go together ({error})", "a legal combination") from None
+    module = sys.modules.get(params_type.__module__)
+    with user_code(Path(getattr(module, "__file__", None) or params_type.__module__), f"{params_type.__name__}()"):
+        try:
+            return msgspec.convert(values, params_type)
+        except msgspec.ValidationError as error:
+            got = f"parameters that do not go together ({error})"
+            raise BenchmarkError("-p", got, "a legal combination") from None

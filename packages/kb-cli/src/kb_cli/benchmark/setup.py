@@ -28,6 +28,10 @@ class Setup(NamedTuple):
         """Whether the run will be verified: that needs the log."""
         return self.verify and self.log
 
+    def place(self, method: str) -> str:
+        """The author's *method* as the place of an error."""
+        return f"{self.loaded.label}: {method}()"
+
     def error(self, method: str, got: str, needs: str) -> BenchmarkError:
         """The error for an unusable answer of the author's *method*. The caller raises the error."""
-        return BenchmarkError(f"{self.loaded.label}: {method}()", got, needs)
+        return BenchmarkError(self.place(method), got, needs)

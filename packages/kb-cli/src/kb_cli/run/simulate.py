@@ -71,7 +71,7 @@ def simulate(
     *trace* is called with each event of pass 1, *progress* with the progress of pass 2. Raises KbErrors: for an
     exception in the benchmark's code, with the author's frames, and those of kernels and engine.
     """
-    inputs = inputs_of(setup)
+    flops, inputs = flops_of(setup), inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, watch = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
@@ -100,7 +100,7 @@ def simulate(
         metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage),
         launches=host.launches,
         host=host.times,
-        flops=flops_of(setup),
+        flops=flops,
         inputs_sha256=digests,
         log=writer.summary if writer is not None else None,
         stage_times=stages.stage_times if writer is not None else None,
