@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 from messages_plans import copy_plan, operand, stage
@@ -141,3 +143,11 @@ def test_a_plan_survives_json() -> None:
     assert again == plan
     assert again.tiles[7] == plan.tiles[7]
     assert isinstance(again.tiles[7].stages[0].params, DmaParams)
+
+
+@pytest.mark.parametrize(
+    "grid", [(0, 1, 1), (-1, -1, 1), (1, 1.0, 1), (True, 1, 1), (1, 1), [1, 1, 1], (1 << 32, 1 << 31, 1), None]
+)
+def test_a_grid_without_tiles_or_with_too_many_is_refused(grid: Any) -> None:
+    with pytest.raises(PlanError, match=r"^plan grid: got .*, needs .*$"):
+        PipelinePlan(kind="copy", grid=grid, stages=copy_plan(1, 1, 1).stages, buffers=BufferNeeds())

@@ -19,6 +19,8 @@ class Overflow(StrEnum):
 class DType(StrEnum):
     """Element types, named as in kernels and on command lines."""
 
+    __hash__ = str.__hash__  # that of Enum is a Python function, and plans look dtypes up all the time
+
     F32 = "f32"
     F16 = "f16"
     BF16 = "bf16"

@@ -7,8 +7,10 @@ of a million tiles costs nothing until somebody iterates it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,6 +18,9 @@ from kb_messages.errors import PlanError
 from kb_messages.lifetimes import Lifetime, lifetimes_of
 from kb_messages.stages import Place, StageTemplate, When, stages_at
 from kb_messages.tiles import TileSequence
+
+_MOST_TILES: Final = sys.maxsize
+"""Source: the longest sequence that Python can ask for its length."""
 
 
 class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,7 +36,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """All work of a command: `grid` is (tiles along M, along N, along K). Tiles are in M, N, K order, K innermost.
 
     Each tile passes, in this order, through those of the `stages` whose `when` holds for its place. At least one stage
-    belongs to every tile; construction raises PlanError otherwise.
+    belongs to every tile; construction raises PlanError otherwise, and for a grid without tiles or with too many.
     """
 
     kind: str
@@ -40,8 +45,21 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     buffers: BufferNeeds
 
     def __post_init__(self) -> None:
-        if not self.n_every:
-            raise PlanError(f"{self.kind} plan", "no stage that every tile has", "one, so that every tile does work")
+        self._check_grid()
+        for stage in self.stages:
+            if stage.when is When.EVERY_TILE:
+                return
+        raise PlanError(f"{self.kind} plan", "no stage that every tile has", "one, so that every tile does work")
+
+    def _check_grid(self) -> None:
+        grid: object = self.grid
+        if not (type(grid) is tuple and len(grid) == 3 and type(grid[0]) is type(grid[1]) is type(grid[2]) is int):
+            raise PlanError("plan grid", f"a {type(grid).__name__}", "a tuple of three ints")
+        m, n, k = grid
+        if m < 1 or n < 1 or k < 1:
+            raise PlanError("plan grid", "no tile along a side", "at least one along each")
+        if m * n * k > _MOST_TILES:
+            raise PlanError("plan grid", "more tiles", f"at most {_MOST_TILES}", "use a larger tile")
 
     @cached_property
     def tiles(self) -> TileSequence:

@@ -18,6 +18,8 @@ from kb_messages.rectangles import Rectangle
 class StageType(IntEnum):
     """The kinds of service a tile passes through."""
 
+    __hash__ = int.__hash__  # that of Enum is a Python function, and plans look stages up all the time
+
     DMA_READ = 0
     FETCH = 1
     GEMM = 2

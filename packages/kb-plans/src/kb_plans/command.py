@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kb_messages import Command, GemmCommand, MathCommand, PipelinePlan
+from kb_messages import Command, GemmCommand, LoadCommand, MathCommand, PipelinePlan, PlanError, StoreCommand
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 from kb_plans.suggest import TileRoom, suggest_math_tile, suggest_tile
@@ -14,7 +14,7 @@ from kb_plans.transfer import generate_transfer_plan
 def generate_plan(command: Command, pe: str, room: TileRoom) -> PipelinePlan:
     """The plan of *command* to the PE *pe*. A tile that the command leaves open is suggested for *room*.
 
-    Raises PlanError when the command means nothing, or no tile fits.
+    Raises PlanError when the command means nothing, no tile fits, or a value has a wrong type.
     """
     if isinstance(command, GemmCommand):
         if command.tile is None:
@@ -24,4 +24,6 @@ def generate_plan(command: Command, pe: str, room: TileRoom) -> PipelinePlan:
         if command.tile is None:
             command = replace(command, tile=suggest_math_tile(command, room))
         return generate_math_plan(command, pe)
-    return generate_transfer_plan(command, pe)
+    if isinstance(command, LoadCommand | StoreCommand):
+        return generate_transfer_plan(command, pe)
+    raise PlanError("plan", f"a value of type {type(command).__name__}", "a command")

@@ -22,6 +22,7 @@ from kb_messages import (
     StageType,
     When,
 )
+from kb_plans.checks import check
 from kb_plans.epilogue import EpilogueMath, resolve
 from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot, stage, take_out
 
@@ -42,9 +43,10 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
     there, and a last MATH adds it to the accumulator. Ops of `output_tile` are MATHs on the accumulator before STORE.
     Operands of epilogue ops are read at the head of each tile that uses them and moved by the FETCH of that tile.
 
-    The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, or when sizes
-    or dtypes do not fit together.
+    The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, when sizes or
+    dtypes do not fit together, and for a value of a wrong type.
     """
+    check(command, GemmCommand, pe)
     sides, product = _cut(command), command.a.dtype.accumulator
     on_product = _ops(command.epilogue, EpilogueScope.K_TILE, product, sides)
     summed = on_product[-1].math.dtype if on_product else product
@@ -203,9 +205,6 @@ def _accumulate(partial: _Value, total: _Value, dtype: DType, pe: str) -> list[S
 def _check(command: GemmCommand) -> tuple[int, int, int]:
     """M, N and K. Raises PlanError when the operands do not fit together."""
     a, b, out = command.a, command.b, command.out
-    for name, matrix in (("a", a), ("b", b), ("out", out)):
-        if matrix.rows < 1 or matrix.cols < 1:
-            raise PlanError(f"gemm {name}", f"{matrix.rows} x {matrix.cols}", "at least one row and one column")
     m, k = (a.cols, a.rows) if command.transpose_a else (a.rows, a.cols)
     k_of_b, n = (b.cols, b.rows) if command.transpose_b else (b.rows, b.cols)
     if k != k_of_b:

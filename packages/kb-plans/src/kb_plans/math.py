@@ -17,6 +17,7 @@ from kb_messages import (
     Role,
     StageType,
 )
+from kb_plans.checks import check
 from kb_plans.templates import Input, along, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
 
 
@@ -28,8 +29,9 @@ def generate_math_plan(command: MathCommand, pe: str) -> PipelinePlan:
     a reduction hold the whole axis that the reduction goes over. The depth of the tile has no meaning and is 1.
 
     The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, or when
-    arguments, shapes, dtypes or the tile do not fit together.
+    arguments, shapes, dtypes or the tile do not fit together, and for a value of a wrong type.
     """
+    check(command, MathCommand, pe)
     math, out = command.math, command.out
     rows, cols = _cut(command)
     brought = [
@@ -81,7 +83,7 @@ def _shape(where: str, inputs: Sequence[MathInput]) -> tuple[int, int]:
     """The shape that the inputs broadcast to."""
     shapes = [(each.matrix.rows, each.matrix.cols) for each in inputs]
     m, n = (max(sizes) for sizes in zip(*shapes, strict=True))
-    if not all(rows in (1, m) and cols in (1, n) for rows, cols in shapes) or min(min(each) for each in shapes) < 1:
+    if not all(rows in (1, m) and cols in (1, n) for rows, cols in shapes):
         listed = ", ".join(f"{rows} x {cols}" for rows, cols in shapes)
         raise PlanError(where, f"inputs of {listed}", "shapes that broadcast")
     return m, n

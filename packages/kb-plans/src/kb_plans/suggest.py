@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_messages import BufferNeeds, GemmCommand, MathCommand, PlanError, TileShape
+from kb_plans.checks import check
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 
@@ -42,6 +43,7 @@ def suggest_tile(command: GemmCommand, room: TileRoom) -> TileShape:
     def needs(tile: TileShape) -> BufferNeeds:
         return generate_gemm_plan(replace(command, tile=tile), "").buffers
 
+    check(command, GemmCommand, "")
     k = command.a.rows if command.transpose_a else command.a.cols
     groups = [op.group for op in command.epilogue if op.group is not None]
     smallest, k = (min(groups[0], k), min(groups[0], k)) if groups else (1, k)
@@ -50,6 +52,9 @@ def suggest_tile(command: GemmCommand, room: TileRoom) -> TileShape:
 
 def suggest_math_tile(command: MathCommand, room: TileRoom) -> TileShape:
     """The tile of a math function, as `suggest_tile` chooses it. A reduction has the whole of the axis it goes over."""
+    check(command, MathCommand, "")
+    if not command.inputs:
+        raise PlanError(f"math {command.math.op}", "no inputs", "at least one")
     m, n = (
         max(sizes) for sizes in zip(*((each.matrix.rows, each.matrix.cols) for each in command.inputs), strict=True)
     )
@@ -65,6 +70,7 @@ def suggest_math_tile(command: MathCommand, room: TileRoom) -> TileShape:
 def _grow(
     where: str, needs: Callable[[TileShape], BufferNeeds], smallest: TileShape, problem: TileShape, room: TileRoom
 ) -> TileShape:
+    _check_room(room)
     for copies in (2, 1):
         tile = smallest
         if not room.holds(needs(tile), copies):
@@ -81,6 +87,14 @@ def _grow(
         f"room for one tile of {smallest}",
         "make the buffers larger",
     )
+
+
+def _check_room(room: object) -> None:
+    if not isinstance(room, TileRoom):
+        raise PlanError("room for tiles", f"a value of type {type(room).__name__}", "a TileRoom")
+    kinds = {type(size) for size in (room.input_nbytes, room.output_nbytes, room.register_nbytes)}
+    if kinds != {int}:
+        raise PlanError("room for tiles", f"bytes as {', '.join(sorted(kind.__name__ for kind in kinds))}", "ints")
 
 
 def _doubled(tile: TileShape, problem: TileShape) -> list[TileShape]:

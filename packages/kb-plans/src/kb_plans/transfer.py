@@ -18,6 +18,7 @@ from kb_messages import (
     StageType,
     StoreCommand,
 )
+from kb_plans.checks import check
 from kb_plans.templates import stage
 
 
@@ -25,8 +26,10 @@ def generate_transfer_plan(command: LoadCommand | StoreCommand, pe: str) -> Pipe
     """Plan a copy of `src` to `dst` for the PE *pe*: one tile of one DMA_READ (load) or DMA_WRITE (store).
 
     The `src` of a load with a fill is smaller than `dst`. The bytes around it are up to four rectangles, which take a
-    constant in the same stage. Raises PlanError when the two differ in shape or dtype, or the filled part in place.
+    constant in the same stage. Raises PlanError when the two differ in shape or dtype, or the filled part in place,
+    and for a value of a wrong type.
     """
+    check(command, (LoadCommand, StoreCommand), pe)
     src, dst = command.src, command.dst
     loads = isinstance(command, LoadCommand)
     fill = command.fill if isinstance(command, LoadCommand) else None

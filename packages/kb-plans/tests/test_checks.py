@@ -1,0 +1,158 @@
+"""A value of a wrong type or out of bounds is one sentence, and never a plan of something else."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from kb_messages import (
+    Command,
+    DType,
+    EpilogueOp,
+    EpilogueScope,
+    Fill,
+    GemmCommand,
+    LoadCommand,
+    MathAttributes,
+    MathCommand,
+    MathInput,
+    Matrix,
+    PipelinePlan,
+    PlanError,
+    StoreCommand,
+    TileShape,
+)
+from kb_plans import TileRoom, count, generate_plan, suggest_math_tile, suggest_tile
+from kb_plans.checks import explain, is_sound
+
+SQUARE = Matrix.packed(64, 64, DType.F16, 1 << 43)
+ROW = Matrix.packed(1, 64, DType.F16)
+ROOM = TileRoom(input_nbytes=1 << 20, output_nbytes=1 << 20, register_nbytes=1 << 20)
+OPS = (
+    EpilogueOp(op="bias", scope=EpilogueScope.OUTPUT_TILE, operand=ROW),
+    EpilogueOp(op="scale", scope=EpilogueScope.K_TILE, scalars=(2.0,)),
+)
+TILE = TileShape(16, 16, 16)
+GEMM = GemmCommand(a=SQUARE, b=SQUARE, out=SQUARE, tile=TILE, epilogue=OPS)
+MATH = MathCommand(
+    math=MathAttributes(op="add", scalars=(1,), scalar_at=(0,)),
+    inputs=(MathInput(matrix=replace(SQUARE, virtual=4096)),),
+    out=SQUARE,
+    tile=TileShape(16, 16, 1),
+)
+LOAD = LoadCommand(src=ROW, dst=SQUARE, fill=Fill(row=1, col=0, immediate=8))
+STORE = StoreCommand(src=SQUARE, dst=SQUARE)
+COMMANDS: tuple[Command, ...] = (GEMM, MATH, LOAD, STORE)
+STRANGE: tuple[Any, ...] = (
+    None, True, -1, 0, 1.5, float("nan"), float("inf"), "", "output_tile", "f16", b"x", [], (), {}, [1], (1,),
+    1 << 70, -(10**5000), 10**5000, object(), SQUARE, TILE, OPS[0], EpilogueScope.K_TILE, DType.BF16, GEMM, int,
+)  # fmt: skip
+
+
+def planned(command: Any) -> PipelinePlan:
+    return generate_plan(command, "pe0", ROOM)
+
+
+def with_strange_values(value: Any) -> Iterator[tuple[str, Any]]:
+    """*value* with one of its values, however deep, replaced: (what was done, the result)."""
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            for strange in STRANGE:
+                yield f"{name} is {type(strange).__name__}", replace(value, **{name: strange})
+            for what, inner in with_strange_values(getattr(value, name)):
+                yield f"{name} {what}", replace(value, **{name: inner})
+    if isinstance(value, tuple):
+        yield "a generator", (each for each in value)
+        yield "a list", list(value)
+        for number, item in enumerate(value):
+            for strange in STRANGE:
+                yield f"[{number}] is {type(strange).__name__}", (*value[:number], strange, *value[number + 1 :])
+            for what, inner in with_strange_values(item):
+                yield f"[{number}] {what}", (*value[:number], inner, *value[number + 1 :])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_value_of_another_type_is_refused_or_means_what_it_says(command: Command) -> None:
+    """What is accepted survives JSON, which keeps no type but the declared one, and gives the same counts then."""
+    n_refused = n_accepted = 0
+    for what, strange in with_strange_values(command):
+        try:
+            plan = planned(strange)
+        except PlanError:
+            n_refused += 1
+            continue
+        again = msgspec.json.decode(msgspec.json.encode(strange), type=Command)
+        assert planned(again) == plan, what
+        assert count(planned(again)) == count(plan), what
+        n_accepted += 1
+    assert n_refused > 200
+    assert n_accepted > 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_the_quick_look_accepts_has_nothing_to_explain(command: Command) -> None:
+    assert is_sound(command)
+    explain(command, type(command), "pe0")
+    for what, strange in with_strange_values(command):
+        if is_sound(strange):
+            explain(strange, type(command), "pe0")
+        else:
+            assert what
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (replace(GEMM, epilogue=(replace(OPS[0], scope="output_tile"),)),
+         "gemm epilogue[0] scope: got the str 'output_tile', needs an EpilogueScope"),
+        (replace(GEMM, epilogue=(op for op in OPS)), "gemm epilogue: got a value of type generator, needs a tuple"),
+        (replace(GEMM, tile=TileShape(16.0, 16, 16)), "gemm tile m: got the float '16.0', needs an int"),
+        (replace(GEMM, tile=TileShape(16, True, 16)), "gemm tile n: got the bool 'True', needs an int"),
+        (replace(GEMM, a=replace(SQUARE, stride=0)),
+         "gemm a stride: got 0 bytes, needs the 128 bytes of a row at least"),
+        (replace(GEMM, a=replace(SQUARE, stride=127)),
+         "gemm a stride: got 127 bytes, needs the 128 bytes of a row at least"),
+        (replace(GEMM, b=replace(SQUARE, address=-1)), "gemm b address: got -0x1, needs 0 to 62 bits"),
+        (replace(GEMM, out=replace(SQUARE, rows=0)),
+         "gemm out: got 0 x 64, needs at least one row and one column"),
+        (replace(GEMM, a=replace(SQUARE, dtype="f16")), "gemm a dtype: got the str 'f16', needs a DType"),
+        (replace(MATH, math=MathAttributes(op="add", scalars=(float("nan"),))),
+         "math math scalars[0]: got the float 'nan', needs a finite number of at most 64 bits"),
+        (replace(STORE, src=replace(SQUARE, rows=0), dst=replace(SQUARE, rows=0)),
+         "store src: got 0 x 64, needs at least one row and one column"),
+        (replace(GEMM, tile=TileShape(-(10**5000), 1, 1)),
+         "gemm tile m: got an int of 16610 bits, needs one that fits 64 bits"),
+        (None, "plan: got a value of type NoneType, needs a command"),
+        (SQUARE, "plan: got a value of type Matrix, needs a command"),
+    ],
+)  # fmt: skip
+def test_the_sentence_names_the_field(command: Any, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        planned(command)
+    assert str(caught.value) == said
+
+
+def test_a_single_row_may_have_any_stride() -> None:
+    assert count(planned(StoreCommand(src=replace(ROW, stride=0), dst=ROW))) == count(
+        planned(StoreCommand(src=ROW, dst=ROW))
+    )
+
+
+@pytest.mark.parametrize("suggest", [suggest_tile, suggest_math_tile])
+@pytest.mark.parametrize("command", [None, STORE, replace(MATH, inputs=()), replace(GEMM, a=None)])
+def test_a_tile_is_suggested_for_commands_alone(suggest: Callable[[Any, TileRoom], TileShape], command: Any) -> None:
+    with pytest.raises(PlanError):
+        suggest(command, ROOM)
+
+
+@pytest.mark.parametrize("room", [None, replace(ROOM, input_nbytes=float("nan")), replace(ROOM, output_nbytes="9")])
+def test_room_is_in_whole_bytes(room: Any) -> None:
+    with pytest.raises(PlanError, match=r"^room for tiles: got "):
+        suggest_tile(GEMM, room)
+
+
+def test_a_pe_has_a_name() -> None:
+    with pytest.raises(PlanError, match=r"^plan pe: got a value of type NoneType, needs the name of a PE as a str$"):
+        generate_plan(STORE, None, ROOM)  # type: ignore[arg-type]
