@@ -1,8 +1,13 @@
 """The command line as a whole: help without imports, and errors as exit codes."""
 
+import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -45,7 +50,16 @@ def test_version_and_mistyped_commands(invoke: Invoke) -> None:
         (KbError("here", "x", "y"), 2, "error: here: got x, needs y\n"),
         (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: got x, needs y\n"),
         (KeyboardInterrupt(), 130, ""),
-        (MemoryError(), 2, "error: out of memory\n"),
+        (MemoryError(), 2, "error: kb: got out of memory, needs a smaller problem or a machine with more\n"),
+        (RecursionError("x"), 2, "error: kb: got input that is nested too deeply, needs less nesting\n"),
+        (
+            OSError(28, "No space left on device", "out/ops.npy"),
+            2,
+            (
+                "error: out/ops.npy: got a full disk (No space left on device), needs room to write; make room, or "
+                "name a folder on another disk\n"
+            ),
+        ),
         (
             PermissionError(13, "Permission denied", "out"),
             2,
@@ -64,10 +78,80 @@ def test_errors_become_exit_codes(
     assert (done.exit_code, done.stdout, done.stderr) == (exit_code, "", text)
 
 
-def test_a_bug_keeps_its_traceback(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology, "check_chip", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        invoke("topology", "check", "one_pe")
+@pytest.mark.parametrize("kind", [ZeroDivisionError, AssertionError, KeyError, AttributeError, BaseException])
+def test_a_failure_of_kb_says_what_to_report(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[BaseException]
+) -> None:
+    def fail(_: object) -> None:
+        raise kind("of \x1b kb")
+
+    monkeypatch.setattr(topology, "check_chip", fail)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert exit_code_of("topology", "check", "one_pe") == main.FAILURE == 4
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: kb itself failed: {kind.__name__}: ")
+    assert all(part in said for part in ("This is a bug in kb", "kb 0.1.0", "kb topology check one_pe"))
+    assert "Traceback" not in said
+    assert "\x1b" not in said
+    (report,) = tmp_path.iterdir()
+    assert str(report) in said
+    assert "Traceback (most recent call last)" in report.read_text()
+    monkeypatch.setenv("KB_DEBUG", "1")
+    exit_code_of("topology", "check", "one_pe")
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [report]
+    monkeypatch.setenv("KB_DEBUG", "0")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert exit_code_of("topology", "check", "one_pe") == 4
+    assert "the traceback, which KB_DEBUG=1 prints" in capsys.readouterr().err
+
+
+def exit_code_of(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as caught:
+        main.main(arguments)
+    return caught.value.code
+
+
+def test_sigterm_ends_with_143_whatever_is_made_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt as error:
+            raise ImportError("a library stumbled over the signal") from error
+
+    before = signal.getsignal(signal.SIGTERM)
+    for fail in (killed, lambda _: signal.raise_signal(signal.SIGTERM)):
+        monkeypatch.setattr(topology, "check_chip", fail)
+        assert exit_code_of("topology", "check", "one_pe") == 143
+    assert capsys.readouterr().err == ""
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["topology", "check", "one_pe"]])
+@pytest.mark.parametrize("closed", [1, 2])
+@pytest.mark.parametrize("full", [True, False])
+def test_streams_that_cannot_be_written(arguments: list[str], closed: int, full: bool) -> None:
+    def prepare() -> None:
+        os.close(closed)
+        if full:
+            os.open("/dev/full", os.O_WRONLY)
+
+    command = [sys.executable, "-c", "from kb_cli.main import main; main()", *arguments]
+    done = subprocess.run(command, stdout=-1, stderr=-1, text=True, preexec_fn=prepare, check=False)
+    assert done.returncode in (0, 2)
+    assert not [word for word in ("Traceback", "kb itself", "Exception ignored") if word in done.stderr]
+
+
+def test_control_characters_reach_no_terminal(invoke: Invoke, tmp_path: Path) -> None:
+    chip = Path(__file__).parents[3] / "topologies" / "one_pe.yaml"
+    text = re.sub("(?m)^name:.*$", lambda _: 'name: "a\\e[31m\\x9bred"', chip.read_text())
+    (tmp_path / "odd.yaml").write_text(text)
+    for more in ([], ["--json"]):
+        for command in (["topology", "check"], ["topology", "show"]):
+            done = invoke(*command, "odd.yaml", *more)
+            assert not set(done.output) & {"\x1b", "\x9b"}
 
 
 def test_help_that_cannot_be_printed_ends_in_a_sentence(
@@ -82,6 +166,6 @@ def test_help_that_cannot_be_printed_ends_in_a_sentence(
         main.main(["--help"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == (
-        "error: input or output: got an error of the system (No space left on device), "
-        "needs a file or stream that can be used\n"
+        "error: input or output: got a full disk (No space left on device), needs room to write; make room, or name a "
+        "folder on another disk\n"
     )

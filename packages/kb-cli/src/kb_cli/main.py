@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import click
 
-INTERRUPTED = 130
+from kb_cli.terminal.streams import drop_output, say
+
+BAD_INPUT, FAILURE, INTERRUPTED, TERMINATED = 2, 4, 130, 143
+"""Exit codes, beside 1 of a command that verified something wrong, and those of a KbError. README.md lists them."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""No room on the disk, none in the user's share of it, or a file beyond the limit on the size of files."""
 
 COMMANDS = {
     "plan": "Count what a tiling moves and computes, without running it.",
@@ -56,37 +64,70 @@ class LazyGroup(click.Group):
         """As in click.Group. An error that users can act on becomes one sentence and an exit code."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise  # click then ends without a message
-            ctx.exit(_refuse(_system_error(error), 2))
-        except MemoryError as error:
-            ctx.exit(_refuse(f"out of memory ({error})" if str(error) else "out of memory", 2))
-        except Exception as error:
-            from kb_messages import KbError
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except BaseException as error:  # noqa: BLE001 -- every end has an exit code
+            ctx.exit(_end(error, ctx.obj or ()))
 
-            if not isinstance(error, KbError):
-                raise
-            ctx.exit(_refuse(str(error), error.exit_code))
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM. Like an interrupt, it passes through the code of authors, and folders in the making are deleted."""
+
+
+def _end(error: BaseException, arguments: Sequence[str]) -> int:
+    """Tell the user about *error*, with which `kb *arguments*` ended, and give the exit code."""
+    if _signals:  # whatever the signal made of an import or of a library
+        return TERMINATED
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        drop_output()
+    sentence, code = _sentence(error), getattr(error, "exit_code", BAD_INPUT)
+    if sentence is None:
+        from kb_cli.terminal.failure import failure_text
+
+        sentence, code = failure_text(error, arguments), FAILURE
+    say(sentence)
+    return code
+
+
+def _sentence(error: BaseException) -> str | None:
+    """The sentence for an *error* that users can act on; None for a failure of kb."""
+    if isinstance(error, OSError):
+        return _system_error(error)
+    if isinstance(error, MemoryError):
+        text = f"out of memory ({error})" if str(error) else "out of memory"
+        return f"kb: got {text}, needs a smaller problem or a machine with more"
+    if isinstance(error, RecursionError):
+        return "kb: got input that is nested too deeply, needs less nesting"
+    from kb_messages import KbError
+
+    return str(error) if isinstance(error, KbError) else None
 
 
 def _system_error(error: OSError) -> str:
     """The sentence for *error*. A failed write does not say whether it was to standard output or to a file."""
     where = error.filename or "input or output"
-    return f"{where}: got an error of the system ({error.strerror or error}), needs a file or stream that can be used"
+    said = error.strerror or error
+    if error.errno in _FULL:
+        return f"{where}: got a full disk ({said}), needs room to write; make room, or name a folder on another disk"
+    return f"{where}: got an error of the system ({said}), needs a file or stream that can be used"
 
 
-def _refuse(text: str, exit_code: int) -> int:
-    click.echo(f"error: {text}", err=True)
-    return exit_code
+_signals: list[int] = []
+"""Signals that asked this process to end."""
+
+
+def _on_sigterm(number: int, frame: object) -> NoReturn:
+    _signals.append(number)
+    raise Terminated
 
 
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 verification failed, 2 bad input, 3 the simulation is stuck, 130 interrupted.",
+    epilog="Exit codes: 0 ok, 1 verification failed, 2 bad input, 3 the simulation is stuck, 4 kb itself failed (a "
+    "bug), 130 interrupted, 143 terminated.",
 )
 @click.version_option(package_name="kb-cli", prog_name="kb", message="%(prog)s %(version)s")
 def kb() -> None:
@@ -95,9 +136,26 @@ def kb() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line *args* (default: the process's) and exit."""
+    arguments = list(sys.argv[1:] if args is None else args)
+    _signals.clear()
+    before = _set_sigterm(_on_sigterm)
     try:
-        kb.main(args=None if args is None else list(args), prog_name="kb")
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except OSError as error:  # from --help and --version, which invoke no command
-        sys.exit(_refuse(_system_error(error), 2))
+        code = kb.main(arguments, prog_name="kb", standalone_mode=False, obj=arguments)
+    except click.ClickException as error:
+        with suppress(OSError):
+            error.show()
+        code = error.exit_code
+    except BaseException as error:  # noqa: BLE001 -- from --help and --version, which invoke no command
+        drop_output()
+        code = _end(error, arguments)
+    finally:
+        _set_sigterm(before)
+    sys.exit(TERMINATED if _signals else code)
+
+
+def _set_sigterm(handler: Any) -> Any:
+    """Set what SIGTERM does, and give what it did. Only the main thread can."""
+    try:
+        return signal.signal(signal.SIGTERM, signal.SIG_DFL if handler is None else handler)
+    except ValueError:
+        return None

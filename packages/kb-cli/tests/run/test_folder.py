@@ -1,11 +1,20 @@
 """Run folders appear whole or not at all."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kb_cli.run import folder as folder_module
 from kb_cli.run.files import RunFolderError
 from kb_cli.run.folder import NewRunFolder
+from kb_cli.run.makers import is_gone, maker
 
 
 def names(folder: Path) -> list[str]:
@@ -56,3 +65,113 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x-1").write_text("")
     with pytest.raises(RunFolderError, match="got a file of that name"), NewRunFolder(tmp_path, "x-1") as folder:
         folder.commit()
+
+
+def write(out: Path, content: str) -> None:
+    with NewRunFolder(out, "x-1") as folder:
+        (folder.path / content).write_text(content)
+        folder.commit()
+
+
+def killed_in(out: Path, where: Callable[[], None]) -> None:
+    """In a process of its own: write `second`, with SIGKILL at the place that *where* sets."""
+    child = os.fork()
+    if child == 0:
+        where()
+        write(out, "second")
+        os._exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before_the_swap() -> None:
+    folder_module.swap = die  # type: ignore[assignment]
+
+
+def after_the_swap() -> None:
+    shutil.rmtree = die  # type: ignore[assignment]
+
+
+def before_the_second_rename() -> None:
+    folder_module.swap = lambda one, other: False
+    real, calls = os.rename, []
+
+    def rename(one: object, other: object) -> None:
+        calls.append(one)
+        if len(calls) == 3:
+            die()
+        real(one, other)  # type: ignore[arg-type]
+
+    os.rename = rename  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("where", [before_the_swap, after_the_swap, before_the_second_rename])
+def test_a_death_between_the_steps_of_a_commit_loses_no_folder(tmp_path: Path, where: Callable[[], None]) -> None:
+    write(tmp_path, "first")
+    killed_in(tmp_path, where)
+    if where is not before_the_second_rename:
+        assert (tmp_path / "x-1").is_dir()
+    with NewRunFolder(tmp_path, "other"):  # the next run below the same folder
+        (hidden,) = (name for name in names(tmp_path) if name.startswith("."))
+        assert hidden.startswith(".other.")
+        assert names(tmp_path / "x-1") == (["second"] if where is after_the_swap else ["first"])
+
+
+def test_without_the_swap_the_last_of_two_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "swap", lambda one, other: False)
+    for content in ("first", "second"):
+        write(tmp_path, content)
+    assert names(tmp_path / "x-1") == ["second"]
+    assert names(tmp_path) == ["x-1"]
+
+
+def test_folders_of_processes_that_run_stay(tmp_path: Path) -> None:
+    (tmp_path / ".keep").mkdir()
+    (tmp_path / ".x-1.12345-0-00000000-00000000-new").mkdir()  # of another machine
+    with NewRunFolder(tmp_path, "x-1") as mine:
+        write(tmp_path, "other")
+        assert mine.path.is_dir()
+    assert names(tmp_path) == [".keep", ".x-1.12345-0-00000000-00000000-new", "x-1"]
+
+
+def test_a_process_is_told_by_its_start_too() -> None:
+    pid, start, machine = maker().split("-")
+    assert not is_gone(maker())
+    assert is_gone(f"{pid}-{int(start) + 1}-{machine}")
+    assert is_gone(f"{1 << 30}-1-{machine}")
+    assert not any(map(is_gone, ("", "x", f"{pid}-1-00000000", f"{pid}--{machine}")))
+
+
+def test_links_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("")
+    (tmp_path / "x-1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunFolderError, match="got a link of that name"):
+        write(tmp_path, "first")
+    assert names(tmp_path / "elsewhere") == ["file"]
+
+
+def test_a_relative_place_stays_when_the_working_directory_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with NewRunFolder(Path("out"), "x-1") as folder:
+        os.chdir("/")
+        folder.commit()
+    assert names(tmp_path / "out") == ["x-1"]
+    assert folder.final == Path("out/x-1")
+
+
+def test_sigterm_deletes_the_folder_of_a_run(tmp_path: Path) -> None:
+    code = "from kb_cli.main import main; main()"
+    size = ["-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=16x16x16", "--topology", "one_pe"]
+    command = [sys.executable, "-c", code, "run", "gemm", *size, "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not names(tmp_path):
+        time.sleep(0.01)
+    process.terminate()
+    said, _ = process.communicate(timeout=30)
+    assert (process.returncode, said, names(tmp_path)) == (143, "", [])

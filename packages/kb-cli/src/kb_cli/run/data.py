@@ -11,7 +11,7 @@ from msgspec import Struct
 from kb_cli.benchmark.expected import Expected
 from kb_cli.run.files import RunFolderError, write_json
 from kb_dataexec import MemoryStore, OpLog, read_log
-from kb_dataexec.files import file_in, read_array, read_json
+from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_engine import Tensor
 
 MEMORY, EXPECTED, LOG = "memory", "expected", "log"
@@ -44,12 +44,13 @@ def load_data(folder: Path) -> RunData:
 
 def save_expected(folder: Path, expected: dict[str, Expected]) -> None:
     """Create *folder* with each output's reference and allowed error as .npy, and an index of the output tensors."""
-    folder.mkdir()
+    with writing(folder):
+        folder.mkdir()
     index = []
     for number, (name, output) in enumerate(expected.items()):
         files = {"reference": f"{number:06d}.npy", "allowed": f"{number:06d}.allowed.npy"}
-        np.save(folder / files["reference"], output.reference)
-        np.save(folder / files["allowed"], output.allowed)
+        write_array(folder / files["reference"], output.reference)
+        write_array(folder / files["allowed"], output.allowed)
         index.append(StoredOutput(name=name, **files, tensor=output.tensor))
     write_json(folder / INDEX, index)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kb_dataexec.files import writing
 from kb_messages import KbError
 
 FORMAT, FORMAT_VERSION = "kernbench-run", 2
@@ -19,4 +20,5 @@ class RunFolderError(KbError):
 
 def write_json(path: Path, value: Any) -> None:
     """Write *value*, indented. Dicts keep their order, so equal values give equal bytes."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+    with writing(path):
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")

@@ -9,26 +9,36 @@ from pathlib import Path
 from types import TracebackType
 
 from kb_cli.run.files import RunFolderError
+from kb_cli.run.makers import is_gone, maker
+from kb_cli.run.swap import swap
+from kb_dataexec.files import writing
 
 
 class NewRunFolder:
     """Write to `path`; `commit` then gives the folder the name *final*, and replaces a folder that has the name.
 
     Leaving the `with` block without `commit` deletes the folder. When two processes commit to the same name, each
-    folder is whole and the last one stays.
+    folder is whole and the last one stays. A relative *out* means the working directory of now, whatever the code of a
+    benchmark makes of it later.
+
+    A process that is killed cannot delete its folder, whose hidden name states the process. The next process that makes
+    a folder below *out* deletes those of processes that are gone.
     """
 
     def __init__(self, out: Path, name: str) -> None:
         self.final = out / name
-        self.path = out / _hidden(name)
+        self._out = out.absolute()
+        self._name = name
+        self.path = self._out / _hidden(name, "new")
         self._committed = False
 
     def __enter__(self) -> NewRunFolder:
         try:
             self.path.mkdir(parents=True)
-        except OSError as error:
-            got = f"a folder that cannot be written ({error.strerror})"
+        except (OSError, ValueError) as error:
+            got = f"a folder that cannot be written ({getattr(error, 'strerror', None) or error})"
             raise RunFolderError(str(self.final.parent), got, "a folder for results", "name one with --out") from None
+        take_away_stale(self._out)
         return self
 
     def __exit__(
@@ -38,29 +48,71 @@ class NewRunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def commit(self) -> None:
-        """Give the folder its final name. Raises RunFolderError when a file has the name."""
-        while True:
-            try:
-                self.path.rename(self.final)
-                break
-            except OSError:
-                if not self.final.is_dir():
-                    if self.final.exists():
-                        raise RunFolderError(str(self.final), "a file of that name", "a folder or nothing") from None
-                    raise
-                _remove(self.final)
+        """Give the folder its final name. Raises RunFolderError when a file or a link has the name.
+
+        Where two names can be exchanged in one step (Linux), the name stands at every moment for a whole folder.
+        Elsewhere the old folder is renamed first. A process that is killed between these two steps leaves the old
+        folder under a hidden name, and the next process that makes a folder below *out* gives it its name again.
+        """
+        final = self._out / self._name
+        with writing(final):
+            while not self._take(final):
+                pass
         self._committed = True
 
+    def _take(self, final: Path) -> bool:
+        """Try once to rename; False when another process made or took away *final* meanwhile."""
+        try:
+            os.rename(self.path, final)  # succeeds where nothing has the name, or an empty folder
+            return True
+        except OSError:
+            if final.is_symlink() or (final.exists() and not final.is_dir()):
+                got = f"{'a link' if final.is_symlink() else 'a file'} of that name"
+                raise RunFolderError(str(self.final), got, "a folder or nothing") from None
+            if not (final.exists() and self.path.exists()):
+                raise
+        try:
+            if swap(self.path, final):
+                shutil.rmtree(self.path, ignore_errors=True)
+                return True
+            old = self._out / _hidden(self._name, "old")
+            os.rename(final, old)
+        except FileNotFoundError:  # another process was faster
+            return False
+        try:
+            os.rename(self.path, final)
+        except OSError:
+            if not final.exists():
+                os.rename(old, final)
+                raise
+            return False  # another process was faster
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+        return True
 
-def _remove(folder: Path) -> None:
-    """Delete *folder*. The folder is renamed first, so that nobody finds it half deleted under its own name."""
-    old = folder.with_name(_hidden(folder.name))
+
+def take_away_stale(out: Path) -> None:
+    """Delete hidden folders that killed processes left in *out*. An old one without a new one gets its name back."""
     try:
-        folder.rename(old)
-    except FileNotFoundError:  # another process was faster
+        with os.scandir(out) as entries:
+            stale = [entry.path for entry in entries if _is_stale(entry)]
+    except OSError:  # a folder that may be written, but not listed
         return
-    shutil.rmtree(old, ignore_errors=True)
+    for path in map(Path, stale):
+        name, _, rest = path.name[1:].rpartition(".")
+        if rest.endswith("-old") and not (out / name).exists():
+            try:
+                os.rename(path, out / name)
+                continue
+            except OSError:  # another process was faster
+                pass
+        shutil.rmtree(path, ignore_errors=True)
 
 
-def _hidden(name: str) -> str:
-    return f".{name}.{os.getpid()}-{secrets.token_hex(4)}"
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    made_by = entry.name.rpartition(".")[2].rpartition("-")[0].rpartition("-")[0]
+    return entry.name.startswith(".") and entry.is_dir(follow_symlinks=False) and is_gone(made_by)
+
+
+def _hidden(name: str, what: str) -> str:
+    return f".{name}.{maker()}-{secrets.token_hex(4)}-{what}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import re
 from importlib.metadata import version
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import numpy as np
 
 from kb_cli.benchmark.setup import Setup
+from kb_cli.terminal.escape import file_stem
 
 _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
 
@@ -34,5 +34,4 @@ def environment() -> dict[str, str]:
 
 def folder_name(bench_name: str, config: dict[str, Any]) -> str:
     """`<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON."""
-    safe = re.sub(r"[^\w.-]+", "_", bench_name).strip(".") or "bench"
-    return f"{safe}-{hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:12]}"
+    return f"{file_stem(bench_name, 'bench')}-{hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:12]}"

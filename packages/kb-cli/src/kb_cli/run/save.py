@@ -19,6 +19,7 @@ from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.verdict import Progress
 from kb_cli.terminal.output import progress_bar
+from kb_dataexec.files import writing
 
 
 def record_run(
@@ -36,12 +37,14 @@ def record_run(
     memory, which is cheaper.
     """
     path, final = folder
-    path.mkdir(exist_ok=True)
+    with writing(path):
+        path.mkdir(exist_ok=True)
     outcome = simulate(setup, None if policy is Policy.NONE else path / LOG, progress, trace)
     kept = keep(path, outcome, policy, left_nbytes)
     result = make_result(setup, outcome, kept, str(final), shape)
-    (path / TOPOLOGY).write_text(setup.topology.source.text, encoding="utf-8")
-    (path / BENCH).write_bytes(setup.loaded.source)
+    for file, content in ((TOPOLOGY, setup.topology.source.text.encode()), (BENCH, setup.loaded.source)):
+        with writing(path / file):
+            (path / file).write_bytes(content)
     write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
     return result

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from kb_dataexec.files import writing
 from kb_messages import BenchmarkError, TraceEvent
 
 Trace = Callable[[TraceEvent], None]
@@ -18,8 +19,9 @@ _EVENTS_A_WRITE = 1024
 class TraceFile:
     """Writes events to an open file, a thousand at a time."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
+        self._path = path
         self._encoder = msgspec.json.Encoder()
         self._events: list[TraceEvent] = []
 
@@ -31,7 +33,9 @@ class TraceFile:
 
     def flush(self) -> None:
         """Write the events that were added since the last write."""
-        self._file.write(self._encoder.encode_lines(self._events))
+        with writing(self._path):
+            self._file.write(self._encoder.encode_lines(self._events))
+            self._file.flush()
         self._events.clear()
 
 
@@ -45,11 +49,12 @@ def trace_to(path: Path | None) -> Iterator[Trace | None]:
     if path is None:
         yield None
         return
-    with _opened(path) as file:
-        trace = TraceFile(file)
-        try:
-            yield trace.add
-        finally:
+    file = _opened(path)
+    trace = TraceFile(file, path)
+    try:
+        yield trace.add
+    finally:
+        with writing(path), file:
             trace.flush()
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
+from io import StringIO
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
+
+from kb_cli.terminal.escape import shown, shown_json
+from kb_cli.terminal.streams import drop_output, is_terminal
+from kb_messages import KbError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,12 +25,12 @@ _LEAST_WIDTH = 124
 
 def emit_json(value: Any) -> None:
     """Write *value* as indented JSON to standard output."""
-    emit(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    emit(shown_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
 
 
 def emit_lines(lines: Iterable[str]) -> None:
     """Write plain lines to standard output."""
-    emit("".join(f"{line}\n" for line in lines))
+    emit("".join(f"{shown(line)}\n" for line in lines))
 
 
 def new_table(*headers: str, left: int | None = None, text: Container[str] = (), wrapped: Container[int] = ()) -> Table:
@@ -48,29 +52,54 @@ def new_table(*headers: str, left: int | None = None, text: Container[str] = (),
 def emit_tables(*renderables: Any) -> None:
     """Write rich renderables to standard output: in colour on a terminal, elsewhere plain and as wide as needed."""
     from rich.console import Console
+    from rich.segment import Segment, Segments
 
-    terminal = sys.stdout.isatty()
+    terminal = is_terminal(sys.stdout)
     width = max(get_terminal_size().columns, _LEAST_WIDTH) if terminal else _PIPE_WIDTH
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=width)
-    with console.capture() as capture:
-        for renderable in renderables:
-            console.print(renderable, soft_wrap=isinstance(renderable, str) and not terminal)
-    emit("\n".join(line.rstrip() for line in capture.get().split("\n")))
+    written = StringIO()
+    console = Console(file=written, force_terminal=terminal, highlight=False, markup=False, width=width)
+    for renderable in renderables:
+        if isinstance(renderable, str):
+            console.print(shown(renderable), soft_wrap=not terminal)
+        else:
+            parts = [Segment(shown(part.text), part.style, part.control) for part in console.render(renderable)]
+            console.print(Segments(parts))
+    emit("\n".join(line.rstrip() for line in written.getvalue().split("\n")))
 
 
 def emit(text: str) -> None:
-    """Write *text* to standard output. When the reader has closed the pipe (`| head`), the rest is dropped silently."""
+    """Write *text* to standard output. When the reader has closed the pipe (`| head`), the rest is dropped silently.
+
+    Raises KbError when standard output is closed or leads to a full disk.
+    """
+    got = "a closed stream"
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            _write(sys.stdout, text)
+            return
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
+        return
+    except OSError as error:
+        got = f"an error of the system ({error.strerror or error})"
+    except ValueError:
+        pass
+    drop_output()
+    raise KbError("standard output", got, "a file or stream that can be written")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
+    stream.flush()
 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Yield `report(done, total)`, which draws a bar on standard error, or None when that is no terminal."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield None
         return
     from rich.console import Console

@@ -6,12 +6,14 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.files import write_array, writing
 from kb_dataexec.log.digest import Digest, LogSummary, string_line
 from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
@@ -148,18 +150,21 @@ class FolderLogWriter(LogWriter):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         if (folder / STRINGS).exists():
             raise LogError(str(folder), "a folder that holds a log", "a new or empty folder")
         self._folder = folder
         self._chunks = 0
         self._strings = (folder / STRINGS).open("wb")
         self._immediates = (folder / IMMEDIATES).open("wb")
+        self._open_files = ((folder / STRINGS, self._strings), (folder / IMMEDIATES, self._immediates))
 
     def close(self) -> LogSummary:
         """Write the manifest, which makes the log complete. Returns the digest and the counts."""
-        self._strings.close()
-        self._immediates.close()
+        for path, file in self._open_files:
+            with writing(path):
+                file.close()
         summary = self.summary
         manifest = {
             "format": LOG_FORMAT,
@@ -171,13 +176,15 @@ class FolderLogWriter(LogWriter):
             "immediate_nbytes": self._immediate_nbytes,
             "digest": summary.digest,
         }
-        (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        with writing(self._folder / MANIFEST):
+            (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         return summary
 
     def abort(self) -> None:
         """Close the files. Without a manifest, the folder holds a prefix of a log."""
-        self._strings.close()
-        self._immediates.close()
+        for _, file in self._open_files:
+            with suppress(OSError):  # what is still buffered may not fit on a full disk, for which the run failed
+                file.close()
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
         """As `LogWriter` says. The rows are read back from the folder."""
@@ -192,18 +199,20 @@ class FolderLogWriter(LogWriter):
             return file.read()
 
     def _keep_string(self, text: str, line: bytes) -> None:
-        self._strings.write(line)
+        with writing(self._folder / STRINGS):
+            self._strings.write(line)
 
     def _keep_immediate(self, data: bytes) -> None:
-        self._immediates.write(data)
+        with writing(self._folder / IMMEDIATES):
+            self._immediates.write(data)
 
     def _keep_rows(self, ops: Array, operands: Array) -> None:
-        self._strings.flush()
-        self._immediates.flush()
+        for path, file in self._open_files:
+            with writing(path):
+                file.flush()
         for name, table in (("operands", operands), ("ops", ops)):
             partial = self._folder / f"{name}.partial"
-            with partial.open("wb") as file:
-                np.save(file, table)
+            write_array(partial, table)
             os.replace(partial, chunk_path(self._folder, name, self._chunks))
         self._chunks += 1
 

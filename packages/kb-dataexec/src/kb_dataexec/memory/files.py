@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import numpy as np
 from msgspec import Meta, Struct
 
-from kb_dataexec.files import file_in, read_array, read_json
+from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_dataexec.memory.extent import Extent
 from kb_messages import KbError
 
@@ -62,7 +62,8 @@ def save(folder: Path, regions: Sequence[RegionRow], held: Sequence[tuple[int, E
         "regions": [{"owner": owner, "nbytes": nbytes, "label": label} for owner, nbytes, label in regions],
         "extents": [_save_extent(folder, number, *pair) for number, pair in enumerate(held)],
     }
-    (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+    with writing(folder / INDEX):
+        (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
 
 
 def load(folder: Path, error: type[KbError]) -> tuple[list[RegionRow], list[tuple[int, Extent]]]:
@@ -114,6 +115,6 @@ def _save_extent(folder: Path, number: int, owner: int, extent: Extent) -> dict[
         assert extent.mask is not None
         entry["valid"] = f"{number:06d}.valid.npy"
         data = data * extent.mask[held]
-        np.save(folder / str(entry["valid"]), extent.mask[held])
-    np.save(folder / str(entry["data"]), data)
+        write_array(folder / str(entry["valid"]), extent.mask[held])
+    write_array(folder / str(entry["data"]), data)
     return entry
