@@ -88,6 +88,10 @@ NAMES = "hbm, sram, xbar, bridge, noc, " + ", ".join(
             "$.cube.pe_template.nodes.pe_gemm.impl: got 'builtin.pe_gem', needs the name of an installed component; "
             "did you mean 'builtin.pe_gemm'?", id="unknown impl"),
         pytest.param(
+            "kind: pe_gemm, impl: builtin.pe_gemm", "kind: pe_gemm, impl: builtin.pe_math", "impl",
+            "$.cube.pe_template.nodes.pe_gemm.impl: got builtin.pe_math as a pe_gemm, needs a block that serves GEMM; "
+            "name a block of that kind", id="a block that does not serve its kind's stage"),
+        pytest.param(
             "to: bridge,", "to: brigde,", "to",
             f"$.cube.links[4].to: got the unknown node 'brigde', needs one of {NAMES}; did you mean 'bridge'?",
             id="link to a node that is not there"),

@@ -190,8 +190,8 @@ def test_a_fetch_store_that_owns_no_register_file_is_refused(simulate, monkeypat
     with pytest.raises(WiringError) as caught:
         simulate(streamed, *SHAPES)
     assert str(caught.value) == (
-        "sip0.cube0.pe0.pe_scheduler: got 0 wires to a pe_fetch_store that is a Another, needs one; "
-        "add `pe_scheduler -> pe_fetch_store` to the wires of pe_template"
+        "sip0.cube0.pe0.pe_scheduler: got a wire to sip0.cube0.pe0.pe_fetch_store, whose PeFetchStore is no Another, "
+        "needs a pe_fetch_store that is one; derive it from Another"
     )
 
 

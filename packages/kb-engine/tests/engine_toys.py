@@ -13,6 +13,7 @@ from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, SingleC
 from kb_engine.block.gates import ExclusivePort
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.pe_roles import CommandIssuer, CommandScheduler, FeederWait
+from kb_engine.block.register_file import RegisterFileOwner
 from kb_messages import (
     OFFSET_BITS,
     Axis,
@@ -152,10 +153,11 @@ class Dma(Initiator[QueueSpec]):
         move(path, memory, self.clock.now, finish, token)
 
 
-class Mover(ComponentBase[QueueSpec]):
+class Mover(RegisterFileOwner[QueueSpec]):
     """FETCH and STORE at a fixed cost, one at a time."""
 
     spec_type = QueueSpec
+    state = ("port",)
     serves = (StageType.FETCH, StageType.STORE)
 
     def __init__(self, spec, context):
@@ -164,6 +166,16 @@ class Mover(ComponentBase[QueueSpec]):
 
     def gates(self, stage_type):
         return (self.port,)
+
+    def service_ps(self, params):
+        return MOVE_PS
+
+
+class OwnerlessMover(ComponentBase[QueueSpec]):
+    """FETCH and STORE by a block that owns no registers."""
+
+    spec_type = QueueSpec
+    serves = (StageType.FETCH, StageType.STORE)
 
     def service_ps(self, params):
         return MOVE_PS
@@ -283,6 +295,7 @@ BLOCKS = {
     "polling_gemm": "PollingGemm",
     "repeating_scheduler": "RepeatingScheduler",
     "mover": "Mover",
+    "ownerless_mover": "OwnerlessMover",
     "gemm": "Gemm",
     "gemm_by_process": "GemmByProcess",
     "gemm_by_callback": "GemmByCallback",

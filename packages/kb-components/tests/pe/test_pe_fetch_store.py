@@ -36,7 +36,7 @@ def test_a_fetch_store_without_a_wire_to_a_tcm_is_refused(chip):
     with pytest.raises(WiringError) as caught:
         Engine(chip(("      - pe_fetch_store -> pe_tcm\n", "")))
     assert str(caught.value) == (
-        "sip0.cube0.pe0.pe_fetch_store: got 0 wires to a pe_tcm that is a PeTcm, needs one; "
+        "sip0.cube0.pe0.pe_fetch_store: got 0 wires to a pe_tcm that is a Scratchpad, needs one; "
         "add `pe_fetch_store -> pe_tcm` to the wires of pe_template"
     )
 

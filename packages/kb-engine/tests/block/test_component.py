@@ -50,7 +50,7 @@ def test_a_neighbour_is_found_by_role_and_type():
     assert here.downstream == [tcm, gemm]
 
 
-@pytest.mark.parametrize(("neighbours", "count"), [([], 0), (["Gemm"], 0), (["Tcm", "Tcm"], 2)])
+@pytest.mark.parametrize(("neighbours", "count"), [([], 0), (["Tcm", "Tcm"], 2)])
 def test_a_missing_or_ambiguous_neighbour_is_refused(neighbours, count):
     here = context("sip0.cube0.pe0.pe_fetch_store")
     for name in neighbours:
@@ -60,6 +60,17 @@ def test_a_missing_or_ambiguous_neighbour_is_refused(neighbours, count):
     assert str(caught.value) == (
         f"sip0.cube0.pe0.pe_fetch_store: got {count} wires to a pe_tcm that is a Tcm, needs one; "
         "add `pe_fetch_store -> pe_tcm` to the wires of pe_template"
+    )
+
+
+def test_a_neighbour_of_another_class_is_refused():
+    here = context("sip0.cube0.pe0.pe_fetch_store")
+    here.add_neighbour("pe_tcm", Gemm(QueueSpec(), context("sip0.cube0.pe0.pe_tcm")))
+    with pytest.raises(WiringError) as caught:
+        here.neighbour("pe_tcm", Tcm)
+    assert str(caught.value) == (
+        "sip0.cube0.pe0.pe_fetch_store: got a wire to sip0.cube0.pe0.pe_tcm, whose Gemm is no Tcm, "
+        "needs a pe_tcm that is one; derive it from Tcm"
     )
 
 

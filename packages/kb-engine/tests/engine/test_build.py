@@ -1,9 +1,13 @@
 """What a topology becomes: blocks, PEs, what is refused, and that nobody pays for observers that are not there."""
 
+import engine_toys
+import numpy as np
 import pytest
 
+from kb_engine.block import PipelineError
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import Registry
+from kb_engine.host import Host
 from kb_messages import TopologyError
 
 
@@ -47,6 +51,65 @@ def test_a_pe_without_a_cpu_is_refused(toy_engine):
         ("      - pe_cpu -> pe_scheduler\n", ""),
     )
     assert message == "sip0.cube0.pe0: got 0 blocks that are a CommandIssuer, needs one in pe_template"
+
+
+@pytest.mark.parametrize(
+    ("node", "impl", "serves"),
+    [
+        ("pe_gemm", "mover", "GEMM"),
+        ("pe_gemm", "tcm", "GEMM"),
+        ("pe_dma", "gemm", "DMA_READ and DMA_WRITE"),
+        ("pe_fetch_store", "dma", "FETCH and STORE"),
+    ],
+)
+def test_a_block_that_does_not_serve_what_its_kind_needs_is_refused(toy_engine, node, impl, serves):
+    was = {"pe_gemm": "gemm", "pe_dma": "dma", "pe_fetch_store": "mover"}[node]
+    message = refusal(toy_engine, (f"kind: {node}, impl: toy.{was}", f"kind: {node}, impl: toy.{impl}"))
+    assert message.startswith("toy.yaml:1")
+    assert message.endswith(
+        f"$.cube.pe_template.nodes.{node}.impl: got toy.{impl} as a {node}, needs a block that serves {serves}; "
+        "name a block of that kind"
+    )
+
+
+def test_a_fetch_store_that_owns_no_registers_is_refused(toy_engine):
+    assert refusal(toy_engine, ("toy.mover", "toy.ownerless_mover")).endswith(
+        "$.cube.pe_template.nodes.pe_fetch_store.impl: got toy.ownerless_mover as a pe_fetch_store, needs a "
+        "RegisterFileOwner; derive it from kb_engine.block.RegisterFileOwner, so that the op log can name the "
+        "registers of tiles"
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "got", "fix"),
+    [
+        (
+            "registers",
+            "registers",
+            "call `registers.place(command)` of the PE's RegisterFileOwner before the first tile is fed",
+        ),
+        ("accumulators", "registers", "call `registers.place(command)`"),
+        ("input", "input buffers", "set `command.placement.input`"),
+        ("output", "output buffers", "set `command.placement.output`"),
+    ],
+)
+def test_a_command_without_a_place_in_the_op_log_is_told_in_a_sentence(toy_engine, monkeypatch, place, got, fix):
+    def kernel(tl, a):
+        tl.composite("gemm", a, a, out=a, tile=(16, 16, 16))
+
+    submit = engine_toys.Scheduler.submit
+
+    def forgetful(self, command):
+        submit(self, command)
+        setattr(command.placement, place, None)
+
+    monkeypatch.setattr(engine_toys.Scheduler, "submit", forgetful)
+    host = Host(toy_engine())
+    tensor = host.tensor("a", np.ones((16, 16), dtype=np.float16), "f16")
+    with pytest.raises(PipelineError) as caught:
+        host.launch(kernel, tensor)
+    assert f"whose tiles use {got} without a place, needs slots for the op log to name; {fix}" in str(caught.value)
+    assert str(caught.value).startswith("sip0.cube0.pe0.pe_scheduler: got a command of ")
 
 
 def test_tile_buffers_larger_than_the_tcm_are_refused(toy_engine):

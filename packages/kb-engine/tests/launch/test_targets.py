@@ -40,3 +40,25 @@ def test_without_a_host_absent_targets_are_refused_too(toy_host):
     with pytest.raises(KernelError) as caught:
         host.launch(lambda tl: None, targets=targets((0, 0), (3, 0)))
     assert str(caught.value) == "launch: got a target sip3.cube0, needs PEs from sip0.cube0.pe0 to sip1.cube1.pe1"
+
+
+@pytest.mark.parametrize(
+    ("pes", "fix"), [(0, "; write `pes=(0,)`"), ("0", ""), ((0.0,), ""), ((True,), ""), (None, "")], ids=str
+)
+def test_pes_of_a_target_that_are_no_list_are_refused(graph, pes, fix):
+    with pytest.raises(KernelError) as caught:
+        pes_of(graph, targets((0, 1, pes)))
+    assert str(caught.value) == (
+        f"launch: got pes={pes!r} as the target in sip0.cube1, needs 'all' or a tuple of PE numbers{fix}"
+    )
+
+
+def test_an_engine_refuses_one_number_as_the_pes_of_a_target(toy_engine, tmp_path):
+    with pytest.raises(KernelError, match=r"launch: got pes=0 as the target"):
+        toy_engine().launch(lambda tl: None, [], ["sip0.cube0.pe0"], tmp_path, targets((0, 0, 0)))
+
+
+def test_one_number_as_the_pes_of_a_launch_is_refused(toy_host):
+    with pytest.raises(KernelError) as caught:
+        toy_host().launch(lambda tl: None, pes=0)
+    assert str(caught.value) == "launch: got pes=0, needs a list of PE numbers; write `pes=[0]`"

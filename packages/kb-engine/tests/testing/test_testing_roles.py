@@ -2,7 +2,9 @@
 
 import pytest
 from engine_said_by import said_by
-from engine_toys import Cpu, Dma, Hbm, Xbar
+from engine_toys import Cpu, Dma, Hbm, HbmSpec, Xbar
+
+from kb_engine.block import Scratchpad
 
 
 class Loaded(Xbar):
@@ -23,6 +25,53 @@ class Eager(Hbm):
 class Impatient(Hbm):
     def reserve(self, t_ps, nbytes, last_byte_ps, write):
         return t_ps - 1, t_ps
+
+
+class Forgetful(Hbm):
+    """Commits a write before its last byte is there."""
+
+    def reserve(self, t_ps, memory, last_byte_ps, write):
+        return super().reserve(t_ps, memory, t_ps, write)
+
+
+class ForgetfulWhenBusy(Hbm):
+    """Commits every write but the first before its last byte is there."""
+
+    def reserve(self, t_ps, memory, last_byte_ps, write):
+        return super().reserve(t_ps, memory, t_ps or last_byte_ps, write)
+
+
+class Timeless(Hbm):
+    def latency_ps(self, nbytes, write):
+        return 0
+
+    def occupancy_ps(self, nbytes, write):
+        return 0
+
+
+class TimelessWrites(Timeless):
+    def occupancy_ps(self, nbytes, write):
+        return 0 if write else nbytes
+
+
+class Boundless(Hbm):
+    def occupancy_ps(self, nbytes, write):
+        return 0
+
+
+class Shallow(Scratchpad):
+    """Costs less for more bytes."""
+
+    spec_type = HbmSpec
+
+    def access_gates(self, stage_type):
+        return ()
+
+    def access_ps(self, nbytes):
+        return 0 if nbytes > 4096 else nbytes
+
+    def reserve(self, t_ps, memory, last_byte_ps, write):
+        return last_byte_ps + 1, last_byte_ps + 1
 
 
 class Dear(Cpu):
@@ -80,6 +129,43 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
             HBM,
             "requests_are_served_in_order",
             "got -1 and 0 for a request that arrives at 0, needs ints in order, not before the arrival",
+        ),
+        (
+            Forgetful,
+            HBM,
+            "writes_are_committed_after_their_last_byte",
+            (
+                "Forgetful.reserve: got a write that is committed at 111920, with its last byte at 100000000, "
+                "needs a commit at the last byte or later; commit not before last_byte_ps"
+            ),
+        ),
+        (
+            ForgetfulWhenBusy,
+            HBM,
+            "writes_are_committed_after_their_last_byte",
+            "got a write that is committed at 100111920, with its last byte at 200000000, needs a commit",
+        ),
+        (
+            Timeless,
+            HBM,
+            "requests_take_time",
+            "Timeless.reserve: got a read of 4096 bytes that takes no time, needs at least 1 ps",
+        ),
+        (TimelessWrites, HBM, "requests_take_time", "got a write of 4096 bytes that takes no time, needs at least 1"),
+        (
+            Boundless,
+            HBM,
+            "requests_take_time",
+            (
+                "Boundless.reserve: got 8 reads of 4096 bytes that take as long as one, 30000 ps, "
+                "needs longer for more; have the bytes of a request hold the memory"
+            ),
+        ),
+        (
+            Shallow,
+            HBM,
+            "access_ps_grows_with_the_bytes",
+            "Shallow.access_ps: got 4096 for 4096 bytes and 0 for 1048576, needs at least as much for more bytes",
         ),
         (Dear, {"issue_ps": 1}, "issue_ps_is_a_whole_number", "needs an int >= 0"),
         (

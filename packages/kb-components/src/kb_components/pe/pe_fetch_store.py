@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from kb_components.pe.pe_tcm import PeTcm
-from kb_engine.block import Gate, RegisterFileOwner
+from kb_engine.block import Gate, RegisterFileOwner, Scratchpad
 from kb_messages import StageParams, StageType, TransferParams
 
 
@@ -18,7 +17,7 @@ class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
-    """Two queues, FETCH and STORE, that share the TCM's port."""
+    """Two queues, FETCH and STORE, that pass the TCM's gates: with `builtin.pe_tcm` they share its port."""
 
     __slots__ = ("_tcm",)
 
@@ -27,11 +26,12 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
 
     def connect(self) -> None:
         """Find the TCM."""
-        self._tcm = self.context.neighbour("pe_tcm", PeTcm)
+        role: type[Any] = Scratchpad
+        self._tcm: Scratchpad[Any] = self.context.neighbour("pe_tcm", role)
 
     def gates(self, stage_type: StageType) -> tuple[Gate, ...]:
-        """The TCM's port, for fetches and stores."""
-        return (self._tcm.port,)
+        """The TCM's."""
+        return self._tcm.access_gates(stage_type)
 
     def service_ps(self, params: StageParams) -> int:
         """The TCM's access time for the tile's bytes."""

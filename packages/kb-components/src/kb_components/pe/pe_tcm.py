@@ -10,8 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import Context, ExclusivePort, Rate, SingleChannelMemory, ps_from_ns
-from kb_messages import WaitReason
+from kb_engine.block import Context, ExclusivePort, Gate, Rate, Scratchpad, SingleChannelMemory, ps_from_ns
+from kb_messages import StageType, WaitReason
 
 
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,7 +27,7 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dma_latency_ns: Annotated[float, Meta(ge=0)] | None = None
 
 
-class PeTcm(SingleChannelMemory[PeTcmSpec]):
+class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
     """Two ports, which serve one whole transfer at a time, first come, first served. They do not disturb each other."""
 
     spec_type = PeTcmSpec
@@ -40,6 +40,10 @@ class PeTcm(SingleChannelMemory[PeTcmSpec]):
         self._dma_rate = self._rate if spec.dma_bw_gbs is None else Rate.from_gbs(spec.dma_bw_gbs)
         self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
+
+    def access_gates(self, stage_type: StageType) -> tuple[Gate, ...]:
+        """The one port, for fetches and stores."""
+        return (self.port,)
 
     def access_ps(self, nbytes: int) -> int:
         """Picoseconds that *nbytes* hold the port of FETCH and STORE: latency, then bytes over bandwidth. Pure."""

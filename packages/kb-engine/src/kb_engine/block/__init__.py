@@ -7,7 +7,13 @@ from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.control_roles import CommandDispatcher, HostPort, MessagePart
-from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, SingleChannelMemory
+from kb_engine.block.fabric_roles import (
+    ForwardingComponent,
+    Initiator,
+    MemoryComponent,
+    Scratchpad,
+    SingleChannelMemory,
+)
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_engine.block.message_parts import split_message
@@ -43,6 +49,7 @@ __all__ = [
     "RegisterFile",
     "RegisterFileOwner",
     "Ring",
+    "Scratchpad",
     "SingleChannelMemory",
     "Slots",
     "StageServer",

@@ -49,7 +49,11 @@ class Context:
 
     def neighbour(self, role: str, block_type: type[BlockT]) -> BlockT:
         """The block of kind *role* at the end of a wire. Raises WiringError unless exactly one is a *block_type*."""
-        found = [block for block in self._neighbours.get(role, []) if isinstance(block, block_type)]
+        wired = self._neighbours.get(role, [])
+        found = [block for block in wired if isinstance(block, block_type)]
+        if wired and not found:
+            got = f"a wire to {wired[0].node_id}, whose {type(wired[0]).__name__} is no {block_type.__name__}"
+            raise WiringError(self.node_id, got, f"a {role} that is one", f"derive it from {block_type.__name__}")
         if len(found) != 1:
             raise WiringError(
                 self.node_id,

@@ -6,9 +6,10 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Final
 
 from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.timing.interning import interned
-from kb_messages import Rectangle
+from kb_messages import Rectangle, StageType
 
 
 class TransferSource(ComponentBase[SpecT]):
@@ -61,6 +62,20 @@ class MemoryComponent(ComponentBase[SpecT]):
         Called in order of arrival, at *t_ps* or before. Returns two times: when the first and the last byte leave
         (read), or the time of the commit, twice (write). A time that was returned once stays as it is.
         """
+
+
+class Scratchpad(MemoryComponent[SpecT]):
+    """PE_TCM: the memory of a PE, where FETCH and STORE of the PE have a way in of their own."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def access_gates(self, stage_type: StageType) -> tuple[Gate, ...]:
+        """The gates that a service of *stage_type*, FETCH or STORE, has to pass. Asked once, after `connect`."""
+
+    @abstractmethod
+    def access_ps(self, nbytes: int) -> int:
+        """Picoseconds that a FETCH or a STORE of *nbytes* takes. Pure."""
 
 
 _Cost = tuple[int, int, int]

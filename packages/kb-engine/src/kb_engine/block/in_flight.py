@@ -75,6 +75,24 @@ class CommandInFlight:
         self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands
         self.frees: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 
+    def check_placed(self, scheduler: str) -> None:
+        """Raise PipelineError when the plan uses buffers or registers that *scheduler* has cut no slots from.
+
+        The op log names the places of tiles by these slots.
+        """
+        needs, placement = self.plan.buffers, self.placement
+        if needs.register_nbytes and (placement.registers is None or placement.accumulators is None):
+            fix = "call `registers.place(command)` of the PE's RegisterFileOwner before the first tile is fed"
+            raise self._not_placed(scheduler, "registers", fix)
+        if needs.input_nbytes and placement.input is None:
+            raise self._not_placed(scheduler, "input buffers", "set `command.placement.input`")
+        if needs.output_nbytes and placement.output is None:
+            raise self._not_placed(scheduler, "output buffers", "set `command.placement.output`")
+
+    def _not_placed(self, scheduler: str, places: str, fix: str) -> PipelineError:
+        got = f"a command of {self.submitted.line} whose tiles use {places} without a place"
+        return PipelineError(scheduler, got, "slots for the op log to name", fix)
+
     def complete_tile(self, token: TileToken, component: str) -> None:
         """Count *token*'s tile as done. Raises PipelineError when it was counted before."""
         if token.completed:

@@ -100,7 +100,11 @@ class CommandScheduler(ComponentBase[SpecT]):
         """Call *call* once, when the submission queue has room again. Callers are served first come, first served."""
 
     def complete(self, context: CommandInFlight) -> None:
-        """All tiles of a command are done: publish its record. Override this to forget the command first."""
+        """All tiles of a command are done: publish its record. Override this to forget the command first.
+
+        Raises PipelineError for a command that was never placed: the op log could not say where its tiles lay.
+        """
+        context.check_placed(self.node_id)
         submitted = context.submitted
         self.completions.publish(
             CompletionRecord(

@@ -131,6 +131,10 @@ class RegisterFile(Gate):
 class RegisterFileOwner(ComponentBase[SpecT]):
     """PE_FETCH_STORE: moves tiles between TCM and registers. Its node's `memory` is the size of the register file.
 
+    Every block of a PE_FETCH_STORE has this role, because the op log names each tile's registers: PE_SCHEDULER calls
+    `registers.place(command)` before the first tile of a command is fed, and that call writes `command.placement`. A
+    topology with another block at that node, and a command that was never placed, are refused.
+
     Tiles claim registers at the stage that their plan says, which need not be a FETCH. A block of this role declares no
     gate for registers: `registers` stands before that stage by itself.
     """

@@ -21,7 +21,7 @@ from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.host_calls import HostCall, HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.targets import check_there, targets_of
+from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.observer import Observer
 from kb_engine.program.kernel_check import check_kernel
@@ -126,8 +126,10 @@ class Engine:
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
-        if self.host_calls is None and targets is not None:
-            check_there(self.topology.graph, targets)
+        if targets is not None:
+            check_form(targets)
+            if self.host_calls is None:
+                check_there(self.topology.graph, targets)
         check_kernel(kernel, len(arguments))
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)

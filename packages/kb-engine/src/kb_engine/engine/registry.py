@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kb_engine.block.component import ComponentBase
+from kb_engine.engine.node_duties import check_duties
 from kb_messages import TopologyError
 from kb_topology import NODE_KEYS, Node, YamlSource, convert_checked, did_you_mean
 
@@ -55,6 +56,7 @@ class Registry:
     def spec(self, node: Node, source: YamlSource) -> tuple[type[ComponentBase[Any]], msgspec.Struct]:
         """The class of *node* and its attributes as that class's Spec. Raises TopologyError, naming file and line."""
         component_type = self.component_type(node, source)
+        check_duties(node, component_type, source)
         spec: msgspec.Struct = convert_checked(
             node.attrs, component_type.spec_type, source, node.yaml_path, also_known=NODE_KEYS
         )

@@ -46,6 +46,8 @@ class Memories:
     def check_pes(self, what: str, pes: Sequence[int] | None) -> Sequence[int]:
         """*pes*, by default all PEs. Raises KernelError, with *what* as its place, for missing and repeated PEs."""
         n_pes = len(self.places)
+        if isinstance(pes, int):
+            raise KernelError(what, f"pes={pes}", "a list of PE numbers", f"write `pes=[{pes}]`")
         wanted = range(n_pes) if pes is None else pes
         for number in wanted:
             if not 0 <= number < n_pes:

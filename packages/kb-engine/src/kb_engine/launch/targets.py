@@ -45,8 +45,20 @@ def check_there(graph: Graph, targets: Iterable[CubeTarget]) -> None:
             raise KernelError("launch", f"a target {pe_id}", f"PEs from {ids[0]} to {ids[-1]}")
 
 
+def check_form(targets: Iterable[CubeTarget]) -> None:
+    """Raise KernelError for a target whose `pes` is neither `all` nor a list of PE numbers."""
+    for target in targets:
+        pes: object = target.pes  # a Struct checks no types
+        if pes != "all" and not (isinstance(pes, (tuple, list)) and all(type(pe) is int for pe in pes)):
+            fix = f"write `pes=({pes},)`" if type(pes) is int else ""
+            got = f"pes={pes!r} as the target in sip{target.sip}.cube{target.cube}"
+            raise KernelError("launch", got, "'all' or a tuple of PE numbers", fix)
+
+
 def _named(graph: Graph, targets: Iterable[CubeTarget]) -> Iterator[tuple[str, bool]]:
     """The id of every PE that *targets* name, and whether it exists. A missing cube counts as one missing PE."""
+    targets = tuple(targets)
+    check_form(targets)
     cubes: dict[Cube, dict[int, str]] = {}
     for pe_id in graph.pe_ids:
         cube, pe = _place(graph, pe_id)

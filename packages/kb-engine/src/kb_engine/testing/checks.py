@@ -14,7 +14,7 @@ from kb_engine.block.fabric_roles import Initiator, MemoryComponent, SingleChann
 from kb_engine.block.gates import Gate
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
-from kb_engine.testing import costs, flow
+from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.state import check_names_its_state
 from kb_engine.testing.subject import PE, Neighbour, Subject
@@ -89,7 +89,11 @@ def _checks(subject: Subject) -> Iterator[Check]:
     if issubclass(impl, SingleChannelMemory):
         yield Check("zero_bytes_occupy_nothing", partial(costs.check_zero_bytes_occupy_nothing, subject))
     if issubclass(impl, MemoryComponent):
-        yield Check("requests_are_served_in_order", partial(costs.check_serves_in_order, subject))
+        yield Check("requests_are_served_in_order", partial(requests.check_serves_in_order, subject))
+        yield Check(
+            "writes_are_committed_after_their_last_byte", partial(requests.check_commits_after_last_byte, subject)
+        )
+        yield Check("requests_take_time", partial(requests.check_takes_time, subject))
     if issubclass(impl, CommandScheduler):
         yield Check("plans_are_pure", partial(_check_plans, subject))
 
@@ -101,7 +105,7 @@ def _cost_checks(subject: Subject) -> Iterator[Check]:
         yield Check(f"{name}_repeats", partial(costs.check_repeats, subject, cost))
         yield Check(f"{name}_asks_neither_clock_nor_context", partial(costs.check_asks_nothing, subject, cost))
         yield Check(f"{name}_changes_no_state", partial(costs.check_changes_nothing, subject, cost))
-        if issubclass(subject.impl, SingleChannelMemory):
+        if issubclass(subject.impl, SingleChannelMemory) or name == "access_ps":
             yield Check(f"{name}_grows_with_the_bytes", partial(costs.check_grows, subject, cost))
 
 

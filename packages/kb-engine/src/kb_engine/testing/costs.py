@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.fabric_roles import ForwardingComponent, SingleChannelMemory
+from kb_engine.block.fabric_roles import ForwardingComponent, Scratchpad, SingleChannelMemory
 from kb_engine.block.pe_roles import CommandIssuer
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
 from kb_engine.timing.clock import Clock
-from kb_messages import Command, DType, GemmCommand, LoadCommand, Matrix, Rectangle, StoreCommand
+from kb_messages import Command, DType, GemmCommand, LoadCommand, Matrix, StoreCommand
 
 SIZES = (0, 1, 63, 64, 65, 4096, 1 << 20)
 _MATRIX = Matrix.packed(16, 16, DType.F16)
@@ -45,6 +45,8 @@ def costs_of(subject: Subject) -> list[Cost]:
     if issubclass(impl, SingleChannelMemory):
         asked = [(nbytes, write) for write in (False, True) for nbytes in SIZES]
         costs += [Cost("latency_ps", asked), Cost("occupancy_ps", asked)]
+    if issubclass(impl, Scratchpad):
+        costs.append(Cost("access_ps", [(nbytes,) for nbytes in SIZES]))
     if issubclass(impl, CommandIssuer):
         costs.append(Cost("issue_ps", [(command,) for command in COMMANDS]))
     return costs
@@ -98,7 +100,7 @@ def check_grows(subject: Subject, cost: Cost) -> None:
     block = subject.build(Clock())
     answers = zip(cost.asked, cost.answers(subject, block), strict=True)
     for (one, less), (two, more) in pairwise(answers):
-        if one[1] == two[1] and more < less:
+        if one[1:] == two[1:] and more < less:
             got = f"{less} for {one[0]} bytes and {more} for {two[0]}"
             subject.fail(cost.method, got, "at least as much for more bytes")
 
@@ -110,20 +112,6 @@ def check_zero_bytes_occupy_nothing(subject: Subject) -> None:
         occupied = subject.call("occupancy_ps", block.occupancy_ps, 0, write)
         if occupied != 0:
             subject.fail(f"occupancy_ps(0, {write})", str(occupied), "0", "put what a request costs into latency_ps")
-
-
-def check_serves_in_order(subject: Subject) -> None:
-    """No request is served before it arrives. Reads are served in order among themselves, and so are writes."""
-    block: Any = subject.build(Clock())
-    before = {False: 0, True: 0}
-    for number, nbytes in enumerate((512, 64, 4096, 1, 512)):
-        arrival, write = 1000 * number, bool(number % 2)
-        memory = Rectangle(0, 1, nbytes, nbytes)
-        first, last = subject.call("reserve", block.reserve, arrival, memory, arrival, write)
-        if not (type(first) is type(last) is int and arrival <= first <= last and before[write] <= last):
-            got = f"{first} and {last} for a request that arrives at {arrival}"
-            subject.fail("reserve", got, "ints in order, not before the arrival nor before the request before")
-        before[write] = last
 
 
 def _call(cost: Cost, args: tuple[Any, ...]) -> str:

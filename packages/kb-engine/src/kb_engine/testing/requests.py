@@ -1,0 +1,52 @@
+"""Checks of memories: in which order and how long they serve requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kb_engine.testing.subject import Subject
+from kb_engine.timing.clock import Clock
+from kb_messages import Rectangle
+
+_NBYTES = 4096
+_N_REQUESTS = 8
+_SLOW_PS = 100_000_000
+
+
+def check_serves_in_order(subject: Subject) -> None:
+    """No request is served before it arrives. Reads are served in order among themselves, and so are writes."""
+    block: Any = subject.build(Clock())
+    before = {False: 0, True: 0}
+    for number, nbytes in enumerate((512, 64, 4096, 1, 512)):
+        arrival, write = 1000 * number, bool(number % 2)
+        memory = Rectangle(0, 1, nbytes, nbytes)
+        first, last = subject.call("reserve", block.reserve, arrival, memory, arrival, write)
+        if not (type(first) is type(last) is int and arrival <= first <= last and before[write] <= last):
+            got = f"{first} and {last} for a request that arrives at {arrival}"
+            subject.fail("reserve", got, "ints in order, not before the arrival nor before the request before")
+        before[write] = last
+
+
+def check_commits_after_last_byte(subject: Subject) -> None:
+    """A write whose bytes come in slowly is committed when its last byte is there, or later."""
+    block: Any = subject.build(Clock())
+    for arrival, last_byte in ((0, _SLOW_PS), (_SLOW_PS, 2 * _SLOW_PS)):
+        memory = Rectangle(0, 1, _NBYTES, _NBYTES)
+        times = subject.call("reserve", block.reserve, arrival, memory, last_byte, True)
+        if min(times) < last_byte:
+            got = f"a write that is committed at {min(times)}, with its last byte at {last_byte}"
+            subject.fail("reserve", got, "a commit at the last byte or later", "commit not before last_byte_ps")
+
+
+def check_takes_time(subject: Subject) -> None:
+    """A request with bytes takes time, and many such requests at once take longer than one of them."""
+    for write in (False, True):
+        block: Any = subject.build(Clock())
+        memory = Rectangle(0, 1, _NBYTES, _NBYTES)
+        ends = [subject.call("reserve", block.reserve, 0, memory, 0, write)[1] for _ in range(_N_REQUESTS)]
+        name = "write" if write else "read"
+        if ends[0] <= 0:
+            subject.fail("reserve", f"a {name} of {_NBYTES} bytes that takes no time", "at least 1 ps")
+        if max(ends) <= ends[0]:
+            got = f"{_N_REQUESTS} {name}s of {_NBYTES} bytes that take as long as one, {ends[0]} ps"
+            subject.fail("reserve", got, "longer for more", "have the bytes of a request hold the memory")
