@@ -23,6 +23,8 @@ from kb_messages import (
     PlanError,
     StoreCommand,
     TileShape,
+    decode_plan,
+    encode_plan,
 )
 from kb_plans import TileRoom, count, generate_plan, suggest_math_tile, suggest_tile
 from kb_plans.checks import explain, is_sound
@@ -85,7 +87,7 @@ def test_a_value_of_another_type_is_refused_or_means_what_it_says(command: Comma
             continue
         again = msgspec.json.decode(msgspec.json.encode(strange), type=Command)
         assert planned(again) == plan, what
-        assert count(planned(again)) == count(plan), what
+        assert count(planned(again)) == count(decode_plan(encode_plan(plan))), what
         n_accepted += 1
     assert n_refused > 200
     assert n_accepted > 2

@@ -27,6 +27,8 @@ from kb_messages import (
     StageType,
     TileShape,
     TransferParams,
+    decode_plan,
+    encode_plan,
     rectangle,
 )
 from kb_plans import PlanCounts, count, generate_gemm_plan
@@ -257,3 +259,8 @@ def test_b_that_streams_is_read_last_and_no_part_of_the_input_buffer(problem: Pr
     reads = [stage.to_registers for stage in problem.plan.stages if stage.stage_type is StageType.DMA_READ]
     assert reads.count(True) == problem.command.b_stream
     assert not problem.command.b_stream or reads[-1]
+
+
+@every
+def test_a_plan_survives_json(problem: Problem) -> None:
+    assert decode_plan(encode_plan(problem.plan)) == problem.plan

@@ -69,6 +69,7 @@ from kb_messages.oplog import (
     WaitReason,
 )
 from kb_messages.plan import BufferNeeds, PipelinePlan
+from kb_messages.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
 from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
 from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
 from kb_messages.stages import (
@@ -201,9 +202,14 @@ __all__ = [
     "WaitReason",
     "When",
     "__version__",
+    "check_plan",
     "common_byte",
     "covers",
+    "decode_command",
+    "decode_plan",
     "depth_axis",
+    "encode_command",
+    "encode_plan",
     "file_in",
     "is_virtual",
     "join_address",

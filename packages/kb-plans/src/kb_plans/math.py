@@ -100,7 +100,7 @@ def _check_arguments(where: str, math: MathAttributes, inputs: Sequence[MathInpu
         math.arguments(inputs)
     except ValueError as error:
         raise PlanError(where, str(error), "a place among the arguments for each scalar, ascending") from None
-    if function.reduces != (math.axis in (0, 1)):
+    if math.axis not in ((0, 1) if function.reduces else (None,)):
         raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.reduces else "none")
     integers = [str(each.matrix.dtype) for each in inputs if not each.matrix.dtype.is_float]
     if function.float_only and integers:
