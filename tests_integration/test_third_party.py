@@ -1,4 +1,4 @@
-"""Someone else's GEMM engine and PE_FETCH_STORE, from a distribution of its own: they change times and no data."""
+"""Someone else's blocks for a whole PE, from a distribution of its own: they change times and no data."""
 
 import json
 import subprocess
@@ -13,16 +13,20 @@ from kb_components.pe.pe_fetch_store import PeFetchStore
 from kb_dataexec import Executor, MemoryLogWriter, read_log
 from kb_engine import Engine, Host, read_tensor
 from kb_engine.engine import Registry
-from kb_engine.testing import component_checks
-from kb_messages import WaitReason
+from kb_engine.testing import Neighbour, component_checks
+from kb_messages import DType, MathParams, StageType, WaitReason
 from kb_topology import loads_topology
 
 REASON = "`nox -s integration` installs acme-blocks beside our wheels"
 acme = pytest.importorskip("acme_blocks.pe_gemm", reason=REASON)
 acme_fetch_store = pytest.importorskip("acme_blocks.pe_fetch_store", reason=REASON)
+acme_cpu, acme_dma, acme_math, acme_scheduler, acme_tcm = (
+    pytest.importorskip(f"acme_blocks.pe_{name}", reason=REASON) for name in ("cpu", "dma", "math", "scheduler", "tcm")
+)
 
 OURS = "impl: builtin.pe_gemm, queue_depth: 4, rows: 64, cols: 64, clock_ghz: 1.0"
 THEIRS = "impl: acme.pe_gemm, queue_depth: 4, side: 64, clock_ghz: 1.0"
+MATH = {StageType.MATH: [MathParams(op="relu", rows=16, cols=16, dtype=DType.F32)]}
 SIZES = ["-p", "M=200", "-p", "N=264", "-p", "K=136", "-p", "tile=64x128x64"]
 
 
@@ -102,9 +106,137 @@ def test_their_fetch_store_owns_registers_that_reads_and_fetches_claim(registers
     np.testing.assert_allclose(found.astype(np.float32), np.maximum(wide, 0), atol=0.05)
 
 
+DENSE = """\
+import numpy as np
+from msgspec import Struct
+
+from kb_engine import Benchmark, DType, gemm_tolerance
+
+
+def kernel(tl, a, b, bias, out):
+    tl.composite("gemm", a, b, out=out, tile=(32, 32, 32), epilogue=(tl.bias(bias), tl.relu()))
+
+
+class Params(Struct):
+    pass
+
+
+class Dense(Benchmark[Params]):
+    Params = Params
+
+    def inputs(self, p, rng):
+        shapes = {"a": (72, 80), "b": (80, 48), "bias": (1, 48)}
+        return {name: rng.standard_normal(shape).astype(np.float16) for name, shape in shapes.items()}
+
+    def launch(self, host, p, tensors):
+        passed = [host.tensor(name, array, "f16") for name, array in tensors.items()]
+        out = host.empty("out", (72, 48), "f16")
+        host.launch(kernel, *passed, out)
+        return {"out": out}
+
+    def reference(self, p, inputs):
+        a, b, bias = (inputs[name].astype(np.float32) for name in ("a", "b", "bias"))
+        return {"out": np.maximum(a @ b + bias, 0).astype(np.float16)}
+
+    def flops(self, p):
+        return 2 * 72 * 80 * 48
+
+    def tolerance(self, p, inputs, expected):
+        a, b, bias = (np.abs(inputs[name].astype(np.float32)) for name in ("a", "b", "bias"))
+        return {"out": gemm_tolerance(expected["out"], a @ b + bias, 81, DType.F16)}
+"""
+
+SWAPS = {
+    "pe_cpu": ("issue_ns: 4", "move_ns: 2, compute_ns: 6"),
+    "pe_scheduler": (
+        "submission_depth: 8, command_ns: 8, input_kib: 512, output_kib: 256",
+        "commands: 3, input_kib: 64, output_kib: 32",
+    ),
+    "pe_dma": ("setup_ns: 5", "row_ns: 0.5"),
+    "pe_fetch_store": ("impl: acme.pe_fetch_store,", "impl: acme.pe_fetch_store, line_nbytes: 64, line_ns: 1,"),
+    "pe_gemm": ("rows: 64, cols: 64", "side: 64"),
+    "pe_math": ("lanes: 128, clock_ghz: 1.0", "depth: 12, clock_ghz: 1.0"),
+    "pe_tcm": ("bw_gbs: 512, latency_ns: 2", "line_nbytes: 128, line_ns: 0.5"),
+}
+"""For each block of a PE, the attributes on one_pe and those of the block by Acme."""
+ALONE = [(name,) for name in SWAPS]
+ALL_BUT_ONE = [tuple(other for other in SWAPS if other != name) for name in SWAPS]
+
+
+def mixed(theirs):
+    """one_pe with the blocks *theirs* by Acme."""
+    chip = bundled.find("topologies", "one_pe").read_text()
+    for name in theirs:
+        for old, new in ((f"impl: builtin.{name}", f"impl: acme.{name}"), SWAPS[name]):
+            assert chip.count(old) == 1
+            chip = chip.replace(old, new)
+    return chip
+
+
+def with_epilogue(tl, a, b, bias, out, again):
+    tl.wait(tl.composite("gemm", a, b, out=out, tile=(32, 32, 32), epilogue=(tl.bias(bias), tl.relu())))
+    tl.store(again, tl.load(out))
+
+
+def run_mixed(theirs):
+    """What a GEMM with an epilogue, a load and a store take, and what they leave in memory."""
+    engine = Engine(loads_topology(mixed(theirs)), MemoryLogWriter())
+    for name in SWAPS:
+        maker = "acme_blocks" if name in theirs else "kb_components"
+        lineage = {
+            each.__module__.partition(".")[0] for each in type(engine.components[f"sip0.cube0.pe0.{name}"]).__mro__
+        }
+        assert maker in lineage
+        assert len(lineage & {"acme_blocks", "kb_components"}) == 1
+    host, rng = Host(engine), np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(np.float16) for shape in ((72, 80), (80, 48), (1, 48))]
+    tensors = [host.tensor(name, array, "f16") for name, array in zip("abc", arrays, strict=True)]
+    outs = [host.empty(name, (72, 48), "f16") for name in ("out", "again")]
+    result = host.launch(with_epilogue, *tensors, *outs)
+    store = Executor(engine.close_log(), engine.initial_memory).run()
+    return arrays, [read_tensor(store, out) for out in outs], result.end_ps - result.start_ps
+
+
+@pytest.fixture(scope="module")
+def built_in():
+    """The run on our blocks alone."""
+    return run_mixed(())
+
+
+@pytest.mark.parametrize("theirs", [tuple(SWAPS), *ALONE, *ALL_BUT_ONE], ids=" ".join)
+def test_any_of_the_blocks_of_a_pe_can_be_theirs(built_in, theirs):
+    (a, b, bias), (out, again), latency_ps = run_mixed(theirs)
+    wide = a.astype(np.float32) @ b.astype(np.float32) + bias
+    np.testing.assert_allclose(out.astype(np.float32), np.maximum(wide, 0), atol=0.05)
+    assert out.tobytes() == again.tobytes() == built_in[1][0].tobytes()
+    assert latency_ps != built_in[2]
+
+
+def test_a_pe_of_their_blocks_alone_is_verified(tmp_path):
+    (tmp_path / "chip.yaml").write_text(mixed(tuple(SWAPS)))
+    (tmp_path / "dense.py").write_text(DENSE)
+    kb = str(Path(sys.executable).with_name("kb"))
+    command = [kb, "run", "dense.py", "--topology", "chip.yaml", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["verified"] is True
+
+
 CHECKS = [
     *component_checks(acme.AcmeGemm, {"side": 16, "clock_ghz": 0.7}),
     *component_checks(acme_fetch_store.AcmeFetchStore, {"line_nbytes": 64, "line_ns": 0.7}),
+    *component_checks(acme_cpu.AcmeCpu, {"move_ns": 3, "compute_ns": 6.5}),
+    *component_checks(acme_dma.AcmeDma, {"row_ns": 0.3}),
+    *component_checks(acme_math.AcmeMath, {"depth": 5, "clock_ghz": 0.7}, params=MATH),
+    *component_checks(acme_tcm.AcmeTcm, {"line_nbytes": 128, "line_ns": 0.7}),
+    *component_checks(
+        acme_scheduler.AcmeScheduler,
+        {"commands": 2, "input_kib": 64, "output_kib": 64},
+        neighbours=[
+            Neighbour("pe_dma", acme_dma.AcmeDma, {"row_ns": 0.3}),
+            Neighbour("pe_fetch_store", acme_fetch_store.AcmeFetchStore, {"line_nbytes": 64, "line_ns": 0.7}),
+        ],
+    ),
 ]
 
 
@@ -115,7 +247,7 @@ def test_their_blocks_hold_to_the_contract(check):
 
 def test_it_stands_beside_the_built_in_blocks():
     names = Registry().names
-    assert {"acme.pe_gemm", "acme.pe_fetch_store"} <= set(names)
+    assert {f"acme.{name}" for name in SWAPS} <= set(names)
     assert {"builtin.pe_gemm", "builtin.pe_dma", "builtin.hbm_fixed"} <= set(names)
     assert [name for name in names if not name.startswith(("acme.", "builtin."))] == []
 
