@@ -8,7 +8,9 @@ import click
 
 from kb_cli.benchmark import bundled
 from kb_cli.report.probe import probe_result
+from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
+from kb_cli.terminal.output_file import refuse_overwriting
 from kb_engine.probe import Operation, ProbeError, probe, probe_all
 from kb_messages import MemorySpace
 from kb_topology import Topology, load_topology, parse_nbytes
@@ -52,14 +54,17 @@ def command(
     SRC and DST are nodes such as sip0.cube0.hbm3 or host; a PE stands for its DMA or its TCM. Cube 0 of SIP 0 need not
     be named: pe0, hbm3. The latency leaves out the time in which a DMA sets the transfer up.
     """
-    chip = load_topology(bundled.find("topologies", topology))
+    chip_file = bundled.find("topologies", topology)
+    chip = load_topology(chip_file)
     size = parse_nbytes(int(nbytes) if nbytes.isdecimal() else nbytes)
     if size is None:
         raise ProbeError("--nbytes", repr(nbytes), "a size such as 64, 4 KiB or 1 MiB")
     if everything:
         _refuse_with_all(src, flows, op)
         spaces = _spaces(memories)
-        _probe_all(chip, size, spaces, Path(heatmap) if heatmap else _picture(chip.name, size, spaces), as_json)
+        picture = Path(heatmap) if heatmap else _picture(chip.name, size, spaces)
+        refuse_overwriting("--heatmap", picture, chip_file)
+        _probe_all(chip, size, spaces, picture, as_json)
         return
     if src is None or dst is None:
         raise ProbeError("kb probe", "no DST" if src else "no SRC", "SRC and DST, or --all", "as in kb probe pe0 hbm0")
@@ -108,7 +113,7 @@ def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
 def _picture(topology: str, nbytes: int, spaces: tuple[MemorySpace, ...]) -> Path:
     """The default path of the heat map. Other memories give another name, so that no picture replaces another."""
     of = "" if spaces == _SPACES else "".join(f"-{space.value}" for space in spaces)
-    return Path("kb-runs") / f"probe-{topology}-{nbytes}{of}.svg"
+    return Path("kb-runs") / f"probe-{file_stem(topology, 'topology')}-{nbytes}{of}.svg"
 
 
 def _refuse_with_all(src: str | None, flows: int, op: str | None) -> None:

@@ -19,6 +19,7 @@ from kb_cli.run.rows import run_rows
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.save import run_once
 from kb_cli.terminal.output import emit_json, emit_tables
+from kb_cli.terminal.output_file import refuse_overwriting
 from kb_messages import BenchmarkError
 from kb_topology import load_topology
 
@@ -82,7 +83,10 @@ def command(
         texts = parse_assignments(assignments)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
         params = build_params(loaded.bench.Params, texts) if rows is None else None
-        chip = load_topology(bundled.find("topologies", topology))
+        chip_file = bundled.find("topologies", topology)
+        chip = load_topology(chip_file)
+        if trace_path is not None:
+            refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
         setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log, sanitize=sanitize)
         results = (
             [run_once(setup, out, Policy(policy), trace_path)]

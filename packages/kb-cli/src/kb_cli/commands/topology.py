@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from kb_cli.benchmark import bundled
-from kb_cli.report.chip import default_view, overview, save_picture
+from kb_cli.report.chip import default_picture, default_view, overview, save_picture
 from kb_cli.report.chip_check import check_chip, check_lines
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
+from kb_cli.terminal.output_file import refuse_overwriting
 from kb_topology import load_topology
 from kb_topology.diagram import VIEWS, View
 
@@ -36,9 +39,13 @@ def check_command(file: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def show_command(topology: str, view: View | None, out: str | None, as_json: bool) -> None:
     """Draw TOPOLOGY, a YAML file or a bundled name, and print its counts, bandwidths and memory map."""
-    loaded = load_topology(bundled.find("topologies", topology))
+    file = bundled.find("topologies", topology)
+    loaded = load_topology(file)
     chosen = view or default_view(loaded)
-    found = overview(loaded, save_picture(loaded, chosen, out), chosen)
+    picture = Path(out) if out else default_picture(loaded, chosen)
+    refuse_overwriting("--out", picture, file)
+    save_picture(loaded, chosen, picture)
+    found = overview(loaded, picture, chosen)
     if as_json:
         emit_json(found)
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from msgspec import Struct
 
+from kb_cli.terminal.escape import file_stem
 from kb_messages import TopologyError
 from kb_topology import LinkGroup, Topology, count_kinds, link_groups
 from kb_topology.diagram import View, draw
@@ -78,16 +78,16 @@ def default_view(topology: Topology) -> View:
     return "sip" if spec.cubes_per_sip > 1 else "cube"
 
 
-def save_picture(topology: Topology, view: View, out: str | None) -> Path:
-    """Draw *view* to the file *out*, or to NAME-VIEW.svg in the working directory; the path of the picture.
+def default_picture(topology: Topology, view: View) -> Path:
+    """NAME-VIEW.svg in the working directory, whatever characters the name of *topology* has."""
+    return Path(f"{file_stem(topology.name, 'topology')}-{view}.svg")
 
-    Raises TopologyError when the file cannot be written.
-    """
-    path = Path(out) if out else Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '_', topology.name)[:80]}-{view}.svg")
+
+def save_picture(topology: Topology, view: View, path: Path) -> None:
+    """Draw *view* to the file *path*. Raises TopologyError when the file cannot be written."""
     text = draw(topology, view)
     try:
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         got = f"a file that cannot be written ({getattr(error, 'strerror', None) or error})"
         raise TopologyError(str(path), got, "a file in a folder that is there", "name one with --out") from None
-    return path

@@ -1,0 +1,58 @@
+"""No option for output overwrites an input."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+CHIPS = Path(__file__).parents[4] / "topologies"
+
+
+def copies(folder: Path, bench_file: Callable[..., Path]) -> dict[str, Path]:
+    """A benchmark, its neighbour and a topology in *folder*, and further names of the first and the last."""
+    bench, chip = bench_file(), folder / "chip.yaml"
+    shutil.copy(CHIPS / "one_pe.yaml", chip)
+    (folder / "beside.py").write_text("HELD = 1")
+    os.link(bench, folder / "second")
+    (folder / "link.svg").symlink_to(chip)
+    return {name: folder / name for name in ("small.py", "chip.yaml", "beside.py", "second", "link.svg")}
+
+
+RUN = ["run", "small.py", "--topology", "chip.yaml", "--trace"]
+SHOW = ["topology", "show", "chip.yaml", "--out"]
+PROBE = ["probe", "--all", "--topology", "chip.yaml", "--heatmap"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *((command, name) for command in (RUN, SHOW, PROBE) for name in ("chip.yaml", "beside.py", "link.svg")),
+        (RUN, "small.py"),
+        (RUN, "second"),
+    ],
+)
+def test_an_input_is_not_overwritten(
+    invoke: Invoke, tmp_path: Path, bench_file: Callable[..., Path], command: list[str], name: str
+) -> None:
+    files = copies(tmp_path, bench_file)
+    before = {path: path.read_bytes() for path in files.values()}
+    done = invoke(*command, str(files[name]))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {command[-1]}: got {files[name]}, ")
+    assert {path: path.read_bytes() for path in files.values()} == before
+
+
+@pytest.mark.parametrize("command", [["topology", "show"], ["probe", "--all", "--topology"]])
+def test_a_name_writes_nowhere_outside(invoke: Invoke, tmp_path: Path, command: list[str]) -> None:
+    lines = (CHIPS / "one_pe.yaml").read_text().splitlines(keepends=True)
+    text = "".join('name: "../../up"\n' if line.startswith("name:") else line for line in lines)
+    (tmp_path / "down" / "here").mkdir(parents=True)
+    (tmp_path / "down" / "here" / "chip.yaml").write_text(text)
+    os.chdir(tmp_path / "down" / "here")
+    invoke(*command, "chip.yaml")
+    assert [path.name for path in tmp_path.iterdir()] == ["down"]
+    assert [path.name for path in (tmp_path / "down").iterdir()] == ["here"]
