@@ -1,4 +1,4 @@
-"""Attacks on readers, folders and benchmark files: prints how many were tried and how many were handled badly.
+"""Attacks on readers, folders, plans, chips and benchmark files: how many were tried, how many handled badly.
 
     python tests_integration/attack/attack.py [--most 200] [--kind "lines of JSON" ...] [--seed 0]
 
@@ -16,7 +16,11 @@ from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # forked processes have no threads of their parent's
 
-from kinds import KINDS, Tried, prepare
+import kinds
+import plans_and_chips
+from kinds import Tried, prepare
+
+KINDS = kinds.KINDS | plans_and_chips.KINDS
 
 SHOWN = 12
 
