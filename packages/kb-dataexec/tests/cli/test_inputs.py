@@ -5,6 +5,13 @@ import pytest
 from dataexec_gemm_log import HBM
 from dataexec_stored_log import PROBLEM, run_args
 
+from kb_messages import DType
+
+LIKE = (
+    "needs ADDRESS[:DTYPE]=FILE.npy; write it like 0x40000000000=a.npy or 0x40000000000:f16=a.npy; types are "
+    + ", ".join(DType)
+)
+
 
 def test_an_input_comes_on_top_of_a_saved_memory(folder, invoke):
     np.save(folder / "wrong.npy", np.full((1, 4), 7, np.float16))
@@ -17,9 +24,11 @@ def test_an_input_comes_on_top_of_a_saved_memory(folder, invoke):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("0x400", "--input: got '0x400', needs ADDRESS=FILE.npy; write it like 0x40000000000=a.npy"),
-        ("there=a.npy", "--input: got 'there=a.npy', needs ADDRESS=FILE.npy; write it like 0x40000000000=a.npy"),
-        ("0x40000000000=none.npy", "none.npy: got no such file, needs a .npy file"),
+        ("0x400", f"--input: got '0x400', {LIKE}"),
+        ("0x40000000000:f15=a.npy", f"--input: got '0x40000000000:f15=a.npy', {LIKE}"),
+        ("there=a.npy", "--input: got the address 'there', needs a number such as 0x40000000000"),
+        ("5=a.npy", "--input: got the address '5', needs 62 bits whose kind field names a memory space"),
+        ("0x40000000000=none.npy", "none.npy: got no such file, needs a file"),
     ],
 )
 def test_an_input_that_is_none_is_refused(folder, invoke, given, sentence):

@@ -96,7 +96,7 @@ def test_a_log_that_was_cut_off_runs_as_far_as_it_goes(folder, invoke):
         (("--output", "d=5:3"), f"--output: got 'd=5:3', needs NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]; {LIKE}"),
         (("--reference", "d=c.npy"), "--reference d: got no output of that name, needs one; give --output d=... once"),
         (("--reference", "c"), "--reference: got 'c', needs NAME=FILE.npy, each name once"),
-        (("--reference", "c=none.npy"), "none.npy: got no such file, needs a .npy file"),
+        (("--reference", "c=none.npy"), "none.npy: got no such file, needs a file"),
         (("--allowed", "c=c.npy"),
          "--allowed c: got no reference of that name, needs one; give --reference c=FILE.npy"),
         (("--reference", "c=short.npy"), "--reference c: got an array of shape (3,), needs 12 x 10 elements"),

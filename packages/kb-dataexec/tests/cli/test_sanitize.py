@@ -53,8 +53,22 @@ def test_a_log_that_was_cut_off_is_looked_at_as_far_as_it_goes(tmp_path, invoke)
     assert out.startswith(f"{log}: 1 found in 2 records of a log that was cut off\n")
 
 
-@pytest.mark.parametrize("window", ["5", "9:5", "a:b", "1:2:3", ":"])
+@pytest.mark.parametrize("window", ["5", "9:5", "a:b", "1:2:3", ":", "0:99999999999999999999", "\u0661:2\u00b2"])
 def test_a_launch_that_is_no_window_is_refused(folder, invoke, window):
     code, out, err = invoke("sanitize", folder / "log", "--launch", window)
     assert (code, out) == (2, "")
     assert err == f"error: --launch: got {window}, needs START:END in picoseconds; write it like 0:1250000\n"
+
+
+def test_a_log_without_times_cannot_be_looked_at(tmp_path, invoke):
+    operands = [
+        {"role": role, "owner": 0x400, "offset": at, "rows": 1, "row_nbytes": 4, "dtype": "f32"}
+        for role, at in (("SRC", 0), ("DST", 4096))
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"kind": "memory", "operands": operands}) + "\n")
+    code, out, err = invoke("sanitize", log)
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: op log: got records without times, needs t_start_ps and t_end_ps; hazards are told by time alone\n"
+    )

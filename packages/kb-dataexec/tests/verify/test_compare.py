@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_dataexec.arrays.dtypes import cast
-from kb_dataexec.verify.compare import compare
+from kb_dataexec.verify import ToleranceError, compare, default_tolerance
 from kb_messages import DType
 
 
@@ -39,8 +39,30 @@ def test_only_equal_non_finite_values_agree(got, expected, ok):
     assert outcome.max_abs_err == (0.0 if ok else math.inf)
 
 
-def test_a_bound_that_is_no_number_allows_nothing():
-    assert not compare("c", np.array([1.0]), np.array([1.5]), math.nan).ok
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1e-9])
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32])
+def test_a_tolerance_that_says_nothing_is_refused(bad, kind):
+    values = np.arange(3, dtype=kind)
+    message = rf"^c: tolerance: got {bad:g}, needs a number of 0 or more that is finite$"
+    for tolerance in (bad, np.array([0.0, bad, 1.0]), np.float32(bad), np.full((1, 1), bad)[0]):
+        with pytest.raises(ToleranceError, match=message):
+            compare("c", values, values, tolerance)
+
+
+@pytest.mark.parametrize("bad", [1j, "1", None, np.array(["x"])])
+def test_a_tolerance_that_is_no_number_is_refused(bad):
+    with pytest.raises(ToleranceError, match=r"needs numbers$"):
+        compare("c", np.ones(1), np.ones(1), bad)
+
+
+def test_a_tolerance_follows_a_reference_that_is_not_finite():
+    expected = np.array([np.inf, np.nan, 1.0])
+    tolerance = default_tolerance(expected, DType.F16)
+    assert compare("c", np.array([np.inf, np.nan, 1.0], np.float16), expected, tolerance).ok
+    assert not compare("c", np.array([1.0, 1.0, 1.0], np.float16), expected, tolerance).ok
+    for value in (np.inf, np.nan):
+        alone = np.full((2, 2), value)
+        assert compare("c", alone, alone, default_tolerance(alone, DType.F16)).ok
 
 
 def test_large_integers_compare_exactly():

@@ -1,9 +1,11 @@
+import math
+
 import numpy as np
 import pytest
 
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.verify.compare import compare
-from kb_dataexec.verify.tolerance import as_stored, default_tolerance, gemm_tolerance, largest_finite
+from kb_dataexec.verify.tolerance import ToleranceError, as_stored, default_tolerance, gemm_tolerance, largest_finite
 from kb_messages import DType
 
 
@@ -113,3 +115,19 @@ def test_an_fp8_gemm_that_saturates_is_right_and_one_that_does_not_is_wrong():
     tolerance = gemm_tolerance(reference, np.abs(exact), 8, DType.F8E4M3)
     assert compare("c", cast(exact, DType.F8E4M3), reference, tolerance).ok
     assert not compare("c", np.array([[np.nan, -448.0, 3.0]]), reference, tolerance).ok
+
+
+@pytest.mark.parametrize("length", [0, -1, math.nan, math.inf])
+def test_a_length_that_is_none_is_refused(length):
+    with pytest.raises(ToleranceError, match=r"^default_tolerance: got sums of .* terms, needs 1 or more$"):
+        default_tolerance(np.ones(3), DType.F32, length)
+
+
+def test_inputs_that_give_no_bound_of_a_product_are_refused():
+    ones = np.ones((2, 2))
+    with pytest.raises(ToleranceError, match="got sums of -1 terms, needs 0 or more"):
+        gemm_tolerance(ones, ones, -1, DType.F32)
+    with pytest.raises(ToleranceError, match=r"of shape \(2,\), needs \(2, 2\)"):
+        gemm_tolerance(ones, ones[0], 1, DType.F32)
+    with pytest.raises(ToleranceError, match="of -1, needs the product of magnitudes"):
+        gemm_tolerance(ones, -ones, 1, DType.F32)

@@ -20,7 +20,7 @@ from kb_dataexec.log.columns import RECTANGLE_COLUMNS, part
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
-from kb_messages import Rectangle, Role, common_byte, split_address
+from kb_messages import LogError, Rectangle, Role, common_byte, split_address
 
 _KINDS: Final = tuple(Hazard)
 
@@ -100,9 +100,12 @@ def sanitize(
     *launches* are (start, end) in picoseconds. Nothing orders the PEs within a launch, and two launches follow each
     other; without *launches* the whole log is one launch. The PE of a record is the name of its component up to the
     last dot. *memories* has names of memories by owner number. Raises LogError as `Schedule` does, and when launches
-    overlap.
+    overlap, and
+    when no record has a time after 0, because nothing could be found then.
     """
     schedule = Schedule(log)
+    if len(schedule.ops) and not schedule.ops["t_end_ps"].any():
+        raise LogError("op log", "records without times", "t_start_ps and t_end_ps", "hazards are told by time alone")
     found = hazards(schedule, dependencies_in(schedule), launches)
     return [_finding(schedule, found, group, memories or {}) for group in _groups(schedule, found)]
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.cli.output import Progress, emit, emit_json, refuse
 from kb_dataexec.log.reader import ManifestError
 from kb_dataexec.logfile import LogFolder, LogLines, open_log
 from kb_dataexec.memory.names import memory_name
@@ -58,7 +58,10 @@ def info(options: argparse.Namespace) -> int:
         emit_json(found)
     else:
         emit(_lines(found))
-    return 2 if found.digest_ok is False else 0
+    if found.problem is None:
+        return 0
+    refuse(found.problem)
+    return 2
 
 
 def _collect(log: str, source: LogFolder | LogLines) -> Info:

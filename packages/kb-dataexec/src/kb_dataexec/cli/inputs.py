@@ -8,12 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.cli.output import UsageError
-from kb_dataexec.cli.outputs import load_array
+from kb_dataexec.cli.outputs import load_array, place_of
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages import OFFSET_BITS, split_address
+from kb_messages import OFFSET_BITS, DType
 
 _LARGEST: Final = 1 << OFFSET_BITS
 """The size in bytes of a memory whose size nothing tells. Source: the bits of the offset in an address."""
@@ -23,8 +24,8 @@ def initial_memory(saved: Path | None, inputs: Sequence[str], log: OpLog) -> Mem
     """The memory saved in the folder *saved*, with the arrays of *inputs* written to it.
 
     Without a folder, the memory has all memories that the log and the inputs name. An input is ADDRESS=FILE.npy and
-    puts the bytes of the array, row by row, at a physical address. Raises UsageError for any other input, and
-    StoreError for an input outside a saved memory.
+    puts the bytes of the array, row by row, at a physical address. ADDRESS:DTYPE=FILE.npy casts the array first. Raises
+    UsageError for any other input, and StoreError for an input outside a saved memory.
     """
     arrays = [_input(text) for text in inputs]
     if saved is not None:
@@ -37,13 +38,14 @@ def initial_memory(saved: Path | None, inputs: Sequence[str], log: OpLog) -> Mem
     return memory
 
 
-def _input(text: str) -> tuple[int, int, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    address, _, file = text.partition("=")
-    try:
-        if not file:
-            raise ValueError
-        at = int(address, 0)
-    except ValueError:
-        needs = "ADDRESS=FILE.npy"
-        raise UsageError("--input", repr(text), needs, "write it like 0x40000000000=a.npy") from None
-    return *split_address(at), load_array(Path(file))
+def _input(text: str) -> tuple[int, int, Array]:
+    place, _, file = text.partition("=")
+    address, colon, dtype = place.partition(":")
+    if not file or not address or (colon and dtype not in list(DType)):
+        fix = f"write it like 0x40000000000=a.npy or 0x40000000000:f16=a.npy; types are {', '.join(DType)}"
+        raise UsageError("--input", repr(text[:200]), "ADDRESS[:DTYPE]=FILE.npy", fix)
+    owner, offset = place_of("--input", address)
+    array = load_array(Path(file))
+    if not array.size:
+        raise UsageError(file, "an array without elements", "one element or more")
+    return owner, offset, cast(array, DType(dtype)) if dtype else array

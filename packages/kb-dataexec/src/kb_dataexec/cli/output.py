@@ -4,24 +4,53 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import Any, Final
 
 import msgspec
 
 from kb_messages import KbError
+
+_LONGEST_ERROR: Final = 2000
 
 
 class UsageError(KbError):
     """An argument of the command line cannot be used."""
 
 
+def plain(text: str) -> str:
+    """*text* with control characters and lone surrogates escaped, so that a name cannot steer the terminal."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+
+
 def emit(lines: Iterable[str]) -> None:
     """Write *lines* to stdout."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.writelines(f"{plain(line)}\n" for line in lines)
+
+
+def refuse(text: str) -> None:
+    """Write the error *text* to stderr as one line of bounded length."""
+    sys.stderr.write(f"error: {plain(text)[:_LONGEST_ERROR]}\n")
 
 
 def emit_json(value: object) -> None:
     """Write *value* as indented JSON. Infinities and NaN become null, because JSON has neither."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate in a text of the log
+        text = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(value)))
+    sys.stdout.write(msgspec.json.format(text, indent=2).decode() + "\n")
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in value]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 class Progress:

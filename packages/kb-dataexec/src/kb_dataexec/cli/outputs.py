@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import UsageError
+from kb_dataexec.files import read_array
 from kb_dataexec.memory.store import MemoryStore
-from kb_dataexec.verify.tolerance import default_tolerance
-from kb_messages import DType, split_address
+from kb_messages import OFFSET_BITS, AddressError, DType, PhysAddr, split_address
 
-_PLACE: Final = re.compile(r"(?P<address>\w+):(?P<rows>\d+)x(?P<cols>\d+):(?P<dtype>\w+)(:(?P<stride>\w+))?")
+_PLACE: Final = re.compile(r"(?P<address>\w+):(?P<rows>\d{1,10})x(?P<cols>\d{1,10}):(?P<dtype>\w+)(:(?P<stride>\w+))?")
+_NAME: Final = re.compile(r"[^/\\\0.][^/\\\0]{0,99}")
+"""A name becomes the name of a file below --out."""
 _NEEDS: Final = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"
 
 
@@ -42,12 +42,10 @@ class Output(NamedTuple):
         return self.owner, self.offset + row * self.stride + col * self.dtype.nbytes
 
 
-def parse_outputs(
-    places: Sequence[str], references: Sequence[str], allowed: Sequence[str], length: int
-) -> list[Output]:
+def parse_outputs(places: Sequence[str], references: Sequence[str], allowed: Sequence[str]) -> list[Output]:
     """The outputs that the options describe. Raises UsageError when the options do not fit together."""
     expected, errors = _arrays("--reference", references), _arrays("--allowed", allowed)
-    outputs = [_output(text, expected, errors, length) for text in places]
+    outputs = [_output(text, expected, errors) for text in places]
     names = [output.name for output in outputs]
     for option, given in (("--output", names), ("--reference", list(expected)), ("--allowed", list(errors))):
         for name in given:
@@ -59,23 +57,34 @@ def parse_outputs(
     return outputs
 
 
-def _output(text: str, expected: dict[str, Array], errors: dict[str, Array], length: int) -> Output:
+def _output(text: str, expected: dict[str, Array], errors: dict[str, Array]) -> Output:
     name, _, place = text.partition("=")
     found = _PLACE.fullmatch(place)
     try:
-        if found is None or not name:
+        if found is None or not _NAME.fullmatch(name):
             raise ValueError
-        address, dtype = int(found["address"], 0), DType(found["dtype"])
+        dtype = DType(found["dtype"])
         rows, cols = int(found["rows"]), int(found["cols"])
         stride = int(found["stride"] or str(cols * dtype.nbytes), 0)
     except ValueError:
         fix = f"write it like c=0x40000000000:64x64:f16; types are {', '.join(DType)}"
         raise UsageError("--output", repr(text), _NEEDS, fix) from None
+    _check_rectangle(name, rows, cols * dtype.nbytes, stride)
+    owner, offset = place_of(f"--output {name}", found["address"])
     reference = _shaped("--reference", name, expected, (rows, cols))
     tolerance = _shaped("--allowed", name, errors, (rows, cols))
-    if reference is not None and tolerance is None:
-        tolerance = default_tolerance(reference, dtype, length)
-    return Output(name, *split_address(address), rows, cols, dtype, stride, reference, tolerance)
+    return Output(name, owner, offset, rows, cols, dtype, stride, reference, tolerance)
+
+
+def _check_rectangle(name: str, rows: int, row_nbytes: int, stride: int) -> None:
+    if rows < 1 or row_nbytes < 1:
+        raise UsageError(f"--output {name}", f"{rows} rows of {row_nbytes} bytes", "one element or more")
+    if rows > 1 and stride < row_nbytes:
+        got = f"a stride of {stride} bytes for rows of {row_nbytes}"
+        raise UsageError(f"--output {name}", got, "a stride of a row or more")
+    nbytes = (rows - 1) * stride + row_nbytes
+    if nbytes > 1 << OFFSET_BITS:
+        raise UsageError(f"--output {name}", f"{nbytes} bytes", f"at most {1 << OFFSET_BITS}, the largest memory")
 
 
 def _shaped(option: str, name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> Array | None:
@@ -100,12 +109,16 @@ def _arrays(option: str, texts: Sequence[str]) -> dict[str, Array]:
 
 def load_array(file: Path) -> Array:
     """The array in a .npy file. Raises UsageError when there is none, or its elements are no real numbers."""
+    array = read_array(file, UsageError)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def place_of(option: str, text: str) -> tuple[int, int]:
+    """(owner, offset) of the physical address *text*. Raises UsageError for a number that is no physical address."""
     try:
-        array: Array = np.load(file, allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(str(file), "no such file", "a .npy file") from None
-    except (ValueError, EOFError) as error:
-        raise UsageError(str(file), f"no array ({error})", "a .npy file") from None
-    if array.dtype.kind not in "fiub":
-        raise UsageError(str(file), f"an array of {array.dtype}", "real numbers")
-    return array
+        PhysAddr.decode(int(text, 0))
+    except ValueError:
+        raise UsageError(option, f"the address {text[:80]!r}", "a number such as 0x40000000000") from None
+    except AddressError as error:
+        raise UsageError(option, f"the address {text[:80]!r}", error.needs) from None
+    return split_address(int(text, 0))

@@ -19,9 +19,12 @@ from kb_dataexec.logfile import OpLog, read_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.op_check import debug
 from kb_dataexec.verify.outputs import compare_output, read_output
-from kb_messages import KbError
+from kb_dataexec.verify.sums import sum_length
+from kb_dataexec.verify.tolerance import default_tolerance
+from kb_messages import DType, KbError
 
-_AS_THEY_ARE = "fiub"
+_ONLY_OF_ML_DTYPES = (DType.BF16, DType.F8E4M3, DType.F8E5M2)
+"""The types whose `.npy` files nothing reads back. f32 holds their values."""
 
 
 class OutputResult(Struct, frozen=True, kw_only=True):
@@ -51,7 +54,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 def run(options: argparse.Namespace) -> int:
     """Run `run`. Returns exit code 0, or 1 when an output is wrong or the log cannot be executed."""
-    outputs = parse_outputs(options.output, options.reference, options.allowed, options.length)
+    outputs = parse_outputs(options.output, options.reference, options.allowed)
     log = read_log(options.log, options.prefix)
     report = _execute(options, log, outputs)
     if options.json:
@@ -76,7 +79,8 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
         refusal = str(error)
     else:
         if wrong is None:
-            results = [_result(log, memory, output, options.out) for output in outputs]
+            length = options.length or sum_length(log)
+            results = [_result(log, memory, output, options.out, length) for output in outputs]
         if options.save is not None:
             memory.save(options.save)
     return RunReport(
@@ -90,7 +94,7 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
     )
 
 
-def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -> OutputResult:
+def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None, length: int) -> OutputResult:
     n_elements = output.rows * output.cols
     try:
         got = read_output(log, memory, output)
@@ -101,20 +105,28 @@ def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None) -
         )
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        np.save(out / f"{output.name}.npy", got if got.dtype.kind in _AS_THEY_ARE else got.astype(np.float32))
-    if output.reference is None or output.allowed is None:
+        np.save(out / f"{output.name}.npy", got.astype(np.float32) if output.dtype in _ONLY_OF_ML_DTYPES else got)
+    if output.reference is None:
         text = f"{output.name}: {_range(got)}"
         return OutputResult(name=output.name, ok=None, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
-    found, origin = compare_output(log, output.name, output, got, output.reference, output.allowed)
+    allowed = output.allowed
+    if allowed is None:
+        allowed = default_tolerance(output.reference, output.dtype, length)
+    found, origin = compare_output(log, output.name, output, got, output.reference, allowed)
     return OutputResult(
         name=output.name,
         ok=found.ok,
         n_elements=n_elements,
         n_wrong=found.n_wrong,
         max_abs_err=found.max_abs_err if math.isfinite(found.max_abs_err) else None,
-        text=str(found),
+        text=str(found) if found.ok or output.allowed is not None else f"{found}; {_of_default(output.name, length)}",
         origin=None if origin is None else str(origin),
     )
+
+
+def _of_default(name: str, length: int) -> str:
+    terms = "1 term" if length == 1 else f"{length} terms"
+    return f"that is the default tolerance for sums of {terms}; state another with --allowed {name}=FILE.npy"
 
 
 def _range(got: Array) -> str:

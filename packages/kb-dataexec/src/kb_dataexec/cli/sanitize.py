@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from msgspec import Struct
 
 from kb_dataexec.analysis.sanitize import Finding, sanitize
 from kb_dataexec.cli.output import UsageError, emit, emit_json
 from kb_dataexec.logfile import read_log
+
+_LATEST_PS: Final = 2**63 - 1
 
 
 class SanitizeReport(Struct, frozen=True, kw_only=True):
@@ -35,6 +38,7 @@ def sanitize_log(options: argparse.Namespace) -> int:
 
 def _window(text: str) -> tuple[int, int]:
     start, _, end = text.partition(":")
-    if not (start.isdecimal() and end.isdecimal() and int(start) <= int(end)):
-        raise UsageError("--launch", text, "START:END in picoseconds", "write it like 0:1250000")
+    is_number = start.isdecimal() and end.isdecimal() and max(len(start), len(end)) <= len(str(_LATEST_PS))
+    if not (is_number and int(start) <= int(end) <= _LATEST_PS):
+        raise UsageError("--launch", text[:80], "START:END in picoseconds", "write it like 0:1250000")
     return int(start), int(end)

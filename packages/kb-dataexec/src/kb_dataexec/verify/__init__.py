@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from kb_dataexec.verify.compare import Comparison, compare
 from kb_dataexec.verify.outputs import compare_output, read_output
-from kb_dataexec.verify.tolerance import as_stored, default_tolerance, gemm_tolerance
+from kb_dataexec.verify.sums import sum_length
+from kb_dataexec.verify.tolerance import ToleranceError, as_stored, default_tolerance, gemm_tolerance
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "ToleranceError",
     "as_stored",
     "compare",
     "compare_output",
@@ -19,6 +21,7 @@ __all__ = [
     "default_tolerance",
     "gemm_tolerance",
     "read_output",
+    "sum_length",
 ]
 
 _NAMES = {"kb_dataexec.verify.op_check": ("debug",)}

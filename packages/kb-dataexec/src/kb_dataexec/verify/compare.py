@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.verify.tolerance import ToleranceError
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 
@@ -47,15 +48,21 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def compare(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:
     """Whether |got - expected| <= tolerance holds for every element. *tolerance* broadcasts against *expected*.
 
-    NaN equals NaN, and an infinity equals an infinity of the same sign. Any other non-finite element is wrong, and so
-    is every element whose tolerance is NaN. Works in blocks, which bounds the memory. Raises ValueError when *got* and
-    *expected* differ in shape.
+    NaN equals NaN, and an infinity equals an infinity of the same sign. Any other non-finite element is wrong. Works in
+    blocks, which bounds the memory. Raises ValueError when *got* and *expected* differ in shape, and ToleranceError for
+    a tolerance that is negative, or not finite where *expected* is finite.
     """
+    check_tolerance(name, expected, tolerance)
+    return compare_within(name, got, expected, tolerance)
+
+
+def compare_within(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:
+    """As `compare`, without the check of *tolerance*: where it is infinite, every finite value is right."""
     if got.shape != expected.shape:
         raise ValueError(f"{name}: got shape {got.shape}, needs {expected.shape}")
     allowed = np.broadcast_to(np.asarray(tolerance, np.float64), expected.shape)
     n_wrong, max_abs_err, worst_excess = 0, 0.0, -math.inf
-    worst: tuple[int, ...] = ()
+    worst = (0,) * got.ndim
     for block in _blocks(got.shape):
         error, excess = _errors(got[block], expected[block], allowed[block])
         n_wrong += int(np.count_nonzero(excess > 0))
@@ -77,6 +84,19 @@ def compare(name: str, got: Array, expected: Array, tolerance: Array | float) ->
         got=values[1],
         allowed=values[2],
     )
+
+
+def check_tolerance(name: str, expected: Array, tolerance: Array | float) -> None:
+    """Raise ToleranceError for a tolerance that is negative, or not finite where *expected* is finite."""
+    allowed = np.asarray(tolerance)
+    if allowed.dtype.kind not in "biuf":
+        raise ToleranceError(f"{name}: tolerance", f"an array of {allowed.dtype}", "numbers")
+    if not allowed.size or (np.isfinite(allowed).all() and allowed.min() >= 0):
+        return
+    bad = (allowed < 0) | (~np.isfinite(allowed) & np.isfinite(np.asarray(expected, np.float64)))
+    if bad.any():
+        value = float(np.broadcast_to(allowed, bad.shape)[bad][0])
+        raise ToleranceError(f"{name}: tolerance", f"{value:g}", "a number of 0 or more that is finite")
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
@@ -101,7 +121,11 @@ def _errors(got: Array, expected: Array, allowed: Array) -> tuple[Array, Array]:
         error = np.asarray(np.abs(got - expected))
         same = (got == expected) | (np.isnan(got) & np.isnan(expected))
         error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
-        excess = np.where(same, -np.abs(allowed), np.where(np.isfinite(error), error - allowed, np.inf))
+        excess = np.where(
+            same,
+            np.where(np.isfinite(allowed), -np.abs(allowed), 0.0),
+            np.where(np.isfinite(error), error - allowed, np.inf),
+        )
     return error, np.where(np.isnan(excess), np.inf, excess)
 
 

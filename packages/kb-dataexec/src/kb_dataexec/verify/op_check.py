@@ -24,7 +24,7 @@ from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.one_by_one import RUN
-from kb_dataexec.verify.compare import Comparison, compare
+from kb_dataexec.verify.compare import Comparison, compare_within
 from kb_dataexec.verify.op_reference import OpReference, of_gemm, of_math, of_move
 from kb_messages import OpKind, Role
 
@@ -87,7 +87,7 @@ def _step(op: Op, store: MemoryStore) -> WrongOp | None:
         RUN[op.kind](op, store)
         for target, (value, allowed) in expected:
             got = store.read(*target.bytes_of, target.dtype)
-            comparison = compare(f"{Role(target.role).name} {target}", got, value, allowed)
+            comparison = compare_within(f"{Role(target.role).name} {target}", got, value, allowed)
             if not comparison.ok:
                 return WrongOp(op_id=op.op_id, where=op.where, comparison=comparison)
     return None

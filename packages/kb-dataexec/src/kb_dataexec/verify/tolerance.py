@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_messages import DType, Overflow
+from kb_messages import DType, KbError, Overflow
 
 ACCUMULATOR_ROUNDOFF: Final = 2.0**-24
 """The unit roundoff u of f32. Source: Higham and Mary, "A new approach to probabilistic rounding error analysis"
@@ -28,14 +28,25 @@ _LARGEST_F8E4M3: Final = 448.0
 """Source: OCP 8-bit floating point specification 1.0, table 1. E4M3 uses its largest exponent for numbers too."""
 
 
+class ToleranceError(KbError):
+    """A tolerance under which no comparison says anything, or an input that gives none."""
+
+
 def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: DType) -> Array:
     """The error that each element of a product A @ B may have, as f64 of the reference's shape.
 
     *expected_f64* is A @ B and *abs_product* is |A| @ |B|, both in f64 and of shape (M, N); *k* is the length of the
     sums. The bound is 2 u |A @ B| + sqrt(k) 2^-24 (|A| @ |B|) + the smallest subnormal of *dtype_out*, where u is the
     unit roundoff of *dtype_out*. Source: Higham and Mary (2019), see `ACCUMULATOR_ROUNDOFF`. Integers must be exact, so
-    the bound is zero for them.
+    the bound is zero for them. Raises ToleranceError when the shapes differ, *k* is negative, or |A| @ |B| is negative
+    somewhere.
     """
+    if expected_f64.shape != abs_product.shape:
+        raise ToleranceError("gemm_tolerance", f"an |A| @ |B| of shape {abs_product.shape}", f"{expected_f64.shape}")
+    if not 0 <= k < math.inf:
+        raise ToleranceError("gemm_tolerance", f"sums of {k} terms", "0 or more")
+    if abs_product.size and abs_product.min() < 0:
+        raise ToleranceError("gemm_tolerance", f"an |A| @ |B| of {abs_product.min():g}", "the product of magnitudes")
     if not dtype_out.is_float:
         return np.zeros(expected_f64.shape)
     info = dtype_out.info
@@ -52,11 +63,13 @@ def default_tolerance(expected: Array, dtype: DType, length: int = 1) -> Array:
     (1e-2, 1e-2) for bf16, (1/8, 2^-9) for f8e4m3 and (1/4, 2^-16) for f8e5m2. The last term is for outputs that are
     sums of *length* terms in f32, and is left out for a length of 1. With random signs, such a sum is sqrt(length)
     times smaller than the sum of the terms' magnitudes, and sqrt(length) 2^-24 of those magnitudes may be lost.
-    Integers must be exact, so the bound is zero for them.
+    Integers must be exact, so the bound is zero for them. Raises ToleranceError for a length below 1.
 
     The bound suits chains of math ops, which compute in f32 and round to *dtype* at their store, unless large values
     cancel. A kernel that subtracts nearly equal numbers has to state its own scale.
     """
+    if not 1 <= length < math.inf:
+        raise ToleranceError("default_tolerance", f"sums of {length} terms", "1 or more")
     if not dtype.is_float:
         return np.zeros(expected.shape)
     relative, absolute = _DEFAULT[dtype]
