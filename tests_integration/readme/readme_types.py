@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ALONE = ("kb-plans", "kb-messages")
+ALONE = ("kb-plans", "kb-messages", "kb-dataexec")
 _BEHIND_A_DOOR = re.compile(r"(from|import) +kb_\w+\.")
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -42,4 +42,4 @@ def test_the_readmes_script_takes_ten_lines_and_its_command_is_the_one_tested():
     assert len(lines) <= 10
     assert max(map(len, lines)) <= 120
     assert not any(";" in line for line in lines)
-    assert f"kb_dataexec run log.jsonl {ON_FOREIGN}\n" in (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"kb-dataexec run log.jsonl {ON_FOREIGN}\n" in (Path(__file__).parents[2] / "README.md").read_text()

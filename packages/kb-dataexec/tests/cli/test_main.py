@@ -78,7 +78,7 @@ def test_a_full_disk_names_the_folder(folder, invoke, monkeypatch):
     def fail(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("numpy.save", fail)
+    monkeypatch.setattr("kb_dataexec.memory.store.MemoryStore.save", fail)
     code, _, err = invoke("run", folder / "log", "--memory", folder / "memory", "--save", folder / "after")
     assert code == 2
     assert err == (

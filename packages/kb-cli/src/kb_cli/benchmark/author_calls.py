@@ -49,8 +49,11 @@ def flops_of(setup: Setup) -> int:
     return checked_flops(setup.place("flops"), answer)
 
 
-def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> dict[str, Expected]:
-    """The reference and the allowed error of every output. Raises BenchmarkError for wrong names, shapes or numbers."""
+def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], length: int) -> dict[str, Expected]:
+    """The reference and the allowed error of every output. The default is that for sums of *length* terms.
+
+    Raises BenchmarkError for wrong names, shapes or numbers.
+    """
     references = _references(setup, inputs, outputs)
     with user_code(setup.loaded.path, "tolerance()"):
         answer: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
@@ -60,17 +63,13 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -
             raise setup.error("tolerance", f"an output {name!r}", f"some of {list(outputs)}")
         if not _broadcasts(error.shape, outputs[name].shape):
             raise setup.error("tolerance", f"shape {error.shape} for {name}", f"{outputs[name].shape} or one number")
-    return {
-        name: Expected(tensor, references[name], _allowed(setup, name, tensor, references[name], stated))
-        for name, tensor in outputs.items()
-    }
-
-
-def _allowed(
-    setup: Setup, name: str, tensor: Tensor, reference: npt.NDArray[Any], stated: Arrays
-) -> npt.NDArray[np.float64]:
-    error = stated[name] if name in stated else default_tolerance(reference, tensor.dtype)
-    return checked_tolerance(setup.place("tolerance"), name, error, reference)
+    expected: dict[str, Expected] = {}
+    for name, tensor in outputs.items():
+        reference = references[name]
+        error = stated[name] if name in stated else default_tolerance(reference, tensor.dtype, length)
+        allowed = checked_tolerance(setup.place("tolerance"), name, error, reference)
+        expected[name] = Expected(tensor, reference, allowed)
+    return expected
 
 
 def _references(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> Arrays:

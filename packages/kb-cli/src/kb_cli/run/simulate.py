@@ -25,6 +25,7 @@ from kb_cli.run.usage import Usage
 from kb_cli.run.verdict import Progress, Verdict, execute, judge
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.log import LogSummary
+from kb_dataexec.verify import sum_length
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks
 from kb_engine.program import LeakWatch
@@ -146,7 +147,7 @@ def _verify(
     began = perf_counter()
     memory = execute(log, initial, progress)
     executed = perf_counter()
-    expected = expected_outputs(setup, *tensors)
+    expected = expected_outputs(setup, *tensors, sum_length(log))
     verdict = judge(log, memory, expected)
     return expected, verdict, Wall(timing, executed - began, perf_counter() - executed)
 
