@@ -1,20 +1,25 @@
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_messages import (
+    BufferNeeds,
     DmaParams,
     DType,
     GemmCommand,
     GemmParams,
     Matrix,
     PipelinePlan,
+    PlanError,
+    StageTemplate,
     StageType,
     StoreCommand,
     TileShape,
     TransferParams,
+    When,
 )
 from kb_plans import PlanCounts, count, generate_gemm_plan, generate_transfer_plan
 
@@ -112,3 +117,16 @@ def test_a_transfer_is_one_stage_of_all_its_bytes() -> None:
     plan = generate_transfer_plan(StoreCommand(src=matrix, dst=matrix), "pe0")
     once = {StageType.DMA_WRITE: 1}
     assert count(plan) == PlanCounts(tiles=1, stages=once, nbytes={StageType.DMA_WRITE: 3 * 5 * 4}, macs=0)
+
+
+@pytest.mark.parametrize("plan", [None, 5, "plan"])
+def test_only_plans_are_counted(plan: Any) -> None:
+    with pytest.raises(PlanError, match=r"^count: got a value of type \w+, needs a plan$"):
+        count(plan)
+
+
+def test_a_plan_put_together_wrongly_is_refused() -> None:
+    gemm = StageTemplate(stage_type=StageType.GEMM, component="pe0", when=When.EVERY_TILE, operands=())
+    plan = PipelinePlan(kind="odd", grid=(1, 1, 1), stages=(gemm,), buffers=BufferNeeds())
+    with pytest.raises(PlanError, match=r"^count: got a gemm stage without its operands, needs a and out"):
+        count(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kb_messages import OperandTemplate, PipelinePlan, Place, Role, StageTemplate, StageType, depth_axis
+from kb_messages import OperandTemplate, PipelinePlan, Place, PlanError, Role, StageTemplate, StageType, depth_axis
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,12 @@ class PlanCounts(Struct, frozen=True, kw_only=True):
 
 
 def count(plan: PipelinePlan) -> PlanCounts:
-    """The totals of *plan*, in a time that does not depend on the number of tiles."""
+    """The totals of *plan*, in a time that does not depend on the number of tiles.
+
+    Raises PlanError for anything but a plan, and for a GEMM stage without its operands.
+    """
+    if not isinstance(plan, PipelinePlan):
+        raise PlanError("count", f"a value of type {type(plan).__name__}", "a plan")
     m, n, _ = plan.grid
     stages: dict[StageType, int] = {}
     nbytes: dict[StageType, int] = {}
@@ -33,6 +38,8 @@ def count(plan: PipelinePlan) -> PlanCounts:
         if kind in (StageType.GEMM, StageType.MATH):
             by_role = {operand.role: operand for operand in stage.operands}
             if kind is StageType.GEMM:
+                if not by_role.keys() >= {Role.A, Role.OUT}:
+                    raise PlanError("count", "a gemm stage without its operands", "a and out", "see check_plan")
                 a, out = by_role[Role.A], by_role[Role.OUT]
                 macs += out.rows.total * out.cols.total * depth_axis(stage.gemm, a).total
             continue
