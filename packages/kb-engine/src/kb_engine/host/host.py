@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kb_dataexec import numpy_dtype
 from kb_engine.engine.engine import Engine
+from kb_engine.host.containers import rebuilt
 from kb_engine.host.owners import owning_cubes
 from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
@@ -185,14 +186,19 @@ class Host:
         *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on all PEs
         of the cubes whose memories hold a part of a tensor argument, and without tensor arguments on all PEs.
 
-        Tensors, and lists and tuples of tensors, reach the kernel as references; all other arguments reach it
-        unchanged. *front_end* makes the first argument of the kernel from the program's port; by default, `tl`.
+        Tensors, and lists and tuples of tensors, reach the kernel as references. The lists and tuples keep their type,
+        so a namedtuple stays one. All other arguments reach the kernel unchanged: of a tensor in a dict or a dataclass,
+        pass `tensor.ref`. *front_end* makes the first argument of the kernel from the program's port; by default, `tl`.
 
-        Raises KernelError for missing targets, and the errors of `Engine.launch`.
+        Raises KernelError for missing targets and for lists that hold themselves, and the errors of `Engine.launch`.
         """
         if pes is not None and targets is not None:
             raise KernelError("launch", "pes and targets", "one of the two")
-        passed = [self._as_reference(argument) for argument in arguments]
+        try:
+            passed = [self._as_reference(argument) for argument in arguments]
+        except RecursionError:
+            got = "lists that are nested too deep, or that hold themselves"
+            raise KernelError("launch", got, "arguments that end") from None
         ids = self._launch_ids(passed, pes, targets)
         result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end)
         self.launches.append(result)
@@ -237,7 +243,7 @@ class Host:
 
     def _as_reference(self, argument: Any) -> Any:
         if isinstance(argument, (list, tuple)):
-            return type(argument)(map(self._as_reference, argument))
+            return rebuilt(argument, [self._as_reference(each) for each in argument])
         if isinstance(argument, (Tensor, TensorRef)):
             self._tensors.check_live("launch", argument if isinstance(argument, Tensor) else argument.tensor)
         return argument.ref if isinstance(argument, Tensor) else argument
