@@ -77,6 +77,10 @@ class Gemm(Benchmark[GemmParams]):
         """A multiplication and an addition for each term of each sum."""
         return 2 * p.M * p.N * p.K
 
+    def footprint(self, p: GemmParams) -> int:
+        """One copy of A and of B, and C."""
+        return (p.M + p.N) * p.K * p.dtype.nbytes + p.M * p.N * _out_dtype(p).nbytes
+
     def tolerance(self, p: GemmParams, inputs: Arrays, expected: Arrays) -> Arrays:
         """The bound of `gemm_tolerance` for sums of K terms."""
         a, b = (np.abs(inputs[name].astype(np.float32)) for name in ("a", "b"))

@@ -73,6 +73,10 @@ class PowerIteration(Benchmark[PowerIterationParams]):
         """The product of one step. The number of steps follows from the data, so it is not counted."""
         return 2 * p.N * p.N
 
+    def footprint(self, p: PowerIterationParams) -> int:
+        """A, x and the eigenvalue, in f32."""
+        return 4 * (p.N * p.N + p.N + 1)
+
     def tolerance(self, p: PowerIterationParams, inputs: Arrays, expected: Arrays) -> Arrays:
         """The error that is left when the iteration stops, and rounding in f32.
 

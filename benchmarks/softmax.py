@@ -71,6 +71,10 @@ class Softmax(Benchmark[SoftmaxParams]):
         """For each element a comparison, a difference, a power, a term of the sum and a quotient."""
         return 5 * p.M * p.N
 
+    def footprint(self, p: SoftmaxParams) -> int:
+        """X and Y."""
+        return 2 * p.M * p.N * p.dtype.nbytes
+
     def tolerance(self, p: SoftmaxParams, inputs: Arrays, expected: Arrays) -> Arrays:
         """Rounding of the result, and of f32 before: relative errors grow with the exponent's size and with sqrt(N)."""
         x = inputs["x"].astype(np.float64)

@@ -59,6 +59,10 @@ class VectorAdd(Benchmark[VectorAddParams]):
         """One addition for each element."""
         return p.N
 
+    def footprint(self, p: VectorAddParams) -> int:
+        """The two operands and the result."""
+        return 3 * p.N * p.dtype.nbytes
+
     def tolerance(self, p: VectorAddParams, inputs: Arrays, expected: Arrays) -> Arrays:
         """Rounding of the sum to f32, and of the result to its dtype."""
         info = p.dtype.info

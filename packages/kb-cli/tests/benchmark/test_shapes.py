@@ -1,11 +1,14 @@
 """Shapes files: their rows, and errors with file and line."""
 
+import os
+import time
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 from msgspec import Meta, Struct
 
+from kb_cli.benchmark import shapes
 from kb_cli.benchmark.shapes import read_shapes
 from kb_messages import BenchmarkError
 
@@ -64,9 +67,9 @@ def test_errors_name_file_and_line(tmp_path: Path, content: str | bytes, message
 
 
 def test_a_directory_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="got a directory, needs a CSV file"):
+    with pytest.raises(BenchmarkError, match="got a folder, needs a regular file"):
         read_shapes(tmp_path, Params, {})
-    with pytest.raises(BenchmarkError, match="got no such file, needs a CSV file"):
+    with pytest.raises(BenchmarkError, match="got no such file, needs a file"):
         read_shapes(tmp_path / "nope.csv", Params, {})
 
 
@@ -81,3 +84,38 @@ def test_a_benchmark_without_sizes_has_no_shapes(tmp_path: Path) -> None:
 
     with pytest.raises(BenchmarkError, match="got a benchmark without parameter M, needs one with M, N and K"):
         read_shapes(tmp_path, Other, {})
+
+
+def test_the_last_of_many_rows_is_checked_in_seconds(tmp_path: Path) -> None:
+    lines = "".join(f"{number},{number + 1},7\n" for number in range(1, 30_000))
+    begin = time.monotonic()
+    with pytest.raises(BenchmarkError, match=r"shapes.csv:30001: K: got 'x', needs an int >= 1"):
+        read(tmp_path, f"M,N,K\n{lines}1,2,x\n")
+    assert time.monotonic() - begin < 5
+
+
+def test_too_many_rows_and_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "MOST_ROWS", 2)
+    assert len(read(tmp_path, "M,N,K\n1,2,3\n1,2,3\n\n")) == 2
+    with pytest.raises(BenchmarkError, match=r"shapes.csv:4: got more than 2 rows, needs no more; cut the file"):
+        read(tmp_path, "M,N,K\n1,2,3\n1,2,3\n1,2,3\n")
+    (tmp_path / "huge.csv").touch()
+    os.truncate(tmp_path / "huge.csv", 1 << 40)
+    with pytest.raises(BenchmarkError, match="1099511627776 bytes, needs at most"):
+        read_shapes(tmp_path / "huge.csv", Params, {})
+
+
+def test_an_author_s_check_that_fails_names_the_row_or_the_author(tmp_path: Path) -> None:
+    class Checked(Params):
+        def __post_init__(self) -> None:
+            if self.M == 2:
+                raise ValueError("two")
+            if self.M == 3:
+                raise SystemExit(0)
+
+    (tmp_path / "shapes.csv").write_text("M,N,K\n1,2,3\n2,2,3\n")
+    with pytest.raises(BenchmarkError, match=r"shapes.csv:3: -p: got parameters that do not go together \(two\)"):
+        read_shapes(tmp_path / "shapes.csv", Checked, {})
+    (tmp_path / "shapes.csv").write_text("M,N,K\n3,2,3\n")
+    with pytest.raises(BenchmarkError, match=r"^test_shapes.py:\d+: got SystemExit: 0, needs Checked\(\) to succeed"):
+        read_shapes(tmp_path / "shapes.csv", Checked, {})

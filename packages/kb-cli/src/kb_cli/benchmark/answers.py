@@ -53,9 +53,9 @@ def has_numbers(array: npt.NDArray[Any]) -> bool:
     return dtype.kind in "biuf" or (dtype.kind == "V" and dtype.fields is None and dtype.type is not np.void)
 
 
-def checked_flops(where: str, answer: object) -> int:
-    """*answer* as an integer. Raises BenchmarkError unless it is a whole number from 0 to 2**63 - 1."""
-    needs = "a whole number from 0 to 2**63 - 1"
+def checked_count(where: str, answer: object, most: int = 2**200 - 1) -> int:
+    """*answer* as an integer. Raises BenchmarkError unless it is a whole number from 0 to *most*, 2**n - 1."""
+    needs = f"a whole number from 0 to 2**{most.bit_length()} - 1"
     if isinstance(answer, (bool, np.bool_, np.ndarray)):
         raise BenchmarkError(where, f"a {type(answer).__name__}", needs)
     if isinstance(answer, (float, np.floating)) and float(answer).is_integer():
@@ -65,7 +65,7 @@ def checked_flops(where: str, answer: object) -> int:
     except TypeError:
         got = str(answer) if isinstance(answer, (float, np.floating)) else f"a {type(answer).__name__}"
         raise BenchmarkError(where, got, needs) from None
-    if not 0 <= count <= MOST_FLOPS:
+    if not 0 <= count <= most:
         raise BenchmarkError(where, f"a number of {count.bit_length()} bits" if count > 0 else "a negative one", needs)
     return count
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.benchmark.answers import check_array, check_names, checked_flops, checked_tolerance
+from kb_cli.benchmark.answers import MOST_FLOPS, check_array, check_names, checked_count, checked_tolerance
 from kb_cli.benchmark.expected import Expected
+from kb_cli.benchmark.machine_memory import limited_memory
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.user_code import user_code
 from kb_dataexec import default_tolerance
@@ -20,7 +21,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def inputs_of(setup: Setup) -> Arrays:
     """The input arrays, from a generator seeded with the run's seed. Raises BenchmarkError for another answer."""
     rng = np.random.Generator(np.random.PCG64(setup.seed))
-    with user_code(setup.loaded.path, "inputs()"):
+    with user_code(setup.loaded.path, "inputs()"), limited_memory():
         inputs: Any = setup.loaded.bench.inputs(setup.params, rng)
     if not isinstance(inputs, dict):
         raise setup.error("inputs", type(inputs).__name__, "a dict of numpy arrays")
@@ -46,7 +47,7 @@ def flops_of(setup: Setup) -> int:
     """The number of operations that the algorithm needs. Raises BenchmarkError for another answer."""
     with user_code(setup.loaded.path, "flops()"):
         answer: Any = setup.loaded.bench.flops(setup.params)
-    return checked_flops(setup.place("flops"), answer)
+    return checked_count(setup.place("flops"), answer, MOST_FLOPS)
 
 
 def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], length: int) -> dict[str, Expected]:
@@ -55,7 +56,7 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], l
     Raises BenchmarkError for wrong names, shapes or numbers.
     """
     references = _references(setup, inputs, outputs)
-    with user_code(setup.loaded.path, "tolerance()"):
+    with user_code(setup.loaded.path, "tolerance()"), limited_memory():
         answer: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
     stated = _arrays(setup, "tolerance", answer)
     for name, error in stated.items():
@@ -73,7 +74,7 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], l
 
 
 def _references(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> Arrays:
-    with user_code(setup.loaded.path, "reference()"):
+    with user_code(setup.loaded.path, "reference()"), limited_memory():
         answer: Any = setup.loaded.bench.reference(setup.params, inputs)
     references = _arrays(setup, "reference", answer)
     if references.keys() != outputs.keys():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -32,26 +33,55 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def build_params(params_type: type[Struct], texts: Mapping[str, str], given: Mapping[str, object] | None = None) -> Any:
-    """A *params_type* with the values that *texts* say and the values *given*; other fields have their default.
+def build_params(params_type: type[Struct], texts: Mapping[str, str]) -> Any:
+    """A *params_type* with the values that *texts* say; other fields have their default.
 
     Raises BenchmarkError for an unknown key, for a text that is no value of its field, and for a field without a value.
     """
-    known = {field.encode_name: field for field in fields(params_type)}
-    values: dict[str, object] = dict(given or {})
-    for key, text in texts.items():
-        if key not in known:
-            fix = next((f"did you mean {name!r}?" for name in known if name.lower() == key.lower()), "")
-            fix = fix or did_you_mean(key, known)
-            raise BenchmarkError(f"-p {key}", "an unknown parameter", f"one of {listing(known)}", fix)
+    with params_code(params_type):
+        return ParamsBuilder(params_type, texts).build({})
+
+
+class ParamsBuilder:
+    """Builds parameters of *params_type* that have the values of *texts* in common.
+
+    Raises BenchmarkError for an unknown key, and for a text that is no value of its field.
+    """
+
+    def __init__(self, params_type: type[Struct], texts: Mapping[str, str]) -> None:
+        self._type = params_type
+        self._known = {field.encode_name: field for field in fields(params_type)}
+        self._values: dict[str, object] = {}
+        for key, text in texts.items():
+            if key not in self._known:
+                fix = next((f"did you mean {name!r}?" for name in self._known if name.lower() == key.lower()), "")
+                fix = fix or did_you_mean(key, self._known)
+                raise BenchmarkError(f"-p {key}", "an unknown parameter", f"one of {listing(self._known)}", fix)
+            try:
+                self._values[key] = value_of(text, self._known[key].type)
+            except BadValue as bad:
+                raise bad.at(f"-p {key}") from None
+
+    def build(self, given: Mapping[str, object]) -> Any:
+        """Parameters with the values *given* too. The caller guards the author's code, with `params_code`.
+
+        Raises BenchmarkError for a field without a value, and for values that do not go together.
+        """
+        values = {**self._values, **given}
+        for key, field in self._known.items():
+            if key not in values and field.required:
+                raise BenchmarkError(f"-p {key}", "no value", describe(field.type), f"add -p {key}=...")
         try:
-            values[key] = value_of(text, known[key].type)
-        except BadValue as bad:
-            raise bad.at(f"-p {key}") from None
-    for key, field in known.items():
-        if key not in values and field.required:
-            raise BenchmarkError(f"-p {key}", "no value", describe(field.type), f"add -p {key}=...")
-    return _convert(params_type, values)
+            return msgspec.convert(values, self._type)
+        except msgspec.ValidationError as error:
+            got = f"parameters that do not go together ({error})"
+            raise BenchmarkError("-p", got, "a legal combination") from None
+
+
+def params_code(params_type: type[Struct]) -> AbstractContextManager[None]:
+    """A guard for the code of *params_type*, such as its `__post_init__`."""
+    module = sys.modules.get(params_type.__module__)
+    return user_code(Path(getattr(module, "__file__", None) or params_type.__module__), f"{params_type.__name__}()")
 
 
 def as_text(value: object) -> object:
@@ -79,13 +109,3 @@ def shown_params(params: Struct) -> dict[str, object]:
 def field_of(params_type: type[Struct], name: str) -> FieldInfo | None:
     """The field *name*, or None."""
     return next((field for field in fields(params_type) if field.encode_name == name), None)
-
-
-def _convert(params_type: type[Struct], values: dict[str, object]) -> Any:
-    module = sys.modules.get(params_type.__module__)
-    with user_code(Path(getattr(module, "__file__", None) or params_type.__module__), f"{params_type.__name__}()"):
-        try:
-            return msgspec.convert(values, params_type)
-        except msgspec.ValidationError as error:
-            got = f"parameters that do not go together ({error})"
-            raise BenchmarkError("-p", got, "a legal combination") from None

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from kb_cli.benchmark.field_values import BadValue, value_of
-from kb_cli.benchmark.params import build_params, field_of
-from kb_messages import BenchmarkError
+from kb_cli.benchmark.params import ParamsBuilder, field_of, params_code
+from kb_messages import BenchmarkError, read_bytes
 from kb_topology import listing
 
 SIZES = ("M", "N", "K")
+MOST_ROWS = 100_000
+"""Source: assumed; so many runs take more than a day."""
+MOST_NBYTES = 64 << 20
+"""Of a file. Source: assumed; rows of 600 characters each."""
 _NEEDS = "a CSV file in UTF-8 with columns M, N and K"
 
 
@@ -33,22 +38,28 @@ class Row(NamedTuple):
 
 
 def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) -> list[Row]:
-    """The rows of *path*, with the parameters of *texts* in each row. Raises BenchmarkError with file and line."""
+    """The rows of *path*, with the parameters of *texts* in each row. Every row is checked before one is returned.
+
+    Raises BenchmarkError with file and line.
+    """
     _check_parameters(path, params_type, texts)
     label = str(path)
     reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     rows: list[Row] = []
-    header: list[str] | None = None
+    header: _Header | None = None
     try:
-        for cells in reader:
-            cells = [cell.strip() for cell in cells]
-            if not any(cells):
-                continue
-            where = f"{label}:{reader.line_num}"
-            if header is None:
-                header = _checked_header(where, cells)
-            else:
-                rows.append(_row(where, header, cells, params_type, texts))
+        with params_code(params_type):
+            for cells in reader:
+                cells = [cell.strip() for cell in cells]
+                if not any(cells):
+                    continue
+                where = f"{label}:{reader.line_num}"
+                if header is None:
+                    header = _Header(where, cells, params_type, texts)
+                elif len(rows) == MOST_ROWS:
+                    raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
+                else:
+                    rows.append(header.row(where, cells))
     except csv.Error as error:
         raise BenchmarkError(f"{label}:{reader.line_num}", str(error), _NEEDS) from None
     if not rows:
@@ -66,16 +77,38 @@ def _check_parameters(path: Path, params_type: type[Struct], texts: dict[str, st
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        got = "no such file"
-    except IsADirectoryError:
-        got = "a directory"
+        return read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        got = f"bytes that are not UTF-8, at byte {error.start}"
-    except OSError as error:
-        got = f"a file that cannot be read ({error.strerror})"
-    raise BenchmarkError(str(path), got, _NEEDS)
+        raise BenchmarkError(str(path), f"bytes that are not UTF-8, at byte {error.start}", _NEEDS) from None
+
+
+class _Header:
+    """The columns of a file. A size that was read once is not read again: layers of a model repeat them."""
+
+    def __init__(self, where: str, columns: list[str], params_type: type[Struct], texts: dict[str, str]) -> None:
+        self._columns = _checked_header(where, columns)
+        self._builder = ParamsBuilder(params_type, texts)
+        self._types = {field.encode_name: field.type for field in fields(params_type) if field.encode_name in SIZES}
+        self._sizes: dict[tuple[str, str], Any] = {}
+
+    def row(self, where: str, cells: list[str]) -> Row:
+        """The row of *cells* at *where*. Raises BenchmarkError with the place."""
+        if len(cells) != len(self._columns):
+            raise BenchmarkError(where, f"{len(cells)} cells", f"{len(self._columns)}, one for each column")
+        labels = dict(zip(self._columns, cells, strict=True))
+        sizes = {name: self._size(where, name, labels.pop(name)) for name in SIZES}
+        try:
+            return Row(where, labels, sizes, self._builder.build(sizes))
+        except BenchmarkError as error:
+            raise BenchmarkError(f"{where}: {error.where}", error.got, error.needs, error.fix) from None
+
+    def _size(self, where: str, name: str, cell: str) -> Any:
+        if (name, cell) not in self._sizes:
+            try:
+                self._sizes[name, cell] = value_of(cell, self._types[name], full=True)
+            except BadValue as bad:
+                raise bad.at(f"{where}: {name}") from None
+        return self._sizes[name, cell]
 
 
 def _checked_header(where: str, columns: list[str]) -> list[str]:
@@ -89,18 +122,3 @@ def _checked_header(where: str, columns: list[str]) -> list[str]:
         found = f"it has {listing(columns)}"
         raise BenchmarkError(where, f"no column {', '.join(missing)}", "columns M, N and K in upper case", found)
     return columns
-
-
-def _row(where: str, header: list[str], cells: list[str], params_type: type[Struct], texts: dict[str, str]) -> Row:
-    if len(cells) != len(header):
-        raise BenchmarkError(where, f"{len(cells)} cells", f"{len(header)}, one for each column")
-    by_column = dict(zip(header, cells, strict=True))
-    sizes: dict[str, Any] = {}
-    for name in SIZES:
-        field = field_of(params_type, name)
-        assert field is not None
-        try:
-            sizes[name] = value_of(by_column.pop(name), field.type, full=True)
-        except BadValue as bad:
-            raise bad.at(f"{where}: {name}") from None
-    return Row(where, by_column, sizes, build_params(params_type, texts, sizes))

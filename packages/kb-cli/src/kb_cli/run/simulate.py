@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, inputs_of, launch
+from kb_cli.benchmark.capacity import check_capacity
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.metrics import Metrics, measure
@@ -72,6 +73,7 @@ def simulate(
     *trace* is called with each event of pass 1, *progress* with the progress of pass 2. Raises KbErrors: for an
     exception in the benchmark's code, with the author's frames, and those of kernels and engine.
     """
+    check_capacity(setup)
     flops, inputs = flops_of(setup), inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None

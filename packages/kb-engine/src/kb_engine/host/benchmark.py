@@ -25,6 +25,13 @@ class Benchmark(ABC, Generic[ParamsT]):
     Params: ClassVar[type[Struct]]
     name: ClassVar[str] = ""
 
+    def footprint(self, p: ParamsT) -> int:
+        """Bytes of device memory that the tensors need at least; 0, the default, says nothing.
+
+        `kb run` asks before it makes the inputs. It then refuses sizes that no memory could hold at once.
+        """
+        return 0
+
     @abstractmethod
     def inputs(self, p: ParamsT, rng: np.random.Generator) -> Arrays:
         """The input arrays by name. Random values come from *rng* alone, so that a seed repeats them."""
