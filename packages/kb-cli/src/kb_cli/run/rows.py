@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kb_cli.benchmark.capacity import check_capacity
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.shapes import Row
@@ -25,8 +26,13 @@ from kb_messages import KbError
 def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[RunResult]:
     """Run *setup* once for each of *rows*, in a new folder below *out*. When one row fails, no folder is left.
 
+    The sizes of all rows are checked before the first row runs.
+
     Raises the errors of a run, with the row's line in front.
     """
+    for row in rows:
+        with _errors_name(row):
+            check_capacity(setup._replace(params=row.params))
     config = {**identity(setup), "rows": [[row.cells, shown_params(row.params)] for row in rows]}
     results: list[RunResult] = []
     left = SHAPES_LIMIT

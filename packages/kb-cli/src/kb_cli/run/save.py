@@ -39,7 +39,8 @@ def record_run(
     path, final = folder
     with writing(path):
         path.mkdir(exist_ok=True)
-    outcome = simulate(setup, None if policy is Policy.NONE else path / LOG, progress, trace)
+    log = None if policy is Policy.NONE else (path / LOG).absolute()  # a kernel may change the working directory
+    outcome = simulate(setup, log, progress, trace)
     kept = keep(path, outcome, policy, left_nbytes)
     result = make_result(setup, outcome, kept, str(final), shape)
     for file, content in ((TOPOLOGY, setup.topology.source.text.encode()), (BENCH, setup.loaded.source)):
