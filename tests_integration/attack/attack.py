@@ -30,7 +30,11 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=200, help="attempts for each file and kind (default: 200)")
     parser.add_argument("--kind", action="append", choices=sorted(KINDS), help="this kind alone, as often as needed")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", action="store_true", help="print the kinds and do nothing")
     options = parser.parse_args()
+    if options.list:
+        print("\n".join(KINDS))
+        return 0
     total = 0
     print(f"{'kind':24}{'tried':>8}{'badly':>8}")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,52 @@
+"""A sample of every kind of attack is handled well; `nox -s attack` tries a hundred times as many."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ATTACK = Path(__file__).parent / "attack"
+
+
+@pytest.fixture(scope="module")
+def attack() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ATTACK)
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
+        import attack
+
+        yield attack
+
+
+def kinds() -> list[str]:
+    listed = subprocess.run(
+        [sys.executable, str(ATTACK / "attack.py"), "--list"], capture_output=True, text=True, check=True
+    )
+    return listed.stdout.splitlines()
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_a_sample_is_handled_well(kind: str) -> None:
+    command = [sys.executable, str(ATTACK / "attack.py"), "--most", "3", "--kind", kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.splitlines()[-1].split()[-2]) >= 1
+
+
+def test_an_attempt_that_ends_badly_is_told(attack: Any) -> None:
+    from attempt import Ended, wrong_with
+
+    assert wrong_with(Ended(0, "", 0.1, 0)) == ""
+    assert wrong_with(Ended(0, "", 0.1, 0), damaged=True) == "damage that passed as ok"
+    assert wrong_with(Ended(2, "error: a: got b, needs c", 0.1, 0), damaged=True) == ""
+    assert wrong_with(Ended(2, "", 0.1, 0)) == "no sentence"
+    assert wrong_with(Ended(4, "error: a bug", 0.1, 0)) == "exit code 4"
+    assert wrong_with(Ended(-11, "", 0.1, 0)) == "exit code -11"
+    assert wrong_with(Ended(1, "Traceback (most recent call last)\n  x\nKeyError: 'a'", 0.1, 0)).startswith(
+        "a traceback"
+    )
+    assert wrong_with(Ended(0, "", 31, 0)) == "no end within 30 s"
+    assert wrong_with(Ended(0, "", 0.1, 5 << 30)) == "5120 MiB of memory"
+    assert attack.count([attack.Tried("a", ""), attack.Tried("b", "bad")]) == (2, [attack.Tried("b", "bad")])
