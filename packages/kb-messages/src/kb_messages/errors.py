@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-_MOST_CHARACTERS: Final = 2000
-"""Of a part of a sentence. Source: assumed; the longest parts list twenty names."""
+_MOST_CHARACTERS: Final = 4000
+"""Of a part of a sentence. Source: assumed; the longest parts list twenty ranges of memory."""
 
 
 class KbError(Exception):

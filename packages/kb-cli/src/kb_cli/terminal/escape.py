@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LINE, LINES = 2000, 400
+LINE, LINES = 8000, 400
 """Characters that are shown of a line of an error, and lines that are shown of an error."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but for tab and line feed, characters that turn the direction of text, and halves of pairs."""
