@@ -74,6 +74,9 @@ RAISES = (
     "import kb_engine; kb_engine.Host = None",
     "del sys.modules['numpy']",
     "sys.modules.clear()",
+    "import greenlet; raise greenlet.GreenletExit",
+    "exec(compile('raise ValueError', '/dev/zero', 'exec'))",
+    "raise type('T', (Exception,), {'__str__': lambda self: sys.exit(0)})()",
 )
 RESULTS = (
     "return None",
@@ -113,6 +116,17 @@ ARRAYS = (
     "5",
     "np.float32(3)",
     "memoryview(b'abc')",
+)
+TOLERANCES = (
+    "-1",
+    "np.inf",
+    "np.nan",
+    "'x'",
+    "1j",
+    "None",
+    "[[1]]",
+    "np.ma.masked_all((8, 8))",
+    "np.full((8, 8), -0.5)",
 )
 FLOPS = (
     "10 ** 400",
@@ -228,6 +242,9 @@ WHOLE = (
     GOOD.replace("pes=[0]", "targets=5"),
     GOOD.replace("kernel, x, y", "kernel, x"),
     GOOD.replace("kernel, x, y", "None"),
+    GOOD.replace("kernel, x, y", "kernel, *__import__('collections').namedtuple('P', 'x y')(x, y)"),
+    GOOD.replace("kernel, x, y", "kernel, __import__('collections').namedtuple('P', 'x y')(x, y), y"),
+    GOOD.replace("kernel, x, y", "kernel, {'x': x}, y"),
     GOOD.replace("DType.F32", "'f33'"),
     GOOD.replace("DType.F32", "None"),
     GOOD.replace("(8, 8), DType", "(-8, 8), DType"),
@@ -255,6 +272,7 @@ def _every() -> Iterator[tuple[str, str]]:
     for place, name in (("INPUTS", "arrays['x']"), ("REFERENCE", "outputs['y']")):
         for value in ARRAYS:
             yield f"{place.lower()}: {value}", GOOD.replace(f'"{place}"', f"{name} = {value}")
+    yield from _numbers()
     for value in FLOPS:
         yield f"flops: {value}", GOOD.replace('"FLOPS"', f"return {value}")
     for value in NAMES:
@@ -266,3 +284,12 @@ def _every() -> Iterator[tuple[str, str]]:
         yield f"params: {line}", GOOD.replace('"""POST"""', line)
     for number, text in enumerate(WHOLE):
         yield f"file {number}: {text[:40]!r}", text
+
+
+def _numbers() -> Iterator[tuple[str, str]]:
+    for value in TOLERANCES:
+        method = f"def tolerance(self, p, inputs, expected):\n        return {{'y': {value}}}\n    def flops"
+        yield f"tolerance: {value}", GOOD.replace("def flops", method)
+    for value in FLOPS:
+        method = f"def footprint(self, p):\n        return {value}\n    def flops"
+        yield f"footprint: {value}", GOOD.replace("def flops", method)
