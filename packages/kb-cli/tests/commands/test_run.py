@@ -63,6 +63,17 @@ def test_wrong_numbers_end_with_1(invoke: Invoke, bench_file: Write) -> None:
     assert "c: 64 of 64 elements wrong" in table.stdout
 
 
+def test_a_failure_says_that_the_tolerance_was_the_default(invoke: Invoke, bench_file: Write) -> None:
+    changes = ("np.float64)}", "np.float64) + 1}")
+    stated = ("def flops", "def tolerance(self, p, inputs, expected):\n        return {'c': 0.5}\n\n    def flops")
+    said = "that is the default tolerance for sums of 8 terms; state another in the benchmark's tolerance()"
+    by_default = invoke("run", bench_file(*changes), "--keep", "all", "--json")
+    result = json.loads(by_default.stdout)
+    assert result["outputs"][0]["text"].endswith(said)
+    assert said in invoke("verify", result["run_dir"]).stdout
+    assert said not in invoke("run", bench_file(*changes, *stated)).stdout
+
+
 def test_an_output_nobody_wrote_fails_verification(invoke: Invoke, bench_file: Write) -> None:
     done = invoke("run", bench_file('    tl.wait(tl.composite("gemm", a, b, out=c))', "    pass"), "--json")
     assert done.exit_code == 1

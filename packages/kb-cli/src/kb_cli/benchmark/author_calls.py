@@ -67,9 +67,10 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], l
     expected: dict[str, Expected] = {}
     for name, tensor in outputs.items():
         reference = references[name]
+        default_terms = None if name in stated else length
         error = stated[name] if name in stated else default_tolerance(reference, tensor.dtype, length)
         allowed = checked_tolerance(setup.place("tolerance"), name, error, reference)
-        expected[name] = Expected(tensor, reference, allowed)
+        expected[name] = Expected(tensor, reference, allowed, default_terms)
     return expected
 
 

@@ -15,12 +15,14 @@ from kb_messages import split_address
 class Expected(NamedTuple):
     """One output: its tensor on the chip, its float64 reference, and the allowed absolute error.
 
-    The allowed error is one number, or an array of the reference's shape.
+    The allowed error is one number, or an array of the reference's shape. `default_terms` is None when the benchmark
+    stated the allowed error. Otherwise the error is the default for sums of that many terms.
     """
 
     tensor: Tensor
     reference: npt.NDArray[Any]
     allowed: npt.NDArray[Any]
+    default_terms: int | None = None
 
     def read(self, memory: MemoryStore) -> npt.NDArray[Any]:
         """The output's values in *memory*. Raises StoreError when bytes are not initialised."""

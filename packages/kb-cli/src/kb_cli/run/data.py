@@ -21,12 +21,13 @@ INDEX = "index.json"
 
 
 class StoredOutput(Struct, frozen=True, kw_only=True):
-    """One output in the index: its name, the files of its reference and its allowed error, and its tensor."""
+    """One output in the index: its name, the files of its reference and its allowed error, and the rest of Expected."""
 
     name: str
     reference: str
     allowed: str
     tensor: Tensor
+    default_terms: int | None
 
 
 class RunData(NamedTuple):
@@ -51,7 +52,7 @@ def save_expected(folder: Path, expected: dict[str, Expected]) -> None:
         files = {"reference": f"{number:06d}.npy", "allowed": f"{number:06d}.allowed.npy"}
         write_array(folder / files["reference"], output.reference)
         write_array(folder / files["allowed"], output.allowed)
-        index.append(StoredOutput(name=name, **files, tensor=output.tensor))
+        index.append(StoredOutput(name=name, **files, tensor=output.tensor, default_terms=output.default_terms))
     write_json(folder / INDEX, index)
 
 
@@ -81,7 +82,7 @@ def _load(folder: Path, entry: StoredOutput) -> Expected:
         raise RunFolderError(where, f"allowed errors of shape {allowed.shape}", f"one number or shape {tensor.shape}")
     if not np.all(np.isfinite(allowed) & (allowed >= 0)):
         raise RunFolderError(where, "an allowed error that is negative or not finite", "finite numbers of 0 or more")
-    return Expected(tensor, reference, allowed)
+    return Expected(tensor, reference, allowed, entry.default_terms)
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

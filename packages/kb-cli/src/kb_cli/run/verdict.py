@@ -84,11 +84,15 @@ def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> Outp
         n_elements, text = int(np.prod(output.tensor.shape)), f"{name}: {error}"
         return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
     found, origin = compare_output(log, name, output, got, output.reference, output.allowed)
+    texts = [str(found), *([] if origin is None else [str(origin)])]
+    if not found.ok and output.default_terms is not None:
+        terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
+        texts.append(f"that is the default tolerance for sums of {terms}; state another in the benchmark's tolerance()")
     return OutputCheck(
         name=name,
         ok=found.ok,
         n_elements=found.n_elements,
         n_wrong=found.n_wrong,
         max_abs_err=found.max_abs_err,
-        text=str(found) if origin is None else f"{found}; {origin}",
+        text="; ".join(texts),
     )
