@@ -44,13 +44,14 @@ def flipped(data: bytes, rng: random.Random, most: int) -> Iterator[bytes]:
 
 
 def cut(data: bytes, rng: random.Random, most: int) -> Iterator[bytes]:
-    """*data* cut off: at every length when there are no more than *most*, else at 0, 1, all but one and random ones."""
-    if len(data) <= most:
-        lengths = list(range(len(data)))
-    else:
-        lengths = [0, 1, len(data) - 1, *rng.sample(range(2, len(data) - 1), max(0, most - 3))]
-    for length in lengths:
-        yield data[:length]
+    """*data* cut off at up to *most* boundaries, the ends of lines and of 64 bytes, and at as many other lengths."""
+    boundaries = {0, 1, len(data) - 1, *range(64, len(data), 64)}
+    boundaries |= {at + 1 for at, byte in enumerate(data) if byte == ord("\n")}
+    found = sorted(length for length in boundaries if 0 <= length < len(data))
+    others = sorted(set(range(len(data))) - boundaries)
+    for lengths in (found, others):
+        for length in lengths if len(lengths) <= most else rng.sample(lengths, most):
+            yield data[:length]
 
 
 def exchanged(data: bytes, rng: random.Random, most: int) -> Iterator[bytes]:

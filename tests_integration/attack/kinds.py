@@ -158,9 +158,8 @@ def damaged_lines(stage: Stage) -> Iterator[Tried]:
     """Logs of lines with flipped bits, cuts, and fields of other types."""
     whole = stage.lines.read_bytes()
     line = whole.splitlines(keepends=True)[0]
-    third = max(1, stage.most // 3)
-    texts = [*flipped(whole, stage.rng, third), *cut(whole, stage.rng, third)]
-    texts += [text + b"\n" + line for text in exchanged(line, stage.rng, 2 * third)]
+    texts = [*flipped(whole, stage.rng, stage.most), *cut(whole, stage.rng, stage.most)]
+    texts += [text + b"\n" + line for text in exchanged(line, stage.rng, stage.most)]
     for data in texts:
         path = fresh(stage.scratch) / "log.jsonl"
         path.write_bytes(data)

@@ -257,8 +257,8 @@ WHOLE = (
 def benchmark_files(most: int) -> Iterator[tuple[str, str]]:
     """(what is wrong, the file's text), at most *most* of them, evenly taken."""
     every = list(_every())
-    step = max(1, -(-len(every) // most))
-    yield from every[::step]
+    count = min(most, len(every))
+    yield from (every[number * len(every) // count] for number in range(count))
 
 
 def _every() -> Iterator[tuple[str, str]]:
