@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_messages import Axis, DType, OperandTemplate, Place, Role, StageTemplate, StageType, When, tile_kind
+from kb_messages import Axis, DType, OperandTemplate, Place, PlanError, Role, StageTemplate, StageType, When, tile_kind
 from kb_messages.lifetimes import lifetimes_of
 
 SIDE = Axis(dimension=None, total=4, tile=4)
@@ -72,3 +72,8 @@ def test_the_registers_of_a_tile_are_freed_by_its_last_stage_that_computes():
 
 def test_a_transfer_holds_no_place():
     assert lifetimes_of([move(READ, MEMORY, MEMORY)], 1) == {}
+
+
+def test_a_place_that_no_stage_writes_is_a_plan_error():
+    with pytest.raises(PlanError, match=r"^plan: got stages that read input_buffer and none that writes it, needs "):
+        lifetimes_of([move(FETCH, INPUT, REGISTERS), GEMM_STAGE, *OUT], 1)

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from kb_messages.errors import PlanError
 from kb_messages.oplog import Role
 from kb_messages.stages import Place, StageTemplate, StageType, When
 
@@ -49,7 +50,7 @@ def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place,
 
     A place is claimed before the first stage that writes it. A buffer or an accumulator is free after the last stage
     that names it. The registers of a tile are one piece, free after the tile's last GEMM or MATH, although an op on the
-    accumulator alone reads none of them.
+    accumulator alone reads none of them. Raises PlanError when no stage writes a place that a stage reads.
 
     Plans for many PEs differ in addresses alone, so the answer is computed once for stages that use the same places.
     """
@@ -66,7 +67,7 @@ def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetim
     for place in (Place.INPUT_BUFFER, Place.OUTPUT_BUFFER, Place.REGISTERS, Place.ACCUMULATOR):
         users = [at for at, (_, _, operands) in enumerate(stages) if any(used is place for used, _ in operands)]
         if users:
-            begin = next(at for at in users if (place, True) in [(used, role.is_write) for used, role in stages[at][2]])
+            begin = _first_writer(stages, place)
             ends = users[-1:]
             if place is Place.REGISTERS:
                 ends = [at for at, (stage_type, _, _) in enumerate(stages) if stage_type in _COMPUTES]
@@ -77,6 +78,15 @@ def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetim
                 last=_indices(stages, ends, k_grid),
             )
     return MappingProxyType(found)
+
+
+def _first_writer(stages: tuple[_Uses, ...], place: Place) -> int:
+    for at, (_, _, operands) in enumerate(stages):
+        if any(used is place and role.is_write for used, role in operands):
+            return at
+    raise PlanError(
+        "plan", f"stages that read {place.name.lower()} and none that writes it", "one that writes it before"
+    )
 
 
 def _indices(stages: tuple[_Uses, ...], which: Sequence[int], k_grid: int) -> Indices | None:

@@ -15,6 +15,7 @@ import msgspec
 from kb_messages.commands import Command
 from kb_messages.errors import PlanError
 from kb_messages.functions import MATH_FUNCTIONS
+from kb_messages.lifetimes import lifetimes_of
 from kb_messages.oplog import Role
 from kb_messages.plan import PipelinePlan
 from kb_messages.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
@@ -69,7 +70,10 @@ def decode_command(text: bytes | str) -> Command:
 
 
 def check_plan(plan: PipelinePlan) -> None:
-    """Raises PlanError unless every stage of *plan* has its operands, and their sides fit the grid of *plan*."""
+    """Raises PlanError unless every stage of *plan* has its operands, and their sides fit the grid of *plan*.
+
+    Every place in the PE that a stage reads must have a stage that writes the place.
+    """
     for name in plan.buffers.__struct_fields__:
         if not 0 <= getattr(plan.buffers, name) < _END:
             raise PlanError(f"plan buffers {name}", "another number", "bytes from 0 to 2^62")
@@ -78,6 +82,7 @@ def check_plan(plan: PipelinePlan) -> None:
         _check_roles(where, stage)
         for place, operand in enumerate(stage.operands):
             _check_operand(f"{where} operands[{place}]", operand, plan.grid)
+    lifetimes_of(plan.stages, plan.grid[2])
 
 
 def _check_roles(where: str, stage: StageTemplate) -> None:
