@@ -153,6 +153,10 @@ class Dma(Initiator[QueueSpec]):
         move(path, memory, self.clock.now, finish, token)
 
 
+class TwofoldDma(Dma):
+    outstanding = 2
+
+
 class Mover(RegisterFileOwner[QueueSpec]):
     """FETCH and STORE at a fixed cost, one at a time."""
 
@@ -290,6 +294,7 @@ BLOCKS = {
     "ahead_cpu": "AheadCpu",
     "scheduler": "Scheduler",
     "dma": "Dma",
+    "twofold_dma": "TwofoldDma",
     "twice_dma": "TwiceDma",
     "losing_dma": "LosingDma",
     "polling_gemm": "PollingGemm",

@@ -153,6 +153,21 @@ def test_nothing_occupies_nothing(toy_engine):
     assert [(link.nbytes, link.busy_ps) for link in engine.fabric.links] == [(0, 0)] * 4
 
 
+def test_two_reads_of_one_block_share_its_link(toy_engine):
+    # 20 ps a byte from each slice, and 10 on the link to the block: two reads at once take as long as one, 42240.
+    engine = toy_engine(*ONE_PE_TWO_SLICES, ("impl: toy.dma", "impl: toy.twofold_dma"))
+    ends = {}
+    for unit in (0, 1):
+        path = engine.fabric.path(DMA.format(0), owner(engine, unit))
+        engine.fabric.read(path, Rectangle(0, 1, 512, 512), 0, lambda u: ends.update({u: engine.clock.now}), unit)
+    engine.clock.drain()
+    assert ends == {0: 42240, 1: 42240}
+    dma, slices = DMA.format(0), (HBM.format(0), HBM.format(1))
+    assert all(engine.fabric.leg(dma, each).merges and engine.fabric.leg(each, dma).merges for each in slices)
+    single = toy_engine(*ONE_PE_TWO_SLICES)
+    assert not any(single.fabric.leg(dma, each).merges or single.fabric.leg(each, dma).merges for each in slices)
+
+
 def test_wires_take_their_time(toy_engine):
     # 3 mm and 2 mm of 7 ps, both ways; the memory's bytes hide the links' (70 GB/s are less than 20 ps a byte).
     ends = run(toy_engine(*TWO_HALVES), {(0, False): [(0, 0, 512)]})

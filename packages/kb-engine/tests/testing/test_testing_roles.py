@@ -5,6 +5,8 @@ from engine_said_by import said_by
 from engine_toys import Cpu, Dma, Hbm, HbmSpec, Xbar
 
 from kb_engine.block import Scratchpad
+from kb_engine.testing import check_component
+from kb_messages import Rectangle
 
 
 class Loaded(Xbar):
@@ -83,6 +85,24 @@ class Hasty(Dma):
     lead_ps = 5000
 
 
+class Split(Dma):
+    """Two reads for each token, or two writes: the first of one byte, the second of all."""
+
+    def begin(self, token, finish):
+        memory = token.stages[token.index].params.memory
+        start = self.context.fabric.read if token.index == 0 else self.context.fabric.write
+        for part, end in ((Rectangle(0, 1, 1, 1), lambda _: None), (memory, finish)):
+            start("the only path", part, self.clock.now, end, token)
+
+
+class SplitAndSaid(Split):
+    outstanding = 2
+
+
+class Paused(Dma):
+    outstanding = 0
+
+
 class Vague(Dma):
     lead_ps = 0.5
 
@@ -110,6 +130,18 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
                 "Hasty.lead_ps: got a transfer that starts 0 ps after its call, "
                 "needs the 5000 ps that it promises, or more; promise less"
             ),
+        ),
+        (
+            Split,
+            {},
+            "keeps_to_its_outstanding",
+            "Split.outstanding: got 2 reads under way at once, needs the 1 that it declares, or fewer; declare more",
+        ),
+        (
+            Paused,
+            {},
+            "keeps_to_its_outstanding",
+            "Paused.outstanding: got 0, needs an int >= 1; let it follow from the Spec",
         ),
         (Vague, {}, "keeps_its_lead", "Vague.lead_ps: got 0.5, needs an int >= 0; round down, to whole picoseconds"),
         (
@@ -181,6 +213,10 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
 )
 def test_a_broken_role_fails_with_the_right_sentence(impl, attributes, check, sentence):
     assert sentence in said_by(check, impl, attributes)
+
+
+def test_a_block_may_have_as_many_transfers_under_way_as_it_says():
+    check_component(SplitAndSaid, {})
 
 
 class Abstract(Hbm):

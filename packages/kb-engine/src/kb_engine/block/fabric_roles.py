@@ -27,9 +27,17 @@ class TransferSource(ComponentBase[SpecT]):
 
 
 class Initiator(TransferSource[SpecT]):
-    """A source of at most one read and one write at a time, which the fabric relies on."""
+    """A source of at most `outstanding` reads and as many writes at a time, which the fabric relies on."""
 
     __slots__ = ()
+
+    @property
+    def outstanding(self) -> int:
+        """The reads that may be under way at once, and the writes. At least 1.
+
+        The fabric asks once, before `connect`. Above 1, the block's own transfers can meet on its links.
+        """
+        return 1
 
 
 class ForwardingComponent(ComponentBase[SpecT]):

@@ -35,6 +35,7 @@ class PathCompiler:
         self._deliver: Callable[[Passage], None] = deliver
         self._overheads: dict[str, int] = {}
         self._initiators = _of_role(components, Initiator)
+        self._one_at_a_time = {node_id for node_id, block in self._initiators.items() if block.outstanding == 1}
         self._memories = _of_role(components, MemoryComponent)
         self._requests = {node_id: MemoryRequests() for node_id in self._memories}
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
@@ -111,14 +112,14 @@ class PathCompiler:
     def _merges(self, link: Link) -> bool:
         """Whether two flows can want *link* at once.
 
-        A memory sends the data of one request after the other, and a DMA has one read and one write at a time. Any
-        other node may send and receive several transfers, and several links may feed a node that forwards.
+        A memory sends the data of one request after the other, and so does an initiator with one read and one write at
+        a time. Any other node may send and receive several transfers, and several links may feed a node that forwards.
         """
         nodes = self._graph.nodes
         if nodes[link.src].kind not in FORWARDING:
-            return link.src not in self._memories and link.src not in self._initiators
+            return link.src not in self._memories and link.src not in self._one_at_a_time
         if link.dst in self._initiators:
-            return False
+            return link.dst not in self._one_at_a_time
         to_memory = nodes[link.dst].memory is not None
         feeders = [
             feeder

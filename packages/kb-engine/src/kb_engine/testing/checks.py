@@ -86,6 +86,7 @@ def _checks(subject: Subject) -> Iterator[Check]:
         yield from _flow_checks(subject)
     if issubclass(impl, Initiator):
         yield Check("keeps_its_lead", partial(flow.check_keeps_its_lead, subject))
+        yield Check("keeps_to_its_outstanding", partial(flow.check_keeps_to_its_outstanding, subject))
     if issubclass(impl, SingleChannelMemory):
         yield Check("zero_bytes_occupy_nothing", partial(costs.check_zero_bytes_occupy_nothing, subject))
     if issubclass(impl, MemoryComponent):

@@ -54,6 +54,21 @@ def check_keeps_its_lead(subject: Subject) -> None:
         subject.fail("lead_ps", got, f"the {lead_ps} ps that it promises, or more", "promise less")
 
 
+def check_keeps_to_its_outstanding(subject: Subject) -> None:
+    """No more reads, and no more writes, are under way at once than `outstanding` says."""
+    line = Line(subject)
+    line.run()
+    block: Any = line.block
+    outstanding = subject.call("outstanding", lambda: block.outstanding)
+    if type(outstanding) is not int or outstanding < 1:
+        subject.fail("outstanding", repr(outstanding), "an int >= 1", "let it follow from the Spec")
+    fabric = block.context.fabric
+    for most, name in ((fabric.most_reads, "reads"), (fabric.most_writes, "writes")):
+        if most > outstanding:
+            got = f"{most} {name} under way at once"
+            subject.fail("outstanding", got, f"the {outstanding} that it declares, or fewer", "declare more")
+
+
 def check_keeps_what_is_blocked(subject: Subject, stage_type: StageType) -> None:
     """The block keeps its token while the queue behind *stage_type* is full, and goes on afterwards."""
     behind = stub_behind(subject, stage_type)

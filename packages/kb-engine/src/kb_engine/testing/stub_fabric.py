@@ -12,12 +12,15 @@ from kb_messages import Rectangle
 class StubFabric:
     """A fabric with one memory. A transfer takes 1000 ps and 10 ps for each byte, and shares no link.
 
-    `leads_ps` are the picoseconds between each call and the start of its transfer.
+    `leads_ps` are the picoseconds between each call and the start of its transfer. `most_reads` and `most_writes` are
+    the most that were under way at once, from the call to the end.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.leads_ps: list[int] = []
+        self.most_reads = self.most_writes = 0
+        self._reads = self._writes = 0
 
     def path(self, src: str, owner: int) -> str:
         """The only path."""
@@ -25,7 +28,26 @@ class StubFabric:
 
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """As `Fabric.read`."""
-        self.leads_ps.append(start_ps - self._clock.now_ps)
-        self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, finish, argument)
 
-    write = read
+        def end(each: Any) -> None:
+            self._reads -= 1
+            finish(each)
+
+        self._reads += 1
+        self.most_reads = max(self.most_reads, self._reads)
+        self._start(memory, start_ps, end, argument)
+
+    def write(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
+        """As `Fabric.write`."""
+
+        def end(each: Any) -> None:
+            self._writes -= 1
+            finish(each)
+
+        self._writes += 1
+        self.most_writes = max(self.most_writes, self._writes)
+        self._start(memory, start_ps, end, argument)
+
+    def _start(self, memory: Rectangle, start_ps: int, end: Callable[[Any], None], argument: Any) -> None:
+        self.leads_ps.append(start_ps - self._clock.now_ps)
+        self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, end, argument)
