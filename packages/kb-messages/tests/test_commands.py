@@ -1,8 +1,11 @@
+from typing import get_args
+
 import msgspec
 import pytest
 
 from kb_messages.commands import (
     Command,
+    CompletionRecord,
     EpilogueOp,
     EpilogueScope,
     Fill,
@@ -104,3 +107,15 @@ def test_the_span_of_a_matrix_has_the_gaps_between_rows() -> None:
 def test_the_target_of_a_command_is_one_of_its_matrices(command: Command) -> None:
     assert target_of(command) is WIDE
     assert [matrix is WIDE for matrix in matrices_of(command)].count(True) == 1
+
+
+def test_every_command_of_a_kernel_works_on_data_and_its_completion_does_not() -> None:
+    assert {command: command.data_op for command in get_args(Command)} == {
+        LoadCommand: True,
+        StoreCommand: True,
+        GemmCommand: True,
+        MathCommand: True,
+    }
+    submitted = SubmittedCommand(command_seq=0, pe="pe0", line="", command=StoreCommand(src=PACKED, dst=WIDE))
+    assert submitted.data_op is True
+    assert CompletionRecord.data_op is False

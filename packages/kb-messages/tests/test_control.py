@@ -39,3 +39,9 @@ def test_an_answer_survives_the_trip(refusal: Refusal | None) -> None:
 def test_a_message_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         MAP.virtual = 0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("message", [KernelLaunch, MmuMap, MmuUnmap, Request, Response])
+def test_a_message_of_the_host_carries_no_data(message: type[msgspec.Struct]) -> None:
+    assert message.data_op is False
+    assert "data_op" not in message.__struct_fields__, "a message says it by its type, and sends no byte for it"

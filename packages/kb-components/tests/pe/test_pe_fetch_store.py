@@ -137,3 +137,8 @@ def test_every_plan_finishes_with_queues_of_one_and_the_smallest_register_file(s
     assert all(plan.n_tiles in (1, 3 * 2 * 3) for plan in run.plans)
     waited = sum(record.waits_ps[WaitReason.REGISTER_FILE] for record in run.records.values())
     assert (waited > 0) == (kernel is not moved)
+
+
+def test_a_cost_is_the_latency_and_the_bytes(chip):
+    block = Engine(chip()).components["sip0.cube0.pe0.pe_fetch_store"]
+    assert block.service_parts(TransferParams(nbytes=1024)) == {"latency": 1000, "bytes": 1024 * 5}

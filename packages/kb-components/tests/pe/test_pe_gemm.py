@@ -75,3 +75,14 @@ def test_it_serves_gemm_at_a_pure_cost():
     assert array().serves == (StageType.GEMM,)
     assert array().has_pure_cost
     assert array(queue_depth=7).queue_depth(StageType.GEMM) == 7
+
+
+@pytest.mark.parametrize(
+    ("clock_ghz", "params", "steps", "fill_drain"),
+    [
+        (1.0, gemm(17, 16, 16), 32_000, 30_000),
+        (0.7, gemm(16, 16, 16), 22_858, 42_857),  # 16 cycles are 22857.14, and all 46 are 65714.28: 65715 - 22858
+    ],
+)
+def test_a_cost_is_the_steps_and_the_skew_of_the_array(clock_ghz, params, steps, fill_drain):
+    assert array(clock_ghz=clock_ghz).service_parts(params) == {"steps": steps, "fill_drain": fill_drain}

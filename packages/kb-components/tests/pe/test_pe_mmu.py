@@ -39,7 +39,7 @@ def in_page(number, nbytes=64):
 def test_a_page_is_walked_for_unless_it_is_one_of_the_two_used_last(pages, costs):
     mmu = mmu_of()
     assert [mmu.lookup_ps(in_page(page)) for page in pages] == costs
-    assert (mmu.hits, mmu.misses) == (costs.count(HIT), costs.count(MISS))
+    assert (mmu.tlb_hits, mmu.tlb_misses) == (costs.count(HIT), costs.count(MISS))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_physical_addresses_pay_nothing(chip_host, mmu):
     host.map(physical)
     host.launch(lambda tl, a: tl.load(a[0]), physical)
     assert host.launches[0].end_ps == LOAD_ROW
-    assert host.engine.pes["sip0.cube0.pe0"].mmu.misses == 0
+    assert host.engine.pes["sip0.cube0.pe0"].mmu.tlb_misses == 0
 
 
 def multiply(tl, a, b, c):

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from engine_toys import Gemm
 
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
-from kb_messages import WaitReason
+from kb_engine.testing import line as line_module
+from kb_engine.testing.line import N_TILES, Line
+from kb_engine.testing.subject import Subject
+from kb_messages import DType, GemmCommand, Matrix, WaitReason
 
 READ = 1000 + 30000 + 512 * 20 + 1000
 START = 3000
@@ -172,3 +176,19 @@ def test_reads_never_wait_behind_writes(toy_host, writer):
     # Tile 0 is ready to leave at 3000 + 2 x 42240 + 6400 = 93880 and leaves at once, although tile 1 is being read: at
     # the memory that read is first, from 3000 + 2 x 42240 + 1000 = 88480 to 98720. Then 10240, 30000, and 1000.
     assert found[0, 5] == (93880, 93880, 98720 + 41240, 139960)
+
+
+class Signal(GemmCommand, frozen=True, kw_only=True, tag="signal"):
+    """A command that takes its time in the pipeline and touches no data."""
+
+    data_op = False
+
+
+@pytest.mark.parametrize(("command", "recorded"), [(GemmCommand, True), (Signal, False)])
+def test_only_a_command_that_works_on_data_leaves_records(command, recorded, monkeypatch):
+    matrix = Matrix.packed(16, 16, DType.F16)
+    monkeypatch.setattr(line_module, "COMMAND", command(a=matrix, b=matrix, out=matrix))
+    line = Line(Subject(Gemm, {}, 0, (), {}))
+    line.run()
+    assert line.completed == 1
+    assert len(line.outs) == (N_TILES * len(line.route) if recorded else 0)

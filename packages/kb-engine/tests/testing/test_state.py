@@ -100,3 +100,62 @@ def test_a_stage_server_names_its_state_and_its_caches():
     changed.remove("record")  # the list that the test's observer fills
     assert changed <= names_of(StageServer, "state") | names_of(StageServer, "caches")
     assert changed >= {"busy_ps", "served", "_command", "_costs"}
+
+
+class Tally(Listing):
+    """Names what it counts."""
+
+    counters = ("count",)
+
+
+class Twice(Tally):
+    """Counts one thing more, in a property."""
+
+    counters = ("tokens",)
+
+    @property
+    def tokens(self):
+        return 2 * self.count
+
+
+class LostCounter(Listing):
+    counters = ("cuont",)
+
+
+class Share(Tally):
+    @property
+    def share(self):
+        return 0.5
+
+    counters = ("share",)
+
+
+class Falling(Tally):
+    def __init__(self, spec, context):
+        super().__init__(spec, context)
+        self.count = 100
+
+    def begin(self, token, finish):
+        super().begin(token, finish)
+        self.count -= 2
+
+
+@pytest.mark.parametrize(
+    ("impl", "sentence"),
+    [
+        (LostCounter, "LostCounter.counters: got the name cuont, needs names of the block's attributes; remove it"),
+        (Share, "Share.counters: share: got 0.5, needs an int >= 0"),
+        (Falling, "Falling.counters: count: got 88 after 100, needs a number that never falls"),
+    ],
+)
+def test_a_counter_that_counts_nothing_is_found(impl, sentence):
+    assert said_by("counts_what_it_names", impl) == sentence
+
+
+def test_counters_are_those_of_the_class_after_those_of_its_bases():
+    (check,) = (each for each in component_checks(Twice, {}) if str(each) == "counts_what_it_names")
+    check()
+    line = Line(Subject(Twice, {}, 0, (), {}))
+    line.run()
+    assert list(line.block.counts().items()) == [("count", 12), ("tokens", 24)]
+    assert line.stub.counts() == {}

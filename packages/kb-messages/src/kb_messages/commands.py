@@ -1,9 +1,13 @@
-"""Commands: the work that a kernel orders from its PE. PE_CPU puts commands into the submission queue."""
+"""Commands: the work that a kernel orders from its PE. PE_CPU puts commands into the submission queue.
+
+`data_op` of a message says whether serving it reads or writes data. Only such messages have records in the op log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -83,6 +87,7 @@ class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     With `fill`, `src` is smaller than `dst`.
     """
 
+    data_op: ClassVar[bool] = True
     src: Matrix
     dst: Matrix
     fill: Fill | None = None
@@ -91,6 +96,7 @@ class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store"):
     """Copies `src` (the TCM of this PE) to `dst` (any memory). A simple command: one DMA write."""
 
+    data_op: ClassVar[bool] = True
     src: Matrix
     dst: Matrix
 
@@ -127,6 +133,7 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     registers and takes no TCM.
     """
 
+    data_op: ClassVar[bool] = True
     a: Matrix
     b: Matrix
     out: Matrix
@@ -154,6 +161,7 @@ class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     is 1.
     """
 
+    data_op: ClassVar[bool] = True
     math: MathAttributes
     inputs: tuple[MathInput, ...]
     out: Matrix
@@ -188,10 +196,16 @@ class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     line: str
     command: Command
 
+    @property
+    def data_op(self) -> bool:
+        """That of the command."""
+        return self.command.data_op
+
 
 class CompletionRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The entry of a completion queue: PE_SCHEDULER finished the `n_tiles` tiles of a command at `t_ps`."""
 
+    data_op: ClassVar[bool] = False
     command_seq: int
     pe: str
     t_ps: int

@@ -1,8 +1,11 @@
-"""Messages from the host to the chip, and the answers: kernel launches and the mapping of virtual pages."""
+"""Messages from the host to the chip, and the answers: kernel launches and the mapping of virtual pages.
+
+These messages carry no data: `data_op`, as of commands, is False, and the op log has no records of them.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -18,6 +21,7 @@ class CubeTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class KernelLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel_launch"):
     """Starts kernel number `launch` on the `targets`. All start at `target_start_ps`, which IO_CPU fills in."""
 
+    data_op: ClassVar[bool] = False
     launch: int
     targets: tuple[CubeTarget, ...]
     target_start_ps: int | None = None
@@ -30,6 +34,7 @@ class MmuMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     physical address has one virtual address.
     """
 
+    data_op: ClassVar[bool] = False
     virtual: int
     physical: int
     nbytes: int
@@ -39,6 +44,7 @@ class MmuMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 class MmuUnmap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mmu_unmap"):
     """Ends the mapping of the `nbytes` bytes from `virtual` on for the PEs `pes`. All of these bytes must be mapped."""
 
+    data_op: ClassVar[bool] = False
     virtual: int
     nbytes: int
     pes: tuple[str, ...]
@@ -51,6 +57,7 @@ HostMessage = KernelLaunch | MmuMessage
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="request"):
     """A message to be answered: number `number` among those that the node `sender` has sent."""
 
+    data_op: ClassVar[bool] = False
     sender: str
     number: int
     message: HostMessage
@@ -68,5 +75,6 @@ class Refusal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Response(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="response"):
     """The answer to request `number` of its sender: all targets are done, or else the first `refusal`."""
 
+    data_op: ClassVar[bool] = False
     number: int
     refusal: Refusal | None = None

@@ -25,8 +25,10 @@ _COLUMNS = {
 
 
 def run_tables(result: RunResult) -> list[Any]:
-    """Summary, tables of blocks, memories and stages, and the sentence on what bounds the run."""
+    """Summary, tables of blocks, memories, counters and stages, and the sentence on what bounds the run."""
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
+    if result.counters:
+        parts.append(_counters(result))
     if result.stages_ps:
         parts.append(_times(result.stages_ps))
     parts += sanitizer_texts(result.sanitizer)
@@ -101,6 +103,15 @@ def _memories(result: RunResult) -> Table:
         share = f"{percent(gbs / limit)} of {bandwidth(limit)}" if limit else "-"
         read, written = quantity(traffic.read, "B"), quantity(traffic.write, "B")
         table.add_row(_SPACES.get(space, space), read, written, bandwidth(gbs), share)
+    return table
+
+
+def _counters(result: RunResult) -> Table:
+    """What blocks counted. Equal blocks share a row: the sum over them, and the range from block to block."""
+    table = new_table("counter of", "counter", "blocks", "sum", "least", "most", left=2)
+    for each in result.counters:
+        numbers = (f"{number:,}" for number in (each.blocks, each.total, each.least, each.most))
+        table.add_row(each.kind, each.counter, *numbers)
     return table
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.bounded_by import bounded_by
+from kb_cli.run.counters import CounterSum
 from kb_cli.run.keep import Kept
 from kb_cli.run.launch_times import HostTime, LaunchTimes, host_time, launch_times
 from kb_cli.run.sanitizer import Sanitized
@@ -34,6 +35,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     `latency` adds up, over all launches, the time from the first kernel's start to the last kernel's end. `host` is the
     host's time on top of the latency, and None on a topology without a host. `shape` is the row of a shapes file, and
     missing for other runs. `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
+    `counters` has what blocks counted during launches.
     """
 
     benchmark: str
@@ -52,6 +54,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     busiest: dict[str, Busiest]
     bytes: dict[str, Traffic]
     bandwidth_gbs: dict[str, float]
+    counters: list[CounterSum] = []
     bounded_by: str
     tile_stages: int
     ops: int
@@ -101,6 +104,7 @@ def make_result(
         },
         bytes=metrics.traffic,
         bandwidth_gbs=metrics.bandwidth_gbs,
+        counters=outcome.counters,
         bounded_by=bounded_by(metrics.uses, waits),
         tile_stages=metrics.tile_stages,
         ops=outcome.log.n_ops if outcome.log is not None else 0,

@@ -16,6 +16,7 @@ from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, in
 from kb_cli.benchmark.capacity import check_capacity
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
+from kb_cli.run.counters import BlockCounters, CounterSum
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
@@ -52,6 +53,7 @@ class RunOutcome(NamedTuple):
     """
 
     metrics: Metrics
+    counters: list[CounterSum]
     launches: list[LaunchResult]
     host: HostTimes | None
     flops: int
@@ -78,7 +80,8 @@ def simulate(
     digests = {name: _sha256(array) for name, array in inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, watch = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
-    observers = [plans, usage, stages, watch, Callbacks(on_trace=trace) if trace is not None else None]
+    counters = BlockCounters()
+    observers = [plans, usage, counters, stages, watch, Callbacks(on_trace=trace) if trace is not None else None]
     with _closed_on_error(writer):
         engine = Engine(setup.topology, writer, [each for each in observers if each is not None])
         host = TimedHost(engine, root=setup.loaded.root)
@@ -101,6 +104,7 @@ def simulate(
     )
     return RunOutcome(
         metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage),
+        counters=counters.sums,
         launches=host.launches,
         host=host.times,
         flops=flops,

@@ -37,3 +37,8 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
         """The TCM's access time for the tile's bytes."""
         assert isinstance(params, TransferParams)
         return self._tcm.access_ps(params.nbytes)
+
+    def service_parts(self, params: StageParams) -> dict[str, int]:
+        """`latency`, which is what the TCM takes for no bytes, and `bytes`."""
+        latency = self._tcm.access_ps(0)
+        return {"latency": latency, "bytes": self.service_ps(params) - latency}

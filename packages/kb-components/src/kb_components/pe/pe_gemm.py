@@ -49,12 +49,12 @@ class PeGemm(ComponentBase[PeGemmSpec]):
         dtype the array does not take. Source: the steps and the skew of rows + cols - 2 are those of SCALE-Sim's
         output-stationary model (Samajdar et al., 2018); that blocks of one tile follow without a gap is assumed.
         """
-        assert isinstance(params, GemmParams)
-        spec = self.spec
-        rate = min(self._rate(params.dtype), self._rate(params.dtype_b))
-        steps = -(-params.k * rate.denominator // rate.numerator)
-        blocks = -(-params.m // spec.rows) * -(-params.n // spec.cols)
-        return self._clock.ps(blocks * steps + spec.rows + spec.cols - 2)
+        return self._clock.ps(self._steps(params) + self.spec.rows + self.spec.cols - 2)
+
+    def service_parts(self, params: StageParams) -> dict[str, int]:
+        """`steps`, and `fill_drain` of the array, which is what the whole, rounded up once, takes longer."""
+        steps = self._clock.ps(self._steps(params))
+        return {"steps": steps, "fill_drain": self.service_ps(params) - steps}
 
     def peak_flops(self, dtype: DType) -> float:
         """Operations a second with every cell busy; a multiply-add counts as two. Raises PlanError as `service_ps`."""
@@ -68,6 +68,13 @@ class PeGemm(ComponentBase[PeGemmSpec]):
                 for operand in stage.operands:
                     if operand.role in (Role.A, Role.B):
                         self._rate(operand.dtype)
+
+    def _steps(self, params: StageParams) -> int:
+        """Cycles in which the array multiplies."""
+        assert isinstance(params, GemmParams)
+        rate = min(self._rate(params.dtype), self._rate(params.dtype_b))
+        steps = -(-params.k * rate.denominator // rate.numerator)
+        return -(-params.m // self.spec.rows) * -(-params.n // self.spec.cols) * steps
 
     def _rate(self, dtype: DType) -> Fraction:
         rate = self._per_cycle.get(dtype)

@@ -28,20 +28,21 @@ class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class PeMmu(AddressTranslator[PeMmuSpec]):
     """One TLB for reads and writes, which replaces the page that was not used for the longest time.
 
-    `hits` and `misses` count lookups. Lookups of reads and of writes do not wait for each other, and a walk takes no
-    bandwidth. Source: assumed.
+    `tlb_hits` and `tlb_misses` count lookups. Lookups of reads and of writes do not wait for each other, and a walk
+    takes no bandwidth. Source: assumed.
     """
 
     spec_type = PeMmuSpec
-    state = ("_tlb", "hits", "misses")
+    state = ("_tlb", "tlb_hits", "tlb_misses")
+    counters = ("tlb_hits", "tlb_misses")
 
     def __init__(self, spec: PeMmuSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._hit_ps = ps_from_ns(spec.hit_ns)
         self._walk_ps = spec.levels * ps_from_ns(spec.level_ns)
         self._tlb: OrderedDict[int, None] = OrderedDict()
-        self.hits = 0
-        self.misses = 0
+        self.tlb_hits = 0
+        self.tlb_misses = 0
 
     @property
     def page_nbytes(self) -> int:
@@ -68,9 +69,9 @@ class PeMmu(AddressTranslator[PeMmuSpec]):
     def _look_up(self, page: int) -> int:
         if page in self._tlb:
             self._tlb.move_to_end(page)
-            self.hits += 1
+            self.tlb_hits += 1
             return self._hit_ps
-        self.misses += 1
+        self.tlb_misses += 1
         self._tlb[page] = None
         if len(self._tlb) > self.spec.tlb_entries:
             self._tlb.popitem(last=False)

@@ -76,8 +76,8 @@ class ComponentBase(ABC, Generic[SpecT]):
     attributes are checked against.
 
     `state` names the attributes of the class that change while the block works; the future of a simulation depends on
-    them. `caches` names those that only remember answers, which may be forgotten at any time. A subclass names its own
-    attributes alone.
+    them. `caches` names those that only remember answers, which may be forgotten at any time. `counters` names the
+    attributes or properties that count what the block did, for reports. A subclass names its own attributes alone.
     """
 
     __slots__ = ("clock", "context", "node_id", "servers", "spec")
@@ -86,6 +86,7 @@ class ComponentBase(ABC, Generic[SpecT]):
     serves: ClassVar[tuple[StageType, ...]] = ()
     state: ClassVar[tuple[str, ...]] = ()
     caches: ClassVar[tuple[str, ...]] = ()
+    counters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: SpecT, context: Context) -> None:
         self.spec = spec
@@ -111,6 +112,16 @@ class ComponentBase(ABC, Generic[SpecT]):
     def service_ps(self, params: StageParams) -> int:
         """Picoseconds a stage holds this block. Pure: no clock, no state."""
         raise NotImplementedError(f"{type(self).__name__} serves no stage by a pure cost")
+
+    def service_parts(self, params: StageParams) -> dict[str, int]:
+        """`service_ps(params)` split into named picoseconds, which add up to it. Pure. By default one part."""
+        return {"service": self.service_ps(params)}
+
+    def counts(self) -> dict[str, int]:
+        """The value of each of the block's `counters` so far, by name; those of base classes come first."""
+        return {
+            name: getattr(self, name) for owner in type(self).__mro__[::-1] for name in vars(owner).get("counters", ())
+        }
 
     def process(self, token: TileToken) -> Generator[Any, Any, None]:
         """A SimPy process that serves *token*. Override it where the cost depends on other resources."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -131,7 +131,6 @@ class TileToken:
         "waits_since",
     )
 
-    data_op: ClassVar[bool] = True
     t_ready: int
     t_start: int
     t_end: int

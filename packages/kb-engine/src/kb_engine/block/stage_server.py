@@ -53,12 +53,14 @@ _CACHES = (
     "_next_server",
     "_next_stage",
     "_own_component",
+    "_record",
     "_stage",
     "gates",
 )
 """Slots of a StageServer that remember answers, so that tiles like the one before cost less. Forgetting is harmless.
 
-`gates` and `_free` are the gates before and the call after a service for tiles of `_command`. `_cost_ps` is the cost of
+`gates`, `_free` and `_record` are the gates before a service, the call after it, and who takes its times, for tiles of
+`_command`. `_cost_ps` is the cost of
 `_stage`, and `_costs` has the costs of the stages before by the parameters' ids. `_next_server` serves `_next_stage`.
 `_own_component` is this block's id as plans spell it.
 """
@@ -69,8 +71,8 @@ class StageServer(BoundedQueue):
 
     A service begins when its token has passed all gates: the one where its command claims a place, if any, and then
     `own_gates`. `exits` are the own gates that want to know when a service ends. `downstream[stage_type][node_id]` are
-    the servers that a wire leads to. `record` takes the times of each stage, and `record_wait` the waits at gates.
-    `busy_ps` and `served` count.
+    the servers that a wire leads to. `record` takes the times of each stage of a data command, and `record_wait` its
+    waits at gates. `busy_ps` and `served` count.
     """
 
     __slots__ = (
@@ -118,6 +120,7 @@ class StageServer(BoundedQueue):
         self._command: CommandInFlight | None = None
         self.gates = self.own_gates
         self._free: Callable[[TileToken], None] | None = None
+        self._record: Record | None = None
         self._own_component = self.node_id
         self._next_stage: Stage | None = None
         self._next_server = self
@@ -173,6 +176,7 @@ class StageServer(BoundedQueue):
         claim: Gate | None = command.claims[self.stage_type]
         self.gates = self.own_gates if claim is None else (claim, *self.own_gates)
         self._free = command.frees[self.stage_type]
+        self._record = self.record if command.submitted.data_op else None
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Schedule the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
@@ -244,9 +248,9 @@ class StageServer(BoundedQueue):
 
     def _move_on(self, token: TileToken, now: int) -> None:
         """Record the stage that ended, and make the next stage the current one of *token*."""
-        record = self.record
+        record = self._record
         if record is not None:
-            if token.waits is None and token.data_op:
+            if token.waits is None:
                 record((token.op_id, token.t_ready, token.t_start, token.t_end, now))
             else:
                 self._log(token, now)
@@ -260,8 +264,8 @@ class StageServer(BoundedQueue):
         self._next()
 
     def _log(self, token: TileToken, t_out: int) -> None:
-        record = self.record
-        if record is not None and token.data_op:
+        record = self._record
+        if record is not None:
             record((token.op_id, token.t_ready, token.t_start, token.t_end, t_out))
             if token.waits and self.record_wait is not None:
                 for reason, waited_ps in token.waits:

@@ -16,7 +16,7 @@ from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.line import COMMAND, Line
-from kb_engine.testing.state import check_names_its_state
+from kb_engine.testing.state import check_counts, check_names_its_state
 from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
 from kb_engine.timing.clock import Clock
@@ -81,6 +81,7 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield Check("serves_stage_types", partial(_check_serves, subject))
     yield Check("sees_no_store_and_no_log", partial(_check_sees_no_data, subject))
     yield Check("names_its_state", partial(check_names_its_state, subject))
+    yield Check("counts_what_it_names", partial(check_counts, subject))
     yield from _cost_checks(subject)
     if impl.serves:
         yield from _flow_checks(subject)
@@ -108,6 +109,9 @@ def _cost_checks(subject: Subject) -> Iterator[Check]:
         yield Check(f"{name}_changes_no_state", partial(costs.check_changes_nothing, subject, cost))
         if issubclass(subject.impl, SingleChannelMemory) or name == "access_ps":
             yield Check(f"{name}_grows_with_the_bytes", partial(costs.check_grows, subject, cost))
+
+    if costs.has_pure_cost(subject.impl):
+        yield Check("service_parts_add_up", partial(costs.check_parts_add_up, subject))
 
 
 def _flow_checks(subject: Subject) -> Iterator[Check]:

@@ -34,11 +34,16 @@ class Cost(NamedTuple):
         return [subject.call(self.method, getattr(block, self.method), *args) for args in self.asked]
 
 
+def has_pure_cost(impl: type[ComponentBase[Any]]) -> bool:
+    """Whether `service_ps` is the whole cost of the stages that *impl* serves."""
+    return bool(impl.serves) and impl.begin is ComponentBase.begin and impl.process is ComponentBase.process
+
+
 def costs_of(subject: Subject) -> list[Cost]:
     """The pure methods of the block."""
     impl = subject.impl
     costs = []
-    if impl.serves and impl.begin is ComponentBase.begin and impl.process is ComponentBase.process:
+    if has_pure_cost(impl):
         costs.append(Cost("service_ps", [(each,) for kind in impl.serves for each in subject.params_for(kind)]))
     if issubclass(impl, ForwardingComponent):
         costs.append(Cost("overhead_ps", [()]))
@@ -103,6 +108,20 @@ def check_grows(subject: Subject, cost: Cost) -> None:
         if one[1:] == two[1:] and more < less:
             got = f"{less} for {one[0]} bytes and {more} for {two[0]}"
             subject.fail(cost.method, got, "at least as much for more bytes")
+
+
+def check_parts_add_up(subject: Subject) -> None:
+    """The parts of a service are whole picoseconds with names, and add up to `service_ps`."""
+    block = subject.build(Clock())
+    for kind in subject.impl.serves:
+        for params in subject.params_for(kind):
+            parts = subject.call("service_parts", block.service_parts, params)
+            if not isinstance(parts, dict) or not parts or not all(isinstance(name, str) for name in parts):
+                subject.fail(f"service_parts({params!r})", repr(parts), "picoseconds by name")
+            whole = subject.call("service_ps", block.service_ps, params)
+            if not all(type(part) is int and part >= 0 for part in parts.values()) or sum(parts.values()) != whole:
+                needs = f"ints >= 0 that add up to service_ps, {whole}"
+                subject.fail(f"service_parts({params!r})", repr(parts), needs, "give the rest to the last part")
 
 
 def check_zero_bytes_occupy_nothing(subject: Subject) -> None:

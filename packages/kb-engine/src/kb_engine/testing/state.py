@@ -37,6 +37,29 @@ def check_names_its_state(subject: Subject) -> None:
         subject.fail("state", f"a change of {', '.join(changed)}", "the names of all attributes that change", fix)
 
 
+def check_counts(subject: Subject) -> None:
+    """Every counter is an attribute of the block, an int of at least 0, and never falls while the block works."""
+    block, work = _at_work(subject)
+    before = _counts(subject, block)
+    work()
+    after = _counts(subject, block)
+    for name, count in before.items():
+        if after[name] < count:
+            subject.fail(f"counters: {name}", f"{after[name]} after {count}", "a number that never falls")
+
+
+def _counts(subject: Subject, block: ComponentBase[Any]) -> dict[str, int]:
+    named = sorted(names_of(type(block), "counters"))
+    missing = [name for name in named if not hasattr(block, name)]
+    if missing:
+        subject.fail("counters", f"the name {missing[0]}", "names of the block's attributes", "remove it")
+    counts = subject.call("counts", block.counts)
+    for name, count in counts.items():
+        if type(count) is not int or count < 0:
+            subject.fail(f"counters: {name}", repr(count), "an int >= 0")
+    return dict(counts)
+
+
 def names_of(impl: type, kind: str) -> set[str]:
     """The attributes that *impl* and its bases name in their class attribute *kind*: `state` or `caches`."""
     return {name for owner in impl.__mro__ for name in vars(owner).get(kind, ())}

@@ -26,6 +26,7 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
     spec_type = HbmBankedSpec
     state = ("_bursts", "channels")
     caches = ("_known", "mapping")
+    counters = ("row_hits", "row_closed", "row_misses", "turnarounds", "refreshes")
 
     def __init__(self, spec: HbmBankedSpec, context: Context) -> None:
         super().__init__(spec, context)
