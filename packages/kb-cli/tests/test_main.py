@@ -169,3 +169,13 @@ def test_help_that_cannot_be_printed_ends_in_a_sentence(
         "error: input or output: got a full disk (No space left on device), needs room to write; make room, or name a "
         "folder on another disk\n"
     )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["plan", "gemm", "--help"]])
+def test_help_into_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", "from kb_cli.main import main; main()", *arguments]
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

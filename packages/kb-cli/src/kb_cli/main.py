@@ -32,6 +32,14 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """A group that imports `kb_cli.commands.NAME` when command NAME is used. The module's `command` is the command."""
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """As in click.Group. Help and version are printed here, and their reader may have closed the pipe."""
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:
+            drop_output()
+            raise click.exceptions.Exit(0) from None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """As in click.Group."""
         return sorted(COMMANDS)
@@ -80,8 +88,9 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         return TERMINATED
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
+    if _reader_is_gone(error):
         drop_output()
+        return 0
     sentence, code = _sentence(error), getattr(error, "exit_code", BAD_INPUT)
     if sentence is None:
         from kb_cli.terminal.failure import failure_text
@@ -89,6 +98,14 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         sentence, code = failure_text(error, arguments), FAILURE
     say(sentence)
     return code
+
+
+def _reader_is_gone(error: BaseException) -> bool:
+    """Whether the reader of standard output has closed the pipe, as `kb --help | head` does.
+
+    Writing to a file names the file, so an error without a name is about a standard stream.
+    """
+    return isinstance(error, BrokenPipeError) and error.filename is None
 
 
 def _sentence(error: BaseException) -> str | None:

@@ -152,3 +152,39 @@ def test_a_row_that_cannot_run_names_its_line(invoke: Invoke, tmp_path: Path) ->
     assert done.exit_code == 2
     assert done.stderr.startswith("error: shapes.csv:2: gemm.py:")
     assert list((tmp_path / "kb-runs").iterdir()) == []
+
+
+def test_a_run_of_integers_counts_operations_and_no_flops(invoke: Invoke) -> None:
+    done = invoke("run", "gemm", *SMALL, "-p", "dtype=i8")
+    assert " GOP/s, " in done.stdout
+    assert " OP for each byte of " in done.stdout
+    assert "FLOP" not in done.stdout
+    assert "FLOP for each byte of " in invoke("run", "gemm", *SMALL).stdout
+
+
+def test_the_roofline_stands_beside_the_share_of_the_peak(invoke: Invoke) -> None:
+    result = json.loads(invoke("run", "gemm", *SMALL, "--json").stdout)
+    roof = result["roofline"]
+    hbm = result["bytes"]["hbm"]
+    least_ns = (hbm["read"] + hbm["write"]) / result["bandwidth_gbs"]["hbm"]
+    assert (roof["memory"], roof["bound"], roof["least_ns"]) == ("hbm", "hbm", least_ns)
+    assert roof["memory_share"] == least_ns / result["latency_ns"]
+    assert roof["compute_share"] == pytest.approx(result["achieved_flops"] / result["peak_flops"])
+    assert result["latency_ns"] >= least_ns
+
+
+def test_the_whole_time_of_several_launches_is_told(invoke: Invoke, bench_file: Write) -> None:
+    one = bench_file()
+    assert "whole time" not in invoke("run", one).stdout
+    alone = json.loads(invoke("run", one, "--topology", "one_sip", "--json").stdout)
+    assert "whole time    " in invoke("run", one, "--topology", "one_sip").stdout
+    launch = "host.launch(kernel, a, b, c, pes=[0])"
+    many = bench_file(launch, f"[{launch} for _ in range(8)]")
+    done = invoke("run", many)
+    assert "in the kernels of 8 launches\n" in done.stdout
+    assert "whole time    " in done.stdout
+    result = json.loads(invoke("run", many, "--topology", "one_sip", "--json").stdout)
+    launches, host = result["launches"], result["host"]
+    assert result["whole_ns"] == pytest.approx(launches[-1]["response_ns"] - launches[0]["call_ns"])
+    assert result["whole_ns"] == pytest.approx(result["latency_ns"] + host["launch_ns"] + host["response_ns"])
+    assert result["whole_ns"] > 7 * alone["whole_ns"]

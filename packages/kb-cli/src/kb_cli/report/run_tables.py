@@ -6,15 +6,16 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.report.verification import sanitizer_texts, verdict_cell
+from kb_cli.report.performance import SPACES, performance_rows
+from kb_cli.report.verification import sanitizer_texts, verdict_cell, verdict_style
 from kb_cli.run.launch_times import HostTime
 from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
-from kb_cli.terminal.output import new_table
+from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity
 
-_SPACES = {"hbm": "HBM", "sram": "SRAM", "tcm": "TCM", "reg": "registers (TCM port)"}
+_WHOLE = "from the call of the first launch to the last answer"
 _COLUMNS = {
     SERVICE: "in service",
     "channel": "block busy",
@@ -42,23 +43,37 @@ def _title(result: RunResult) -> str:
 
 def _summary(result: RunResult) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_row("latency", duration(result.latency_ps))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("latency", _latency(result))
+    if isinstance(result.whole_ns, float) and (result.host is not None or len(result.launches) > 1):
+        table.add_row("whole time", f"{duration(result.whole_ns * PS_PER_NS)} {_WHOLE}")
     if result.host is not None:
         table.add_row("host", _host(result.host))
     late = [each for each in result.launches if each.late_pes]
     if late:
         worst = max(each.late_ns for each in late) * PS_PER_NS
         pes = f"{sum(each.late_pes for each in late)} of {sum(each.pes for each in result.launches)} PEs"
-        table.add_row("late", f"{pes} were reached after their target and began up to {duration(worst)} late")
-    table.add_row("achieved", _achieved(result))
-    table.add_row("verified", verdict_cell(result))
+        text = f"{pes} were reached after their target and began up to {duration(worst)} late"
+        table.add_row("late", styled(text, WARNING))
+    for name, text in performance_rows(result):
+        table.add_row(name, text)
+    table.add_row("verified", styled(verdict_cell(result), verdict_style(result.verified)))
     if isinstance(result.sanitizer, Sanitized):
-        table.add_row("sanitizer", f"FAILED, {len(found)} found" if (found := result.sanitizer.texts) else "clean")
+        found = result.sanitizer.texts
+        text = f"FAILED, {len(found)} found" if found else "clean"
+        table.add_row("sanitizer", styled(text, verdict_style(not found)))
     if isinstance(result.wall_s, dict):
         table.add_row("simulated in", _speed(result, result.wall_s))
     kept = "" if result.keep.data else f" (no data kept: {result.keep.why})"
-    table.add_row("run folder", f"{result.run_dir}{kept}")
+    table.add_row("run folder", styled(f"{result.run_dir}{kept}", WARNING if kept else ""))
     return table
+
+
+def _latency(result: RunResult) -> str:
+    """The time of the kernels; with several launches, it is said that there are several."""
+    several = f" in the kernels of {len(result.launches)} launches" if len(result.launches) > 1 else ""
+    return f"{duration(result.latency_ps)}{several}"
 
 
 def _host(host: HostTime) -> str:
@@ -69,14 +84,6 @@ def _host(host: HostTime) -> str:
         if ns:
             parts.append(f"{name} {duration(ns * PS_PER_NS)}")
     return "; ".join(parts)
-
-
-def _achieved(result: RunResult) -> str:
-    text = quantity(result.achieved_flops, "FLOP/s")
-    if not result.peak_flops:
-        return text
-    share = percent(result.achieved_flops / result.peak_flops)
-    return f"{text}, {share} of the peak of {quantity(result.peak_flops, 'FLOP/s')}"
 
 
 def _speed(result: RunResult, wall_s: dict[str, float]) -> str:
@@ -102,7 +109,7 @@ def _memories(result: RunResult) -> Table:
         limit = result.bandwidth_gbs.get(space)
         share = f"{percent(gbs / limit)} of {bandwidth(limit)}" if limit else "-"
         read, written = quantity(traffic.read, "B"), quantity(traffic.write, "B")
-        table.add_row(_SPACES.get(space, space), read, written, bandwidth(gbs), share)
+        table.add_row(SPACES.get(space, space), read, written, bandwidth(gbs), share)
     return table
 
 

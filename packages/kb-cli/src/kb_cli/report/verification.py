@@ -9,6 +9,7 @@ from msgspec import UnsetType
 from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.verify_folder import Verification
+from kb_cli.terminal.output import BAD, GOOD
 
 _SHOWN = 8
 """Files that are named at most of those that a verification does not cover."""
@@ -36,6 +37,11 @@ def verdict_cell(result: RunResult) -> str:
         return "not done"
     sentences = "\n".join(verdict_sentences(result))
     return sentences if result.verified else f"FAILED\n{sentences}"
+
+
+def verdict_style(verified: bool | None) -> str:
+    """The style of a verdict on a terminal."""
+    return {None: "", True: GOOD, False: BAD}[verified]
 
 
 def verdict_sentences(result: RunResult) -> list[str]:

@@ -13,6 +13,7 @@ from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.counters import CounterSum
 from kb_cli.run.keep import Kept
 from kb_cli.run.launch_times import HostTime, LaunchTimes, host_time, launch_times
+from kb_cli.run.roofline import Roofline, roofline
 from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import RunOutcome
 from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
@@ -32,8 +33,10 @@ class Busiest(Struct, frozen=True, kw_only=True):
 class RunResult(Struct, frozen=True, kw_only=True):
     """One run. A step that was left out gives None: `verified` without verification, `log_digest` without a log.
 
-    `latency` adds up, over all launches, the time from the first kernel's start to the last kernel's end. `host` is the
-    host's time on top of the latency, and None on a topology without a host. `shape` is the row of a shapes file, and
+    `latency` adds up, over all launches, the time from the first kernel's start to the last kernel's end. `whole_ns` is
+    from the call of the first launch to the answer of the last. `host` is the host's time on top of the latency, and
+    None on a topology without a host. `roofline` is None on a chip that states no limits. Older folders have neither
+    `whole_ns` nor `roofline`. `shape` is the row of a shapes file, and
     missing for other runs. `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
     `counters` has what blocks counted during launches.
     """
@@ -45,11 +48,13 @@ class RunResult(Struct, frozen=True, kw_only=True):
     seed: int
     latency_ns: float
     latency_ps: int
+    whole_ns: float | UnsetType = UNSET
     verified: bool | None
     max_abs_err: float | None
     flops: int
     achieved_flops: float
     peak_flops: float | None
+    roofline: Roofline | UnsetType | None = UNSET
     utilization: dict[str, float]
     busiest: dict[str, Busiest]
     bytes: dict[str, Traffic]
@@ -93,11 +98,13 @@ def make_result(
         seed=setup.seed,
         latency_ns=metrics.span_ps / PS_PER_NS,
         latency_ps=metrics.span_ps,
+        whole_ns=(outcome.launches[-1].response_ps - outcome.launches[0].call_ps) / PS_PER_NS,
         verified=None if verdict is None else verdict.ok,
         max_abs_err=None if verdict is None else verdict.max_abs_err,
         flops=outcome.flops,
         achieved_flops=outcome.flops / seconds if seconds else 0.0,
         peak_flops=metrics.peak_flops,
+        roofline=roofline(outcome.flops, metrics.span_ps, metrics.traffic, metrics.bandwidth_gbs, metrics.peak_flops),
         utilization={kind: use.mean for kind, use in metrics.uses.items()},
         busiest={
             kind: Busiest(node=use.node, utilization=use.busiest, count=use.count) for kind, use in metrics.uses.items()

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from kb_cli.terminal.escape import shown, shown_json
-from kb_cli.terminal.streams import drop_output, is_terminal
+from kb_cli.terminal.streams import drop_output, has_colour, is_terminal
 from kb_messages import KbError
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 _PIPE_WIDTH = 240
-_LEAST_WIDTH = 124
-"""Tables are at least this wide. A narrower terminal wraps their lines, so that no number is cut."""
+GOOD, BAD, WARNING = "green", "bold red", "yellow"
+"""Styles on a terminal."""
 
 
 def emit_json(value: Any) -> None:
@@ -49,21 +50,46 @@ def new_table(*headers: str, left: int | None = None, text: Container[str] = (),
     return table
 
 
+def styled(text: str, style: str) -> Text:
+    """*text* for `emit_tables`, in *style* on a terminal that has colours."""
+    from rich.text import Text
+
+    return Text(shown(text), style)
+
+
 def emit_tables(*renderables: Any) -> None:
-    """Write rich renderables to standard output: in colour on a terminal, elsewhere plain and as wide as needed."""
+    """Write rich renderables to standard output.
+
+    On a terminal they fold to its width, and have colours where `has_colour` says so. Elsewhere they are plain and as
+    wide as needed.
+    """
     from rich.console import Console
     from rich.segment import Segment, Segments
+    from rich.table import Table
+    from rich.text import Text
 
-    terminal = is_terminal(sys.stdout)
-    width = max(get_terminal_size().columns, _LEAST_WIDTH) if terminal else _PIPE_WIDTH
+    from kb_cli.terminal.fold import folded
+
+    terminal, colour = is_terminal(sys.stdout), has_colour(sys.stdout)
+    width = get_terminal_size().columns if terminal else _PIPE_WIDTH
     written = StringIO()
-    console = Console(file=written, force_terminal=terminal, highlight=False, markup=False, width=width)
+    console = Console(
+        file=written,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        markup=False,
+        width=width,
+    )
     for renderable in renderables:
-        if isinstance(renderable, str):
-            console.print(shown(renderable), soft_wrap=not terminal)
-        else:
-            parts = [Segment(shown(part.text), part.style, part.control) for part in console.render(renderable)]
-            console.print(Segments(parts))
+        if isinstance(renderable, (str, Text)):
+            text = renderable if isinstance(renderable, Text) else Text(shown(renderable))
+            console.print(text, soft_wrap=not terminal)
+            continue
+        fits = not terminal or not isinstance(renderable, Table) or renderable.box is None
+        for number, each in enumerate([renderable] if fits else folded(renderable, width)):
+            parts = [Segment(shown(part.text), part.style, part.control) for part in console.render(each)]
+            console.print(*[""] * (number > 0), Segments(parts), sep="\n")
     emit("\n".join(line.rstrip() for line in written.getvalue().split("\n")))
 
 

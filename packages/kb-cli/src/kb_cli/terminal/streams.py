@@ -9,6 +9,8 @@ from typing import TextIO
 
 from kb_cli.terminal.escape import bounded
 
+_RED, _PLAIN = "\x1b[31m", "\x1b[0m"
+
 
 def drop_output() -> None:
     """Let standard output lead nowhere, so that the interpreter's end does not fail with what is buffered."""
@@ -19,8 +21,14 @@ def drop_output() -> None:
 def say(text: str) -> None:
     """Write `error: ` and *text* to standard error. Nobody is told when that stream cannot be written."""
     with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"error: {bounded(text)}\n")
+        opening = f"{_RED}error:{_PLAIN}" if has_colour(sys.stderr) else "error:"
+        sys.stderr.write(f"{opening} {bounded(text)}\n")
         sys.stderr.flush()
+
+
+def has_colour(stream: TextIO | None) -> bool:
+    """Whether text on *stream* may be coloured: it is a terminal, which is not `dumb`, and `NO_COLOR` is not set."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
