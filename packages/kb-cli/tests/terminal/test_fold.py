@@ -41,7 +41,7 @@ def test_texts_wrap_before_columns_move() -> None:
     (only,) = folded(blocks(), 80)
     lines = lines_of([only], 80)
     assert max(map(len, lines)) == 80
-    assert [line[:4] for line in lines[2:]] == ["pe_d", "pe_f", "link", ""]
+    assert [line[:4] for line in lines[2:]] == ["pe_d", "pe_f", "link", "    "]
     assert lines[-2].endswith("sip0.cube0.hbm0 ->")
     assert lines[-1].strip() == "sip0.cube0.xbar0"
 
