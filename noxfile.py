@@ -149,6 +149,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def neighbours(session: nox.Session) -> None:
+    """A PE that does nothing changes no time: all bundled benchmarks and chips, 500 random chips; two minutes."""
+    install(session, *EDITABLE)
+    session.run("python", "benchmarks/validation/neighbours.py", *session.posargs)
+
+
+@nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """Every single change of five logs is noticed or equivalent; some minutes. The tests try a sample."""
     install(session, *EDITABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -138,6 +139,14 @@ class _Program:
             self.tl.free(self.values.pop(number % len(self.values)))
 
 
+def in_place(host: Host, name: str, data: np.ndarray) -> Tensor:
+    """A tensor of f32 that is spread over the HBM slices."""
+    return host.tensor(name, data, DType.F32)
+
+
+Place = Callable[[Host, str, np.ndarray], Tensor]
+
+
 @cache
 def topology_of(chip: str, issue: str, compute_slots: str) -> Topology:
     """The bundled topology *chip* with other options of its PE_CPUs and PE_SCHEDULERs."""
@@ -151,13 +160,16 @@ def topology_of(chip: str, issue: str, compute_slots: str) -> Topology:
 def run(seed: int) -> OpLog:
     """The op log of the case of *seed*."""
     case = draw(seed)
-    host = Host(
-        Engine(topology_of(case.chip, case.issue, case.compute_slots), MemoryLogWriter()), Path(__file__).parent
-    )
+    return simulate(case, topology_of(case.chip, case.issue, case.compute_slots), seed)
+
+
+def simulate(case: Case, topology: Topology, seed: int, place: Place = in_place) -> OpLog:
+    """The op log of *case* on *topology*. *seed* makes the inputs; *place* makes each tensor from its data."""
+    host = Host(Engine(topology, MemoryLogWriter()), Path(__file__).parent)
     rng = np.random.default_rng(seed)
 
     def matrix(name: str, rows: int) -> Tensor:
-        return host.tensor(name, rng.uniform(0.5, 1, (rows, case.side)).astype(np.float32), DType.F32)
+        return place(host, name, rng.uniform(0.5, 1, (rows, case.side)).astype(np.float32))
 
     x, weights, bias = matrix("x", case.side), matrix("weights", case.side), matrix("bias", 1)
     outputs = [matrix(f"y{number}", case.side) for number in range(case.programs)]
