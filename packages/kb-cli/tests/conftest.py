@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kb_cli.main import kb
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the helper modules beside this file
 
 COPY = '''\
 """A matrix product on one PE, as small as a benchmark gets."""

@@ -24,6 +24,7 @@ COMMANDS = {
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "run": "Run a benchmark on a simulated chip and check its numbers.",
     "topology": "Look at chips described in YAML.",
+    "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",
 }
 """Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""

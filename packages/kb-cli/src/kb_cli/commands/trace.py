@@ -1,0 +1,53 @@
+"""`kb trace`: a Perfetto trace of a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kb_cli.terminal.output import emit_lines
+from kb_cli.terminal.units import PS_PER_NS, quantity
+from kb_cli.trace.output import check_name, write_trace
+from kb_cli.trace.run_log import read_run_log
+from kb_cli.trace.run_trace import Shown, run_trace
+from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.window import parse_window
+
+
+@click.command("trace")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE.pftrace[.gz]",
+    help="Where the trace goes. An existing file is overwritten.",
+)
+@click.option("--pe", metavar="ID", help="This PE alone, e.g. sip0.cube0.pe5.")
+@click.option("--from", "start_ns", metavar="NS", help="Leave out what ended before this time of the run.")
+@click.option("--to", "end_ns", metavar="NS", help="Leave out what began at this time or later.")
+@click.option(
+    "--unit",
+    type=click.Choice([each.value for each in Unit]),
+    default="ns",
+    show_default=True,
+    help="ps shows a picosecond as a nanosecond, because the format has no smaller unit.",
+)
+def command(run: Path, out: Path, pe: str | None, start_ns: str | None, end_ns: str | None, unit: str) -> None:
+    """Write RUN, a run folder or a row of a shapes run, as a trace for Perfetto.
+
+    The trace has a track for every block and stage of each PE, and the launches. A slice is the service of one tile,
+    named by stage and kernel line. Times are rounded down to whole nanoseconds.
+    """
+    check_name(out)
+    shown = Shown(parse_window(start_ns, end_ns), pe, Unit(unit))
+    found = read_run_log(run)
+    trace = run_trace(found, shown)
+    nbytes = write_trace(trace, shown.unit, out)
+    lines = [f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}"]
+    if not found.log.is_complete:
+        end = f"{found.end_ps / PS_PER_NS} ns"
+        lines.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
+    emit_lines(lines)

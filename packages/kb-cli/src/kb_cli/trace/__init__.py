@@ -1,0 +1,1 @@
+"""Perfetto traces, made from the op log of a run."""

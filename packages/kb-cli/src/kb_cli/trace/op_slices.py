@@ -1,0 +1,92 @@
+"""The services of an op log as slices: in each PE a track for every block and stage, in the order of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.trace.arrange import LAUNCHES, is_pe, pe_order
+from kb_cli.trace.overlaps import rows_without_overlap
+from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_messages import LogError, StageType
+
+Rows: TypeAlias = npt.NDArray[np.void]
+"""Rows of the ops table of a log."""
+
+_STAGES = [stage.name.lower() for stage in StageType]
+_ARGUMENTS = {"op": "op_id", "command": "command_seq", "tile": "tile_id"}
+"""Columns of the log by the names that the trace shows."""
+
+
+def pe_of(component: str) -> str:
+    """The id of the PE that *component* is in, or nothing for one outside of PEs."""
+    pe = component.rpartition(".")[0]
+    return pe if is_pe(pe) else ""
+
+
+def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
+    """The services of *ops* as slices. A slice has the name of its stage and line, and op, command and tile.
+
+    A service outside of PEs, such as a write of the host, is shown with the launches. Raises LogError, which begins
+    with *where*, for numbers below 0 and for a service that ends before it begins.
+    """
+    _check(ops, where)
+    places, number = _servers(ops, strings)
+    order = np.lexsort((ops["op_id"], ops["t_end_ps"], ops["t_start_ps"], number))
+    ops, number = ops[order], number[order]
+    start, end = (np.ascontiguousarray(ops[column]) for column in ("t_start_ps", "t_end_ps"))
+    name, names = _names(ops, strings)
+    arguments = {shown: np.ascontiguousarray(ops[column]) for shown, column in _ARGUMENTS.items()}
+    return without_overlap(Slices(places, number, start, end, name, names, arguments))
+
+
+def without_overlap(slices: Slices) -> Slices:
+    """*slices*, where services of one place overlap on several tracks of one title."""
+    row = rows_without_overlap(slices.track, slices.start_ps, slices.end_ps)
+    if not row.any():
+        return slices
+    pairs, number = np.unique(np.stack((slices.track, row)), axis=1, return_inverse=True)
+    places = [slices.places[track] for track in pairs[0].tolist()]
+    split = slices._replace(places=places, track=number.reshape(-1).astype(np.int64))
+    return split.where(np.argsort(split.track, kind="stable"))
+
+
+def _check(ops: Rows, where: str) -> None:
+    wrong = ops["t_end_ps"] < ops["t_start_ps"]
+    for column in ("t_start_ps", *_ARGUMENTS.values()):
+        wrong |= ops[column] < 0
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        ids = ", ".join(f"{column} {ops[column][at]}" for column in _ARGUMENTS.values())
+        got = f"{ids} from {ops['t_start_ps'][at]} to {ops['t_end_ps'][at]} ps"
+        raise LogError(f"{where}: ops row {at}", got, "numbers of 0 or more, and no end before the begin")
+
+
+def _servers(ops: Rows, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
+    """The place of each server of *ops*, by PE and stage, and the number of each record's place."""
+    key, inverse = np.unique(ops["component"].astype(np.int64) << 32 | ops["name"], return_inverse=True)
+    servers = [(strings[each >> 32], strings[each & 0xFFFFFFFF]) for each in key.tolist()]
+    order = sorted(range(len(servers)), key=lambda at: _server_order(*servers[at]))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return [_place(*servers[at]) for at in order], rank[inverse]
+
+
+def _server_order(component: str, stage: str) -> tuple[tuple[int, ...], int, str, str]:
+    in_pipeline = _STAGES.index(stage) if stage in _STAGES else len(_STAGES)
+    return pe_order(pe_of(component)), in_pipeline, component, stage
+
+
+def _place(component: str, stage: str) -> TrackPlace:
+    pe = pe_of(component)
+    return TrackPlace(pe or LAUNCHES, f"{component.removeprefix(f'{pe}.')}: {stage}")
+
+
+def _names(ops: Rows, strings: Sequence[str]) -> tuple[Ints, list[str]]:
+    """The number of each record's name, and the names: the stage and the kernel line."""
+    key, inverse = np.unique(ops["name"].astype(np.int64) << 32 | ops["line"], return_inverse=True)
+    return inverse.astype(np.int64), [f"{strings[each >> 32]} {strings[each & 0xFFFFFFFF]}" for each in key.tolist()]

@@ -1,0 +1,115 @@
+"""Protobuf without a schema: fields of bytes, and a million messages of one width at once.
+
+A field is a tag (number and wire type), then a varint, eight bytes, or a length and that many bytes. A varint holds
+seven bits a byte, and the top bit of a byte says that another one follows. So a small number may be written with more
+bytes than it needs, the upper ones without bits. A column of numbers of one width makes every message equally long, and
+numpy writes them all at once. Source: https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+"""Wire types."""
+
+
+class VarintColumn(NamedTuple):
+    """A varint of *width* bytes in each message; *values* are 0 or more, and one for each message."""
+
+    values: Ints
+    width: int
+
+
+class DoubleColumn(NamedTuple):
+    """Eight bytes in each message: a float64."""
+
+    values: npt.NDArray[np.float64]
+
+
+Part: TypeAlias = bytes | VarintColumn | DoubleColumn
+"""Bytes that all messages share, or a column that differs from message to message."""
+
+
+def varint(value: int) -> bytes:
+    """*value*, which is 0 or more, in as few bytes as possible."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def integer(field: int, value: int) -> bytes:
+    """The field number *field* with the integer *value*."""
+    return varint(field << 3 | _VARINT) + varint(value)
+
+
+def text(field: int, value: str) -> bytes:
+    """The field number *field* with the string *value*. Half of a surrogate pair, which UTF-8 lacks, is escaped."""
+    data = value.encode("utf-8", "backslashreplace")
+    return varint(field << 3 | _BYTES) + varint(len(data)) + data
+
+
+def message(field: int, *fields: bytes) -> bytes:
+    """The field number *field* with a message of *fields*."""
+    data = b"".join(fields)
+    return varint(field << 3 | _BYTES) + varint(len(data)) + data
+
+
+def integers(field: int, values: Ints) -> list[Part]:
+    """The field number *field*, with one of *values* (0 or more) in each message."""
+    return [varint(field << 3 | _VARINT), VarintColumn(values, width_of(values))]
+
+
+def doubles(field: int, values: npt.NDArray[np.float64]) -> list[Part]:
+    """The field number *field*, with one of *values* in each message."""
+    return [varint(field << 3 | _FIXED64), DoubleColumn(values)]
+
+
+def messages(field: int, parts: Sequence[Part]) -> list[Part]:
+    """The field number *field*, with a message of *parts* in each message."""
+    return [varint(field << 3 | _BYTES) + varint(nbytes_of(parts)), *parts]
+
+
+def width_of(values: Ints) -> int:
+    """The bytes that a varint takes for the largest of *values*."""
+    return max(1, -(-int(values.max(initial=0)).bit_length() // 7))
+
+
+def nbytes_of(parts: Sequence[Part]) -> int:
+    """The length of one message of *parts*."""
+    return sum(map(_nbytes, parts))
+
+
+def encode(parts: Sequence[Part], rows: slice) -> npt.NDArray[np.uint8]:
+    """The messages *rows*, one after the other: shape (messages, bytes of one)."""
+    columns = [part for part in parts if not isinstance(part, bytes)]
+    fixed = b"".join(part if isinstance(part, bytes) else bytes(_nbytes(part)) for part in parts)
+    table = np.tile(np.frombuffer(fixed, np.uint8), (len(columns[0].values[rows]), 1))
+    at = 0
+    for part in parts:
+        if isinstance(part, DoubleColumn):
+            table[:, at : at + 8] = part.values[rows].astype("<f8")[:, None].view(np.uint8)
+        elif isinstance(part, VarintColumn):
+            _put(table[:, at : at + part.width], part.values[rows])
+        at += _nbytes(part)
+    return table
+
+
+def _put(table: npt.NDArray[np.uint8], values: Ints) -> None:
+    """Write *values* as varints as wide as *table*."""
+    last = table.shape[1] - 1
+    for byte in range(last + 1):
+        table[:, byte] = (values >> 7 * byte & 127) | (128 if byte < last else 0)
+
+
+def _nbytes(part: Part) -> int:
+    if isinstance(part, bytes):
+        return len(part)
+    return 8 if isinstance(part, DoubleColumn) else part.width

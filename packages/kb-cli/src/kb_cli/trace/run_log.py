@@ -1,0 +1,46 @@
+"""What a trace is made from: the run.json and the op log of a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kb_cli.run.data import LOG
+from kb_cli.run.files import RunFolderError
+from kb_cli.run.run_json import RunJson, read_run
+from kb_dataexec import OpLog, read_log
+
+
+class RunLog(NamedTuple):
+    """A run folder with its op log."""
+
+    folder: Path
+    run: RunJson
+    log: OpLog
+
+    @property
+    def end_ps(self) -> int:
+        """The time up to which the log goes, in picoseconds."""
+        return int(self.log.ops["t_out_ps"].max())
+
+
+def read_run_log(folder: Path) -> RunLog:
+    """The run in *folder* and its log. A log that was cut off is read as far as it goes.
+
+    Raises RunFolderError when *folder* is not the folder of one run, or has no log, and LogError for a damaged one.
+    """
+    run = read_run(folder)
+    if not isinstance(run, RunJson):
+        row = folder / run.rows[0].folder if run.rows else folder / "0000"
+        raise RunFolderError(
+            str(folder), "the folder of a shapes file", "the folder of one run", f"name a row, such as {row}"
+        )
+    if not run.flags.log:
+        raise RunFolderError(str(folder), "a run without an op log", "one", "run it again without --no-log")
+    if not run.keep.data:
+        got = f"a run whose op log was not kept ({run.keep.why})"
+        raise RunFolderError(str(folder), got, "one", "run it again with --keep all")
+    log = read_log(folder / LOG, prefix=True)
+    if not log.n_ops:
+        raise RunFolderError(str(folder / LOG), "a log without records", "at least one")
+    return RunLog(folder, run, log)

@@ -1,0 +1,71 @@
+"""The trace of a run: its PEs, each with its critical path and its servers, then its launches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_cli.run.run_json import RunJson
+from kb_cli.terminal.units import PS_PER_NS
+from kb_cli.trace.arrange import arrange, pe_order
+from kb_cli.trace.critical_path import PathSegments, path_slices
+from kb_cli.trace.launch_slices import launch_slices
+from kb_cli.trace.op_slices import Rows, op_slices, pe_of
+from kb_cli.trace.run_log import RunLog
+from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.tracks import Slices, Trace
+from kb_cli.trace.window import Window
+from kb_messages import KbError
+from kb_topology import did_you_mean
+
+
+class Shown(NamedTuple):
+    """The part of a run that a trace shows: a window, of one PE or of all, in units of time."""
+
+    window: Window
+    pe: str | None
+    unit: Unit
+
+
+def run_trace(found: RunLog, shown: Shown, path: PathSegments | None = None) -> Trace:
+    """The trace of a run. With *path*, a PE that has segments of the path has a track for them, above all others.
+
+    Raises KbError for a PE without records, and for a window in which nothing happens.
+    """
+    strings = found.log.strings
+    ops = found.log.ops if shown.pe is None else _of_pe(found.log.ops, strings, shown.pe)
+    services = op_slices(ops, strings, str(found.folder))
+    tables = [services, launch_slices(found.run.results.launches)]
+    if path is not None:
+        tables.insert(0, _path_of(path, shown.pe))
+    tables = [shown.window.cut(table) for table in tables]
+    if not any(len(table.track) for table in tables[:-1]):
+        raise _nothing(shown.window, services)
+    return arrange(_name(found.run, shown.unit), tables, [])
+
+
+def _of_pe(ops: Rows, strings: list[str], pe: str) -> Rows:
+    components = np.unique(ops["component"]).tolist()
+    mine = [each for each in components if pe_of(strings[each]) == pe]
+    if not mine:
+        pes = sorted({pe_of(strings[each]) for each in components} - {""}, key=pe_order)
+        raise KbError("--pe", repr(pe), "the id of a PE that has records in the log", did_you_mean(pe, pes))
+    return ops[np.isin(ops["component"], mine)]
+
+
+def _path_of(path: PathSegments, pe: str | None) -> Slices:
+    slices = path_slices(path)
+    return slices if pe is None else slices.where(np.array([each.group == pe for each in slices.places])[slices.track])
+
+
+def _nothing(window: Window, services: Slices) -> KbError:
+    start, end = (at / PS_PER_NS for at in (services.start_ps.min(), services.end_ps.max()))
+    return KbError(
+        "--from, --to", f"{window}, in which nothing happens", f"a window that meets the time from {start} to {end} ns"
+    )
+
+
+def _name(run: RunJson, unit: Unit) -> str:
+    scale = ", 1 ns shown is 1 ps" if unit is Unit.PS else ""
+    return f"kernbench {run.benchmark.name} on {run.topology.name}{scale}"

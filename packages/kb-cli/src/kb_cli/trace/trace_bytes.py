@@ -1,0 +1,79 @@
+"""A trace as the bytes of a `.pftrace` file, in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+import numpy as np
+
+from kb_cli.trace.packets import counter_packets, opening_packet, slice_packets, track_packet
+from kb_cli.trace.protobuf import Ints, Part, encode
+from kb_cli.trace.tracks import Counters, Slices, Trace
+
+_BLOCK = 1 << 16
+"""Slices that are encoded at once, some megabytes."""
+
+
+class Unit(StrEnum):
+    """What a nanosecond of the trace stands for. The format has no smaller unit of time."""
+
+    NS = "ns"
+    PS = "ps"
+
+    @property
+    def ps(self) -> int:
+        """Picoseconds of the run in a nanosecond of the trace."""
+        return 1000 if self is Unit.NS else 1
+
+
+def trace_blocks(trace: Trace, unit: Unit) -> Iterator[bytes]:
+    """The file, block by block. Equal traces give equal bytes.
+
+    Times are rounded down to whole units, so what came first stays first and what lay inside stays inside.
+    """
+    yield b"".join(track_packet(track, track.uuid) for track in trace.tracks)
+    for slices in trace.slices:
+        yield from _slice_blocks(slices, unit.ps)
+    for counters in trace.counters:
+        yield from _counter_blocks(counters, unit.ps)
+
+
+def _slice_blocks(slices: Slices, unit_ps: int) -> Iterator[bytes]:
+    start, end = slices.start_ps // unit_ps, slices.end_ps // unit_ps
+    first = _first_of_each_track(slices.track)
+    before = np.append(0, end[:-1])
+    before[first] = start[first]
+    pairs = np.unique(np.stack((slices.track, slices.name)), axis=1).T.tolist()
+    names: dict[int, list[tuple[int, str]]] = {}
+    for track, name in pairs:
+        names.setdefault(track, []).append((name + 1, slices.names[name]))  # a number of 0 means no name
+    arguments = list(slices.arguments)
+    yield b"".join(
+        opening_packet(track, track, t, names[track], arguments)
+        for track, t in zip(slices.track[first].tolist(), start[first].tolist(), strict=True)
+    )
+    times = start - before, end - start
+    yield from _blocks(slice_packets(slices.track, times, slices.name + 1, list(slices.arguments.values())), len(start))
+
+
+def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
+    t = counters.t_ps // unit_ps
+    first = _first_of_each_track(counters.track)
+    yield b"".join(
+        opening_packet(track, track, at, (), ())
+        for track, at in zip(counters.track[first].tolist(), t[first].tolist(), strict=True)
+    )
+    since = np.diff(t, prepend=0)
+    since[first] = 0
+    yield from _blocks(counter_packets(counters.track, since, counters.value), len(t))
+
+
+def _blocks(parts: Sequence[Part], n_messages: int) -> Iterator[bytes]:
+    for low in range(0, n_messages, _BLOCK):
+        yield encode(parts, slice(low, low + _BLOCK)).tobytes()
+
+
+def _first_of_each_track(track: Ints) -> Ints:
+    """Where each track begins in *track*, whose equal elements stand together."""
+    return np.flatnonzero(np.diff(track, prepend=-1))

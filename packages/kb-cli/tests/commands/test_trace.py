@@ -1,0 +1,302 @@
+"""`kb trace`: the file says what the op log says, and bad input ends in a sentence."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+from perfetto_decoder import Decoded
+
+from kb_cli.run.run_json import write_run
+from kb_cli.trace.critical_path import PathSegments
+from kb_cli.trace.run_log import read_run_log
+from kb_cli.trace.run_trace import Shown, run_trace
+from kb_cli.trace.trace_bytes import Unit, trace_blocks
+from kb_cli.trace.window import Window, parse_window
+from kb_dataexec import OpLog, read_log
+from kb_messages import KbError
+
+Invoke = Callable[..., Result]
+GEMM = ["-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "tile=16x16x24"]
+ALL = Window(0, 2**63 - 1)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def folder(invoke: Invoke, runs: Path) -> Path:
+    """The folder of a run on eight PEs. The sizes do not divide into tiles."""
+    found = list(runs.glob("gemm-*"))
+    if not found:
+        invoke("run", "gemm", *GEMM, "--out", runs)
+        found = list(runs.glob("gemm-*"))
+    return found[0]
+
+
+def copied(folder: Path, place: Path) -> Path:
+    """A copy of the run, to damage."""
+    for path in sorted(folder.rglob("*")):
+        copy = place / "x" / path.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            copy.write_bytes(path.read_bytes())
+    return place / "x"
+
+
+def read(invoke: Invoke, folder: Path, name: str, *options: str) -> Decoded:
+    done = invoke("trace", folder, "-o", name, *options)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return Decoded.file(Path(name))
+
+
+def services(decoded: Decoded) -> list[Any]:
+    """The slices of PEs, by op."""
+    return sorted(
+        (each for each in decoded.slices if each.track[1] != "launches"), key=lambda each: each.arguments["op"]
+    )
+
+
+def rows_of(log: OpLog, unit_ps: int) -> list[tuple[Any, ...]]:
+    """(block and stage, name, begin, length, op, command, tile) of every record."""
+    texts = log.strings
+    return sorted(
+        (
+            f"{texts[row['component']]}: {texts[row['name']]}",
+            f"{texts[row['name']]} {texts[row['line']]}",
+            int(row["t_start_ps"]) // unit_ps,
+            int(row["t_end_ps"]) // unit_ps - int(row["t_start_ps"]) // unit_ps,
+            *(int(row[column]) for column in ("op_id", "command_seq", "tile_id")),
+        )
+        for row in log.ops
+    )
+
+
+@pytest.mark.parametrize(("unit", "unit_ps"), [("ns", 1000), ("ps", 1)])
+@pytest.mark.parametrize("ending", [".pftrace", ".pftrace.gz"])
+def test_every_record_of_the_log_is_a_slice(invoke: Invoke, folder: Path, unit: str, unit_ps: int, ending: str) -> None:
+    decoded = read(invoke, folder, f"x{ending}", "--unit", unit)
+    log = read_log(folder / "log")
+    found = sorted(
+        (".".join(each.track[1:]), each.name, each.ts, each.dur, *each.arguments.values()) for each in services(decoded)
+    )
+    assert found == rows_of(log, unit_ps)
+    assert len(found) == log.n_ops > 100
+    busy_ps = int((log.ops["t_end_ps"] - log.ops["t_start_ps"]).sum())
+    error = log.n_ops if unit == "ns" else 0
+    assert abs(sum(each.dur for each in services(decoded)) * unit_ps - busy_ps) <= error * unit_ps
+    assert decoded.tracks[0] == (f"kernbench gemm on one_cube{', 1 ns shown is 1 ps' if unit == 'ps' else ''}",)
+
+
+def test_tracks_stand_in_the_order_of_the_pipeline(invoke: Invoke, folder: Path) -> None:
+    decoded = read(invoke, folder, "x.pftrace")
+    used = {each.track for each in decoded.slices}
+    assert {track for track in decoded.tracks if len(track) == 3} == used, "a track without slices"
+    mine = [track[2] for track in decoded.tracks if track[1:2] == ("sip0.cube0.pe0",) and len(track) == 3]
+    port = "pe_fetch_store"
+    assert mine == ["pe_dma: dma_read", f"{port}: fetch", "pe_gemm: gemm", f"{port}: store", "pe_dma: dma_write"]
+    groups = [track[1] for track in decoded.tracks if len(track) == 2]
+    assert groups == [f"sip0.cube0.pe{pe}" for pe in range(8)] + ["launches"]
+
+
+def test_services_lie_inside_the_kernels_and_these_inside_the_call(invoke: Invoke) -> None:
+    """After rounding too. The chip has a host, so a launch begins after its call."""
+    run_dir = json.loads(invoke("run", "softmax", "--topology", "one_sip", "--json").stdout)["run_dir"]
+    decoded = read(invoke, Path(run_dir), "x.pftrace")
+    ((call, kernels),) = [[each for each in decoded.slices if each.track[1] == "launches"]]
+    assert (call.track[2], kernels.track[2]) == ("call to answer", "kernels")
+    assert (call.name, kernels.arguments["pes"]) == ("launch 0", 128)
+    assert call.ts < kernels.ts
+    assert kernels.ts + kernels.dur < call.ts + call.dur
+    assert (
+        kernels.arguments["end_ps"] - kernels.arguments["start_ps"]
+        == json.loads((Path(run_dir) / "run.json").read_text())["results"]["latency_ps"]
+    )
+    inside = services(decoded)
+    assert min(each.ts for each in inside) >= kernels.ts
+    assert max(each.ts + each.dur for each in inside) <= kernels.ts + kernels.dur
+    pes = [track[1] for track in decoded.tracks if len(track) == 2 and track[1] != "launches"]
+    assert pes == [f"sip0.cube{cube}.pe{pe}" for cube in range(16) for pe in range(8)]
+
+
+def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
+    for name in ("a.pftrace", "b.pftrace", "a.pftrace.gz", "b.pftrace.gz"):
+        done = invoke("trace", folder, "-o", name)
+    assert Path("a.pftrace").read_bytes() == Path("b.pftrace").read_bytes()
+    assert Path("a.pftrace.gz").read_bytes() == Path("b.pftrace.gz").read_bytes()
+    n_slices, size = read_log(folder / "log").n_ops + 2, Path("b.pftrace.gz").stat().st_size
+    assert done.stdout == f"b.pftrace.gz: {n_slices} slices on {1 + 8 * 6 + 3} tracks, {size / 1000:.4g} kB\n"
+    assert len(list(tmp_path.iterdir())) == 4, "something stays beside the files"
+
+
+def test_a_pe_and_a_window(invoke: Invoke, folder: Path) -> None:
+    everything = services(read(invoke, folder, "x.pftrace", "--unit", "ps"))
+    one = services(read(invoke, folder, "x.pftrace", "--unit", "ps", "--pe", "sip0.cube0.pe3"))
+    assert one == [each for each in everything if each.track[1] == "sip0.cube0.pe3"]
+    begin, end = sorted(each.ts for each in one)[3] + 1, sorted(each.ts for each in one)[9]
+    window = ["--from", f"{begin / 1000:.3f}", "--to", f"{end / 1000:.3f}"]
+    some = services(read(invoke, folder, "x.pftrace", "--unit", "ps", "--pe", "sip0.cube0.pe3", *window))
+    assert some == [each for each in one if each.ts + each.dur > begin and each.ts < end]
+    assert 0 < len(some) < len(one)
+    assert any(each.ts < begin for each in some), "a slice that is cut by the window is shown whole"
+
+
+def path_of(pe: list[str], start_ps: list[int], end_ps: list[int]) -> PathSegments:
+    """Segments by hand: each PE's, of two blocks in turn."""
+    strings = [*sorted(set(pe)), "mine.py:7", "", "pe_gemm", "steps", "hbm", "bytes"]
+    at = {text: number for number, text in enumerate(strings)}
+    second = np.arange(len(pe)) % 2
+    return PathSegments(
+        np.array(start_ps), np.array(end_ps), np.array([at[each] for each in pe]),
+        np.where(second, at[""], at["mine.py:7"]), np.where(second, at["hbm"], at["pe_gemm"]),
+        np.where(second, at["bytes"], at["steps"]), strings,
+    )  # fmt: skip
+
+
+def test_the_critical_path_stands_above_the_servers(folder: Path) -> None:
+    """A path by hand: on two PEs, one of which has no records, contiguous and out of order."""
+    one, none = "sip0.cube0.pe1", "sip7.cube0.pe0"
+    path = path_of([one, one, none, one], [5000, 7001, 9500, 0], [7001, 9500, 12_000, 5000])
+    run = read_run_log(folder)
+    decoded = Decoded(b"".join(trace_blocks(run_trace(run, Shown(ALL, None, Unit.NS), path), Unit.NS)))
+    shown = [each for each in decoded.slices if each.track[2:] == ("critical path",)]
+    assert [(each.track[1], each.name, each.ts, each.dur, each.arguments) for each in shown] == [
+        (one, "hbm: bytes", 0, 5, {"start_ps": 0, "end_ps": 5000}),
+        (one, "pe_gemm: steps mine.py:7", 5, 2, {"start_ps": 5000, "end_ps": 7001}),
+        (one, "hbm: bytes", 7, 2, {"start_ps": 7001, "end_ps": 9500}),
+        (none, "pe_gemm: steps mine.py:7", 9, 3, {"start_ps": 9500, "end_ps": 12_000}),
+    ]
+    below = [track[2] for track in decoded.tracks if len(track) == 3 and track[1] == one]
+    assert below[:2] == ["critical path", "pe_dma: dma_read"]
+    alone = run_trace(run, Shown(Window(6000, 7001), one, Unit.NS), path)
+    (found,) = [each for each in alone.slices if "end_ps" in each.arguments and "pes" not in each.arguments]
+    assert found.arguments["end_ps"].tolist() == [7001]
+
+
+def test_a_log_that_was_cut_off_is_shown_as_far_as_it_goes(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
+    run = copied(folder, tmp_path)
+    (run / "log" / "manifest.json").unlink()
+    log = read_log(run / "log", prefix=True)
+    done = invoke("trace", "x", "-o", "x.pftrace")
+    assert (done.exit_code, done.stderr) == (0, "")
+    end_ns = int(log.ops["t_out_ps"].max()) / 1000
+    said = f"x: got a log that was cut off: it goes up to {end_ns} ns, and what came later is missing"
+    assert done.stdout.splitlines()[1:] == [said]
+    assert len(services(Decoded.file(Path("x.pftrace")))) == log.n_ops
+
+
+def refused(invoke: Invoke, *args: object) -> str:
+    done = invoke("trace", *args)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert not list(Path().glob("**/*.pftrace*"))
+    return done.stderr
+
+
+def test_a_run_without_log(invoke: Invoke) -> None:
+    small = [*GEMM, "--topology", "one_pe"]
+    without, none = (
+        json.loads(invoke("run", "gemm", *small, *more, "--json").stdout)["run_dir"]
+        for more in (["--no-log"], ["--keep", "none"])
+    )
+    assert refused(invoke, without, "-o", "x.pftrace") == (
+        f"error: {without}: got a run without an op log, needs one; run it again without --no-log\n"
+    )
+    assert refused(invoke, none, "-o", "x.pftrace") == (
+        f"error: {none}: got a run whose op log was not kept (--keep none), needs one; run it again with --keep all\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [("x.json", ".json"), ("x.gz", ".gz"), ("x.json.gz", ".gz"), ("x", "'x'"), ("pftrace", "'pftrace'")],
+)
+def test_names_that_are_no_trace(invoke: Invoke, folder: Path, name: str, got: str) -> None:
+    assert refused(invoke, folder, "-o", name) == f"error: -o: got {got}, needs .pftrace or .pftrace.gz\n"
+    assert not Path(name).exists()
+
+
+def test_folders_that_are_no_run(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name, got in (("empty", "a folder without run.json"), ("nothing", "no such folder")):
+        sentence = f"error: {name}: got {got}, needs the folder of a run; kb run prints its name\n"
+        assert refused(invoke, name, "-o", "x.pftrace") == sentence == invoke("verify", name).stderr
+    run = copied(folder, tmp_path)
+    write_run(run, {**json.loads((run / "run.json").read_text()), "version": 99})
+    sentence = refused(invoke, "x", "-o", "x.pftrace")
+    assert sentence == invoke("verify", "x").stderr
+    assert re.fullmatch(
+        r"error: x/run\.json: got format 'kernbench-run' version 99, needs kernbench-run version \d+; "
+        r"run the benchmark again\n", sentence,
+    )  # fmt: skip
+
+
+def test_a_shapes_run_has_a_trace_for_each_row(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n24,8,8\n")
+    options = ["--shapes", "shapes.csv", "--topology", "one_pe", "--out", "runs", "-p", "tile=8x8x8"]
+    invoke("run", "gemm", *options)
+    (run,) = Path("runs").iterdir()
+    assert refused(invoke, run, "-o", "x.pftrace") == (
+        f"error: {run}: got the folder of a shapes file, needs the folder of one run; name a row, such as {run}/0000\n"
+    )
+    assert len(services(read(invoke, run / "0001", "x.pftrace"))) == read_log(run / "0001" / "log").n_ops
+
+
+def test_a_pe_that_is_not_there(invoke: Invoke, folder: Path) -> None:
+    assert refused(invoke, folder, "-o", "x.pftrace", "--pe", "sip0.cube0.pe9") == (
+        "error: --pe: got 'sip0.cube0.pe9', needs the id of a PE that has records in the log; did you mean "
+        "'sip0.cube0.pe7'?\n"
+    )
+
+
+def test_windows_in_which_nothing_happens(invoke: Invoke, folder: Path) -> None:
+    log = read_log(folder / "log")
+    start, end = int(log.ops["t_start_ps"].min()) / 1000, int(log.ops["t_end_ps"].max()) / 1000
+    options = [folder, "-o", "x.pftrace"]
+    needs = f"needs a window that meets the time from {start} to {end} ns"
+    assert refused(invoke, *options, "--from", "1e9") == (
+        f"error: --from, --to: got 1000000000.0 ns to the end, in which nothing happens, {needs}\n"
+    )
+    assert refused(invoke, *options, "--to", "0.001") == (
+        f"error: --from, --to: got 0.0 ns to 0.001 ns, in which nothing happens, {needs}\n"
+    )
+    for begin, stop in (("5", "5"), ("5", "4.999")):
+        assert refused(invoke, *options, "--from", begin, "--to", stop) == (
+            f"error: --from, --to: got a window without time, {begin} to {stop} ns, needs an end after the begin\n"
+        )
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "1e30"])
+def test_times_that_are_none(text: str) -> None:
+    with pytest.raises(KbError, match=r"needs nanoseconds, 0 or more; such as --from 1250\.5$") as error:
+        parse_window(text, None)
+    assert str(error.value).startswith(f"--from: got {text!r}, ")
+
+
+def test_times_are_exact_picoseconds() -> None:
+    assert parse_window("0.001", "9007199254740.993") == (1, 9007199254740993)
+    with pytest.raises(KbError, match=r"^--to: got 0\.0001 ns, needs whole picoseconds; leave out what "):
+        parse_window(None, "0.0001")
+
+
+def test_a_folder_that_is_not_there(invoke: Invoke, folder: Path) -> None:
+    assert refused(invoke, folder, "-o", "nowhere/x.pftrace") == (
+        "error: nowhere/x.pftrace: got a file that cannot be written (No such file or directory), needs a file in a "
+        "folder that is there; name one with -o\n"
+    )
+
+
+def test_a_damaged_log_is_told_as_everywhere(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
+    run = copied(folder, tmp_path)
+    path = run / "log" / "ops-000000.npy"
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    said = refused(invoke, "x", "-o", "y.pftrace")
+    assert said.startswith("error: x/log/manifest.json: digest: got ")
+    assert said.endswith("; the log was changed or is damaged\n")
