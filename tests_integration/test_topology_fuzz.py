@@ -21,7 +21,7 @@ from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
 from kb_messages import KbError
 from kb_topology import loads_topology
-from kb_topology.diagram import VIEWS, draw
+from kb_topology.diagram import VIEWS, chart, draw, flaws, layout
 
 MUTANTS = int(os.environ.get("KB_FUZZ_MUTANTS", "300"))
 BATCH = 100
@@ -238,3 +238,17 @@ def test_mutants_are_of_both_sorts() -> None:
         return True
 
     assert {runs(number) for number in range(40)} == {True, False}
+
+
+def test_in_pictures_of_damaged_topologies_nothing_lies_on_anything() -> None:
+    pictures = 0
+    for number in range(40):
+        try:
+            topology = loads_topology(mutant(number), "mutant.yaml")
+        except KbError:
+            continue
+        for view in VIEWS:
+            if view != "pe" or topology.graph.pe_ids:
+                pictures += 1
+                assert flaws(layout(chart(topology, view))) == [], (number, view)
+    assert pictures >= 20

@@ -10,13 +10,26 @@ Style = Literal["outside", "io", "fabric", "memory", "compute", "command", "grou
 Line = Literal["memory", "data", "command"]
 
 
+class Heat(Struct, frozen=True):
+    """How busy the parts were that one box or line stands for, 0 to 1: the busiest of them, and the mean over all."""
+
+    top: float
+    mean: float
+
+
 class Box(Struct, frozen=True):
-    """A rectangle with a title and lines of text under it."""
+    """A rectangle with a title and lines of text under it. Boxes that are `like` one another are equally wide.
+
+    `tip` is what a reader sees who points at the box.
+    """
 
     key: str
     title: str
     lines: tuple[str, ...]
     style: Style
+    like: str = ""
+    tip: str = ""
+    heat: Heat | None = None
 
 
 class Edge(Struct, frozen=True):
@@ -24,17 +37,38 @@ class Edge(Struct, frozen=True):
 
     a: str
     b: str
-    label: str
+    label: tuple[str, ...]
     line: Line
     arrows: bool = False
     one_way: bool = False
+    tip: str = ""
+    heat: Heat | None = None
 
 
 class Chart(Struct, frozen=True):
-    """Rows of boxes from top to bottom, the edges between boxes, and the text of the legend."""
+    """Rows of boxes from top to bottom, the edges between boxes, and the text of the legend.
+
+    With `measured`, colours tell how busy a part was, and no longer what it is.
+    """
 
     title: str
     subtitle: str
     rows: tuple[tuple[Box, ...], ...]
     edges: tuple[Edge, ...]
     note: str
+    measured: bool = False
+
+
+def percents(heats: tuple[Heat, ...]) -> tuple[str, ...]:
+    """The numbers of a label: `83 %`, or, where parts differ, `max 83 %` and `mean 40 %`."""
+    if not heats:
+        return ()
+    top, mean = max(heat.top for heat in heats), sum(heat.mean for heat in heats) / len(heats)
+    if percent(top) == percent(mean):
+        return (percent(top),)
+    return (f"max {percent(top)}", f"mean {percent(mean)}")
+
+
+def percent(share: float) -> str:
+    """`83 %`; `< 1 %` for what is little and not nothing."""
+    return "< 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"

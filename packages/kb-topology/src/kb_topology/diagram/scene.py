@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from msgspec import Struct
 
-from kb_topology.diagram.chart import Box, Chart, Line
+from kb_topology.diagram.chart import Box, Chart, Heat, Line
 
-TEXT, TITLE, LABEL = 12, 14, 11
+TEXT, TITLE, LABEL, HEADING = 12, 14, 11, 18
 """Sizes of text in pixels."""
-MARGIN, LINE, HEAD, FOOT = 32, 17, 64, 64
+MARGIN, LINE, HEAD, FOOT = 32, 17, 72, 76
 """Space at the sides, from line to line of a box, above and below the rows, in pixels."""
+LABEL_LINE = 13
+"""From line to line of a label, in pixels."""
+_EM = {
+    **dict.fromkeys(" fijltI.,:;'|!()[]/-", 0.42),
+    **dict.fromkeys("mwMWQO@%+=<>#&^~", 1.02),
+    **dict.fromkeys("ABCDEFGHJKLNPRSTUVXYZ", 0.79),
+}
+_DIGIT, _WIDE, _BOLD = 0.65, 1.3, 1.14
 
 
 def text_width(text: str, size: int) -> float:
-    """An upper bound of the width of *text* in a sans-serif font, in pixels. Source: assumed, 0.62 em a letter."""
-    return 0.62 * size * len(text)
+    """An upper bound of the width of *text* in a sans-serif font, in pixels. Titles are bold.
+
+    Source: measured for DejaVu Sans, the widest of the usual fonts, and rounded up. Wide letters of other scripts are
+    assumed to be 1.3 em.
+    """
+    wide = sum(_WIDE if unicodedata.east_asian_width(each) in "WF" else _EM.get(each, _DIGIT) for each in text)
+    return wide * size * (_BOLD if size >= TITLE else 1)
 
 
 class Placed(Struct, frozen=True):
@@ -34,10 +49,12 @@ class Polyline(Struct, frozen=True):
     line: Line
     arrow: bool = False
     both: bool = False
+    tip: str = ""
+    heat: Heat | None = None
 
 
 class Label(Struct, frozen=True):
-    """Text that begins at *x*, its baseline at *y*; *anchor* `middle` centres it there."""
+    """A line of text that begins at *x*, its baseline at *y*; *anchor* `middle` centres it there."""
 
     text: str
     x: float

@@ -1,0 +1,152 @@
+"""Where boxes stand from left to right: as near to their neighbours in other rows as the boxes beside them allow."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import ceil, floor
+
+from kb_topology.diagram.chart import Box, Chart
+from kb_topology.diagram.combs import Combs, label_of
+from kb_topology.diagram.scene import LABEL, TEXT, TITLE, text_width
+
+GRID = 24
+"""Lefts and widths of boxes are multiples of this many pixels, so that lines of different rows miss each other."""
+GAP = 24
+_SWEEPS = 8
+
+
+def cell_of(label: Sequence[str]) -> int:
+    """The pixels from a port to the next one: with a label, the label fits between the two."""
+    return GRID * ceil((max(text_width(text, LABEL) for text in label) + 10) / GRID) if label else GRID
+
+
+def _snapped(x: float) -> int:
+    """The multiple of GRID nearest to *x*. Halves go up, so what is at least GRID apart stays so."""
+    return GRID * floor(x / GRID + 0.5 + 1e-9)
+
+
+class Columns:
+    """The left edge and the width of every box of *chart*, in pixels from some zero."""
+
+    def __init__(self, chart: Chart, combs: Combs) -> None:
+        self.chart, self.combs = chart, combs
+        self.cells: dict[tuple[str, bool], list[int]] = {
+            side: [cell_of(combs.combs[n].label if combs.combs[n].hub == side[0] else ()) for n in numbers]
+            for side, numbers in combs.ports.items()
+        }
+        self.widths = self._widths()
+        self.gap_lines: Counter[tuple[int, int]] = Counter()
+        self.lefts = self._placed()
+        self._choose_gaps()
+        self.lefts = self._placed()
+
+    def _widths(self) -> dict[str, int]:
+        widths: dict[str, int] = {}
+        for box in (box for row in self.chart.rows for box in row):
+            text = max(text_width(box.title, TITLE), *(text_width(line, TEXT) for line in (*box.lines, "")))
+            need = max(text + 20, 72.0)
+            for bottom in (False, True):
+                cells = self.cells.get((box.key, bottom), [])
+                need = max(need, sum(cells) + 2 * GRID if len(cells) > 1 else 2 * sum(cells))
+            like = box.like or box.key
+            widths[like] = max(widths.get(like, 0), GRID * ceil(need / GRID))
+        return {box.key: widths[box.like or box.key] for row in self.chart.rows for box in row}
+
+    def gap(self, row: int, after: int) -> int:
+        """The least width of the gap in *row* before box *after*."""
+        boxes = self.chart.rows[row]
+        between = (boxes[after - 1].key, boxes[after].key) if 0 < after < len(boxes) else ("", "")
+        labels = [
+            text_width(text, LABEL) + 20 for edge in self.combs.straight.get(between, ()) for text in label_of([edge])
+        ]
+        arrows = [40.0 for edge in self.combs.straight.get(between, ()) if edge.arrows]
+        return GRID * ceil(max([GAP, *labels, *arrows]) / GRID) + self.lines_width(row, after)
+
+    def lines_width(self, row: int, after: int) -> int:
+        """The right part of the gap in *row* before box *after*, which lines of other rows cross."""
+        return GRID * (self.gap_lines[row, after] + 1) if self.gap_lines[row, after] else 0
+
+    def _placed(self) -> dict[str, int]:
+        """Lefts that are a little nearer to all neighbours with every sweep over the rows."""
+        beside: dict[str, list[str]] = defaultdict(list)
+        at = self.combs.at
+        for edge in self.chart.edges:
+            if at[edge.a][0] != at[edge.b][0]:
+                beside[edge.a].append(edge.b)
+                beside[edge.b].append(edge.a)
+        centres: dict[str, float] = {}
+        for number, row in enumerate(self.chart.rows):
+            x, found = 0.0, {}
+            for column, box in enumerate(row):
+                x += self.gap(number, column) if column else 0
+                found[box.key] = x + self.widths[box.key] / 2
+                x += self.widths[box.key]
+            centres |= {key: centre - x / 2 for key, centre in found.items()}
+        numbers = range(len(self.chart.rows))
+        for sweep in range(_SWEEPS):
+            for number in numbers if sweep % 2 else reversed(numbers):
+                row = self.chart.rows[number]
+                wanted = [
+                    sum(centres[key] for key in beside[box.key]) / len(beside[box.key])
+                    if beside[box.key]
+                    else centres[box.key]
+                    for box in row
+                ]
+                centres |= self._apart(number, row, wanted)
+        return {key: _snapped(centre - self.widths[key] / 2) for key, centre in centres.items()}
+
+    def _apart(self, number: int, row: Sequence[Box], wanted: Sequence[float]) -> dict[str, float]:
+        """Centres as near to *wanted*, in the sum of squares, as boxes can stand: pools of adjacent violators."""
+        offsets, offset = [], 0.0
+        for column, box in enumerate(row):
+            if column:
+                offset += (self.widths[row[column - 1].key] + self.widths[box.key]) / 2 + self.gap(number, column)
+            offsets.append(offset)
+        pools: list[tuple[float, int]] = []
+        for want, offset in zip(wanted, offsets, strict=True):
+            pools.append((want - offset, 1))
+            while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+                (b, n), (a, m) = pools.pop(), pools.pop()
+                pools.append(((a * m + b * n) / (m + n), m + n))
+        starts = [start for start, size in pools for _ in range(size)]
+        return {box.key: start + offset for box, start, offset in zip(row, starts, offsets, strict=True)}
+
+    def _choose_gaps(self) -> None:
+        """Sends every comb that crosses a row through a gap near the middle of its ends and near its last gap."""
+        for comb in self.combs.combs:
+            centres = [self.lefts[key] + self.widths[key] / 2 for key in (comb.hub, *comb.leaves)]
+            middle, here = sum(centres) / len(centres), centres[0]
+            for row in comb.crossed if comb.down else reversed(comb.crossed):
+                boxes = self.chart.rows[row]
+                edges = [self.lefts[box.key] - GAP / 2 for box in boxes]
+                edges.append(self.lefts[boxes[-1].key] + self.widths[boxes[-1].key] + GAP / 2)
+                costs = [abs(x - middle) + abs(x - here) / 2 + self._busy(row, gap) for gap, x in enumerate(edges)]
+                gap = costs.index(min(costs))
+                here = edges[gap]
+                comb.gaps = {**comb.gaps, row: (gap, self.gap_lines[row, gap])}
+                self.gap_lines[row, gap] += 1
+
+    def _busy(self, row: int, gap: int) -> float:
+        """Pixels of detour that a gap without straight lines, which would be crossed, is worth."""
+        boxes = self.chart.rows[row]
+        between = (boxes[gap - 1].key, boxes[gap].key) if 0 < gap < len(boxes) else ("", "")
+        return 60.0 * len(self.combs.straight.get(between, ()))
+
+    def gap_x(self, row: int, gap: tuple[int, int]) -> int:
+        """The x of line number `gap[1]` in the gap before box `gap[0]` of *row*. Lines miss those of the next row."""
+        after, number = gap
+        boxes = self.chart.rows[row]
+        odd = GRID // 2 * (row % 2)
+        if after < len(boxes):
+            return self.lefts[boxes[after].key] - GRID * number - 18 - odd
+        return self.lefts[boxes[-1].key] + self.widths[boxes[-1].key] + GRID * number + 30 - odd
+
+    def ends(self) -> tuple[int, int]:
+        """The leftmost and the rightmost pixel of boxes and of lines in gaps."""
+        low = min(self.lefts.values(), default=0)
+        high = max((left + self.widths[key] for key, left in self.lefts.items()), default=0)
+        for comb in self.combs.combs:
+            xs = [self.gap_x(row, gap) for row, gap in comb.gaps.items()]
+            low, high = min([low, *(x - 12 for x in xs)]), max([high, *(x + 12 for x in xs)])
+        return low, high

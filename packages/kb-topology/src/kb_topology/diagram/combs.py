@@ -1,0 +1,103 @@
+"""Edges that are no straight lines between neighbours in a row: combs, with a hub and a tooth for each other end."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from kb_topology.diagram.chart import Chart, Edge, percents
+
+Side = tuple[str, bool]
+"""The top (False) or the bottom (True) of the box with that key."""
+
+
+class Comb(Struct):
+    """Edges of one label between *hub* and boxes of row *leaf_row*. `gaps` has, by row, the gap that it crosses."""
+
+    hub: str
+    hub_row: int
+    leaf_row: int
+    edges: list[Edge]
+    leaves: list[str]
+    gaps: dict[int, tuple[int, int]] = {}
+
+    @property
+    def down(self) -> bool:
+        """Whether the comb leaves its hub at the bottom."""
+        return self.hub_row <= self.leaf_row
+
+    @property
+    def at_leaf_bottom(self) -> bool:
+        """Whether the teeth end at the bottoms of boxes."""
+        return self.hub_row >= self.leaf_row
+
+    @property
+    def crossed(self) -> range:
+        """The rows between hub and leaves."""
+        low, high = sorted((self.hub_row, self.leaf_row))
+        return range(low + 1, high)
+
+    @property
+    def channels(self) -> list[int]:
+        """The channels of the comb, from the hub to the leaves. Channel i is below row i."""
+        if self.hub_row == self.leaf_row:
+            return [self.hub_row]
+        low, high = sorted((self.hub_row, self.leaf_row))
+        found = list(range(low, high))
+        return found if self.down else found[::-1]
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """The label of the edges, and how busy they were."""
+        return label_of(self.edges)
+
+
+def label_of(edges: Sequence[Edge]) -> tuple[str, ...]:
+    """The label of equal *edges*, and how busy they were."""
+    return edges[0].label + percents(tuple(edge.heat for edge in edges if edge.heat is not None))
+
+
+class Combs:
+    """The edges of *chart*: those that are straight, from left to right, and all others as combs."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.at = {box.key: (r, c) for r, row in enumerate(chart.rows) for c, box in enumerate(row)}
+        self.straight: dict[tuple[str, str], list[Edge]] = defaultdict(list)
+        rest = []
+        for edge in chart.edges:
+            if self._neighbours(edge):
+                a, b = sorted((edge.a, edge.b), key=lambda key: self.at[key])
+                self.straight[a, b].append(edge)
+            else:
+                rest.append(edge)
+        self.combs = _combs(rest, self.at)
+        self.ports: dict[Side, list[int]] = defaultdict(list)
+        for number, comb in enumerate(self.combs):
+            self.ports[comb.hub, comb.down].append(number)
+            for leaf in comb.leaves:
+                self.ports[leaf, comb.at_leaf_bottom].append(number)
+
+    def _neighbours(self, edge: Edge) -> bool:
+        (row_a, col_a), (row_b, col_b) = self.at[edge.a], self.at[edge.b]
+        return row_a == row_b and abs(col_a - col_b) == 1
+
+
+def _combs(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Comb]:
+    degree = Counter((key, edge.label, edge.line) for edge in edges for key in (edge.a, edge.b))
+    combs: dict[tuple[object, ...], Comb] = {}
+    key: tuple[object, ...]
+    for edge in edges:
+        a_is_hub = degree[edge.a, edge.label, edge.line] >= degree[edge.b, edge.label, edge.line]
+        hub, leaf = (edge.a, edge.b) if a_is_hub else (edge.b, edge.a)
+        outward = edge.arrows and a_is_hub
+        key = (hub, at[leaf][0], edge.label, edge.line, edge.arrows, edge.one_way, outward)
+        if key in combs and leaf not in combs[key].leaves:
+            combs[key].edges.append(edge)
+            combs[key].leaves.append(leaf)
+        else:
+            while key in combs:
+                key = (*key, None)
+            combs[key] = Comb(hub, at[hub][0], at[leaf][0], [edge], [leaf])
+    return list(combs.values())
