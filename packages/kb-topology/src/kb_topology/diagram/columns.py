@@ -27,7 +27,10 @@ def _snapped(x: float) -> int:
 
 
 class Columns:
-    """The left edge and the width of every box of *chart*, in pixels from some zero."""
+    """The left edge and the width of every box of *chart*, in pixels from some zero.
+
+    `gaps` has for each comb, by row that it crosses, the box after the gap and the number of its line there.
+    """
 
     def __init__(self, chart: Chart, combs: Combs) -> None:
         self.chart, self.combs = chart, combs
@@ -37,6 +40,7 @@ class Columns:
         }
         self.widths = self._widths()
         self.gap_lines: Counter[tuple[int, int]] = Counter()
+        self.gaps: list[dict[int, tuple[int, int]]] = [{} for _ in combs.combs]
         self.lefts = self._placed()
         self._choose_gaps()
         self.lefts = self._placed()
@@ -114,7 +118,7 @@ class Columns:
 
     def _choose_gaps(self) -> None:
         """Sends every comb that crosses a row through a gap near the middle of its ends and near its last gap."""
-        for comb in self.combs.combs:
+        for comb, gaps in zip(self.combs.combs, self.gaps, strict=True):
             centres = [self.lefts[key] + self.widths[key] / 2 for key in (comb.hub, *comb.leaves)]
             middle, here = sum(centres) / len(centres), centres[0]
             for row in comb.crossed if comb.down else reversed(comb.crossed):
@@ -124,7 +128,7 @@ class Columns:
                 costs = [abs(x - middle) + abs(x - here) / 2 + self._busy(row, gap) for gap, x in enumerate(edges)]
                 gap = costs.index(min(costs))
                 here = edges[gap]
-                comb.gaps = {**comb.gaps, row: (gap, self.gap_lines[row, gap])}
+                gaps[row] = gap, self.gap_lines[row, gap]
                 self.gap_lines[row, gap] += 1
 
     def _busy(self, row: int, gap: int) -> float:
@@ -146,7 +150,7 @@ class Columns:
         """The leftmost and the rightmost pixel of boxes and of lines in gaps."""
         low = min(self.lefts.values(), default=0)
         high = max((left + self.widths[key] for key, left in self.lefts.items()), default=0)
-        for comb in self.combs.combs:
-            xs = [self.gap_x(row, gap) for row, gap in comb.gaps.items()]
+        for gaps in self.gaps:
+            xs = [self.gap_x(row, gap) for row, gap in gaps.items()]
             low, high = min([low, *(x - 12 for x in xs)]), max([high, *(x + 12 for x in xs)])
         return low, high

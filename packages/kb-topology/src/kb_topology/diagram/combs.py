@@ -14,14 +14,13 @@ Side = tuple[str, bool]
 
 
 class Comb(Struct):
-    """Edges of one label between *hub* and boxes of row *leaf_row*. `gaps` has, by row, the gap that it crosses."""
+    """Edges of one label between *hub* and boxes of row *leaf_row*."""
 
     hub: str
     hub_row: int
     leaf_row: int
     edges: list[Edge]
     leaves: list[str]
-    gaps: dict[int, tuple[int, int]] = {}
 
     @property
     def down(self) -> bool:

@@ -24,7 +24,7 @@ class Ports:
         self.at: dict[Side, dict[int, float]] = {}
         for side in sorted(combs.ports, key=lambda each: (combs.at[each[0]], each[1])):
             numbers = sorted(combs.ports[side], key=lambda number: (self._aim(side[0], number), number))
-            combs.ports[side] = numbers
+            self.at[side] = dict.fromkeys(numbers, 0.0)
             self.at[side] = dict(zip(numbers, self._lattice(side), strict=True))
         for side in self.at:
             self._centre_ports(side)
@@ -37,15 +37,15 @@ class Ports:
     def _aim(self, key: str, number: int) -> float:
         """The x towards which comb *number* leaves the box *key*."""
         comb = self.combs.combs[number]
-        if comb.gaps:
+        if gaps := self.columns.gaps[number]:
             row = self.combs.at[key][0]
-            near = min(comb.gaps, key=lambda each: abs(each - row))
-            return self.columns.gap_x(near, comb.gaps[near])
+            near = min(gaps, key=lambda each: abs(each - row))
+            return self.columns.gap_x(near, gaps[near])
         others = comb.leaves if comb.hub == key else [comb.hub]
         return sum(self._centre(other) for other in others) / len(others)
 
     def _cells(self, side: Side) -> list[int]:
-        combs = [self.combs.combs[number] for number in self.combs.ports[side]]
+        combs = [self.combs.combs[number] for number in self.at[side]]
         return [cell_of(comb.label if comb.hub == side[0] else ()) for comb in combs]
 
     def _lattice(self, side: Side) -> list[float]:
@@ -88,10 +88,8 @@ class Ports:
     def _partners(self, side: Side, number: int) -> Iterator[float]:
         """The x to which comb *number* leads straight from *side*: of the gap or of the only other end."""
         comb = self.combs.combs[number]
-        row = self.combs.at[side[0]][0]
-        if comb.gaps:
-            near = min(comb.gaps, key=lambda each: abs(each - row))
-            yield self.columns.gap_x(near, comb.gaps[near])
+        if self.columns.gaps[number]:
+            yield self._aim(side[0], number)
         elif comb.hub_row != comb.leaf_row:
             if side[0] != comb.hub:
                 yield self.at[comb.hub, comb.down][number]
@@ -116,20 +114,20 @@ class Ports:
         for number, comb in enumerate(self.combs.combs):
             found += [
                 (number, float(self.columns.gap_x(row, gap)))
-                for row, gap in comb.gaps.items()
+                for row, gap in self.columns.gaps[number].items()
                 if row in (channel, channel + 1) and channel in comb.channels
             ]
         return found
 
     def spans(self, number: int) -> dict[int, list[float]]:
         """The x of the ends and gaps that a comb joins in each of its channels, beginning with the hub's side."""
-        comb = self.combs.combs[number]
+        comb, gaps = self.combs.combs[number], self.columns.gaps[number]
         here = self.at[comb.hub, comb.down][number]
         spans: dict[int, list[float]] = defaultdict(list)
         for channel in comb.channels:
             row = channel + 1 if comb.down else channel
-            if row in comb.gaps:
-                there = float(self.columns.gap_x(row, comb.gaps[row]))
+            if row in gaps:
+                there = float(self.columns.gap_x(row, gaps[row]))
                 spans[channel] = [here, there]
                 here = there
             else:
