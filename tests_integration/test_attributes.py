@@ -32,7 +32,6 @@ ALLOWED = {
     ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
     "kb_plans.templates": ("buffer_at register_at", "operands get their buffers when all of them are known"),
-    "kb_topology.diagram.layout": ("gaps", "a comb gets its gaps when all lines are known"),
     "kb_topology.yaml_reader": ("key", "the reader keeps its own stack"),
     "kb_dataexec.cli.info": (
         "start_ps end_ps written_nbytes read_nbytes low high",
