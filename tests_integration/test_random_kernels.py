@@ -23,9 +23,15 @@ from kb_topology import loads_topology
 ONE_CUBE = (Path(__file__).parents[1] / "topologies/one_cube.yaml").read_text(encoding="utf-8")
 ISSUE = "builtin.pe_cpu, "
 assert ISSUE in ONE_CUBE
+DMA = "builtin.pe_dma, "
+assert DMA in ONE_CUBE
 TOPOLOGIES = {
-    issue: loads_topology(ONE_CUBE.replace(ISSUE, f"{ISSUE}issue: {issue}, "), "one_cube.yaml")
+    (issue, outstanding): loads_topology(
+        ONE_CUBE.replace(ISSUE, f"{ISSUE}issue: {issue}, ").replace(DMA, f"{DMA}outstanding: {outstanding}, "),
+        "one_cube.yaml",
+    )
     for issue in ("blocking", "scoreboard")
+    for outstanding in (1, 2, 3, 8)
 }
 Array = npt.NDArray[Any]
 SIDE, TILE = 12, (4, 4, 4)
@@ -176,16 +182,18 @@ def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any], looks: dict[int, 
     looks[tl.program_id()] = machine.seen
 
 
-@pytest.mark.parametrize("issue", TOPOLOGIES)
+@pytest.mark.parametrize("issue", ["blocking", "scoreboard"])
 @settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
-@given(programs, st.integers(0, 9))
-def test_both_modes_leave_the_bytes_that_numpy_computes(issue: str, program: list[Any], seed: int) -> None:
+@given(programs, st.sampled_from([1, 2, 3, 8]), st.integers(0, 9))
+def test_both_modes_leave_the_bytes_that_numpy_computes(
+    issue: str, program: list[Any], outstanding: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(-4, 5, (SIDE, SIDE)).astype(np.float64) for _ in range(2))
     direct = Numpy(x.copy(), y.copy())
     direct.run(program)
 
-    host = Host(Engine(TOPOLOGIES[issue], MemoryLogWriter()), Path(__file__).parent)
+    host = Host(Engine(TOPOLOGIES[issue, outstanding], MemoryLogWriter()), Path(__file__).parent)
     shared = host.tensor("x", x.astype(np.float32), DType.F32)
     outputs = [host.tensor(f"y{number}", y.astype(np.float32), DType.F32) for number in range(PROGRAMS)]
     looks: dict[int, list[Array]] = {}

@@ -352,7 +352,7 @@ class WrongGates(Gemm):
         (FractionalProcess, "ends_at_whole_picoseconds", "got a delay of 0.5, needs an int of picoseconds"),
         (Endless, "serves_each_token_once_and_in_order", "Endless.process: got 100000 events and no end, needs"),
         (Moody, "times_repeat", "from a fresh instance, needs the same times"),
-        (Pushing, "keeps_what_is_blocked_behind_gemm", "tokens served that cannot leave, needs at most the one"),
+        (Pushing, "keeps_what_is_blocked_behind_gemm", "tokens served that cannot leave, needs at most the 1 it keeps"),
         (Overfilling, "keeps_what_is_blocked_behind_gemm", "needs no token put into a full queue"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -2,7 +2,7 @@
 
 import pytest
 from engine_said_by import said_by
-from engine_toys import Cpu, Dma, Hbm, HbmSpec, Xbar
+from engine_toys import Cpu, Dma, Hbm, HbmSpec, TwofoldDma, Xbar
 
 from kb_engine.block import Scratchpad
 from kb_engine.testing import check_component
@@ -95,8 +95,9 @@ class Split(Dma):
             start("the only path", part, self.clock.now, end, token)
 
 
-class SplitAndSaid(Split):
-    outstanding = 2
+class Inexact(TwofoldDma):
+    def issued_ps(self, stage_type):
+        return self.clock.now / 2
 
 
 class Paused(Dma):
@@ -135,7 +136,16 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
             Split,
             {},
             "keeps_to_its_outstanding",
-            "Split.outstanding: got 2 reads under way at once, needs the 1 that it declares, or fewer; declare more",
+            (
+                "Split.outstanding: got 2 reads under way at once, needs the 1 that it declares, or fewer; "
+                "start one for each token"
+            ),
+        ),
+        (
+            Inexact,
+            {},
+            "keeps_to_its_outstanding",
+            "needs an int; round up once, to whole picoseconds",
         ),
         (
             Paused,
@@ -216,7 +226,7 @@ def test_a_broken_role_fails_with_the_right_sentence(impl, attributes, check, se
 
 
 def test_a_block_may_have_as_many_transfers_under_way_as_it_says():
-    check_component(SplitAndSaid, {})
+    check_component(TwofoldDma, {})
 
 
 class Abstract(Hbm):

@@ -86,7 +86,8 @@ class Operand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OpRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage service of one token. Times are integer picoseconds, `t_ready <= t_start <= t_end <= t_out`.
 
-    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`. `t_out - t_end` is the wait for room in the next queue.
+    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`. `t_out - t_end` is the wait for earlier transfers of the
+    channel to leave, if several are under way at once, and then for room in the next queue.
     """
 
     op_id: int

@@ -11,7 +11,11 @@ from msgspec import Struct
 
 
 class DispatchWait(StrEnum):
-    """The waits of a tile from the submission of its command to its dispatch, in the order in which they occur."""
+    """The waits of a tile from the submission of its command to its dispatch, in the order in which they occur.
+
+    After a stage, a tile waits for earlier transfers of its channel to leave first (`transfer_order`), and then for
+    room in the next queue (`queue_full`).
+    """
 
     SUBMISSION_QUEUE = "submission_queue"
     DECODE = "decode"
@@ -21,6 +25,7 @@ class DispatchWait(StrEnum):
     TILE_BUFFER = "tile_buffer"
     QUEUE_FULL = "queue_full"
     SCHEDULER = "scheduler"
+    TRANSFER_ORDER = "transfer_order"
 
 
 class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_submitted"):

@@ -18,7 +18,8 @@ _WAITS = {reason.name.lower(): f"wait_{reason.name.lower()}_ps" for reason in Wa
 class StageTally(Observer):
     """Adds up the times of all records by name of op. So nobody has to read the log again for these sums.
 
-    `stage_times` has picoseconds by stage: in service, waiting by reason, and held by a full queue after the service.
+    `stage_times` has picoseconds by stage: in service, waiting by reason, and held after the service: by a full
+    queue, or by an earlier transfer of the channel. Services that overlap count each.
     """
 
     def __init__(self) -> None:

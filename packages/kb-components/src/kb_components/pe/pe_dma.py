@@ -15,27 +15,36 @@ from kb_messages import OFFSET_BITS, Matrix, PipelinePlan, PlanError, Rectangle,
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`setup_ns`: how long a transfer holds its channel before the request leaves. Source: assumed, unless stated."""
+    """`setup_ns`: how long a transfer holds its channel before the request leaves. Source: assumed, unless stated.
+
+    `outstanding`: how many reads may be under way at once, and how many writes. Set-ups of one channel do not overlap:
+    a transfer's set-up, and the lookups of its pages after it, end before the next set-up begins.
+    """
 
     setup_ns: Annotated[float, Meta(ge=0)] = 0.0
+    outstanding: Annotated[int, Meta(ge=1)] = 1
     queue_depth: Annotated[int, Meta(ge=1)] = 2
 
 
 class PeDma(Initiator[PeDmaSpec]):
-    """A channel serves one transfer at a time, from set-up to the last byte (read) or the acknowledgement (write).
+    """A channel serves `outstanding` transfers at a time, and tiles leave it in the order in which they came.
+
+    A service lasts from set-up to the last byte (read) or the acknowledgement (write).
 
     Where a wire leads to a PE_MMU, a transfer at virtual addresses waits for its pages' lookups after the set-up.
     """
 
-    __slots__ = ("_fabric", "_last_owner", "_last_path", "_mmu", "_paths", "_setup_ps")
+    __slots__ = ("_fabric", "_issued_ps", "_last_owner", "_last_path", "_mmu", "_paths", "_setup_ps")
 
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
+    state = ("_issued_ps",)
     caches = ("_last_owner", "_last_path", "_paths")
 
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._setup_ps = ps_from_ns(spec.setup_ns)
+        self._issued_ps = 0
         self._mmu: AddressTranslator[Any] | None = None
         self._paths: dict[int, Any] = {}
         self._last_owner = -1
@@ -46,6 +55,15 @@ class PeDma(Initiator[PeDmaSpec]):
     def lead_ps(self) -> int:
         """The set-up."""
         return self._setup_ps
+
+    @property
+    def outstanding(self) -> int:
+        """From the Spec."""
+        return self.spec.outstanding
+
+    def issued_ps(self, stage_type: StageType) -> int:
+        """The end of the last transfer's set-up and lookups."""
+        return self._issued_ps
 
     def connect(self) -> None:
         """Find the MMU, if there is one."""
@@ -90,6 +108,7 @@ class PeDma(Initiator[PeDmaSpec]):
                 if matrix.address <= memory.base < matrix.address + matrix.span_nbytes:
                     start_ps += self._mmu.lookup_ps(_at_virtual(memory, matrix))
                     break
+        self._issued_ps = start_ps
         if stage.stage_type is StageType.DMA_READ:
             self._fabric.read(self._last_path, memory, start_ps, finish, token)
         else:

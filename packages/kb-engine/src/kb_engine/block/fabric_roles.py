@@ -35,9 +35,17 @@ class Initiator(TransferSource[SpecT]):
     def outstanding(self) -> int:
         """The reads that may be under way at once, and the writes. At least 1.
 
-        The fabric asks once, before `connect`. Above 1, the block's own transfers can meet on its links.
+        The fabric asks once, before `connect`. Above 1, the block's own transfers can meet on its links, and its stage
+        servers are TransferServers.
         """
         return 1
+
+    def issued_ps(self, stage_type: StageType) -> int:
+        """When the transfer of *stage_type* that has just begun lets the next one begin: at the end of its set-up.
+
+        Asked after each `begin` if `outstanding` is above 1. Not before now.
+        """
+        return self.clock.now_ps
 
 
 class ForwardingComponent(ComponentBase[SpecT]):

@@ -38,6 +38,10 @@ class Gate:
         """Grant *token* what it needs and return True, or change nothing and return False."""
         raise NotImplementedError
 
+    def wants(self, token: TileToken) -> bool:
+        """Whether this gate has something for *token* to take. `admit` lets a token that wants nothing pass."""
+        return True
+
     def leave(self, token: TileToken) -> None:
         """The service of *token* has ended. Override this where the end of a service frees the guarded resource."""
 

@@ -72,10 +72,10 @@ class RegisterFile(Gate):
 
         A stage before the one that claims passes.
         """
+        if not self.wants(token):
+            return True
         context = token.context
         placement = context.placement
-        if placement.claimed_by is not None and not _is_at(token, placement.claimed_by):
-            return True
         operands, accumulators = placement.registers, placement.accumulators
         assert operands is not None
         assert accumulators is not None
@@ -91,6 +91,11 @@ class RegisterFile(Gate):
                 return False
         token.registers_at = at
         return True
+
+    def wants(self, token: TileToken) -> bool:
+        """Whether *token* is at the stage that claims its registers."""
+        claimed_by = token.context.placement.claimed_by
+        return claimed_by is None or _is_at(token, claimed_by)
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
         """Whether *token* has registers, and has yet to be computed or stored."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol
 
 from simpy.events import NORMAL
 
@@ -90,8 +90,8 @@ class StageServer(BoundedQueue):
         "served",
         "stage_type",
     )
-    state = ("busy_ps", "served")
-    caches = _CACHES
+    state: ClassVar[tuple[str, ...]] = ("busy_ps", "served")
+    caches: ClassVar[tuple[str, ...]] = _CACHES
 
     def __init__(
         self,
@@ -134,12 +134,30 @@ class StageServer(BoundedQueue):
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 
     @property
-    def in_service(self) -> TileToken | None:
-        """The token whose service has begun and not ended; None while it waits at a gate or for room downstream."""
-        token = self.token
-        waiting = [each for gate in self.gates for _, each in gate.waiting]
-        leaving = [each for servers in self.downstream for server in servers.values() for _, each in server.blocked]
-        return None if token is None or any(each is token for each in (*waiting, *leaving)) else token
+    def outstanding(self) -> int:
+        """How many tokens can be in front at once."""
+        return 1
+
+    @property
+    def in_front(self) -> Sequence[TileToken]:
+        """The tokens that have left the queue and not the block: at a gate, in service, or waiting to leave."""
+        return () if self.token is None else (self.token,)
+
+    def serves(self, token: TileToken) -> bool:
+        """Whether *token* is in front, and not done while others are served."""
+        return token is self.token
+
+    def has_served(self, token: TileToken) -> bool:
+        """Whether *token* is done here, and waits for tokens before it to leave."""
+        return False
+
+    def ahead_of(self, token: TileToken) -> TileToken | None:
+        """The token that *token*, which is here, waits for; None when no token of this block is in its way."""
+        return None if token is self.token else self.token
+
+    def turn_to_leave_ps(self, token: TileToken) -> int:
+        """From when on *token*, whose service has ended, waited for the next queue alone."""
+        return token.t_end
 
     def granted(self, token: TileToken, gate: Gate) -> None:
         """*gate*, where *token* waited, has let it in."""

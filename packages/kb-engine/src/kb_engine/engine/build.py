@@ -9,6 +9,7 @@ from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import StageServer
+from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.host_calls import HostCalls
@@ -20,7 +21,7 @@ from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners, listener
 from kb_engine.observe.observer import Observer
 from kb_engine.observe.recorder import Recorder
-from kb_engine.observe.traced_server import TracedServer
+from kb_engine.observe.traced_server import traced_server_of
 from kb_engine.observe.tracer import Tracer
 from kb_engine.program.materialize import Materializer, without_log
 from kb_engine.program.pe import ProcessingElement
@@ -111,8 +112,8 @@ def _server(
     component: ComponentBase[Any], stage_type: StageType, listeners: Listeners, tracer: Tracer | None
 ) -> StageServer:
     if tracer is None:
-        return StageServer(component, stage_type, listeners.on_stage, listeners.on_wait)
-    return TracedServer(component, stage_type, listeners.on_stage, listeners.on_wait, tracer)
+        return server_of(component, stage_type, listeners.on_stage, listeners.on_wait)
+    return traced_server_of(component, stage_type, listeners.on_stage, listeners.on_wait, tracer)
 
 
 def _pe(pe_id: str, chip: Chip) -> ProcessingElement:

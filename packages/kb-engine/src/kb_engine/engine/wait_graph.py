@@ -130,9 +130,13 @@ class WaitGraph:
             return Waiter((*shape, "blocked", _role(ahead)), text, ahead.token, "", self._deeper(ahead, token))
         if gate is not None:
             return self._at_gate(token, gate, stage, shape)
-        if server.token is not token:
-            text = f"{tile(token)} queues for {stage} since {ns_text(token.t_ready)} behind {_tile_of(server)}"
-            return Waiter((*shape, "queued"), text, server.token)
+        before = server.ahead_of(token)
+        if before is not None and server.has_served(token):
+            text = f"{tile(token)} is held by {stage} since {ns_text(token.t_end)} until {tile(before)} leaves"
+            return Waiter((*shape, "in order"), text, before)
+        if before is not None:
+            text = f"{tile(token)} queues for {stage} since {ns_text(token.t_ready)} behind {tile(before)}"
+            return Waiter((*shape, "queued"), text, before)
         return self._served(token, stage, shape)
 
     def _at_gate(self, token: TileToken, gate: Gate, stage: str, shape: tuple[str, ...]) -> Waiter:
@@ -177,10 +181,6 @@ def named(context: CommandInFlight) -> str:
 def tile(token: TileToken) -> str:
     """A tile as reports call it."""
     return f"tile {token.tile.tile_id} of command {token.context.submitted.command_seq}"
-
-
-def _tile_of(server: StageServer) -> str:
-    return tile(server.token) if server.token is not None else "nothing"
 
 
 def _full(queue: StageServer) -> str:

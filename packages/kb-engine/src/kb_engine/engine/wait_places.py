@@ -46,9 +46,7 @@ class WaitPlaces:
         return [
             token
             for token in self.tokens_on(pe_id)
-            if self.server_of(token).token is token
-            and id(token) not in self._gate
-            and id(token) not in self._blocked_by
+            if self.server_of(token).serves(token) and id(token) not in self._gate and id(token) not in self._blocked_by
         ]
 
     def full_queues(self, pe_id: str) -> list[StageServer]:
@@ -63,7 +61,7 @@ class WaitPlaces:
         return None
 
     def _note(self, server: StageServer) -> list[TileToken]:
-        tokens = [server.token, *server.queue] if server.token is not None else []
+        tokens = [*server.in_front, *server.queue]
         self._server.update((id(token), server) for token in tokens)
         self._blocked_by.update((id(token), server) for _, token in server.blocked)
         if server.blocked:
@@ -73,5 +71,5 @@ class WaitPlaces:
 
     def _ahead(self, token: TileToken) -> frozenset[StageType]:
         """The stages of *token* that have not ended."""
-        first = token.index + (id(token) in self._blocked_by)
+        first = token.index + (id(token) in self._blocked_by or self._server[id(token)].has_served(token))
         return frozenset(stage.stage_type for stage in token.stages[first:])

@@ -1,4 +1,4 @@
-"""TracedServer: a StageServer that reports to a tracer."""
+"""TracedServer and TracedTransferServer: stage servers that report to a tracer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
+from kb_engine.block.transfer_server import TransferServer, has_several_under_way
 from kb_engine.observe.tracer import Tracer
 from kb_messages import StageType
 
 
-class TracedServer(StageServer):
-    """A StageServer that reports to a tracer. Its timing is that of a StageServer."""
+class Traced(StageServer):
+    """What the traced kinds of stage servers have in common. Their timing is that of the plain kinds."""
 
-    __slots__ = ("_begin_service", "_tracer")
+    __slots__ = ()
+    _begin_service: Callable[[TileToken, Callable[[TileToken], None]], None]
+    _tracer: Tracer
 
     def __init__(
         self,
@@ -39,11 +42,37 @@ class TracedServer(StageServer):
         self._begin_service(token, finish)
 
     def _finish(self, token: TileToken) -> None:
-        if token is self.token:
+        if self.serves(token):
             self._tracer.ended(token)
         super()._finish(token)
 
     def _move_on(self, token: TileToken, now: int) -> None:
+        turn_ps = self.turn_to_leave_ps(token)
         super()._move_on(token, now)
         token.waits = None
-        self._tracer.ready(token, now - token.t_end)
+        self._tracer.ready(token, turn_ps - token.t_end, now - turn_ps)
+
+
+class TracedServer(Traced):
+    """A StageServer that reports to a tracer."""
+
+    __slots__ = ("_begin_service", "_tracer")
+
+
+class TracedTransferServer(Traced, TransferServer):
+    """A TransferServer that reports to a tracer."""
+
+    __slots__ = ("_begin_service", "_tracer")
+
+
+def traced_server_of(
+    component: Service,
+    stage_type: StageType,
+    record: Record | None,
+    record_wait: RecordWait | None,
+    tracer: Tracer,
+) -> Traced:
+    """As `server_of`, with a tracer."""
+    if has_several_under_way(component):
+        return TracedTransferServer(component, stage_type, record, record_wait, tracer)
+    return TracedServer(component, stage_type, record, record_wait, tracer)

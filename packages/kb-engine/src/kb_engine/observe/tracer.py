@@ -114,11 +114,14 @@ class Tracer(Observer):
             waits_ps=_named(spent),
         )
         self._order.add(event, now)
-        self.ready(token, 0)
+        self.ready(token, 0, 0)
 
-    def ready(self, token: TileToken, blocked_ps: int) -> None:
-        """The block of its current stage takes *token*, which waited *blocked_ps* for room after its last stage."""
-        waits = _named([(DispatchWait.QUEUE_FULL, blocked_ps)])
+    def ready(self, token: TileToken, order_ps: int, blocked_ps: int) -> None:
+        """The block of its current stage takes *token*.
+
+        After its last stage *token* waited *order_ps* for the transfers before it, and then *blocked_ps* for room.
+        """
+        waits = _named([(DispatchWait.TRANSFER_ORDER, order_ps), (DispatchWait.QUEUE_FULL, blocked_ps)])
         self._order.add(TileReady(waits_ps=waits, **self._of_stage(token)), self._clock.now_ps)
 
     def started(self, token: TileToken) -> None:

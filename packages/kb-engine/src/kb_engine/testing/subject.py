@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.stage_server import Record, StageServer
+from kb_engine.block.stage_server import Record
+from kb_engine.block.transfer_server import server_of
 from kb_engine.testing.stub_fabric import StubFabric
 from kb_engine.timing.clock import Clock
 from kb_messages import DmaParams, DType, GemmParams, KbError, Rectangle, StageParams, StageType, TransferParams
@@ -64,7 +65,7 @@ class Subject:
                 if source is not other:
                     source.context.add_neighbour(each.role, other)
         for other in (*others, block):
-            other.servers = {stage_type: StageServer(other, stage_type, record) for stage_type in other.serves}
+            other.servers = {stage_type: server_of(other, stage_type, record) for stage_type in other.serves}
         for other in (*others, block):
             self.call("connect", other.connect)
         return block
