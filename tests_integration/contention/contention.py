@@ -1,0 +1,115 @@
+"""Compares the engine's fabric with a reference that sends burst after burst, over random chips with random traffic.
+
+    python tests_integration/contention/contention.py 10000       # cases 0 to 9999, over all processors
+    python tests_integration/contention/contention.py --seed 17   # one case in full
+    python tests_integration/contention/contention.py --seed 17 --shrink
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from typing import NamedTuple
+
+from contention_cases import Case, random_case
+from contention_chips import PREFIX, yaml_of
+from contention_compare import MOST_BURST_HOPS, Comparison, compare
+from contention_shrink import shrink
+
+MOST_BURSTS = 8
+
+
+class Verdict(NamedTuple):
+    seed: int
+    transfers: int
+    bursts: float
+    ps: float
+    ties: int
+    error: str
+
+
+def judge(seed: int, most_burst_hops: int = MOST_BURST_HOPS) -> Verdict:
+    """How case *seed* came out."""
+    case = random_case(seed)
+    if not case.jobs:
+        return Verdict(seed, 0, 0, 0, 0, "")
+    try:
+        found = compare(case, most_burst_hops=most_burst_hops)
+    except Exception:  # noqa: BLE001
+        return Verdict(seed, len(case.jobs), 0, 0, 0, traceback.format_exc(limit=-3))
+    bursts = max(each.bursts for each in found.differences)
+    return Verdict(seed, len(case.jobs), float(bursts), float(abs(found.largest.ps)), found.ties, "")
+
+
+def fails(case: Case, most_bursts: float) -> bool:
+    if not case.jobs:
+        return False
+    try:
+        found = compare(case)
+    except Exception:  # noqa: BLE001
+        return True
+    return max(each.bursts for each in found.differences) > most_bursts
+
+
+def text_of(case: Case, found: Comparison) -> str:
+    lines = [yaml_of(case.chip), f"bursts of {found.burst_nbytes} bytes, {float(found.burst_ps):.2f} ps at the slowest"]
+    lines.append(f"{'':36} {'bytes':>6} {'start ps':>9} {'engine ps':>11} {'reference':>13} {'off ps':>10} {'bursts':>8}")
+    for outcome, expected, bursts in found.differences:
+        _, transfer, end_ps = outcome
+        ends = f"{transfer.src.removeprefix(PREFIX)} {transfer.kind} {transfer.dst.removeprefix(PREFIX)}"
+        lines.append(
+            f"{ends:36} {transfer.nbytes:6} {transfer.start_ps:9} {end_ps:11} {float(expected):13.2f} "
+            f"{float(end_ps - expected):10.2f} {float(bursts):8.2f}"
+        )
+    return "\n".join(lines)
+
+
+def show(seed: int, is_shrunk: bool, burst: Fraction | None, most_bursts: float) -> int:
+    case = random_case(seed)
+    failed = fails(case, most_bursts)
+    if is_shrunk and failed:
+        case = shrink(case, lambda smaller: fails(smaller, most_bursts))
+    print(f"case {seed}: {'fails' if failed else 'agrees'}")
+    try:
+        print(text_of(case, compare(case, burst)))
+    except Exception:  # noqa: BLE001
+        print(yaml_of(case.chip), *case.jobs, traceback.format_exc(), sep="\n")
+    return int(failed)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="?", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="the first case")
+    parser.add_argument("--seed", type=int, help="this case alone, in full")
+    parser.add_argument("--shrink", action="store_true", help="make the failing case small")
+    parser.add_argument("--burst", type=Fraction, help="bytes of a burst, like 16 or 1/4")
+    parser.add_argument("--most", type=float, default=MOST_BURSTS, help="bursts that the two may be apart")
+    parser.add_argument("--worst", type=int, default=10, help="how many of the worst cases to print")
+    options = parser.parse_args()
+    if options.seed is not None:
+        return show(options.seed, options.shrink, options.burst, options.most)
+    began = time.perf_counter()
+    seeds = range(options.first, options.first + options.cases)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        verdicts = list(pool.map(judge, seeds, chunksize=8))
+    verdicts.sort(key=lambda each: (not each.error, -each.bursts))
+    failed = [each for each in verdicts if each.error or each.bursts > options.most]
+    for each in verdicts[: options.worst]:
+        print(f"case {each.seed}: {each.bursts:.2f} bursts, {each.ps:.0f} ps, {each.transfers} transfers {each.error}")
+    print(
+        f"{len(verdicts)} cases, {sum(each.transfers for each in verdicts)} transfers, "
+        f"{sum(each.ties for each in verdicts)} ties, largest difference {max(each.bursts for each in verdicts):.2f} bursts "
+        f"and {max(each.ps for each in verdicts):.0f} ps, {len(failed)} cases beyond {options.most} bursts, "
+        f"{time.perf_counter() - began:.0f} s"
+    )
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

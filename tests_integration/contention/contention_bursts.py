@@ -1,0 +1,230 @@
+"""The reference: transfers over a whole chip, burst after burst, as a plain simulation of events in exact time.
+
+These are its rules; it shares no code with the fabric of the engine, and takes only routes from kb_topology.
+
+- The head of a transfer pays the latency of every link and the overhead of every node that forwards it. Bytes pay the
+  bandwidth of every link, cut-through: a link starts a burst as soon as it need not stop in the middle of it.
+- A link has a queue for each transfer. It takes a burst from each queue that has one, in turn. A transfer that comes
+  joins at the end of the round. A link that leaves a memory of one channel, or a DMA with one transfer at a time each
+  way, has one queue for all.
+- Nodes have room for everything that waits.
+- A memory serves bytes in the order in which they come: all bytes of a read come with its request, the bytes of a write
+  come burst by burst. The latency overlaps.
+- A read is a request of no bytes, its service, and its data. A write is its data, its service, and an acknowledgement
+  of no bytes. A message is its data. No bytes occupy nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from kb_topology import FORWARDING, Link, Node, NodeKind, Router, Topology, exact
+
+
+class Transfer(NamedTuple):
+    """What is sent: `kind` is read, write or message, `src` and `dst` are nodes. The memory of a read is its `dst`."""
+
+    kind: str
+    src: str
+    dst: str
+    nbytes: int
+    start_ps: int
+
+
+class Burst(NamedTuple):
+    """*size* grains of transfer *number*. It is at the link `way[0]`, or at the end of its way when that is empty."""
+
+    number: int
+    size: int
+    is_last: bool
+    way: tuple[Wire, ...]
+
+
+class Wire:
+    """One direction of a link: the ticks of a grain, and the ticks until the head is at the next link."""
+
+    def __init__(self, ticks_each: int, after: int, has_turns: bool) -> None:
+        self.ticks_each = ticks_each
+        self.after = after
+        self.has_turns = has_turns
+        self.round: OrderedDict[int, deque[Burst]] = OrderedDict()
+        self.is_busy = False
+
+
+class Port:
+    """A way into a memory, which serves one thing after the other: the ticks of a grain, and of the latency."""
+
+    def __init__(self, ticks_each: int, latency: int) -> None:
+        self.ticks_each = ticks_each
+        self.latency = latency
+        self.waiting: deque[Burst] = deque()
+        self.is_busy = False
+
+
+class BurstSimulation:
+    """One chip and one run of transfers, in bursts of *burst_nbytes*, which may be less than a byte.
+
+    Bytes are counted in grains and time in ticks. Both are so small that all numbers are whole.
+    """
+
+    def __init__(self, topology: Topology, burst_nbytes: Fraction) -> None:
+        nodes = topology.graph.nodes
+        self.overheads_ps = {node.id: overhead_ps(node) for node in nodes.values()}
+        self.router = Router(topology.graph, lambda node: self.overheads_ps[node.id])
+        self.burst, self.grains_a_byte = burst_nbytes.numerator, burst_nbytes.denominator
+        memories = [node for node in nodes.values() if has_one_channel(node)]
+        rates = [1000 / link.bw_gbs for link in topology.graph.links]
+        rates += [1000 / exact(node.attrs["bw_gbs"]) for node in memories]
+        self.ticks_a_ps = math.lcm(*((rate / self.grains_a_byte).denominator for rate in rates))
+        self.wires = {(link.src, link.dst): self.wire(link, nodes[link.src]) for link in topology.graph.links}
+        self.ports = {(node.id, kind): port for node in memories for kind, port in self.ports_of(node)}
+        self.events: list[tuple[int, int, Callable[..., None], Any]] = []
+        self.tickets = self.now = 0
+        self.transfers: list[Transfer] = []
+        self.ends: dict[int, int] = {}
+
+    def wire(self, link: Link, src: Node) -> Wire:
+        one_after_the_other = has_one_channel(src) or (
+            src.kind is NodeKind.PE_DMA and src.attrs.get("outstanding", 1) == 1
+        )
+        after_ps = link.latency_ps + self.overheads_ps[link.dst]
+        return Wire(self.ticks_each(link.bw_gbs), after_ps * self.ticks_a_ps, not one_after_the_other)
+
+    def ports_of(self, node: Node) -> Iterator[tuple[str, Port]]:
+        each = self.ticks_each(exact(node.attrs["bw_gbs"]))
+        latency = ps_of(node, "latency_ns") * self.ticks_a_ps
+        port = Port(each, latency)
+        yield "read", port
+        yield "write", Port(each, latency) if node.attrs.get("ports") == "separate" else port
+
+    def ticks_each(self, bw_gbs: Fraction) -> int:
+        ticks = 1000 / bw_gbs / self.grains_a_byte * self.ticks_a_ps
+        assert ticks.denominator == 1
+        return ticks.numerator
+
+    def run(self, transfers: Sequence[Transfer]) -> list[Fraction]:
+        """When each transfer ends, in picoseconds. Of two requests that come at once, the one called first goes first:
+        transfers are listed in the order in which they were called."""
+        self.transfers = list(transfers)
+        for number, transfer in enumerate(transfers):
+            self.at(transfer.start_ps * self.ticks_a_ps, self.start, number)
+        while self.events:
+            self.now, _, step, argument = heappop(self.events)
+            step(argument)
+        return [Fraction(self.ends[number], self.ticks_a_ps) for number in range(len(transfers))]
+
+    def at(self, t: int, step: Callable[[Any], None], argument: Any) -> None:
+        self.tickets += 1
+        heappush(self.events, (t, self.tickets, step, argument))
+
+    def start(self, number: int) -> None:
+        transfer = self.transfers[number]
+        if transfer.kind == "read" or not transfer.nbytes:
+            step = self.request if transfer.kind == "read" else self.end
+            self.at(self.now + self.latency(transfer.src, transfer.dst), step, number)
+            return
+        for burst in self.bursts(number, transfer.src, transfer.dst):
+            self.enter(burst)
+
+    def bursts(self, number: int, src: str, dst: str) -> Iterator[Burst]:
+        way = tuple(self.wires[link.src, link.dst] for link in self.router.route(src, dst).links)
+        left = self.transfers[number].nbytes * self.grains_a_byte
+        while left:
+            size = min(left, self.burst)
+            left -= size
+            yield Burst(number, size, not left, way)
+
+    def latency(self, src: str, dst: str) -> int:
+        return sum(self.wires[link.src, link.dst].after for link in self.router.route(src, dst).links)
+
+    def enter(self, burst: Burst) -> None:
+        """A burst comes to a link."""
+        wire = burst.way[0]
+        wire.round.setdefault(burst.number if wire.has_turns else 0, deque()).append(burst)
+        if not wire.is_busy:
+            self.carry(wire)
+
+    def carry(self, wire: Wire) -> None:
+        """A link takes a burst of the queue whose turn it is, which then goes behind the others."""
+        turn, queue = next(iter(wire.round.items()))
+        burst = queue.popleft()
+        if queue:
+            wire.round.move_to_end(turn)
+        else:
+            del wire.round[turn]
+        wire.is_busy = True
+        end = self.now + burst.size * wire.ticks_each
+        self.at(end, self.carried, wire)
+        self.forward(burst._replace(way=burst.way[1:]), self.now + wire.after, end + wire.after)
+
+    def carried(self, wire: Wire) -> None:
+        wire.is_busy = False
+        if wire.round:
+            self.carry(wire)
+
+    def forward(self, burst: Burst, head: int, tail: int) -> None:
+        """The first and the last byte of a burst are at the next link, or at the end of the leg, then."""
+        transfer = self.transfers[burst.number]
+        if burst.way:
+            self.at(max(head, tail - burst.size * burst.way[0].ticks_each), self.enter, burst)
+        elif transfer.kind == "write":
+            port = self.ports[transfer.dst, "write"]
+            self.at(max(head, tail - burst.size * port.ticks_each), self.come, (port, burst))
+        elif burst.is_last:
+            self.at(tail, self.end, burst.number)
+
+    def request(self, number: int) -> None:
+        """The request of a read comes to its memory: all of its bytes come at once."""
+        transfer = self.transfers[number]
+        whole = Burst(number, transfer.nbytes * self.grains_a_byte, True, ())
+        self.come((self.ports[transfer.dst, "read"], whole))
+
+    def come(self, what: tuple[Port, Burst]) -> None:
+        port, burst = what
+        port.waiting.append(burst)
+        if not port.is_busy:
+            self.serve(port)
+
+    def serve(self, port: Port) -> None:
+        burst = port.waiting.popleft()
+        port.is_busy = True
+        self.at(self.now + burst.size * port.ticks_each, self.served, (port, burst))
+        transfer = self.transfers[burst.number]
+        if transfer.kind == "read":
+            head = self.now + port.latency
+            for part in self.bursts(burst.number, transfer.dst, transfer.src):
+                tail = head + part.size * port.ticks_each
+                self.forward(part, head, tail)
+                head = tail
+
+    def served(self, what: tuple[Port, Burst]) -> None:
+        port, burst = what
+        transfer = self.transfers[burst.number]
+        if transfer.kind == "write" and burst.is_last:
+            back = self.latency(transfer.dst, transfer.src)
+            self.at(self.now + port.latency + back, self.end, burst.number)
+        port.is_busy = False
+        if port.waiting:
+            self.serve(port)
+
+    def end(self, number: int) -> None:
+        self.ends[number] = self.now
+
+
+def has_one_channel(node: Node) -> bool:
+    """Whether *node* is a memory that the reference knows."""
+    return node.impl in {"builtin.hbm_fixed", "builtin.sram"}
+
+
+def overhead_ps(node: Node) -> int:
+    return ps_of(node, "overhead_ns") if node.kind in FORWARDING else 0
+
+
+def ps_of(node: Node, attribute: str) -> int:
+    """An attribute in ns as whole picoseconds, rounded up."""
+    return math.ceil(exact(node.attrs.get(attribute, 0)) * 1000)

@@ -1,0 +1,94 @@
+"""A small chip as plain values, which can be drawn, made smaller and written as the YAML of a topology."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PREFIX = "sip0.cube0."
+
+
+class Forwarder(NamedTuple):
+    """A node that bytes pass through."""
+
+    name: str
+    kind: str
+    overhead_ns: float
+
+
+class Memory(NamedTuple):
+    """*count* equal memories: `impl` is hbm_fixed or sram, `ports` of an sram is shared or separate.
+
+    They are `hbm0`, `hbm1` and so on, or `sram0`, `sram1`. A chip has one kind of each.
+    """
+
+    impl: str
+    count: int
+    bw_gbs: float
+    latency_ns: float
+    ports: str = ""
+
+    @property
+    def space(self) -> str:
+        return self.impl.removesuffix("_fixed")
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.space}{number}" for number in range(self.count)]
+
+
+class ChipLink(NamedTuple):
+    """One direction of a link. PEs have two ends, like `pe3.pe_dma` and `pe3.pe_cpu`."""
+
+    src: str
+    dst: str
+    bw_gbs: float
+    length_mm: float
+
+
+class Chip(NamedTuple):
+    """A chip of *n_pes* PEs, whose DMAs are the initiators and whose CPUs send and take messages."""
+
+    wire_ps_per_mm: float
+    setup_ns: float
+    n_pes: int
+    forwarders: tuple[Forwarder, ...]
+    memories: tuple[Memory, ...]
+    links: tuple[ChipLink, ...]
+
+
+def yaml_of(chip: Chip) -> str:
+    """The topology file of *chip*."""
+    lines = ["name: contention", f"wire_ps_per_mm: {chip.wire_ps_per_mm}", "cube:", "  nodes:"]
+    for memory in chip.memories:
+        keys = f"kind: {memory.space}, impl: builtin.{memory.impl}, count: {memory.count}"
+        keys += f", memory: {{space: {memory.space}, size: 1 MiB}}"
+        keys += f", bw_gbs: {memory.bw_gbs}, latency_ns: {memory.latency_ns}"
+        keys += f", ports: {memory.ports}" if memory.ports else ""
+        lines.append(f"    {memory.space}: {{{keys}}}")
+    for name, kind, overhead_ns in chip.forwarders:
+        lines.append(f"    {name}: {{kind: {kind}, impl: builtin.transit, overhead_ns: {overhead_ns}}}")
+    lines += [line.format(n_pes=chip.n_pes, setup_ns=chip.setup_ns) for line in PES.splitlines()]
+    lines.append("  links:")
+    for src, dst, bw_gbs, length_mm in chip.links:
+        ends = f'from: "{endpoint(src)}", to: "{endpoint(dst)}"'
+        lines.append(f"    - {{{ends}, bw_gbs: {bw_gbs}, length_mm: {length_mm}, both_ways: false}}")
+    return "\n".join(lines) + "\n"
+
+
+def endpoint(name: str) -> str:
+    """`pe3.pe_dma` and `hbm0` as a topology file writes them: `pe[3].pe_dma` and `hbm[0]`."""
+    return re.sub(r"^(pe|hbm|sram)(\d+)", r"\1[\2]", name)
+
+
+PES = """\
+  pe_layout: {{count: {n_pes}}}
+  pe_template:
+    nodes:
+      pe_cpu: {{kind: pe_cpu, impl: builtin.pe_cpu, issue_ns: 0}}
+      pe_scheduler: {{kind: pe_scheduler, impl: builtin.pe_scheduler, input_kib: 64, output_kib: 64}}
+      pe_dma: {{kind: pe_dma, impl: builtin.pe_dma, setup_ns: {setup_ns}}}
+      pe_fetch_store: {{kind: pe_fetch_store, impl: builtin.pe_fetch_store, memory: {{space: reg, size: 1 KiB}}}}
+      pe_tcm: {{kind: pe_tcm, impl: builtin.pe_tcm, memory: {{space: tcm, size: 256 KiB}}, bw_gbs: 512}}
+    wires: [pe_cpu -> pe_scheduler, pe_scheduler -> pe_dma, pe_scheduler -> pe_fetch_store,
+            pe_dma -> pe_fetch_store, pe_fetch_store -> pe_dma, pe_fetch_store -> pe_tcm]"""
