@@ -37,7 +37,7 @@ def random_case(seed: int) -> Case:
 
 def random_chip(rng: random.Random) -> Chip:
     shape = rng.choice(SHAPES)
-    n_pes = rng.choice((1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 8, 12))
+    n_pes = rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 8, 10, 12))
     memories = random_memories(rng)
     joints = joints_of(rng, shape)
     n_forwarders = 1 + max((max(pair) for pair in joints), default=0) if shape != "direct" else 0
@@ -46,7 +46,7 @@ def random_chip(rng: random.Random) -> Chip:
         Forwarder(f"n{number}", rng.choice(("noc", "xbar", "bridge", "switch")), rng.choice(overheads))
         for number in range(n_forwarders)
     )
-    widths = rng.sample(WIDTHS_GBS, rng.choice((1, 2, 3, 5)))
+    widths = rng.sample(WIDTHS_GBS, rng.choice((1, 2, 3, 3, 5)))
     lengths = rng.choice(((0,), (0, 1), (0.5, 2, 3.3), (0, 3, 20)))
     ends = [(f"n{a}", f"n{b}") for a, b in joints]
     names = [name for memory in memories for name in memory.names]
@@ -61,13 +61,14 @@ def random_chip(rng: random.Random) -> Chip:
         ends += [
             (f"pe{pe}.pe_dma", name) for pe in range(n_pes) for name in names if name == first or rng.random() < 0.6
         ]
-    links = [link for a, b in ends for link in both_ways(rng, a, b, widths, lengths)]
+    by_role = {role: [rng.choice(widths)] for role in ("n", "p", "h", "s")} if rng.random() < 0.4 else {}
+    links = [link for a, b in ends for link in both_ways(rng, a, b, by_role.get(a[0], widths), lengths)]
     setup_ns = rng.choice((0, 0, 0.7, 5))
     return Chip(rng.choice((0, 6.6, 7)), setup_ns, n_pes, forwarders, memories, tuple(links))
 
 
 def random_memories(rng: random.Random) -> tuple[Memory, ...]:
-    speeds = (5, 10, 16, 25, 51.2, 100, 102.4, 256, 1000)
+    speeds = (5, 10, 25, 51.2, 100, 102.4, 256, 512, 1000, 1000, 1000)
     latencies = (0, 0, 1, 12, 45)
     hbm = Memory("hbm_fixed", rng.choice((1, 1, 2, 2, 3, 4)), rng.choice(speeds), rng.choice(latencies))
     ports = rng.choice(("shared", "shared", "separate"))
@@ -117,13 +118,13 @@ def random_jobs(rng: random.Random, chip: Chip) -> tuple[Job, ...]:
         "memory": [(src, dst) for src in reached if src.endswith("dma") for dst in memories if PREFIX + dst in reached[src]],
         "message": [(src, dst) for src in cpus for dst in (*cpus, *memories) if PREFIX + dst in reached[src]],
     }
-    weights = rng.choice(((1, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1), (3, 1, 1)))
-    sizes = rng.choice(((1, 64), (1, 2048), (64, 4096), (1000, 5000), (1, MOST_NBYTES)))
+    weights = rng.choice(((1, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1), (3, 1, 1), (0, 1, 2), (0, 0, 1)))
+    sizes = rng.choice(((1, 64), (1, 2048), (64, 4096), (1000, 3000), (1000, 5000), (1, MOST_NBYTES)))
     times = rng.choice((0, 0, 3_000, 50_000, 400_000))
     moments = [rng.randint(0, times) for _ in range(rng.choice((1, 2, 4, 30)))]
     hot = rng.choice(memories) if rng.random() < 0.4 else None
     jobs = []
-    for _ in range(rng.choice((1, 2, 3, 4, 6, 8, 12, 16, 24, 30))):
+    for _ in range(rng.choice((2, 3, 4, 6, 8, 12, 16, 24, 30))):
         kind = rng.choices(("read", "write", "message"), weights)[0]
         between = pairs["message"] + pairs["memory"] if kind == "message" else pairs["memory"]
         src, dst = rng.choice(between)
