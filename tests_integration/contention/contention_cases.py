@@ -108,14 +108,16 @@ def random_jobs(rng: random.Random, chip: Chip) -> tuple[Job, ...]:
     topology = loads_topology(yaml_of(chip), "contention.yaml")
     router = Router(topology.graph, overhead_ps)
     reached = {
-        name: [each for each in router.reachable(PREFIX + name)]
+        name: router.reachable(PREFIX + name)
         for pe in range(chip.n_pes)
         for name in (f"pe{pe}.pe_dma", f"pe{pe}.pe_cpu")
     }
     memories = [name for memory in chip.memories for name in memory.names]
     cpus = [name for name in reached if name.endswith("cpu")]
     pairs = {
-        "memory": [(src, dst) for src in reached if src.endswith("dma") for dst in memories if PREFIX + dst in reached[src]],
+        "memory": [
+            (src, dst) for src in reached if src.endswith("dma") for dst in memories if PREFIX + dst in reached[src]
+        ],
         "message": [(src, dst) for src in cpus for dst in (*cpus, *memories) if PREFIX + dst in reached[src]],
     }
     weights = rng.choice(((1, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1), (3, 1, 1), (0, 1, 2), (0, 0, 1)))

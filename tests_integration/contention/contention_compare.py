@@ -13,7 +13,13 @@ from contention_engine import EngineRun, Outcome
 from kb_topology import Topology
 
 MOST_BURST_HOPS = 20_000
+MOST_BURSTS = 8
+"""Two ends that are no more bursts apart agree. The reference has one burst in turn where the engine has even rates."""
 ROUNDING_PS = 4
+"""The engine rounds every moment of change up to a whole picosecond."""
+FINER = 8
+SHRINKS = 3
+"""A larger difference is one of bursts if it shrinks to a third or less when bursts are an eighth."""
 
 
 class Difference(NamedTuple):
@@ -55,6 +61,29 @@ def compare(case: Case, burst_nbytes: Fraction | None = None, most_burst_hops: i
         beyond = max(Fraction(0), abs(outcome.end_ps - end) - ROUNDING_PS)
         differences.append(Difference(outcome, end, beyond / burst_ps))
     return Comparison(differences, burst, burst_ps, ties(simulation, transfers))
+
+
+class Finding(NamedTuple):
+    """What came of a case: the comparison, how many transfers needed finer bursts, and those that disagree."""
+
+    comparison: Comparison
+    refined: int
+    disagreeing: list[Difference]
+
+
+def examine(case: Case, most_burst_hops: int = MOST_BURST_HOPS) -> Finding:
+    """Compares, and compares again with finer bursts where the difference is larger than some bursts."""
+    found = compare(case, most_burst_hops=most_burst_hops)
+    beyond = [number for number, each in enumerate(found.differences) if each.bursts > MOST_BURSTS]
+    if not beyond:
+        return Finding(found, 0, [])
+    finer = compare(case, found.burst_nbytes / FINER).differences
+    disagreeing = [
+        finer[number]
+        for number in beyond
+        if abs(finer[number].ps) > max(Fraction(ROUNDING_PS), abs(found.differences[number].ps) / SHRINKS)
+    ]
+    return Finding(found, len(beyond), disagreeing)
 
 
 def burst_for(topology: Topology, outcomes: list[Outcome], most_burst_hops: int) -> Fraction:

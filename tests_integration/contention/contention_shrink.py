@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from contention_bursts import overhead_ps
 from contention_cases import Case
-from contention_chips import Chip
+from contention_chips import PREFIX, Chip
 from contention_engine import Job
+
+from kb_messages import KbError
+from kb_topology import Router
 
 
 def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
@@ -24,11 +28,6 @@ def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
 
 def is_valid(case: Case) -> bool:
     """Whether links still lead from and to both ends of every job; errors of the chip itself are no failures."""
-    from contention_bursts import overhead_ps
-    from contention_chips import PREFIX
-    from kb_messages import KbError
-    from kb_topology import Router
-
     if not case.jobs:
         return False
     try:
