@@ -11,13 +11,15 @@ import pytest
 
 from kb_dataexec import FolderLogWriter, open_log
 from kb_dataexec.cli.main import main
-from kb_dataexec.log import LogFolder, ParquetError, export_parquet
+from kb_dataexec.log import LogFolder, OpLog, ParquetError, export_parquet, write_log
 from kb_dataexec.log import jsonl as loglines
+from kb_messages import LOG_TABLES
 
 ROOT = Path(__file__).parents[1] / "packages/kb-dataexec"
 sys.path.insert(0, str(ROOT / "tests"))
 from dataexec_gemm_log import GemmProblem  # noqa: E402
 from dataexec_log_lines import write_lines  # noqa: E402
+from dataexec_tables import ROWS, log_with_tables  # noqa: E402
 
 LOG = GemmProblem(20, 20, 20, (8, 8, 8)).log()
 
@@ -101,3 +103,27 @@ def test_a_folder_in_use_is_refused(folder: Path) -> None:
 def test_a_log_that_was_cut_off_is_exported_as_far_as_it_goes(folder: Path) -> None:
     (folder / "log" / "manifest.json").unlink()
     assert export_parquet(LogFolder(folder / "log", prefix=True), folder / "out").records == LOG.n_ops
+
+
+def test_further_tables_are_exported_with_their_texts_and_codes(tmp_path: Path) -> None:
+    log = log_with_tables()
+    write_log(tmp_path / "log", log)
+    export_parquet(LogFolder(tmp_path / "log"), tmp_path / "out")
+    for name, expected in ROWS.items():
+        codes = LOG_TABLES[name].codes
+        columns = [column for column, _ in LOG_TABLES[name].columns]
+        spelled = [
+            tuple(
+                codes[column](value).name.lower() if column in codes else value
+                for column, value in zip(columns, row, strict=True)
+            )
+            for row in expected
+        ]
+        assert rows(f"SELECT * FROM '{tmp_path}/out/{name}-*.parquet'") == spelled
+    plain = OpLog(log.ops, log.operands, log.strings, log.immediates)
+    write_log(tmp_path / "plain", plain)
+    export_parquet(LogFolder(tmp_path / "plain"), tmp_path / "less")
+    assert sorted(path.name for path in (tmp_path / "less").iterdir()) == [
+        "operands-000000.parquet",
+        "ops-000000.parquet",
+    ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import cast, numpy_dtype
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.logfile import MemoryLogWriter, OpLog
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.verify.tolerance import gemm_tolerance

@@ -3,7 +3,8 @@
 from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines
 from kb_dataexec.log.reader import LogFolder, open_log, read_log
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import FolderLogWriter, LogWriter, MemoryLogWriter, write_log
 
 __all__ = [

@@ -56,6 +56,7 @@ def test_info(lines, invoke, monkeypatch):
     assert out == (
         f"{lines}: complete, {N_OPS} records, {2 * N_OPS - 1} operands, {n_chunks} chunks\n"
         f"time     0 ps to {N_OPS} ps\n"
+        "without  dependencies, commands, dispatches, transfers, kernels, messages\n"
         "kind\n          50  math\nop\n          49  add\n           1  copy\ncomponent\n          50  (none)\n"
         "memory\n  sip0.die0.hbm0: 0x0 to 0x10, 784 bytes read, 800 written\n"
     )

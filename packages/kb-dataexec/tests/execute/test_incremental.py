@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.incremental import PartialExecution, Unfinished, UnfinishedError
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import FolderLogWriter, MemoryLogWriter
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_messages import DType, OpKind, Rectangle, Role

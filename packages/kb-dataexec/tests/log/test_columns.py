@@ -3,7 +3,7 @@ import pytest
 
 from kb_dataexec.arrays import parallel
 from kb_dataexec.log.columns import by_column, part
-from kb_dataexec.log.tables import OPERAND_DTYPE
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ def without(name, of=OUT):
 
 
 FIELDS = (
-    "kind, operands, op_id, command_seq, tile_id, stage_index, name, component, line, params, t_ready_ps, t_start_ps, "
-    "t_end_ps, t_out_ps, wait_channel_ps, wait_tcm_port_ps, wait_register_file_ps, wait_compute_slot_ps, "
+    "kind, operands, op_id, command_seq, tile_id, stage_index, name, component, line, params, depends_on, t_ready_ps, "
+    "t_start_ps, t_end_ps, t_out_ps, wait_channel_ps, wait_tcm_port_ps, wait_register_file_ps, wait_compute_slot_ps, "
     "wait_operand_ps, wait_barrier_ps"
 )
 OPERAND_FIELDS = "role, owner, offset, immediate, rows, row_nbytes, stride, dtype, release, space"

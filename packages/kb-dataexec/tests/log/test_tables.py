@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from dataexec_gemm_log import GemmProblem
 
-from kb_dataexec.log.tables import OPS_DTYPE, OpLog
+from kb_dataexec.log.table_dtypes import OPS_DTYPE
+from kb_dataexec.log.tables import OpLog
 from kb_messages import DType, LogError, MemorySpace, Operand, OpKind, Role
 
 

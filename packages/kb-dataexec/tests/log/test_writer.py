@@ -6,7 +6,7 @@ from dataexec_gemm_log import GemmProblem
 from dataexec_written_log import expect, write_in_chunks
 
 from kb_dataexec.log.reader import read_log
-from kb_dataexec.log.tables import OPERAND_DTYPE
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 from kb_dataexec.log.writer import FolderLogWriter, MemoryLogWriter, write_log
 from kb_messages import LogError
 

@@ -5,7 +5,7 @@ import pytest
 from dataexec_gemm_log import GemmProblem
 
 from kb_dataexec import Executor, OpLog, compare, default_tolerance
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.verify import sum_length
 from kb_messages import DType
 

@@ -55,6 +55,7 @@ from kb_messages.errors import (
 from kb_messages.functions import MATH_FUNCTIONS, MathFunction
 from kb_messages.lazy import lazy_door
 from kb_messages.lifetimes import Lifetime, tile_kind
+from kb_messages.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind, TableSchema
 from kb_messages.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
@@ -114,8 +115,10 @@ from kb_messages.trace import (
 
 __all__ = [
     "DTYPE_BY_CODE",
+    "ID_COLUMNS",
     "LOG_FORMAT",
     "LOG_FORMAT_VERSION",
+    "LOG_TABLES",
     "MATH_FUNCTIONS",
     "MOST_NBYTES",
     "OFFSET_BITS",
@@ -129,6 +132,7 @@ __all__ = [
     "Axis",
     "BenchmarkError",
     "BufferNeeds",
+    "CallCause",
     "Command",
     "CommandComplete",
     "CommandSubmitted",
@@ -166,6 +170,7 @@ __all__ = [
     "MathParams",
     "Matrix",
     "MemorySpace",
+    "MessageKind",
     "MmuMap",
     "MmuMessage",
     "MmuUnmap",
@@ -192,6 +197,7 @@ __all__ = [
     "StoreCommand",
     "SubCommandDispatched",
     "SubmittedCommand",
+    "TableSchema",
     "TilePlan",
     "TileReady",
     "TileSequence",

@@ -1,8 +1,9 @@
-"""The schema of the op log: the content of a record, and the columns of the two tables.
+"""The schema of the op log: the content of a record, and the columns of its two tables.
 
-`OpRecord` is a record as one object. In memory and on disk the log is two tables, `ops` and `operands`, and a blob of
-immediates. `OPS_COLUMNS` and `OPERAND_COLUMNS` list the columns, with little-endian numpy type strings. Columns of text
-(names, component ids, kernel lines, parameters) hold indices in a table of strings.
+`OpRecord` is a record as one object. In memory and on disk records are two tables, `ops` and `operands`, and a blob of
+immediates; `log_tables` has the further tables of a log. `OPS_COLUMNS` and `OPERAND_COLUMNS` list the columns, with
+little-endian numpy type strings. Columns of text (names, component ids, kernel lines, parameters) hold indices in a
+table of strings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kb_messages.dtypes import DType
 T = TypeVar("T")
 
 LOG_FORMAT: Final = "kernbench-oplog"
-LOG_FORMAT_VERSION: Final = 1
+LOG_FORMAT_VERSION: Final = 2
 
 
 class OpKind(IntEnum):

@@ -43,7 +43,8 @@ def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Depend
     """The direct dependencies of all records of *log*, exact to the byte.
 
     Record i follows an earlier record j when both touch one byte, one of them writes that byte, and no record in
-    between writes it. Dependencies that follow from these are left out. *explicit* adds pairs (op, op that it follows).
+    between writes it. Dependencies that follow from these are left out. The log's own explicit dependencies count, and
+    *explicit* adds pairs (op, op that it follows).
     The effort grows like n log n in the number of records. Raises LogError as `Schedule` does, and for an explicit
     dependency on an unknown op, on the op itself, or on a later op.
     """
@@ -53,7 +54,8 @@ def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Depend
 def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
     """`dependencies` of the log of *schedule*."""
     n_ops = len(schedule.ops)
-    found = [*_by_bytes(schedule), _explicit(schedule.ops["op_id"], explicit)]
+    told = schedule.followers, schedule.leaders, Kind.EXPLICIT
+    found = [*_by_bytes(schedule), told, _explicit(schedule.ops["op_id"], explicit)]
     pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])
     kind = np.concatenate([np.full(len(follower), kind, np.int64) for follower, _, kind in found])
     order = np.argsort(pair, kind="stable")
@@ -132,7 +134,8 @@ def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
     """The ids of the ops that the bytes of *outputs* depend on after the whole log, exact to the byte.
 
     An op belongs to the slice when it wrote a byte that is an output, or that an op of the slice reads, and no other
-    op wrote that byte in between. Raises LogError as `Schedule` does.
+    op wrote that byte in between. It also belongs to the slice when an op of the slice depends on it explicitly. Raises
+    LogError as `Schedule` does.
     """
     schedule = Schedule(log)
     needed = _NeededBytes(schedule)
@@ -142,11 +145,16 @@ def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
     fields = [schedule.operands[name].tolist() for name in RECTANGLE_COLUMNS]
     writes = np.isin(schedule.operands["role"], [role for role in Role if role.is_write]).tolist()
     first = schedule.first.tolist()
+    leaders: dict[int, list[int]] = {}
+    for follower, leader in zip(schedule.followers.tolist(), schedule.leaders.tolist(), strict=True):
+        leaders.setdefault(follower, []).append(leader)
+    wanted: set[int] = set()
     for index in range(len(schedule.ops) - 1, -1, -1):
         span = range(first[index], first[index + 1])
         rectangles = [(Rectangle.of_memory(*(field[at] for field in fields)), writes[at]) for at in span]
         taken = [needed.take(rectangle) for rectangle, written in rectangles if written]
-        if any(taken):
+        if any(taken) or index in wanted:
+            wanted.update(leaders.get(index, ()))
             found.add(int(schedule.ops["op_id"][index]))
             for rectangle, written in rectangles:
                 if not written:

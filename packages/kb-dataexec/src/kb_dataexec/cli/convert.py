@@ -51,7 +51,7 @@ def _write(source: LogLines, out: Path) -> LogSummary:
             for text in chunk.strings[n_strings:]:
                 writer.intern(text)
             n_strings = len(chunk.strings)
-            writer.append(chunk.ops, chunk.operands)
+            writer.append(chunk.ops, chunk.operands, chunk.tables)
             progress(number, source.n_chunks)
         writer.immediate(source.immediates)
         if source.is_complete:

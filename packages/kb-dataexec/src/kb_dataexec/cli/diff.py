@@ -1,4 +1,4 @@
-"""`diff`: finds the records in which two logs differ. Records are matched by id."""
+"""`diff`: finds the records and the further tables in which two logs differ. Records are matched by id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_dataexec.analysis.provenance import describe, position_of
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import emit, emit_json
 from kb_dataexec.logfile import OpLog, read_log
-from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, OpRecord
+from kb_messages import LOG_TABLES, OPERAND_COLUMNS, OPS_COLUMNS, OpRecord
 
 _TEXTS: Final = ("name", "component", "line", "params")
 _TIMES: Final = tuple(name for name, _ in OPS_COLUMNS if name.endswith("_ps"))
@@ -41,6 +41,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     only_in_b: int
     changed: int
     immediates_differ: bool
+    tables_differ: tuple[str, ...]
     complete: tuple[bool, bool]
     first: FirstDifference | None
 
@@ -63,16 +64,18 @@ def compare_logs(names: tuple[str, str], a: OpLog, b: OpLog, ignore_times: bool 
     only_a, only_b = (np.flatnonzero(~np.isin(log.ops["op_id"], common)) for log in (a, b))
     differing = [*(_place(a, only_a, "a")), *(_place(b, only_b, "b")), *(_place(a, at_a[changed], "both"))]
     immediates = a.immediates != b.immediates
+    tables = _tables_differ(a, b, ignore_times)
     complete = a.is_complete, b.is_complete
     return Difference(
         a=names[0],
         b=names[1],
-        same=not differing and not immediates and complete[0] == complete[1],
+        same=not differing and not immediates and not tables and complete[0] == complete[1],
         records=(a.n_ops, b.n_ops),
         only_in_a=len(only_a),
         only_in_b=len(only_b),
         changed=int(changed.sum()),
         immediates_differ=immediates,
+        tables_differ=tables,
         complete=complete,
         first=_first(a, b, min(differing), ignore_times) if differing else None,
     )
@@ -82,11 +85,37 @@ def _ops_differ(a: OpLog, b: OpLog, at_a: Array, at_b: Array, ignore_times: bool
     differ = np.zeros(len(at_a), np.bool_)
     for column in _NUMBERS if ignore_times else (*_NUMBERS, *_TIMES):
         differ |= a.ops[column][at_a] != b.ops[column][at_b]
-    index = {text: number for number, text in enumerate(a.strings)}
-    in_a = np.array([index.get(text, -1) for text in b.strings], np.int64)
+    in_a = _texts_in(a, b)
     for column in _TEXTS:
         differ |= a.ops[column][at_a] != in_a[b.ops[column][at_b]]
     return differ
+
+
+def _tables_differ(a: OpLog, b: OpLog, ignore_times: bool) -> tuple[str, ...]:
+    """The further tables that one log alone has, or whose rows differ. Their order does not matter.
+
+    *ignore_times* leaves out all but the dependencies, because the others are made of times.
+    """
+    looked_at = ("dependencies",) if ignore_times else tuple(LOG_TABLES)
+    in_a = _texts_in(a, b)
+    found = []
+    for name in looked_at:
+        mine, other = a.tables.get(name), b.tables.get(name)
+        if mine is None or other is None:
+            differ = mine is not other
+        else:
+            other = other.copy()
+            for column in LOG_TABLES[name].texts:
+                other[column] = in_a[other[column]]
+            differ = len(mine) != len(other) or bool((np.sort(mine) != np.sort(other)).any())
+        found += [name] if differ else []
+    return tuple(found)
+
+
+def _texts_in(a: OpLog, b: OpLog) -> Array:
+    """For each string of *b*, its index among those of *a*, or -1."""
+    index = {text: number for number, text in enumerate(a.strings)}
+    return np.array([index.get(text, -1) for text in b.strings], np.int64)
 
 
 def _operands_differ(a: OpLog, b: OpLog, common: Array) -> Array:
@@ -144,6 +173,7 @@ def _lines(found: Difference) -> list[str]:
     lines = [f"different: {found.records[0]} records in {found.a}, {found.records[1]} in {found.b}"]
     lines.append(f"  only in a {found.only_in_a}, only in b {found.only_in_b}, changed {found.changed}")
     lines += ["  the immediates differ"] if found.immediates_differ else []
+    lines += [f"  tables that differ: {', '.join(found.tables_differ)}"] if found.tables_differ else []
     for name, is_complete in zip((found.a, found.b), found.complete, strict=True):
         lines += [] if is_complete or all(found.complete) is any(found.complete) else [f"  {name} was cut off"]
     if found.first is not None:

@@ -32,7 +32,8 @@ class MemoryUse(Struct, kw_only=True):
 class Info(Struct, kw_only=True):
     """The counts of a log, as `--json` prints them. `problem` says why the digest is wrong.
 
-    `digest` and `digest_ok` are None for a log that was cut off and for lines of JSON.
+    `digest` and `digest_ok` are None for a log that was cut off and for lines of JSON. `tables` has the rows of the
+    further tables, and `missing` the names of those that the log does not have.
     """
 
     log: str
@@ -43,6 +44,8 @@ class Info(Struct, kw_only=True):
     chunks: int
     records: int = 0
     operands: int = 0
+    tables: dict[str, int]
+    missing: tuple[str, ...] = ()
     start_ps: int | None = None
     end_ps: int | None = None
     kinds: dict[str, int]
@@ -67,7 +70,7 @@ def info(options: argparse.Namespace) -> int:
 def _collect(log: str, source: LogFolder | LogLines) -> Info:
     found = Info(
         log=log, complete=source.is_complete, digest=source.digest, chunks=source.n_chunks,
-        kinds={}, ops={}, components={}, memories=[],
+        tables={}, kinds={}, ops={}, components={}, memories=[],
     )  # fmt: skip
     counts = {"kind": Counter[int](), "name": Counter[int](), "component": Counter[int]()}
     memories: dict[int, MemoryUse] = {}
@@ -75,6 +78,8 @@ def _collect(log: str, source: LogFolder | LogLines) -> Info:
     try:
         for number, chunk in enumerate(source.chunks(), start=1):
             found.records, found.operands = found.records + chunk.n_ops, found.operands + chunk.n_operands
+            for name, rows in chunk.tables.items():
+                found.tables[name] = found.tables.get(name, 0) + len(rows)
             for column, counter in counts.items():
                 counter.update(_counted(chunk.ops[column]))
             _add_times(found, chunk.ops)
@@ -83,6 +88,7 @@ def _collect(log: str, source: LogFolder | LogLines) -> Info:
         found.digest_ok = None if source.digest is None else True
     except ManifestError as error:
         found.digest_ok, found.problem = False, str(error)
+    found.missing = source.missing
     found.kinds = {OpKind(kind).name.lower(): n for kind, n in sorted(counts["kind"].items())}
     found.ops, found.components = (_named(counts[column], source.strings) for column in ("name", "component"))
     found.memories = [memory for _, memory in sorted(memories.items())]
@@ -129,6 +135,9 @@ def _lines(found: Info) -> list[str]:
         lines.append(f"         {found.problem}")
     if found.start_ps is not None:
         lines.append(f"time     {found.start_ps} ps to {found.end_ps} ps")
+    told = ", ".join(f"{count} {name}" for name, count in found.tables.items())
+    lines += [f"tables   {told}"] if told else []
+    lines += [f"without  {', '.join(found.missing)}"] if found.missing else []
     for title, counts in (("kind", found.kinds), ("op", found.ops), ("component", found.components)):
         lines += [title, *(f"  {n:>10}  {name or '(none)'}" for name, n in counts.items())]
     lines.append("memory")

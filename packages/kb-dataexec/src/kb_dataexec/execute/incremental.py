@@ -16,7 +16,8 @@ from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
 from kb_messages import DType, MemorySpace, Rectangle, Role, space_code_of

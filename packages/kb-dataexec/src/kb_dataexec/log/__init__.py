@@ -6,12 +6,14 @@ from kb_dataexec.log.parquet import ParquetError, export_parquet
 from kb_dataexec.log.reader import LogFolder, open_log, read_log
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import FolderLogWriter, LogWriter, MemoryLogWriter, write_log
 
 __all__ = [
     "OPERAND_DTYPE",
     "OPS_DTYPE",
+    "TABLE_DTYPES",
     "FolderLogWriter",
     "LogFolder",
     "LogLines",

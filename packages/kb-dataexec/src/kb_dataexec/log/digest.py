@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Final, NamedTuple
@@ -11,15 +12,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION
+from kb_dataexec.log.further import Tables
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES
 
 
 class LogSummary(NamedTuple):
-    """The digest (sha256, hex) of a log and the lengths of its two tables."""
+    """The digest (sha256, hex) of a log and the lengths of its tables; `n_rows` has those of the further tables."""
 
     digest: str
     n_ops: int
     n_operands: int
+    n_rows: Mapping[str, int]
 
 
 _WORTH_A_THREAD: Final = 1 << 16
@@ -37,20 +40,21 @@ def _thread() -> ThreadPoolExecutor:
 class Digest:
     """The digest of a log that arrives piece by piece. The digest does not depend on how the rows were cut into chunks.
 
-    The digest is the sha256 over the line `kernbench-oplog 1` and then one line for each part, the hex sha256 of that
-    part: ops rows, operand rows, strings (JSON, one a line, ASCII), immediates. A thread hashes large pieces in order
-    while the caller goes on, so the caller must not change the pieces.
+    The digest is the sha256 over the line `kernbench-oplog 2` and then one line for each part, the hex sha256 of that
+    part: rows of ops, of operands and of each further table, strings (JSON, one a line, ASCII), immediates. The digest
+    of *version* 1 has no further tables. A thread hashes large pieces in order while the caller goes on, so the caller
+    must not change the pieces.
     """
 
-    PARTS: Final = ("ops", "operands", "strings", "immediates")
-
-    def __init__(self) -> None:
-        self._parts = {part: hashlib.sha256() for part in self.PARTS}
+    def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
+        tables = () if version == 1 else tuple(LOG_TABLES)
+        self._version = version
+        self._parts = {part: hashlib.sha256() for part in ("ops", "operands", *tables, "strings", "immediates")}
         self._last: Future[None] | None = None
         self._waiting_nbytes = 0
 
     def feed(self, part: str, data: bytes | memoryview) -> None:
-        """Add bytes to *part*, one of `PARTS`."""
+        """Add bytes to *part*: `ops`, `operands`, `strings`, `immediates` or a further table."""
         if self._last is None and len(data) < _WORTH_A_THREAD:
             self._parts[part].update(data)
             return
@@ -65,19 +69,19 @@ class Digest:
         if self._last is not None:
             self._last.result()
             self._last = None
-        lines = [f"{LOG_FORMAT} {LOG_FORMAT_VERSION}", *(self._parts[part].hexdigest() for part in self.PARTS)]
+        lines = [f"{LOG_FORMAT} {self._version}", *(part.hexdigest() for part in self._parts.values())]
         return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 class RunningDigest:
-    """The digest of a log that is read chunk by chunk."""
+    """The digest of a log of *version* that is read chunk by chunk."""
 
-    def __init__(self) -> None:
-        self._digest = Digest()
+    def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
+        self._digest = Digest(version)
 
-    def feed_rows(self, ops: Array, operands: Array) -> None:
+    def feed_rows(self, ops: Array, operands: Array, tables: Tables) -> None:
         """Add the rows of one chunk. The caller must not change them afterwards."""
-        for part, table in (("ops", ops), ("operands", operands)):
+        for part, table in (("ops", ops), ("operands", operands), *tables.items()):
             self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
 
     def of(self, strings: list[str], immediates: bytes) -> str:

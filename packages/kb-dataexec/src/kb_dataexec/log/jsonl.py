@@ -1,4 +1,4 @@
-"""Reads op logs that are lines of JSON, one op a line, chunk by chunk. README.md describes the form."""
+"""Reads op logs that are lines of JSON, one op or one row a line, chunk by chunk. README.md describes the form."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from kb_dataexec.files import DistinctKeys, open_regular
+from kb_dataexec.log.further import missing_tables
 from kb_dataexec.log.jsonl_schema import (
     DTYPES,
     KINDS,
@@ -27,8 +28,18 @@ from kb_dataexec.log.jsonl_schema import (
     is_torn,
     refusal,
 )
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
-from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, LogError, MemorySpace, space_code_of
+from kb_dataexec.log.jsonl_tables import TableLines
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.tables import OpLog
+from kb_messages import (
+    LOG_FORMAT_VERSION,
+    OPERAND_COLUMNS,
+    OPS_COLUMNS,
+    SPACE_BY_CODE,
+    LogError,
+    MemorySpace,
+    space_code_of,
+)
 
 LINES_SUFFIX: Final = ".jsonl"
 _CHUNK_NBYTES: Final = 1 << 22
@@ -55,6 +66,8 @@ class LogLines:
 
     digest: Final = None
     """Lines of JSON carry no digest."""
+    version: Final = LOG_FORMAT_VERSION
+    """Lines of JSON carry no version, and are read as logs of the present one."""
 
     def __init__(self, path: Path, prefix: bool = False) -> None:
         self.path = path
@@ -69,6 +82,13 @@ class LogLines:
         self.strings: list[str] = []
         self._indices: dict[str, int] = {}
         self._blob = bytearray()
+        self._tables = TableLines(self._intern)
+        self._begun: set[str] = set()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the further tables of which the chunks that were read have no row."""
+        return missing_tables(self._begun)
 
     @property
     def immediates(self) -> bytes:
@@ -108,15 +128,19 @@ class LogLines:
             if not self.is_complete and not text.endswith(b"\n"):
                 self._check_torn(number, text)
                 continue
+            where = self._line(number)
             try:
-                op = decode_op(text)
+                is_row = b'"table"' in text and self._tables.add_line(where, text)
+                op = None if is_row else decode_op(text)
                 if not knows(text):
-                    self._keys.check(text, self._line(number), LogError)
-                self._add(number, op, ops, operands)
+                    self._keys.check(text, where, LogError)
+                if op is not None:
+                    self._add(number, op, ops, operands)
             except (*UNREADABLE, KeyError):
-                raise refusal(self._line(number), text) from None
-        tables = np.frombuffer(ops, OPS_DTYPE), np.frombuffer(operands, OPERAND_DTYPE)
-        return OpLog(*tables, self.strings, is_complete=self.is_complete)
+                raise refusal(where, text) from None
+        rows, tables = (np.frombuffer(ops, OPS_DTYPE), np.frombuffer(operands, OPERAND_DTYPE)), self._tables.take()
+        self._begun.update(tables)
+        return OpLog(*rows, self.strings, is_complete=self.is_complete, tables=tables)
 
     def _check_torn(self, number: int, text: bytes) -> None:
         if not self.prefix:
@@ -138,6 +162,8 @@ class LogLines:
         params = msgspec.json.encode(op.params).decode() if op.params else ""
         texts = map(self._intern, (op.kind if op.name is UNSET else op.name, op.component, op.line, params))
         ops += _pack_op(op_id, op.command_seq, tile_id, op.stage_index, KINDS[op.kind], *texts, *times, *op.waits)
+        for each in op.depends_on:
+            self._tables.add(self._line(number), "dependencies", {"op_id": op_id, "depends_on": each})
         for at, operand in enumerate(op.operands):
             row_nbytes, stride = operand.row_nbytes, operand.stride
             stride = row_nbytes if stride is UNSET else stride

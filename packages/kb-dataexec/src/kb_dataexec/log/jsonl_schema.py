@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any, Final, TypeAlias, get_args
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from kb_messages import SPACE_BY_CODE, DType, LogError, OpKind, Role
+from kb_messages import LOG_TABLES, SPACE_BY_CODE, DType, LogError, OpKind, Role
 
 KINDS: Final = {kind.name.lower(): kind.value for kind in OpKind}
 ROLES: Final = {role.name: role.value for role in Role}
@@ -17,7 +17,17 @@ SPACES: Final = {str(space): code for code, space in SPACE_BY_CODE.items()}
 UNREADABLE: Final = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
 """The errors that decoding bytes as JSON raises."""
 
-_CHOICES: Final[dict[str, Collection[str]]] = {"kind": KINDS, "role": ROLES, "dtype": DTYPES, "space": SPACES}
+_CHOICES: Final[dict[str, Collection[str]]] = {
+    "kind": KINDS,
+    "role": ROLES,
+    "dtype": DTYPES,
+    "space": SPACES,
+    **{
+        column: tuple(member.name.lower() for member in code)
+        for schema in LOG_TABLES.values()
+        for column, code in schema.codes.items()
+    },
+}
 
 Number: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Stage: TypeAlias = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
@@ -54,6 +64,7 @@ class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     component: str = ""
     line: str = ""
     params: dict[str, Any] | UnsetType = UNSET
+    depends_on: list[Number] = []
     t_ready_ps: Time | UnsetType = UNSET
     t_start_ps: Time = 0
     t_end_ps: Time | UnsetType = UNSET
@@ -92,7 +103,7 @@ def refusal(where: str, text: bytes) -> LogError:
         value = msgspec.json.decode(text)
     except UNREADABLE as error:
         return LogError(where, f"no JSON ({str(error)[:80]})", "a JSON object a line")
-    return _wrong_field(where, value, OpLine) or LogError(where, _short(value), "an op of a log")
+    return wrong_field(where, value, OpLine) or LogError(where, _short(value), "an op of a log")
 
 
 def is_torn(text: bytes) -> bool:
@@ -104,7 +115,7 @@ def is_torn(text: bytes) -> bool:
     return False
 
 
-def _wrong_field(where: str, value: Any, type_: type[Struct]) -> LogError | None:
+def wrong_field(where: str, value: Any, type_: type[Struct]) -> LogError | None:
     """The first error of *value* as a *type_*, or None."""
     if not isinstance(value, dict):
         return LogError(where, _short(value), "a JSON object")
@@ -117,7 +128,7 @@ def _wrong_field(where: str, value: Any, type_: type[Struct]) -> LogError | None
             return LogError(where, f"no field {name}", f"{', '.join(_required(type_))} in every one")
     for name, item in value.items():
         if name == "operands" and isinstance(item, list):
-            found = (_wrong_field(f"{where}: operands[{at}]", each, OperandLine) for at, each in enumerate(item))
+            found = (wrong_field(f"{where}: operands[{at}]", each, OperandLine) for at, each in enumerate(item))
             error = next(filter(None, found), None)
             if error is not None:
                 return error
@@ -141,12 +152,12 @@ def _required(type_: type[Struct]) -> list[str]:
 def _needs(name: str, type_: Any) -> str:
     if name in _CHOICES:
         return f"one of {', '.join(_CHOICES[name])}"
+    if get_origin(type_) is list:
+        return "a JSON list" if name == "operands" else "a JSON list of integers"
     types = [each for each in get_args(type_) or (type_,) if each is not UnsetType]
     for bounds in (*getattr(type_, "__metadata__", ()), *getattr(types[0], "__metadata__", ())):
         return f"an integer from {bounds.ge} to {bounds.le}"
-    return {str: "a string", bool: "true or false"}.get(
-        types[0], "a JSON list" if name == "operands" else "a JSON object"
-    )
+    return {str: "a string", bool: "true or false"}.get(types[0], "a JSON object")
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Writes an op log as Parquet files, two for each chunk. One chunk is in memory. Needs the extra `parquet`."""
+"""Writes an op log as Parquet files, one for each table and chunk, a chunk at a time. Needs the extra `parquet`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.jsonl import LogLines
 from kb_dataexec.log.reader import LogFolder
 from kb_dataexec.log.tables import OpLog
-from kb_messages import DTYPE_BY_CODE, OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, KbError, OpKind, Role
+from kb_messages import DTYPE_BY_CODE, LOG_TABLES, OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, KbError, OpKind, Role
 
 _TEXTS: Final = ("name", "component", "line", "params")
 _CODES: Final[dict[str, dict[int, str]]] = {
@@ -43,9 +43,9 @@ def export_parquet(
 ) -> Exported:
     """Write `ops-NNNNNN.parquet` and `operands-NNNNNN.parquet` into *out*, a new or empty folder.
 
-    The columns are those of the log. Strings and codes are spelled out, and `release` is a boolean. *progress* is
-    called with (chunks written, chunks). Raises ParquetError without duckdb or with files in *out*, and LogError for a
-    damaged log.
+    A chunk with rows of a further table also has a file of that name. The columns are those of the log. Strings and
+    codes are spelled out, and `release` is a boolean. *progress* is called with (chunks written, chunks). Raises
+    ParquetError without duckdb or with files in *out*, and LogError for a damaged log.
     """
     try:
         duckdb: Any = import_module("duckdb")
@@ -62,7 +62,8 @@ def export_parquet(
         for parts, chunk in enumerate(source.chunks(), start=1):
             if len(strings) <= len(chunk.strings):
                 strings = np.array([*chunk.strings, ""], np.object_)
-            for name, table in (("ops", _ops(chunk, strings)), ("operands", _operands(chunk.operands))):
+            further = {name: _further(name, rows, strings) for name, rows in chunk.tables.items() if len(rows)}
+            for name, table in {"ops": _ops(chunk, strings), "operands": _operands(chunk.operands), **further}.items():
                 _write(connection, table, out / f"{name}-{parts - 1:06d}.parquet")
             records, operands = records + chunk.n_ops, operands + chunk.n_operands
             if progress is not None:
@@ -80,6 +81,15 @@ def _operands(rows: Array) -> dict[str, Array]:
     table = {name: np.ascontiguousarray(rows[name]) for name, _ in OPERAND_COLUMNS}
     table |= {name: _spelled(name, table[name]) for name in ("role", "space", "dtype")}
     return table | {"release": table["release"] != 0}
+
+
+def _further(name: str, rows: Array, strings: Array) -> dict[str, Array]:
+    schema = LOG_TABLES[name]
+    table = {column: np.ascontiguousarray(rows[column]) for column, _ in schema.columns}
+    table |= {column: strings[table[column]] for column in schema.texts}
+    for column, code in schema.codes.items():
+        table[column] = np.array([member.name.lower() for member in code], np.object_)[table[column]]
+    return table
 
 
 def _spelled(column: str, codes: Array) -> Array:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import decode_json, file_in, read_array, read_bytes
 from kb_dataexec.log.digest import RunningDigest
+from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
+from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
 
@@ -45,9 +47,9 @@ def read_log(path: Path, prefix: bool = False) -> OpLog:
     ops, operands = [np.empty(0, OPS_DTYPE)], [np.empty(0, OPERAND_DTYPE)]
     ops += [chunk.ops for chunk in chunks]
     operands += [chunk.operands for chunk in chunks]
-    return OpLog(
-        np.concatenate(ops), np.concatenate(operands), source.strings, source.immediates, is_complete=source.is_complete
-    )
+    tables = joined([chunk.tables for chunk in chunks])
+    rows = np.concatenate(ops), np.concatenate(operands)
+    return OpLog(*rows, source.strings, source.immediates, source.is_complete, tables, source.version)
 
 
 class ManifestError(LogError):
@@ -65,21 +67,37 @@ class Stamp(Struct, frozen=True):
 
 
 class Manifest(Stamp, frozen=True, kw_only=True):
-    """The manifest of a closed log: the number of chunks, rows, strings and bytes of immediates, and the digest."""
+    """The manifest of a closed log: the number of chunks, rows, strings and bytes of immediates, and the digest.
+
+    A further table without a number of rows was left out. A log of version 1 has none.
+    """
 
     chunks: Annotated[int, Meta(ge=0, le=10**9)]
     ops: Count
     operands: Count
+    dependencies: Count | UnsetType = UNSET
+    commands: Count | UnsetType = UNSET
+    dispatches: Count | UnsetType = UNSET
+    transfers: Count | UnsetType = UNSET
+    kernels: Count | UnsetType = UNSET
+    messages: Count | UnsetType = UNSET
     strings: Count
     immediate_nbytes: Count
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """The number of rows of each further table that the log has."""
+        counts = {name: getattr(self, name) for name in TABLE_DTYPES} if self.version > 1 else {}
+        return {name: count for name, count in counts.items() if count is not UNSET}
 
 
 class LogFolder:
     """A log in *folder*. One chunk at a time is in memory, beside the strings and the immediates.
 
-    `is_complete` says whether the log was closed. A log that was not closed is refused unless *prefix* is set. Every
-    read raises LogError, which names the file, when something is missing or wrong.
+    `is_complete` says whether the log was closed. A log that was not closed is refused unless *prefix* is set.
+    `version` is that of its format. Every read raises LogError, which names the file, when something is missing or
+    wrong.
     """
 
     def __init__(self, folder: Path, prefix: bool = False) -> None:
@@ -89,6 +107,13 @@ class LogFolder:
         self.manifest = _read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
         self.n_chunks = _count_chunks(folder) if self.manifest is None else self.manifest.chunks
+        self.version = LOG_FORMAT_VERSION if self.manifest is None else self.manifest.version
+        self._further = _begun_tables(folder) if self.manifest is None else tuple(self.manifest.n_rows)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the further tables that the log does not have."""
+        return missing_tables(self._further)
 
     @property
     def digest(self) -> str | None:
@@ -110,22 +135,23 @@ class LogFolder:
 
         After the last chunk, counts and digest are compared with the manifest. Raises ManifestError if they differ.
         """
-        digest, n_ops, n_operands = RunningDigest(), 0, 0
+        digest, found = RunningDigest(self.version), dict.fromkeys(("ops", "operands", *self._further), 0)
         for number in range(self.n_chunks):
             ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE)
             operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE)
-            chunk = OpLog(ops, operands, self.strings, self.immediates, is_complete=self.is_complete)
+            tables = {name: _read_further(self.folder, name, number) for name in self._further}
+            chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
             chunk.check(str(self.folder))
-            n_ops, n_operands = n_ops + len(ops), n_operands + len(operands)
-            digest.feed_rows(ops, operands)
+            for name, table in (("ops", ops), ("operands", operands), *tables.items()):
+                found[name] += len(table)
+            digest.feed_rows(ops, operands, tables)
             yield chunk
         if self.manifest is not None:
-            self._check_manifest(self.manifest, n_ops, n_operands, digest)
+            self._check_manifest(self.manifest, found, digest)
 
-    def _check_manifest(self, manifest: Manifest, n_ops: int, n_operands: int, digest: RunningDigest) -> None:
+    def _check_manifest(self, manifest: Manifest, n_rows: dict[str, int], digest: RunningDigest) -> None:
         counts = {
-            "ops": n_ops,
-            "operands": n_operands,
+            **n_rows,
             "strings": len(self.strings),
             "immediate_nbytes": len(self.immediates),
             "digest": digest.of(self.strings, self.immediates),
@@ -143,9 +169,9 @@ def _read_manifest(folder: Path, prefix: bool) -> Manifest | None:
         return None
     text = _read_bytes(folder, MANIFEST)
     stamp = decode_json(text, Stamp, str(path), LogError)
-    if (stamp.format, stamp.version) != (LOG_FORMAT, LOG_FORMAT_VERSION):
+    if stamp.format != LOG_FORMAT or not 1 <= stamp.version <= LOG_FORMAT_VERSION:
         got = f"{stamp.format[:80]!r} version {str(stamp.version)[:20]}"
-        raise LogError(str(path), got, f"{LOG_FORMAT!r} version {LOG_FORMAT_VERSION}")
+        raise LogError(str(path), got, f"{LOG_FORMAT!r} version 1 to {LOG_FORMAT_VERSION}")
     return decode_json(text, Manifest, str(path), LogError)
 
 
@@ -154,6 +180,18 @@ def _count_chunks(folder: Path) -> int:
     while chunk_path(folder, "ops", chunk).exists() and chunk_path(folder, "operands", chunk).exists():
         chunk += 1
     return chunk
+
+
+def _begun_tables(folder: Path) -> tuple[str, ...]:
+    """The further tables of which a log that was cut off has a file."""
+    return tuple(name for name in TABLE_DTYPES if any(folder.glob(f"{name}-*.npy")))
+
+
+def _read_further(folder: Path, name: str, chunk: int) -> Array:
+    """The rows of a further table in one chunk. A chunk without rows of it may be without a file of it."""
+    if not os.path.lexists(chunk_path(folder, name, chunk)):
+        return np.empty(0, TABLE_DTYPES[name])
+    return _read_table(folder, name, chunk, chunk + 1, TABLE_DTYPES[name])
 
 
 def _read_table(folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any]) -> Array:

@@ -20,11 +20,12 @@ _ROW = ("role", "dtype", "release", "owner", "offset", "rows", "row_nbytes", "st
 
 
 class Schedule:
-    """Both tables of *log*, sorted. The operands of `ops[i]` are the rows `first[i]` to `first[i + 1]` of `operands`.
+    """Ops and operands of *log*, sorted: the operands of `ops[i]` are the rows `first[i]` to `first[i + 1]`.
 
-    The operands of an op keep their order. Raises LogError when two records have the same place or the same id, when
-    the op of an operand does not exist, when a code is unknown, when the owner of an operand is in another space, and
-    when an immediate is written to.
+    The operands of an op keep their order. `followers[i]` follows `leaders[i]`, an earlier record, because the log says
+    so; the followers ascend. Raises LogError when two records have the same place or the same id, when the op of an
+    operand does not exist, when a code is unknown, when the owner of an operand is in another space, when an immediate
+    is written to, and when an op depends on one that does not exist or that does not come before it.
     """
 
     def __init__(self, log: OpLog) -> None:
@@ -33,6 +34,7 @@ class Schedule:
         in_parallel(lambda step: step(), steps)
         self.operands, self.first = self._sorted_operands()
         self._check_spaces()
+        self.followers, self.leaders = self._explicit()
 
     def where(self, index: int) -> str:
         """The name of record *index* in error texts."""
@@ -67,6 +69,31 @@ class Schedule:
         order = None if in_order else np.argsort(position, kind="stable")
         count = np.bincount(position, minlength=len(self.ops))
         return by_column(self.log.operands, order), np.append(0, np.cumsum(count))
+
+    def _explicit(self) -> tuple[Array, Array]:
+        """The records of the table `dependencies`: (those that follow, those that they follow), by follower."""
+        rows = self.log.tables.get("dependencies")
+        if rows is None or not len(rows):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        sides = []
+        for column in ("op_id", "depends_on"):
+            wanted = np.ascontiguousarray(rows[column])
+            lost = ~np.isin(wanted, self.ops["op_id"])
+            got = "op {op_id} after op {depends_on}, of which one is no op of the log"
+            self._refuse_dependency(lost, got, "ops of the log")
+            sides.append(_positions(self.ops["op_id"], wanted).astype(np.int64))
+        followers, leaders = sides
+        got = "op {op_id} after op {depends_on}, which does not come before it"
+        self._refuse_dependency(leaders >= followers, got, "an op with an earlier place in the order of execution")
+        order = np.lexsort((leaders, followers))
+        return followers[order], leaders[order]
+
+    def _refuse_dependency(self, wrong: Array, got: str, needs: str) -> None:
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            row = self.log.tables["dependencies"][at]
+            values = {column: int(row[column]) for column in ("op_id", "depends_on")}
+            raise LogError(f"op log: dependencies row {at}", got.format(**values), needs)
 
     def _check_spaces(self) -> None:
         owner, space = self.operands["owner"], self.operands["space"]

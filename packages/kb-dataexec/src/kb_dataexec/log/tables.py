@@ -1,21 +1,21 @@
-"""OpLog: an op log in memory. It has two tables, a list of strings and a blob of immediates."""
+"""OpLog: an op log in memory. It has tables, a list of strings and a blob of immediates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.log.digest import LogSummary, RunningDigest
+from kb_dataexec.log.further import Tables, check_tables, missing_tables
+from kb_dataexec.log.row_checks import TEXTS, check_rows
+from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_messages import (
     DTYPE_BY_CODE,
-    OFFSET_BITS,
-    OPERAND_COLUMNS,
-    OPS_COLUMNS,
+    LOG_FORMAT_VERSION,
     SPACE_BY_CODE,
     LogError,
     Operand,
@@ -25,27 +25,15 @@ from kb_messages import (
     WaitReason,
 )
 
-OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
-OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 _WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
-_TEXTS: Final = ("name", "component", "line", "params")
-_OPS_CODES: Final[dict[str, frozenset[int]]] = {"kind": frozenset(OpKind)}
-_CODES: Final[dict[str, frozenset[int]]] = {
-    "role": frozenset(Role),
-    "space": frozenset(SPACE_BY_CODE),
-    "dtype": frozenset(DTYPE_BY_CODE),
-    "release": frozenset((0, 1)),
-}
-
-_RECTANGLE: Final = ("offset", "rows", "row_nbytes", "stride")
-_MOST_NBYTES: Final = 1 << OFFSET_BITS
 
 
 class OpLog:
     """A whole log. *ops* and *operands* are structured arrays with `OPS_DTYPE` and `OPERAND_DTYPE`, or lists of chunks.
 
-    Rows stand in the order in which they were written. The operands of an op keep their order. The constructor checks
-    nothing; `check()` does. `is_complete` is false for the log of a run that was cut off.
+    Rows stand in the order in which they were written. The operands of an op keep their order. *tables* are the further
+    tables, by name; `missing` are the names of those that are not there. The constructor checks nothing; `check()`
+    does. `is_complete` is false for the log of a run that was cut off. The digest is that of format *version*.
     """
 
     def __init__(
@@ -55,8 +43,12 @@ class OpLog:
         strings: list[str],
         immediates: bytes = b"",
         is_complete: bool = True,
+        tables: Tables | None = None,
+        version: int = LOG_FORMAT_VERSION,
     ) -> None:
         self._chunks = ops, operands
+        self.tables: Tables = {} if tables is None else tables
+        self.version = version
         self.is_complete = is_complete
         self.strings = strings
         self.immediates = immediates
@@ -84,16 +76,30 @@ class OpLog:
         return len(self.operands)
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the further tables that the log does not have."""
+        return missing_tables(self.tables)
+
+    def table(self, name: str) -> Array:
+        """The further table *name*. Raises LogError when the log was written without it."""
+        if name not in self.tables:
+            fix = "logs of version 1 and logs from elsewhere may be without it; kb run writes one"
+            raise LogError("op log", f"no table {name}", f"the {name} of the run", fix)
+        return self.tables[name]
+
+    @property
     def digest(self) -> str:
         """The digest (sha256, hex) of the log as it is now. See `Digest`."""
-        digest = RunningDigest()
-        digest.feed_rows(self.ops, self.operands)
+        digest = RunningDigest(self.version)
+        digest.feed_rows(self.ops, self.operands, self.tables)
         return digest.of(self.strings, self.immediates)
 
     @property
     def summary(self) -> LogSummary:
         """The digest and the counts."""
-        return LogSummary(self.digest, self.n_ops, self.n_operands)
+        return LogSummary(
+            self.digest, self.n_ops, self.n_operands, {name: len(self.tables[name]) for name in self.tables}
+        )
 
     def records(self) -> Iterator[OpRecord]:
         """Every row as an OpRecord, in written order."""
@@ -105,7 +111,7 @@ class OpLog:
         order, keys = self._operand_order
         first, last = np.searchsorted(keys, (row["op_id"], row["op_id"] + 1))
         waits = tuple(row.pop(name) for name in _WAITS)
-        texts = {name: self.strings[row.pop(name)] for name in _TEXTS}
+        texts = {name: self.strings[row.pop(name)] for name in TEXTS}
         operands = tuple(operand(self.operands[at].item()) for at in order[first:last])
         return OpRecord(**row | texts | {"kind": OpKind(row["kind"])}, waits_ps=waits, operands=operands)
 
@@ -115,14 +121,9 @@ class OpLog:
         return order, self.operands["op_id"][order]
 
     def check(self, where: str) -> None:
-        """Raise LogError, which begins with *where*, unless columns, codes, rectangles and string indices are right."""
-        for name, table, dtype in (("ops", self.ops, OPS_DTYPE), ("operands", self.operands, OPERAND_DTYPE)):
-            if table.dtype != dtype:
-                raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
-        for table, allowed in ((self.ops, _OPS_CODES), (self.operands, _CODES)):
-            _check_codes(where, table, allowed)
-        _check_rectangles(where, self.operands)
-        _check_texts(where, self.ops, len(self.strings))
+        """Raise LogError, which begins with *where*, unless columns, codes, rectangles, indices and times are right."""
+        check_rows(where, self.ops, self.operands, len(self.strings))
+        check_tables(where, self.tables, len(self.strings))
 
 
 def operand(row: tuple[Any, ...]) -> Operand:
@@ -139,67 +140,3 @@ def operand(row: tuple[Any, ...]) -> Operand:
         dtype=DTYPE_BY_CODE[dtype],
         release=bool(release),
     )
-
-
-def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
-    for column, (low, high) in _bounds(table, codes).items():
-        allowed = codes[column]
-        bottom, top = min(allowed), max(allowed)
-        if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
-            continue
-        values = table[column]
-        for bad in np.unique(values).tolist():
-            if bad not in allowed:
-                name = "ops" if table.dtype == OPS_DTYPE else "operands"
-                at = int(np.argmax(values == bad))
-                raise LogError(f"{where}: {name} row {at}", f"{column} {bad}", f"{bottom} to {top}")
-
-
-def _check_rectangles(where: str, operands: Array) -> None:
-    """Raise LogError for a rectangle without bytes, or one that no address reaches. The bound excludes overflow."""
-    bounds = _bounds(operands, _RECTANGLE)
-    if not bounds:
-        return
-    lows, highs = ([bounds[name][side] for name in _RECTANGLE] for side in (0, 1))
-    if all(low >= least for low, least in zip(lows, (0, 1, 1, 0), strict=True)) and (
-        max(_reach(*highs)) <= _MOST_NBYTES
-    ):
-        return
-    offset, rows, row_nbytes, stride = (operands[name].astype(np.float64) for name in _RECTANGLE)
-    bad = (offset < 0) | (rows < 1) | (row_nbytes < 1) | (stride < 0)
-    bad |= np.maximum(*_reach(offset, rows, row_nbytes, stride)) > _MOST_NBYTES
-    if bad.any():
-        at = int(np.argmax(bad))
-        row = operands[at]
-        got = f"{row['rows']} rows of {row['row_nbytes']} bytes, {row['stride']} apart, from {row['offset']} on"
-        raise LogError(f"{where}: operands row {at}", got, f"1 byte or more within {_MOST_NBYTES} of a memory")
-
-
-def _reach(offset: Any, rows: Any, row_nbytes: Any, stride: Any) -> tuple[Any, Any]:
-    """(the end of a rectangle, the bytes of its rows, which are more when rows overlap)."""
-    return offset + (rows - 1) * stride + row_nbytes, rows * row_nbytes
-
-
-def _check_texts(where: str, ops: Array, n_strings: int) -> None:
-    for column, (low, high) in _bounds(ops, _TEXTS).items():
-        if low < 0 or high >= n_strings:
-            at = int(np.argmax((ops[column] < 0) | (ops[column] >= n_strings)))
-            needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
-            raise LogError(f"{where}: ops row {at}", f"{column} {int(ops[column][at])}", needs)
-
-
-def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """The least and the greatest value of each of *columns*. Empty for an empty table."""
-    found: list[tuple[str, int, int]] = []
-
-    def look(chunk: slice) -> None:
-        for column in columns:
-            values = table[column][chunk]
-            found.append((column, int(values.min()), int(values.max())))
-
-    in_chunks(look, len(table))
-    bounds: dict[str, tuple[int, int]] = {}
-    for column, low, high in found:
-        least, most = bounds.get(column, (low, high))
-        bounds[column] = min(least, low), max(most, high)
-    return bounds

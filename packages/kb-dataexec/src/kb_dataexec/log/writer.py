@@ -15,8 +15,10 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import write_array, writing
 from kb_dataexec.log.digest import Digest, LogSummary, string_line
-from kb_dataexec.log.tables import OPERAND_DTYPE, OPS_DTYPE, OpLog
-from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
+from kb_dataexec.log.further import Tables, check_columns, joined
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.tables import OpLog
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, LogError
 
 MANIFEST: Final = "manifest.json"
 STRINGS: Final = "strings.jsonl"
@@ -24,7 +26,7 @@ IMMEDIATES: Final = "immediates.bin"
 
 
 def chunk_path(folder: Path, name: str, chunk: int) -> Path:
-    """The file of one chunk of a table. *name* is `ops` or `operands`."""
+    """The file of one chunk of the table *name*."""
     return folder / f"{name}-{chunk:06d}.npy"
 
 
@@ -36,6 +38,7 @@ class LogWriter(ABC):
         self._indices: dict[str, int] = {}
         self._immediate_nbytes = 0
         self._n_ops = self._n_operands = 0
+        self._n_rows: dict[str, int] = {}
 
     def intern(self, text: str) -> int:
         """The index of *text* in the table of strings. Adds *text* if it is new."""
@@ -56,23 +59,30 @@ class LogWriter(ABC):
         self._keep_immediate(padded)
         return offset
 
-    def append(self, ops: Array, operands: Array) -> None:
+    def append(self, ops: Array, operands: Array, tables: Tables | None = None) -> None:
         """Add a chunk of rows. *ops* has `OPS_DTYPE`; *operands* has `OPERAND_DTYPE` and the operands of these ops.
 
-        The log keeps the arrays, so do not change them afterwards. Raises LogError for other columns.
+        *tables* has rows of further tables, with `TABLE_DTYPES`. The log has each table that was given once, even
+        without rows. The log keeps the arrays, so do not change them afterwards. Raises LogError for other columns.
         """
+        tables = tables or {}
+        check_columns("log chunk", tables)
         for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
             if table.dtype != dtype:
                 raise LogError(f"log chunk: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
             self._digest.feed(name, np.ascontiguousarray(table).view(np.uint8).data)
+        for name, table in tables.items():
+            self._digest.feed(name, np.ascontiguousarray(table).view(np.uint8).data)
+            self._n_rows[name] = self._n_rows.get(name, 0) + len(table)
         self._n_ops += len(ops)
         self._n_operands += len(operands)
-        self._keep_rows(ops, operands)
+        self._keep_rows(ops, operands, tables)
 
     @property
     def summary(self) -> LogSummary:
         """The digest and the counts of everything written so far."""
-        return LogSummary(self._digest.hexdigest(), self._n_ops, self._n_operands)
+        n_rows = {name: self._n_rows[name] for name in LOG_TABLES if name in self._n_rows}
+        return LogSummary(self._digest.hexdigest(), self._n_ops, self._n_operands, n_rows)
 
     @property
     def strings(self) -> list[str]:
@@ -102,7 +112,7 @@ class LogWriter(ABC):
     def _keep_immediate(self, data: bytes) -> None: ...
 
     @abstractmethod
-    def _keep_rows(self, ops: Array, operands: Array) -> None: ...
+    def _keep_rows(self, ops: Array, operands: Array, tables: Tables) -> None: ...
 
 
 class MemoryLogWriter(LogWriter):
@@ -112,11 +122,13 @@ class MemoryLogWriter(LogWriter):
         super().__init__()
         self._ops: list[Array] = [np.empty(0, OPS_DTYPE)]
         self._operands: list[Array] = [np.empty(0, OPERAND_DTYPE)]
+        self._tables: list[Tables] = []
         self._blob = bytearray()
 
     def close(self) -> OpLog:
         """The whole log."""
-        return OpLog(self._ops, self._operands, list(self._indices), bytes(self._blob))
+        tables = joined(self._tables)
+        return OpLog(self._ops, self._operands, list(self._indices), bytes(self._blob), tables=tables)
 
     def abort(self) -> None:
         """Does nothing. The memory is freed with the writer."""
@@ -135,9 +147,10 @@ class MemoryLogWriter(LogWriter):
     def _keep_immediate(self, data: bytes) -> None:
         self._blob += data
 
-    def _keep_rows(self, ops: Array, operands: Array) -> None:
+    def _keep_rows(self, ops: Array, operands: Array, tables: Tables) -> None:
         self._ops.append(ops)
         self._operands.append(operands)
+        self._tables.append(tables)
 
 
 class FolderLogWriter(LogWriter):
@@ -156,6 +169,7 @@ class FolderLogWriter(LogWriter):
             raise LogError(str(folder), "a folder that holds a log", "a new or empty folder")
         self._folder = folder
         self._chunks = 0
+        self._begun: set[str] = set()
         self._strings = (folder / STRINGS).open("wb")
         self._immediates = (folder / IMMEDIATES).open("wb")
         self._open_files = ((folder / STRINGS, self._strings), (folder / IMMEDIATES, self._immediates))
@@ -172,6 +186,7 @@ class FolderLogWriter(LogWriter):
             "chunks": self._chunks,
             "ops": summary.n_ops,
             "operands": summary.n_operands,
+            **summary.n_rows,
             "strings": len(self._indices),
             "immediate_nbytes": self._immediate_nbytes,
             "digest": summary.digest,
@@ -206,11 +221,13 @@ class FolderLogWriter(LogWriter):
         with writing(self._folder / IMMEDIATES):
             self._immediates.write(data)
 
-    def _keep_rows(self, ops: Array, operands: Array) -> None:
+    def _keep_rows(self, ops: Array, operands: Array, tables: Tables) -> None:
         for path, file in self._open_files:
             with writing(path):
                 file.flush()
-        for name, table in (("operands", operands), ("ops", ops)):
+        further = [(name, table) for name, table in tables.items() if len(table) or name not in self._begun]
+        self._begun.update(tables)
+        for name, table in (*further, ("operands", operands), ("ops", ops)):
             partial = self._folder / f"{name}.partial"
             write_array(partial, table)
             os.replace(partial, chunk_path(self._folder, name, self._chunks))
@@ -227,5 +244,5 @@ def write_log(folder: Path, log: OpLog) -> LogSummary:
     writer._immediate_nbytes = len(log.immediates)
     writer._digest.feed("immediates", log.immediates)
     writer._keep_immediate(log.immediates)
-    writer.append(log.ops, log.operands)
+    writer.append(log.ops, log.operands, log.tables)
     return writer.close()

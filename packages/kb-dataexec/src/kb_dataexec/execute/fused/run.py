@@ -2,12 +2,14 @@
 
 A window is resolved symbolically, and its matrix products are joined into few large ones. All other ops run in batches
 of equal ops. A window reads the memory as it is before the window. Afterwards the released bytes are un-initialised and
-the live values are written. A window that is irregular, or that reads bytes which are not initialised, is halved until
+the live values are written. No window has an op together with one that the log says it depends on. A window that is
+irregular, or that reads bytes which are not initialised, is halved until
 its parts are regular or small. Small windows run one record at a time, so that every error names its record.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
@@ -40,7 +42,7 @@ def run(
     Windows of fewer than *fuse_from* records run one record at a time. Raises LogError and StoreError as tile mode
     does.
     """
-    pending = list(reversed(_windows(schedule, start, stop)))
+    pending = list(reversed(_apart(schedule, _windows(schedule, start, stop))))
     while pending:
         low, high = pending.pop()
         if high - low < max(fuse_from, 2):
@@ -78,6 +80,21 @@ def _windows(schedule: Schedule, start: int, stop: int) -> list[tuple[int, int]]
             low += _LARGEST_WINDOW
         windows.append((low, edge))
     return [window for window in windows if window[0] < window[1]]
+
+
+def _apart(schedule: Schedule, windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """*windows*, cut before each record that depends explicitly on a record of the same window."""
+    cuts: list[tuple[int, int]] = []
+    followers, leaders = schedule.followers.tolist(), schedule.leaders.tolist()
+    for low, high in windows:
+        at = bisect_right(followers, low)
+        while at < len(followers) and followers[at] < high:
+            if leaders[at] >= low:
+                cuts.append((low, followers[at]))
+                low = followers[at]
+            at += 1
+        cuts.append((low, high))
+    return cuts
 
 
 def _edges(schedule: Schedule, column: str, start: int, stop: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -1,0 +1,107 @@
+"""What holds of each row of the tables `ops` and `operands`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.parallel import in_chunks
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_messages import (
+    DTYPE_BY_CODE,
+    OFFSET_BITS,
+    SPACE_BY_CODE,
+    LogError,
+    OpKind,
+    Role,
+)
+
+TEXTS: Final = ("name", "component", "line", "params")
+_OPS_CODES: Final[dict[str, frozenset[int]]] = {"kind": frozenset(OpKind)}
+_CODES: Final[dict[str, frozenset[int]]] = {
+    "role": frozenset(Role),
+    "space": frozenset(SPACE_BY_CODE),
+    "dtype": frozenset(DTYPE_BY_CODE),
+    "release": frozenset((0, 1)),
+}
+
+_RECTANGLE: Final = ("offset", "rows", "row_nbytes", "stride")
+_MOST_NBYTES: Final = 1 << OFFSET_BITS
+
+
+def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
+    """Raise LogError, which begins with *where*, unless columns, codes, rectangles and string indices are right."""
+    for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
+        if table.dtype != dtype:
+            raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+    for table, allowed in ((ops, _OPS_CODES), (operands, _CODES)):
+        _check_codes(where, table, allowed)
+    _check_rectangles(where, operands)
+    _check_texts(where, ops, n_strings)
+
+
+def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
+    for column, (low, high) in _bounds(table, codes).items():
+        allowed = codes[column]
+        bottom, top = min(allowed), max(allowed)
+        if bottom <= low and high <= top and len(allowed) == top - bottom + 1:
+            continue
+        values = table[column]
+        for bad in np.unique(values).tolist():
+            if bad not in allowed:
+                name = "ops" if table.dtype == OPS_DTYPE else "operands"
+                at = int(np.argmax(values == bad))
+                raise LogError(f"{where}: {name} row {at}", f"{column} {bad}", f"{bottom} to {top}")
+
+
+def _check_rectangles(where: str, operands: Array) -> None:
+    """Raise LogError for a rectangle without bytes, or one that no address reaches. The bound excludes overflow."""
+    bounds = _bounds(operands, _RECTANGLE)
+    if not bounds:
+        return
+    lows, highs = ([bounds[name][side] for name in _RECTANGLE] for side in (0, 1))
+    if all(low >= least for low, least in zip(lows, (0, 1, 1, 0), strict=True)) and (
+        max(_reach(*highs)) <= _MOST_NBYTES
+    ):
+        return
+    offset, rows, row_nbytes, stride = (operands[name].astype(np.float64) for name in _RECTANGLE)
+    bad = (offset < 0) | (rows < 1) | (row_nbytes < 1) | (stride < 0)
+    bad |= np.maximum(*_reach(offset, rows, row_nbytes, stride)) > _MOST_NBYTES
+    if bad.any():
+        at = int(np.argmax(bad))
+        row = operands[at]
+        got = f"{row['rows']} rows of {row['row_nbytes']} bytes, {row['stride']} apart, from {row['offset']} on"
+        raise LogError(f"{where}: operands row {at}", got, f"1 byte or more within {_MOST_NBYTES} of a memory")
+
+
+def _reach(offset: Any, rows: Any, row_nbytes: Any, stride: Any) -> tuple[Any, Any]:
+    """(the end of a rectangle, the bytes of its rows, which are more when rows overlap)."""
+    return offset + (rows - 1) * stride + row_nbytes, rows * row_nbytes
+
+
+def _check_texts(where: str, ops: Array, n_strings: int) -> None:
+    for column, (low, high) in _bounds(ops, TEXTS).items():
+        if low < 0 or high >= n_strings:
+            at = int(np.argmax((ops[column] < 0) | (ops[column] >= n_strings)))
+            needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
+            raise LogError(f"{where}: ops row {at}", f"{column} {int(ops[column][at])}", needs)
+
+
+def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value of each of *columns*. Empty for an empty table."""
+    found: list[tuple[str, int, int]] = []
+
+    def look(chunk: slice) -> None:
+        for column in columns:
+            values = table[column][chunk]
+            found.append((column, int(values.min()), int(values.max())))
+
+    in_chunks(look, len(table))
+    bounds: dict[str, tuple[int, int]] = {}
+    for column, low, high in found:
+        least, most = bounds.get(column, (low, high))
+        bounds[column] = min(least, low), max(most, high)
+    return bounds

@@ -1,0 +1,48 @@
+"""A log with every further table, by hand: two commands of one program, of which the second waits for the first."""
+
+import numpy as np
+from dataexec_gemm_log import GemmProblem
+
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
+from kb_dataexec.log.tables import OpLog
+from kb_messages import LOG_TABLES
+
+ROWS = {
+    "dependencies": [(5, 4), (5, 2)],
+    "commands": [
+        (0, "pe0", "kernel.py:3", "gemm", 2, 0, 12, 0, 4, 4, 4, 8, 8, 90, -1, 0, -1, 0),
+        (1, "pe0", "kernel.py:4", "store", 1, 12, 1, 4, 90, 95, 95, -1, -1, 99, 0, 1, 0, 82),
+    ],
+    "dispatches": [(6, 20, 30)],
+    "transfers": [(0, "hbm0", 8, 10, 10, 40, 42, 0, -1), (6, "hbm0", 30, 31, 42, 50, 60, 3, 0)],
+    "kernels": [(0, "pe0", 0, 3, 3, 99)],
+    "messages": [(0, "host", "io_cpu", 0, 0, 2), (0, "io_cpu", "host", 1, 101, 103)],
+}
+
+
+def log_with_tables() -> OpLog:
+    """A product of 12 x 12 x 12 with the tables above."""
+    log = GemmProblem(12, 12, 12, (4, 4, 4)).log()
+    strings = list(log.strings)
+
+    def number(value: int | str) -> int:
+        if isinstance(value, str) and value not in strings:
+            strings.append(value)
+        return strings.index(value) if isinstance(value, str) else value
+
+    tables = {
+        name: np.array([tuple(map(number, row)) for row in rows], TABLE_DTYPES[name]) for name, rows in ROWS.items()
+    }
+    return OpLog(log.ops, log.operands, strings, b"12345678", tables=tables)
+
+
+def lines_of_tables() -> list[dict[str, object]]:
+    """The rows as objects of lines of JSON."""
+    lines = []
+    for name, rows in ROWS.items():
+        schema = LOG_TABLES[name]
+        for row in rows:
+            fields = dict(zip([column for column, _ in schema.columns], row, strict=True))
+            fields |= {column: code(fields[column]).name.lower() for column, code in schema.codes.items()}
+            lines.append({"table": name, **fields})
+    return lines
