@@ -150,7 +150,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def neighbours(session: nox.Session) -> None:
-    """A PE that does nothing changes no time: all bundled benchmarks and chips, 500 random chips; two minutes."""
+    """A PE that does nothing changes no time: all bundled benchmarks and chips, 750 random chips; minutes."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/neighbours.py", *session.posargs)
 

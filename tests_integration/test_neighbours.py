@@ -62,11 +62,11 @@ def test_a_change_ends_with_1_and_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change = neighbours.Change("case", 2, 3, "read of pe0", (10, 9))
-    monkeypatch.setattr("sys.argv", ["neighbours.py", "--cases", "2", "--processes", "1"])
+    monkeypatch.setattr("sys.argv", ["neighbours.py", "--cases", "2", "--processes", "1"])  # and one with more PEs
     monkeypatch.setattr(neighbours, "bundled_cases", list)
     for found, code in ((None, 0), (change, 1), ("0: refused", 1)):
         monkeypatch.setattr(neighbours, "_run", lambda _, found=found: found)
         assert neighbours.main() == code
         printed = capsys.readouterr().out
         assert ("case: 2 of 3 records changed, 10 -> 9 ps\n    first read of pe0\n" in printed) == (found is change)
-        assert printed.endswith(f"2 cases, {2 * (found == '0: refused')} refused, {2 * (found is change)} changed\n")
+        assert printed.endswith(f"3 cases, {3 * (found == '0: refused')} refused, {3 * (found is change)} changed\n")

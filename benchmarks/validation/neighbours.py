@@ -1,6 +1,6 @@
 """Does an idle PE change the times of the others? No time may change when a chip gets a PE that does nothing.
 
-    python benchmarks/validation/neighbours.py                  # every bundled benchmark and chip, and 500 random chips
+    python benchmarks/validation/neighbours.py                  # every bundled benchmark and chip, and 750 random chips
     python benchmarks/validation/neighbours.py --cases 50 --json
 
 Each case runs twice: on its chip, and on the same chip with one more PE in every cube. The kernels run on the same PEs.
@@ -45,6 +45,32 @@ RUNS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Parameters of the bundled benchmarks: ragged, and with as few output slots as the scheduler takes (256x200)."""
 WITHOUT_MATH = "u280_hbm"
+MOST_PES = 4
+
+
+class BundledCase(NamedTuple):
+    """A bundled benchmark with the parameters that are number `params` of RUNS, on a bundled topology."""
+
+    benchmark: str
+    chip: str
+    params: int
+
+    def __str__(self) -> str:
+        words = " ".join(f"{key}={value}" for key, value in RUNS[self.benchmark][self.params].items())
+        return f"{self.benchmark} {words} on {self.chip}"
+
+
+class RandomCase(NamedTuple):
+    """A random kernel on all PEs of a random chip of up to `most_pes` PEs."""
+
+    seed: int
+    most_pes: int
+
+    def __str__(self) -> str:
+        return f"random chip {self.seed} of up to {self.most_pes} PEs"
+
+
+Case = BundledCase | RandomCase
 
 
 class Change(NamedTuple):
@@ -109,12 +135,12 @@ def with_idle_pe(spec: Spec) -> Spec:
     return wider
 
 
-def bundled_cases() -> list[tuple[str, str, int]]:
-    """(benchmark, topology, number of its parameters in RUNS) of every bundled benchmark that the topology can run."""
+def bundled_cases() -> list[BundledCase]:
+    """Every bundled benchmark with all its parameters, on every topology that can run it."""
     chips = sorted(path.stem for path in TOPOLOGIES.glob("*.yaml"))
     names = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
     return [
-        (name, chip, number)
+        BundledCase(name, chip, number)
         for name in names
         for chip in chips
         for number in range(len(RUNS[name]))
@@ -122,24 +148,28 @@ def bundled_cases() -> list[tuple[str, str, int]]:
     ]
 
 
-def run_bundled(name: str, chip: str, number: int) -> Change | None:
-    """Run a bundled benchmark on *chip* with and without the idle PE."""
-    path = TOPOLOGIES / f"{chip}.yaml"
+def random_cases(number: int) -> list[RandomCase]:
+    """*number* chips of one PE, and half as many of several."""
+    return [RandomCase(seed, 1) for seed in range(number)] + [RandomCase(seed, MOST_PES) for seed in range(number // 2)]
+
+
+def run_bundled(case: BundledCase) -> Change | None:
+    """Run a bundled benchmark with and without the idle PE."""
+    path = TOPOLOGIES / f"{case.chip}.yaml"
     wider = yaml.safe_dump(with_idle_pe(yaml.safe_load(path.read_text(encoding="utf-8"))), sort_keys=False)
     engines = [
         Engine(topology, MemoryLogWriter())
-        for topology in (load_topology(path), loads_topology(wider, f"{chip} with an idle PE"))
+        for topology in (load_topology(path), loads_topology(wider, f"{case.chip} with an idle PE"))
     ]
     logs = []
     for engine in engines:
-        host, benchmark = BusyHost(engine, list(engines[0].pes)), _benchmark(name)
-        params = benchmark.Params(**RUNS[name][number])
+        host, benchmark = BusyHost(engine, list(engines[0].pes)), _benchmark(case.benchmark)
+        params = benchmark.Params(**RUNS[case.benchmark][case.params])
         benchmark.launch(host, params, benchmark.inputs(params, np.random.default_rng(0)))
         log = engine.close_log()
         assert isinstance(log, OpLog)
         logs.append(log)
-    words = " ".join(f"{key}={value}" for key, value in RUNS[name][number].items())
-    return compare(f"{name} {words} on {chip}", *logs)
+    return compare(str(case), *logs)
 
 
 @cache
@@ -153,11 +183,11 @@ def _benchmark(name: str) -> Any:
     return next(kind for kind in kinds if kind is not Benchmark)()
 
 
-def run_random(seed: int) -> Change | None:
-    """Run a random kernel on a random chip of one PE, and on the same chip with an idle PE."""
-    case = random_chips.draw(seed, most_pes=1)
+def run_random(random_case: RandomCase) -> Change | None:
+    """Run a random kernel on a random chip with and without the idle PE."""
+    case = random_chips.draw(*random_case)
     wider = case._replace(spec=with_idle_pe(case.spec))
-    return compare(f"random chip {seed}", random_chips.run(case), random_chips.run(wider))
+    return compare(str(random_case), random_chips.run(case), random_chips.run(wider))
 
 
 def compare(case: str, alone: OpLog, beside: OpLog) -> Change | None:
@@ -186,15 +216,15 @@ def _said(record: OpRecord) -> str:
     return f"ready {record.t_ready_ps}, served {record.t_start_ps} to {record.t_end_ps} ps"
 
 
-def _run(case: tuple[str, str, int] | int) -> Change | str | None:
+def _run(case: Case) -> Change | str | None:
     """A sentence where kb refuses the case."""
     try:
-        return run_random(case) if isinstance(case, int) else run_bundled(*case)
+        return run_random(case) if isinstance(case, RandomCase) else run_bundled(case)
     except KbError as error:
         return f"{case}: {error}"
 
 
-def run_all(cases: Sequence[tuple[str, str, int] | int], processes: int) -> Outcome:
+def run_all(cases: Sequence[Case], processes: int) -> Outcome:
     """Run *cases* in *processes*; progress goes to stderr."""
     if processes == 1:
         return _collect(len(cases), map(_run, cases))
@@ -226,11 +256,11 @@ def text(outcome: Outcome) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=500, help="how many random chips (default: 500)")
+    parser.add_argument("--cases", type=int, default=500, help="how many random chips of one PE (default: 500)")
     parser.add_argument("--processes", type=int, default=2, help="how many processes (default: 2)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    outcome = run_all([*bundled_cases(), *range(options.cases)], options.processes)
+    outcome = run_all([*bundled_cases(), *random_cases(options.cases)], options.processes)
     if options.json:
         changes = [change._asdict() for change in outcome.changes]
         print(json.dumps({**outcome._asdict(), "changes": changes}, indent=2))
