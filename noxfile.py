@@ -164,9 +164,20 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def extras(session: nox.Session) -> None:
-    """What kb-dataexec's extras bring, which are too large for every session: torch and Parquet by DuckDB."""
-    install(session, "--group", "test", "-e", "packages/kb-messages", "-e", "packages/kb-dataexec[torch,parquet]")
+    """What is too large for every session: torch, Parquet by DuckDB, and the classes of Perfetto's schema."""
+    install(session, "--group", "test", "--group", "extras", *EDITABLE, "-e", "packages/kb-dataexec[torch,parquet]")
     session.run("pytest", "tests_extras", *session.posargs)
+
+
+@nox.session(default=False)
+def browser(session: nox.Session) -> None:
+    """What people look at, in a real browser: Perfetto opens traces, and counts as the op log does."""
+    install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
+    finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
+    found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()
+    if not Path(found).is_file():
+        (session.error if os.environ.get("CI") else session.skip)(found)
+    session.run("pytest", "tests_browser", *session.posargs, env={"KB_BROWSER": found})
 
 
 @nox.session(default=False)
@@ -179,7 +190,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session(default=False)
 def pins(session: nox.Session) -> None:
     """Resolve everything anew, for every platform and Python from 3.11 on, and write constraints.txt."""
-    groups = [arg for group in ("pipeline", "test", "lint", "build") for arg in ("--group", group)]
+    groups = [arg for group in ("pipeline", "test", "lint", "build", "browser", "extras") for arg in ("--group", group)]
     sources = [f"packages/{package}/pyproject.toml" for package in PACKAGES]
     out = Path(session.create_tmp()) / "resolved.txt"
     options = ["--universal", "--python-version", PYTHONS[0], "--fork-strategy", "fewest", "--upgrade"]

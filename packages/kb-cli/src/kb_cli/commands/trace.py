@@ -12,6 +12,7 @@ from kb_cli.trace.output import check_name, write_trace
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.viewer import page_folder, show
 from kb_cli.trace.window import parse_window
 
 
@@ -35,13 +36,17 @@ from kb_cli.trace.window import parse_window
     show_default=True,
     help="ps shows a picosecond as a nanosecond, because the format has no smaller unit.",
 )
-def command(run: Path, out: Path, pe: str | None, start_ns: str | None, end_ns: str | None, unit: str) -> None:
+@click.option("--open", "opened", is_flag=True, help="Show the trace in Perfetto, offline. Needs kb-cli[perfetto].")
+def command(
+    run: Path, out: Path, pe: str | None, start_ns: str | None, end_ns: str | None, unit: str, opened: bool
+) -> None:
     """Write RUN, a run folder or a row of a shapes run, as a trace for Perfetto.
 
     The trace has a track for every block and stage of each PE, and the launches. A slice is the service of one tile,
     named by stage and kernel line. Times are rounded down to whole nanoseconds.
     """
     check_name(out)
+    page = page_folder() if opened else None
     shown = Shown(parse_window(start_ns, end_ns), pe, Unit(unit))
     found = read_run_log(run)
     trace = run_trace(found, shown)
@@ -51,3 +56,5 @@ def command(run: Path, out: Path, pe: str | None, start_ns: str | None, end_ns: 
         end = f"{found.end_ps / PS_PER_NS} ns"
         lines.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
     emit_lines(lines)
+    if page is not None:
+        show(page, out, lambda line: emit_lines([line]))

@@ -1,0 +1,23 @@
+"""A browser, which `nox -s browser` has found, and pages in it that reach this machine alone."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        options = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        found = playwright.chromium.launch(executable_path=os.environ["KB_BROWSER"], args=options)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    found = browser.new_page(viewport={"width": 1500, "height": 900})
+    yield found
+    found.close()
