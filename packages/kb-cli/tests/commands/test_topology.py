@@ -63,7 +63,8 @@ def test_show_as_json_has_counts_links_and_the_memory_map(invoke: Invoke, here: 
         "base": 1 << 42,
         "stride": 1 << 32,
     }
-    assert (found["view"], found["picture"]) == ("sip", "x.svg")
+    assert (found["view"], found["part"], found["picture"]) == ("sip", "", "x.svg")
+    assert "run" not in found
     assert "four_sip: SIP" in (here / "x.svg").read_text()
 
 

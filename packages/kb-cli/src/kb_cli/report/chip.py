@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.terminal.escape import file_stem
 from kb_messages import TopologyError
 from kb_topology import LinkGroup, Topology, count_kinds, link_groups
-from kb_topology.diagram import View, draw
+from kb_topology.diagram import VIEWS, Loads, View, draw
 
 
 class MemoryRun(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,11 @@ class MemoryRun(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """A chip in numbers: nodes by kind, links in groups, and the memory map. `picture` is the path of the picture."""
+    """A chip in numbers: nodes by kind, links in groups, and the memory map. `picture` is the path of the picture.
+
+    `part` is what the picture shows, and empty for the first of equal parts. `run` is the folder of the run that gave
+    the picture its colours, and missing without one.
+    """
 
     name: str
     description: str
@@ -37,11 +41,13 @@ class Overview(Struct, frozen=True, kw_only=True):
     links: list[LinkGroup]
     memory_map: list[MemoryRun]
     view: str
+    part: str
     picture: str
+    run: str | UnsetType = UNSET
 
 
-def overview(topology: Topology, picture: Path, view: View) -> Overview:
-    """The numbers of *topology*, whose *view* is drawn in the file *picture*."""
+def overview(topology: Topology, picture: Path, view: View, part: str, run: Path | None) -> Overview:
+    """The numbers of *topology*, whose *view* of *part* is drawn in the file *picture*, coloured by *run*."""
     spec, graph = topology.spec, topology.graph
     runs = topology.address_map.runs()
     return Overview(
@@ -66,7 +72,9 @@ def overview(topology: Topology, picture: Path, view: View) -> Overview:
             for run in runs
         ],
         view=view,
+        part=part,
         picture=str(picture),
+        run=UNSET if run is None else str(run),
     )
 
 
@@ -78,14 +86,23 @@ def default_view(topology: Topology) -> View:
     return "sip" if spec.cubes_per_sip > 1 else "cube"
 
 
-def default_picture(topology: Topology, view: View) -> Path:
-    """NAME-VIEW.svg in the working directory, whatever characters the name of *topology* has."""
-    return Path(f"{file_stem(topology.name, 'topology')}-{view}.svg")
+def view_of(part: str) -> View:
+    """The view of the part that a user named: `sip1`, `sip0.cube3` or `sip0.cube3.pe5`."""
+    return VIEWS[min(part.count(".") + 1, len(VIEWS) - 1)]
 
 
-def save_picture(topology: Topology, view: View, path: Path) -> None:
-    """Draw *view* to the file *path*. Raises TopologyError when the file cannot be written."""
-    text = draw(topology, view)
+def default_picture(topology: Topology, view: View, part: str, run: Path | None) -> Path:
+    """NAME-VIEW.svg in the working directory, whatever characters the name of *topology* or of the folder *run* has."""
+    name = topology.name if run is None else run.resolve().name
+    return Path(f"{file_stem(name, 'topology')}-{part or view}.svg")
+
+
+def save_picture(topology: Topology, view: View, part: str, loads: Loads | None, path: Path) -> None:
+    """Draw *view* of *part* to the file *path*, coloured by *loads*.
+
+    Raises TopologyError for a part that is not there, and when the file cannot be written.
+    """
+    text = draw(topology, view, part, loads)
     try:
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -32,7 +32,7 @@ def broken_claim(folder: Path, run: RunJson) -> str | None:
     if run.files[BENCH].sha256 != run.benchmark.sha256:
         return f"{folder / RUN}: got two hashes of {BENCH}, needs one"
     try:
-        wrong = next((name for name, claim in run.files.items() if not _holds(folder, name, claim)), None)
+        wrong = next((name for name, claim in run.files.items() if not holds(folder, name, claim)), None)
         strange = next((name for name in extra_files(folder, run.files) if name.startswith(_DATA)), None)
     except RunFolderError as error:
         return str(error)
@@ -66,7 +66,8 @@ def files_of(folder: Path) -> Iterator[str]:
                 raise RunFolderError(entry.path, got, "the file that the run wrote")
 
 
-def _holds(folder: Path, name: str, claim: FileClaim) -> bool:
+def holds(folder: Path, name: str, claim: FileClaim) -> bool:
+    """Whether the file *name* of *folder* has the bytes of *claim*. Raises RunFolderError when it cannot be read."""
     path = file_in(folder, name, RunFolderError)
     with open_regular(path, RunFolderError) as file:
         if os.fstat(file.fileno()).st_size != claim.nbytes:

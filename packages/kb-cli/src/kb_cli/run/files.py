@@ -11,7 +11,7 @@ from kb_dataexec.files import writing
 from kb_messages import KbError
 
 FORMAT, FORMAT_VERSION = "kernbench-run", 2
-RUN, WALL, TOPOLOGY, BENCH = "run.json", "wall.json", "topology.yaml", "bench.py"
+RUN, WALL, TOPOLOGY, BENCH, USAGE = "run.json", "wall.json", "topology.yaml", "bench.py", "usage.json"
 
 
 class RunFolderError(KbError):

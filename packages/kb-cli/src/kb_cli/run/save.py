@@ -17,6 +17,7 @@ from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.run_json import FileClaim, write_run
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace, trace_to
+from kb_cli.run.usage_file import write_usage
 from kb_cli.run.verdict import Progress
 from kb_cli.terminal.output import progress_bar
 from kb_dataexec.files import writing
@@ -42,6 +43,7 @@ def record_run(
     log = None if policy is Policy.NONE else (path / LOG).absolute()  # a kernel may change the working directory
     outcome = simulate(setup, log, progress, trace)
     kept = keep(path, outcome, policy, left_nbytes)
+    write_usage(path, outcome.usage)
     result = make_result(setup, outcome, kept, str(final), shape)
     for file, content in ((TOPOLOGY, setup.topology.source.text.encode()), (BENCH, setup.loaded.source)):
         with writing(path / file):

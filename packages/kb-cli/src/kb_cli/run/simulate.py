@@ -24,6 +24,7 @@ from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
+from kb_cli.run.usage_file import UsageTable, usage_table
 from kb_cli.run.verdict import Progress, Verdict, execute, judge
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.log import LogSummary
@@ -53,6 +54,7 @@ class RunOutcome(NamedTuple):
     """
 
     metrics: Metrics
+    usage: UsageTable
     counters: list[CounterSum]
     launches: list[LaunchResult]
     host: HostTimes | None
@@ -102,8 +104,10 @@ def simulate(
         if watch is not None and log is not None
         else None
     )
+    metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
-        metrics=measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage),
+        metrics=metrics,
+        usage=usage_table(usage, setup.topology.graph, metrics.span_ps),
         counters=counters.sums,
         launches=host.launches,
         host=host.times,

@@ -15,7 +15,8 @@ LINK = "link"
 _SPACES = {f"bytes of {space.value}": space.value for space in MemorySpace}
 _CHANNELS = {StageType.DMA_READ: "_read", StageType.DMA_WRITE: "_write"}
 Counts = dict[tuple[str, str], tuple[int, ...]]
-"""By kind and node: the picoseconds in service of a block or link, or the bytes that a memory has read and written."""
+"""By kind and node: the picoseconds in service of a block, those of a link and its bytes, or the bytes that a memory
+has read and written."""
 
 
 class Traffic(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,11 @@ class Usage(Observer):
             self._in_launches[key] = tuple(total + after - first for total, after, first in totals)
 
     @property
+    def counts(self) -> Counts:
+        """All that was counted during launches."""
+        return self._in_launches
+
+    @property
     def busy_ps(self) -> Iterator[tuple[str, str, int]]:
         """(kind, node, picoseconds in service) of every block and link. The two channels of a DMA are two kinds."""
         return ((kind, node, counts[0]) for (kind, node), counts in self._in_launches.items() if kind not in _SPACES)
@@ -66,6 +72,8 @@ class Usage(Observer):
     def _counts(self) -> Counts:
         """All counts since the chip was built."""
         counts: Counts = {(kind, node): (busy_ps,) for kind, node, busy_ps in _busy_ps(self._chip)}
+        for link in self._chip.fabric.links:
+            counts[LINK, f"{link.link.src} -> {link.link.dst}"] = link.busy_ps, link.nbytes
         for component in self._chip.components.values():
             memory = self._chip.topology.graph.nodes[component.node_id].memory
             if isinstance(component, MemoryComponent) and memory is not None:
@@ -75,7 +83,7 @@ class Usage(Observer):
 
 
 def _busy_ps(chip: Chip) -> Iterator[tuple[str, str, int]]:
-    """(kind, node, picoseconds in service) of every block and link since the chip was built.
+    """(kind, node, picoseconds in service) of every block since the chip was built.
 
     A TCM counts for its DMA port, and is left out when the port was never used.
     """
@@ -90,5 +98,3 @@ def _busy_ps(chip: Chip) -> Iterator[tuple[str, str, int]]:
             busy[name] = busy.get(name, 0) + server.busy_ps  # FETCH and STORE hold the same TCM port in turn
         for name, busy_ps in busy.items():
             yield name, component.node_id, busy_ps
-    for link in chip.fabric.links:
-        yield LINK, f"{link.link.src} -> {link.link.dst}", link.busy_ps

@@ -60,10 +60,12 @@ class Chart(Struct, frozen=True):
 
 
 def percents(heats: tuple[Heat, ...]) -> tuple[str, ...]:
-    """The numbers of a label: `83 %`, or, where parts differ, `max 83 %` and `mean 40 %`."""
+    """The numbers of a label: `83 %`, or, where parts differ, `max 83 %` and `mean 40 %`; `idle` for no use."""
     if not heats:
         return ()
     top, mean = max(heat.top for heat in heats), sum(heat.mean for heat in heats) / len(heats)
+    if top <= 0:
+        return ("idle",)
     if percent(top) == percent(mean):
         return (percent(top),)
     return (f"max {percent(top)}", f"mean {percent(mean)}")

@@ -125,7 +125,7 @@ def _scale(scene: Scene) -> Iterator[str]:
         x += 26
     yield _text("100 %", x, y + 13, "label", "middle")
     for name, word in (("cold", "idle"), ("none", "not measured")):
-        x += 24
+        x += 32
         yield f'<rect class="{name}" x="{x:.1f}" y="{y - 10:.1f}" width="26" height="12"/>'
         yield _text(word, x + 32, y, "line")
         x += 32 + text_width(word, TEXT)

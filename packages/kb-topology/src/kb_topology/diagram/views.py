@@ -43,20 +43,25 @@ def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = No
     title = f"{topology.name}: {of or _NAMES[view]}"
     if loads is not None:
         title, note = f"{title} in {loads.name}", _MEASURED
+        copies = len(_parts(topology, view))
+        subtitle += f"; the busiest and the mean of {count(copies, _NAMES[view])}" if copies > 1 and not of else ""
     return Chart(title, subtitle, full, tuple(edges), note, loads is not None)
 
 
-def _check(topology: Topology, view: View, of: str) -> None:
+def _parts(topology: Topology, view: View) -> list[str]:
+    """The ids of all SIPs, cubes or PEs of *topology*; none for the system."""
     level = VIEWS.index(view)
-    parts = dict.fromkeys(
-        ".".join(names[:level])
-        for names in (node_id.split(".") for node_id in topology.graph.nodes)
-        if len(names) > level and names[level - 1].startswith(view)
-    )
-    if of and level == 0:
+    names = [node_id.split(".") for node_id in topology.graph.nodes] if level else []
+    found = (each[:level] for each in names if len(each) > level and each[level - 1].startswith(view))
+    return list(dict.fromkeys(".".join(each) for each in found))
+
+
+def _check(topology: Topology, view: View, of: str) -> None:
+    parts = _parts(topology, view)
+    if of and view == "system":
         raise topology.error((), f"the part {of!r} of the whole system", "no part", "leave it out, or choose a view")
     if of and of not in parts:
-        needs = f"the id of a {_NAMES[view]}, like {next(iter(parts), _NAMES[view])}"
+        needs = f"the id of a {_NAMES[view]}, like {parts[0]}" if parts else f"a chip with a {_NAMES[view]}"
         raise topology.error((), f"{of!r}", needs, did_you_mean(of, parts))
 
 
