@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -199,7 +200,7 @@ def test_a_killed_run_leaves_no_folder_of_its_name(tmp_path: Path) -> None:
     assert [path.name[:6] for path in (tmp_path / "kb-runs").iterdir()] == [".gemm-"]
 
 
-def test_an_interrupted_run_leaves_nothing_and_no_traceback(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_its_log_and_no_traceback(tmp_path: Path) -> None:
     sizes = [text for name in "MNK" for text in ("-p", f"{name}=2048")]
     process = subprocess.Popen(
         [KB, "run", "gemm", *sizes], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -209,8 +210,12 @@ def test_an_interrupted_run_leaves_nothing_and_no_traceback(tmp_path: Path) -> N
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate()
-    assert (process.returncode, stdout, stderr) == (130, "", "")
-    assert list((tmp_path / "kb-runs").iterdir()) == []
+    assert (process.returncode, stdout) == (130, "")
+    (folder,) = (tmp_path / "kb-runs").iterdir()
+    assert stderr.startswith("interrupted: in ")
+    assert stderr.endswith(f"\n  what it wrote so far is in kb-runs/{folder.name}\n")
+    assert "Traceback" not in stderr
+    assert re.fullmatch(r"gemm-[0-9a-f]{12}-interrupted", folder.name)
 
 
 def test_a_pipe_gets_no_colour_and_may_close_early(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
     if _signals:  # whatever the signal made of an import or of a library
         return TERMINATED
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        if notes := getattr(error, "__notes__", []):
+            say("\n  ".join(notes), "interrupted")
         return INTERRUPTED
     if _reader_is_gone(error):
         drop_output()

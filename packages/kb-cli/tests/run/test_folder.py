@@ -14,6 +14,7 @@ import pytest
 from kb_cli.run import folder as folder_module
 from kb_cli.run.files import RunFolderError
 from kb_cli.run.folder import NewRunFolder
+from kb_cli.run.interrupted import kept_on_interrupt
 from kb_cli.run.makers import is_gone, maker
 
 
@@ -37,6 +38,38 @@ def test_a_failed_run_leaves_nothing_and_the_old_folder_alone(tmp_path: Path) ->
         folder.path.joinpath("half").write_text(str(1 // 0))
     assert names(tmp_path) == ["x-1"]
     assert names(tmp_path / "x-1") == []
+
+
+def test_an_interrupted_folder_has_a_name_of_its_own_until_the_run_is_complete(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        with NewRunFolder(tmp_path, "x-1") as folder:
+            (folder.path / content).write_text(content)
+            assert folder.commit_interrupted() == tmp_path / "x-1-interrupted"
+    assert names(tmp_path) == ["x-1-interrupted"]
+    assert names(tmp_path / "x-1-interrupted") == ["second"]
+    with NewRunFolder(tmp_path, "x-1") as folder:
+        folder.commit()
+    assert names(tmp_path) == ["x-1"]
+
+
+def test_an_interrupt_keeps_a_folder_with_a_log_alone(tmp_path: Path) -> None:
+    class Terminated(KeyboardInterrupt):
+        """As SIGTERM raises it."""
+
+    def interrupted(kind: type[BaseException], log: str) -> None:
+        with NewRunFolder(tmp_path, "x-1") as folder, kept_on_interrupt(folder):
+            (folder.path / log).mkdir(parents=True)
+            raise kind
+
+    cases = [(KeyboardInterrupt, "log", True), (KeyboardInterrupt, "0001/log", True)]
+    cases += [(KeyboardInterrupt, "memory", False), (Terminated, "log", False)]
+    for kind, log, kept in cases:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            interrupted(kind, log)
+        assert names(tmp_path) == (["x-1-interrupted"] if kept else [])
+        where = tmp_path / "x-1-interrupted"
+        assert getattr(caught.value, "__notes__", []) == ([f"what it wrote so far is in {where}"] if kept else [])
+        shutil.rmtree(where, ignore_errors=True)
 
 
 def test_until_it_is_committed_the_final_name_does_not_exist(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_without_observers_no_block_reports_to_anybody(toy_engine):
     assert (engine.session.recorder, engine.session.tracer) == (None, None)
     listeners = engine.session.listeners
     heard = {name for name in listeners.__slots__ if getattr(listeners, name) is not None}
-    assert heard == {"on_built", "on_launch", "on_housekeeping"}  # the guard against a run that stands still
+    assert heard == {"on_built", "on_launch", "on_issue", "on_housekeeping"}  # the guards against runs without end
 
 
 def test_one_recorder_is_called_by_every_server_itself(toy_engine, writer):

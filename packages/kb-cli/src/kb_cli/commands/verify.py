@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kb_cli.report.verification import verification_lines
+from kb_cli.run.progress import RunProgress
 from kb_cli.run.run_json import RowsJson, read_run
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.verify_folder import verify_run_dir
@@ -31,7 +32,8 @@ def command(run_dir: Path, as_json: bool, debug: bool, sanitize: bool) -> None:
     With --debug, each op is computed again in float64 from the values that it read, and must agree within the rounding
     of that one op. This finds an op that computes wrongly, not an op that the kernel did not mean.
     """
-    found = verify_run_dir(run_dir, debug, sanitize)
+    with RunProgress() as progress:
+        found = verify_run_dir(run_dir, debug, sanitize, progress)
     if as_json:
         emit_json(found if isinstance(read_run(run_dir), RowsJson) else found[0])
     else:

@@ -13,6 +13,9 @@ from kb_cli.run.makers import is_gone, maker
 from kb_cli.run.swap import swap
 from kb_dataexec.files import writing
 
+INTERRUPTED = "-interrupted"
+"""The end of the name of a folder whose run was interrupted."""
+
 
 class NewRunFolder:
     """Write to `path`; `commit` then gives the folder the name *final*, and replaces a folder that has the name.
@@ -54,7 +57,20 @@ class NewRunFolder:
         Elsewhere the old folder is renamed first. A process that is killed between these two steps leaves the old
         folder under a hidden name, and the next process that makes a folder below *out* gives it its name again.
         """
-        final = self._out / self._name
+        self._rename(self._name)
+        shutil.rmtree(self._out / f"{self._name}{INTERRUPTED}", ignore_errors=True)
+
+    def commit_interrupted(self) -> Path:
+        """Give the folder the name of an interrupted run, which ends with `INTERRUPTED`, and replace one of that name.
+
+        Returns the path as the user would write it. The next complete run of *name* deletes it. Raises RunFolderError
+        as `commit` does.
+        """
+        self._rename(f"{self._name}{INTERRUPTED}")
+        return self.final.with_name(f"{self._name}{INTERRUPTED}")
+
+    def _rename(self, name: str) -> None:
+        final = self._out / name
         with writing(final):
             while not self._take(final):
                 pass
@@ -68,14 +84,14 @@ class NewRunFolder:
         except OSError:
             if final.is_symlink() or (final.exists() and not final.is_dir()):
                 got = f"{'a link' if final.is_symlink() else 'a file'} of that name"
-                raise RunFolderError(str(self.final), got, "a folder or nothing") from None
+                raise RunFolderError(str(self.final.with_name(final.name)), got, "a folder or nothing") from None
             if not (final.exists() and self.path.exists()):
                 raise
         try:
             if swap(self.path, final):
                 shutil.rmtree(self.path, ignore_errors=True)
                 return True
-            old = self._out / _hidden(self._name, "old")
+            old = self._out / _hidden(final.name, "old")
             os.rename(final, old)
         except FileNotFoundError:  # another process was faster
             return False

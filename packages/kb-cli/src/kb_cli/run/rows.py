@@ -15,11 +15,12 @@ from kb_cli.benchmark.shapes import Row
 from kb_cli.run.files import FORMAT, FORMAT_VERSION
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
+from kb_cli.run.interrupted import kept_on_interrupt
 from kb_cli.run.keep import SHAPES_LIMIT, Policy
+from kb_cli.run.progress import RunProgress
 from kb_cli.run.result import RunResult
 from kb_cli.run.run_json import read_run, write_run
 from kb_cli.run.save import record_run
-from kb_cli.terminal.output import progress_bar
 from kb_messages import KbError
 
 
@@ -37,15 +38,17 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
     results: list[RunResult] = []
     left = SHAPES_LIMIT
     with NewRunFolder(out, folder_name(setup.loaded.name, config)) as folder:
-        with progress_bar("shapes") as progress:
+        with RunProgress(folder.path) as progress, kept_on_interrupt(folder):
             for number, row in enumerate(rows):
-                if progress is not None:
-                    progress(number, len(rows))
+                progress.row(number + 1, len(rows))
                 paths = (folder.path / f"{number:04d}", folder.final / f"{number:04d}")
                 with _errors_name(row):
-                    results.append(record_run(paths, setup._replace(params=row.params), policy, left, row.cells))
+                    results.append(
+                        record_run(paths, setup._replace(params=row.params), policy, progress, left, row.cells)
+                    )
                 gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
                 left -= results[-1].keep.nbytes if results[-1].keep.data else 0
+            progress.remove_file(folder.path)
         write_run(folder.path, _run_json(setup, results, folder.path))
         folder.commit()
     return results

@@ -12,14 +12,14 @@ from kb_cli.run.data import LOG
 from kb_cli.run.files import BENCH, FORMAT, FORMAT_VERSION, TOPOLOGY, WALL, write_json
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
+from kb_cli.run.interrupted import kept_on_interrupt
 from kb_cli.run.keep import SHAPES_LIMIT, Policy, keep
+from kb_cli.run.progress import SAVE, RunProgress
 from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.run_json import FileClaim, write_run
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.usage_file import write_usage
-from kb_cli.run.verdict import Progress
-from kb_cli.terminal.output import progress_bar
 from kb_dataexec.files import writing
 
 
@@ -27,38 +27,43 @@ def record_run(
     folder: tuple[Path, Path],
     setup: Setup,
     policy: Policy,
+    progress: RunProgress,
     left_nbytes: int = SHAPES_LIMIT,
     shape: dict[str, object] | None = None,
-    progress: Progress | None = None,
     trace: Trace | None = None,
 ) -> RunResult:
     """Run *setup*. The first path of *folder* is written, the second path is the folder's later name.
 
     The log streams to the folder, so the log of a killed run can be read there. With `--keep none` the log stays in
-    memory, which is cheaper.
+    memory, which is cheaper. Chip and benchmark are written first, so they lie beside the log of such a run.
     """
     path, final = folder
     with writing(path):
         path.mkdir(exist_ok=True)
-    log = None if policy is Policy.NONE else (path / LOG).absolute()  # a kernel may change the working directory
-    outcome = simulate(setup, log, progress, trace)
-    kept = keep(path, outcome, policy, left_nbytes)
-    write_usage(path, outcome.usage)
-    result = make_result(setup, outcome, kept, str(final), shape)
     for file, content in ((TOPOLOGY, setup.topology.source.text.encode()), (BENCH, setup.loaded.source)):
         with writing(path / file):
             (path / file).write_bytes(content)
+    log = None if policy is Policy.NONE else (path / LOG).absolute()  # a kernel may change the working directory
+    outcome = simulate(setup, log, progress, trace)
+    progress.begin(SAVE)
+    kept = keep(path, outcome, policy, left_nbytes)
+    write_usage(path, outcome.usage)
+    result = make_result(setup, outcome, kept, str(final), shape)
+    progress.remove_file(path)
     write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
     return result
 
 
 def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> RunResult:
-    """Run *setup* in a new folder below *out*, with the trace in *trace_path*. A failed run leaves no folder."""
+    """Run *setup* in a new folder below *out*, with the trace in *trace_path*.
+
+    A failed run leaves no folder. An interrupted run with a log leaves a folder of another name.
+    """
     name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
     with NewRunFolder(out, name) as folder:
-        with trace_to(trace_path) as trace, progress_bar("checking the numbers") as progress:
-            result = record_run((folder.path, folder.final), setup, policy, progress=progress, trace=trace)
+        with trace_to(trace_path) as trace, RunProgress(folder.path) as progress, kept_on_interrupt(folder):
+            result = record_run((folder.path, folder.final), setup, policy, progress, trace=trace)
         folder.commit()
     return result
 

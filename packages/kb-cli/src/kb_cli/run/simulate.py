@@ -19,18 +19,20 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.run.counters import BlockCounters, CounterSum
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
+from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
 from kb_cli.run.sanitizer import Sanitized, sanitize_run
+from kb_cli.run.simulation_watch import SimulationWatch
 from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
-from kb_cli.run.verdict import Progress, Verdict, execute, judge
+from kb_cli.run.verdict import Verdict, execute, judge
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.log import LogSummary
 from kb_dataexec.verify import sum_length
 from kb_engine import Engine, LaunchResult, Tensor
-from kb_engine.observe import Callbacks
+from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch
 
 
@@ -69,41 +71,60 @@ class RunOutcome(NamedTuple):
     sanitized: Sanitized | None = None
 
 
-def simulate(
-    setup: Setup, log_folder: Path | None = None, progress: Progress | None = None, trace: Trace | None = None
-) -> RunOutcome:
+def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
     """Run *setup*. The log streams to *log_folder*, or stays in memory when that is None.
 
-    *trace* is called with each event of pass 1, *progress* with the progress of pass 2. Raises KbErrors: for an
-    exception in the benchmark's code, with the author's frames, and those of kernels and engine.
+    *trace* is called with each event of pass 1. Raises KbErrors: for an exception in the benchmark's code, with the
+    author's frames, and those of kernels and engine. A KeyboardInterrupt gets notes on where the run was.
     """
+    watch = SimulationWatch(progress)
+    try:
+        return _simulate(setup, log_folder, progress, trace, watch)
+    except KeyboardInterrupt as error:
+        standing: list[str] = []
+        if progress.phase == PASS_1:
+            watch.tell()
+            standing = watch.standing
+        for note in (progress.interrupted(standing), *standing):
+            error.add_note(note)
+        raise
+
+
+def _simulate(
+    setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None, watch: SimulationWatch
+) -> RunOutcome:
+    progress.begin(SET_UP, "inputs()")
     check_capacity(setup)
     flops, inputs = flops_of(setup), inputs_of(setup)
     digests = {name: _sha256(array) for name, array in inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage, stages, watch = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
-    counters = BlockCounters()
-    observers = [plans, usage, counters, stages, watch, Callbacks(on_trace=trace) if trace is not None else None]
+    plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
+    counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
+    progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        engine = Engine(setup.topology, writer, [each for each in observers if each is not None])
-        host = TimedHost(engine, root=setup.loaded.root)
-        outputs = launch(setup, host, inputs)
+        engine = Engine(setup.topology, writer, _given(plans, usage, counters, stages, leaks, traced, watch))
+        watch.follow(engine)
+        host = TimedHost(engine, setup.loaded.root, progress)
+        progress.begin(SET_UP, "launch()")
+        outputs = _launched(setup, host, inputs)
     began = perf_counter()
     closed = engine.close_log()
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
-    log = _written(closed, log_folder) if setup.checks or setup.sanitize else None
+    log = None
+    if setup.checks or setup.sanitize:
+        progress.begin(PASS_2, "reading the log")
+        log = _written(closed, log_folder)
     expected, verdict, wall = (
         _verify(setup, log, initial, (inputs, outputs), timing, progress)
         if setup.checks and log is not None
         else ({}, None, Wall(timing))
     )
-    sanitized = (
-        sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watch)
-        if watch is not None and log is not None
-        else None
-    )
+    sanitized = None
+    if leaks is not None and log is not None:
+        progress.begin(VERIFY, "sanitizing")
+        sanitized = sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], leaks)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
         metrics=metrics,
@@ -121,6 +142,19 @@ def simulate(
         wall=wall,
         sanitized=sanitized,
     )
+
+
+def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
+    """The output tensors of the benchmark's launches. An interrupt finds all records so far in the log."""
+    try:
+        return launch(setup, host, inputs)
+    except KeyboardInterrupt:
+        host.engine.flush_log()
+        raise
+
+
+def _given(*observers: Observer | None) -> list[Observer]:
+    return [each for each in observers if each is not None]
 
 
 def _new_writer(folder: Path | None) -> LogWriter:
@@ -152,13 +186,14 @@ def _verify(
     initial: MemoryStore,
     tensors: tuple[Arrays, dict[str, Tensor]],
     timing: float,
-    progress: Progress | None,
+    progress: RunProgress,
 ) -> tuple[dict[str, Expected], Verdict, Wall]:
     began = perf_counter()
     memory = execute(log, initial, progress)
     executed = perf_counter()
+    progress.begin(VERIFY, "reference() and tolerance()")
     expected = expected_outputs(setup, *tensors, sum_length(log))
-    verdict = judge(log, memory, expected)
+    verdict = judge(log, memory, expected, progress)
     return expected, verdict, Wall(timing, executed - began, perf_counter() - executed)
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from kb_engine import Engine, Host, LaunchResult
+import numpy.typing as npt
+
+from kb_cli.run.progress import PASS_1, SET_UP, RunProgress
+from kb_engine import Engine, Host, LaunchResult, Tensor
 
 
 class HostTimes(NamedTuple):
@@ -23,19 +26,28 @@ class HostTimes(NamedTuple):
 
 
 class TimedHost(Host):
-    """A host that adds up the seconds its launches take on this machine."""
+    """A host that adds up the seconds its launches take on this machine, and tells *progress* what it does."""
 
-    def __init__(self, engine: Engine, root: Path) -> None:
+    def __init__(self, engine: Engine, root: Path, progress: RunProgress) -> None:
         super().__init__(engine, root)
         self.wall_s = 0.0
+        self._progress = progress
 
     def launch(self, *args: Any, **options: Any) -> LaunchResult:
         """As `Host.launch`, measured."""
         began = perf_counter()
+        self._progress.begin(PASS_1, f"launch {number}" if (number := len(self.launches) + 1) > 1 else "")
         try:
-            return super().launch(*args, **options)
+            result = super().launch(*args, **options)
         finally:
             self.wall_s += perf_counter() - began
+        self._progress.mention(SET_UP, "launch()")
+        return result
+
+    def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
+        """As `Host.write`."""
+        self._progress.mention(SET_UP, f"placing {tensor.name}")
+        super().write(tensor, data)
 
     @property
     def times(self) -> HostTimes | None:

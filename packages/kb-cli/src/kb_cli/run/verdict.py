@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from msgspec import Struct
 
 from kb_cli.benchmark.expected import Expected
+from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_dataexec import Executor, MemoryStore, OpLog
 from kb_dataexec.verify import compare_output, debug, read_output
 from kb_messages import KbError
-
-Progress = Callable[[int, int], None]
 
 
 class OutputCheck(Struct, frozen=True, kw_only=True):
@@ -44,18 +41,20 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return max(errors, default=None)
 
 
-def execute(log: OpLog, memory: MemoryStore, progress: Progress | None = None) -> MemoryStore | KbError:
+def execute(log: OpLog, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
     """The memory after *log*, or the error that stopped its execution."""
+    progress.begin(PASS_2)
     try:
-        return Executor(log, memory).run(progress)
+        return Executor(log, memory).run(progress.count)
     except KbError as error:
         return error
 
 
-def execute_debugging(log: OpLog, memory: MemoryStore) -> MemoryStore | KbError:
+def execute_debugging(log: OpLog, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
     """As `execute`, but each op is compared with float64. The first wrong op stops the execution with an error."""
+    progress.begin(PASS_2, "op by op")
     try:
-        found = debug(log, memory)
+        found = debug(log, memory, progress=progress.count)
     except KbError as error:
         return error
     if found.wrong is None:
@@ -64,11 +63,14 @@ def execute_debugging(log: OpLog, memory: MemoryStore) -> MemoryStore | KbError:
     return KbError(wrong.where, f"a wrong result ({wrong.comparison})", "that of float64, within the op's own rounding")
 
 
-def judge(log: OpLog, memory: MemoryStore | KbError, expected: dict[str, Expected]) -> Verdict:
+def judge(log: OpLog, memory: MemoryStore | KbError, expected: dict[str, Expected], progress: RunProgress) -> Verdict:
     """Compare every output in *memory*, which *log* leaves behind, with what the benchmark expects."""
     if isinstance(memory, KbError):
         return refused(str(memory))
-    outputs = [_check(log, name, memory, output) for name, output in expected.items()]
+    outputs = []
+    for name, output in expected.items():
+        progress.begin(VERIFY, f"comparing {name}")
+        outputs.append(_check(log, name, memory, output))
     return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
 
 

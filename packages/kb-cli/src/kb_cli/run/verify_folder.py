@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_cli.run.claims import broken_claim, extra_files
 from kb_cli.run.data import LOG, load_data
 from kb_cli.run.files import RUN, WALL, RunFolderError
+from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.sanitizer import Sanitized, sanitize_stored
 from kb_cli.run.verdict import OutputCheck, Verdict, execute, execute_debugging, judge, refused
@@ -38,22 +39,24 @@ class Verification(Struct, frozen=True, kw_only=True):
     not_covered: list[str] | UnsetType = UNSET
 
 
-def verify_run_dir(run_dir: Path, debug: bool = False, sanitize: bool = False) -> list[Verification]:
+def verify_run_dir(
+    run_dir: Path, debug: bool = False, sanitize: bool = False, progress: RunProgress | None = None
+) -> list[Verification]:
     """Verify the run in *run_dir*, op by op with *debug*, and search its log for hazards with *sanitize*.
 
     The folder of a shapes file gives an element for each row. Raises RunFolderError when *run_dir* is no run folder, or
     when it holds no data to verify.
     """
-    run = read_run(run_dir)
+    run, told = read_run(run_dir), progress or RunProgress()
     if isinstance(run, RunJson):
-        return [verify_folder(run_dir, debug, sanitize)]
+        return [verify_folder(run_dir, told, debug, sanitize)]
     broken = _broken_rows(run_dir, run)
-    return [_refused(run_dir, run, False, broken)] if broken else _verify_rows(run_dir, run.rows, debug, sanitize)
+    return [_refused(run_dir, run, False, broken)] if broken else _verify_rows(run_dir, run.rows, told, debug, sanitize)
 
 
-def verify_folder(folder: Path, debug: bool = False, sanitize: bool = False) -> Verification:
+def verify_folder(folder: Path, progress: RunProgress, debug: bool = False, sanitize: bool = False) -> Verification:
     """Verify the one run in *folder*. Raises RunFolderError when *folder* holds no data to verify."""
-    run, verdict = _read_one(folder), verify_run(folder, debug)
+    run, verdict = _read_one(folder), verify_run(folder, debug, progress)
     return Verification(
         run_dir=str(folder),
         benchmark=run.benchmark.name,
@@ -68,19 +71,21 @@ def verify_folder(folder: Path, debug: bool = False, sanitize: bool = False) -> 
     )
 
 
-def verify_run(folder: Path, debug: bool = False) -> Verdict:
+def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None = None) -> Verdict:
     """Repeat pass 2 from *folder* alone, op by op with *debug*. A changed file or log makes the verdict a refusal.
 
     Everything that run.json claims is compared before any of it is read. No code of the folder is run. Raises
     RunFolderError when *folder* holds no data to verify.
     """
-    run = _read_one(folder)
+    run, told = _read_one(folder), progress or RunProgress()
+    told.begin(VERIFY, "comparing hashes")
     if not is_sealed(folder):
         return refused(f"{folder / RUN}: {_CHANGED}")
     _check_verifiable(folder, run)
     broken = broken_claim(folder, run)
     if broken is not None:
         return refused(broken)
+    told.begin(PASS_2, "reading the log")
     try:
         data = load_data(folder)
     except KbError as error:
@@ -90,8 +95,8 @@ def verify_run(folder: Path, debug: bool = False) -> Verdict:
     names = [check.name for check in run.results.outputs]
     if names and names != list(data.expected):
         return refused(f"{folder / RUN}: got results of the outputs {names}, needs those of {list(data.expected)}")
-    memory = execute_debugging(data.log, data.memory) if debug else execute(data.log, data.memory)
-    return judge(data.log, memory, data.expected)
+    memory = (execute_debugging if debug else execute)(data.log, data.memory, told)
+    return judge(data.log, memory, data.expected, told)
 
 
 def _read_one(folder: Path) -> RunJson:
@@ -122,14 +127,17 @@ def _broken_rows(run_dir: Path, run: RowsJson) -> str | None:
     )
 
 
-def _verify_rows(run_dir: Path, rows: list[RowClaim], debug: bool, sanitize: bool) -> list[Verification]:
+def _verify_rows(
+    run_dir: Path, rows: list[RowClaim], progress: RunProgress, debug: bool, sanitize: bool
+) -> list[Verification]:
     """Verify each of *rows*. Raises RunFolderError when no row has data; otherwise such rows are listed."""
     found: list[Verification] = []
     errors: list[RunFolderError] = []
-    for row in rows:
+    for number, row in enumerate(rows):
+        progress.row(number + 1, len(rows))
         folder = run_dir / row.folder
         try:
-            found.append(verify_folder(folder, debug, sanitize))
+            found.append(verify_folder(folder, progress, debug, sanitize))
         except RunFolderError as error:
             errors.append(error)
             found.append(_refused(folder, _read_one(folder), None, str(error)))

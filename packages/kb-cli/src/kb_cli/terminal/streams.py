@@ -18,10 +18,13 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say(text: str) -> None:
-    """Write `error: ` and *text* to standard error. Nobody is told when that stream cannot be written."""
+def say(text: str, what: str = "error") -> None:
+    """Write `error: `, or *what* in its place, and *text* to standard error.
+
+    Nobody is told when that stream cannot be written.
+    """
     with suppress(OSError, ValueError, AttributeError):
-        opening = f"{_RED}error:{_PLAIN}" if has_colour(sys.stderr) else "error:"
+        opening = f"{_RED}{what}:{_PLAIN}" if has_colour(sys.stderr) else f"{what}:"
         sys.stderr.write(f"{opening} {bounded(text)}\n")
         sys.stderr.flush()
 

@@ -13,8 +13,10 @@ from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.build import build
+from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
+from kb_engine.engine.standing import standing_lines
 from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.fabric.fabric import Fabric
@@ -45,7 +47,8 @@ class Engine:
     """A simulated chip. With a *writer* every stage service is logged.
 
     *observers* watch the run (`kb_engine.observe`); a run without a writer and observers pays for neither. A launch in
-    which no stage ends for *no_progress_events* events counts as stuck. `host_calls` makes the host's calls,
+    which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
+    *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
     and is None for a topology without a host.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
@@ -58,9 +61,11 @@ class Engine:
         observers: Sequence[Observer] = (),
         registry: Registry | None = None,
         no_progress_events: int = NO_PROGRESS_EVENTS,
+        most_repeated_loads: int = MOST_REPEATED_LOADS,
     ) -> None:
         guard = ProgressGuard(no_progress_events, self._stands_still)
-        built = build(topology, registry or Registry(), writer, (*observers, guard))
+        polling = PollingGuard(most_repeated_loads, lambda: self._launches.values())
+        built = build(topology, registry or Registry(), writer, (*observers, guard, polling))
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
@@ -165,6 +170,22 @@ class Engine:
                     mmu.apply(each)
             return None
         return _accepted(self.host_calls, self.host_calls.call(messages)) if messages else None
+
+    @property
+    def programs(self) -> tuple[int, int]:
+        """The number of kernels of the last launch that have ended, and that of all its kernels. (0, 0) before."""
+        launches = self._launches.values()
+        total = sum(len(launch.runners) for launch in launches)
+        return total - sum(launch.unfinished for launch in launches), total
+
+    def standing(self) -> list[str]:
+        """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
+        return standing_lines(self._launches.values())
+
+    def flush_log(self) -> None:
+        """Write the records that are pending, so that the log of a run that ends here has them."""
+        if self.session.recorder is not None:
+            self.session.recorder.flush()
 
     def close_log(self) -> OpLog | LogSummary | None:
         """Write the records that are pending and close the log; None without a log."""

@@ -62,6 +62,10 @@ class Launch:
         self._done[pe_id] = done
         clock.call_at(max(clock.now_ps, target_ps), self._start, pe_id)
 
+    def has_begun(self, pe_id: str) -> bool:
+        """Whether the kernel on PE *pe_id* was started."""
+        return pe_id in self._start_ps
+
     def result(self, call_ps: int, response_ps: int) -> LaunchResult:
         """The times of this finished launch. The host called at *call_ps* and had the answer at *response_ps*."""
         ends = {pe_id: runner.end_ps for pe_id, runner in self.runners.items()}

@@ -54,11 +54,17 @@ def explain(error: BaseException, root: Path, needs: str) -> KbError:
     return UserCodeError(where, _said_by(error), needs, "see the frames below" if shown else "", shown)
 
 
+def authors_line(error: BaseException, root: Path) -> str:
+    """The line of the author, relative to *root*, at which *error* was raised or passed; "" when there is none."""
+    frames = _authors_frames(error, root)
+    return line_of(frames[-1].filename, frames[-1].lineno or 0, root) if frames else ""
+
+
 def place(error: KbError, root: Path) -> None:
     """Put the author's line, relative to *root*, in front of the place of *error*, unless the place names a line."""
-    frames = _authors_frames(error, root)
-    if frames and not _LINE.match(error.where):
-        error.where = f"{line_of(frames[-1].filename, frames[-1].lineno or 0, root)}: {error.where}"
+    line = authors_line(error, root)
+    if line and not _LINE.match(error.where):
+        error.where = f"{line}: {error.where}"
 
 
 def is_authors_error(error: BaseException, root: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kb_engine.program.author_errors import explain, is_authors_error
+from kb_engine.program.author_errors import authors_line, explain, is_authors_error
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.kernel_check import check_returned
@@ -30,7 +30,8 @@ class KernelCall(NamedTuple):
 class KernelRunner:
     """One program of a launch. *place* is (program id, number of programs).
 
-    *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done.
+    *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done; from then on
+    `has_ended` is true. `stopped_at` is the line at which a signal has ended the kernel, or "".
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class KernelRunner:
         self.kernel = KernelCoroutine(session.clock, self._run, self._finish_if_idle)
         self.commands = ProgramCommands(session, pe, self.kernel, self._finish_if_idle)
         self.end_ps = 0
+        self.has_ended = False
+        self.stopped_at = ""
         self._port: ProgramPort = PePort(session, pe, self.commands, place, call.root)
         self._call = call
         self._clock = session.clock
@@ -61,6 +64,7 @@ class KernelRunner:
             check_returned(call.kernel, call.kernel(call.front_end(self._port), *call.arguments))
         except BaseException as error:
             if not is_authors_error(error, call.root):
+                self.stopped_at = authors_line(error, call.root)
                 raise
             self._port.tcm.end()
             raise explain(error, call.root, "a kernel that returns") from None
@@ -68,5 +72,6 @@ class KernelRunner:
     def _finish_if_idle(self) -> None:
         if self.kernel.has_returned and not self.commands.in_flight:
             self.end_ps = self._clock.now_ps
+            self.has_ended = True
             self._port.tcm.end()
             self._done(self)

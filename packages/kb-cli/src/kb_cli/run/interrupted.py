@@ -1,0 +1,25 @@
+"""A run that the user interrupts: what it has written so far stays, under a name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kb_cli.run.data import LOG
+from kb_cli.run.folder import NewRunFolder
+
+
+@contextmanager
+def kept_on_interrupt(folder: NewRunFolder) -> Iterator[None]:
+    """Give *folder* the name of an interrupted run when a KeyboardInterrupt passes, and note the name on the error.
+
+    Only a folder with a log is kept, because without one there is nothing to read. SIGTERM, which raises a class of its
+    own, leaves nothing.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        has_log = (folder.path / LOG).is_dir() or any(folder.path.glob(f"*/{LOG}"))
+        if type(error) is KeyboardInterrupt and has_log:
+            error.add_note(f"what it wrote so far is in {folder.commit_interrupted()}")
+        raise

@@ -1,0 +1,56 @@
+"""One line on standard error that is written over again and again, and removed in the end. On terminals only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from kb_cli.terminal.escape import shown
+from kb_cli.terminal.streams import is_terminal
+
+_GAP = "  "
+
+
+class StatusLine:
+    """Shows texts on the last line of the terminal. Where standard error is no terminal, nothing is written."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self.is_shown = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+
+    def show(self, parts: Sequence[str]) -> None:
+        """Write *parts* in place of what is shown. Where the terminal is too narrow, the last parts are left out."""
+        if not self.is_shown:
+            return
+        text = _fitting([shown(part) for part in parts], _columns() - 1)
+        self._write(f"\r{text}{' ' * (self._length - len(text))}")
+        self._length = len(text)
+
+    def clear(self) -> None:
+        """Remove the line. The cursor stands at its begin."""
+        if self._length:
+            self._write(f"\r{' ' * min(self._length, _columns() - 1)}\r")
+            self._length = 0
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):  # the terminal has gone
+            self.is_shown = False
+
+
+def _fitting(parts: Sequence[str], width: int) -> str:
+    count = len(parts)
+    while count > 1 and len(_GAP.join(parts[:count])) > width:
+        count -= 1
+    return _GAP.join(parts[:count])[:width]
+
+
+def _columns() -> int:
+    columns = 0
+    with suppress(OSError, ValueError):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    return columns or 80

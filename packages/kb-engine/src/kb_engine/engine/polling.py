@@ -1,0 +1,130 @@
+"""The guard against kernels that poll: they load the same bytes again and again, and nothing is left that changes them.
+
+A load has the value of its issue, and only stores and composites change memory. So when all kernels only repeat loads
+that they have made before, and no other command comes on, every load gives the value that it gave before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.launch.launch import Launch
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.observer import Observer
+from kb_engine.timing.units import ns_text
+from kb_messages import Command, LoadCommand, MathCommand, SimulationStuckError, split_address
+
+MOST_REPEATED_LOADS: Final = 1 << 16
+"""Loads in a row, over all kernels. Source: assumed. Some seconds of simulation."""
+_LEAST_REPEATS: Final = 1 << 12
+"""Times that one kernel repeats a load, so that many kernels that load the same a few times count as no poll."""
+_MOST_PLACES: Final = 1 << 16
+_MOST_SHOWN: Final = 6
+
+Place = tuple[str, str, int]
+"""The PE, the kernel line and the address of a load."""
+
+
+class PollingGuard(Observer):
+    """Raises SimulationStuckError after *most_loads* loads in a row that repeat others, when nothing else comes on.
+
+    A load from a new place ends the row, and so does a command that may change memory or give a new value. *launches*
+    gives the launches under way. The row begins again when one of their kernels has not begun, or when a tile of
+    another command in flight has ended since the last look.
+    """
+
+    def __init__(self, most_loads: int, launches: Callable[[], Iterable[Launch]]) -> None:
+        self._most = most_loads
+        self._launches = launches
+        self._repeats: dict[Place, int] = {}
+        self._row = 0
+        self._others: list[tuple[int, int]] = []
+
+    def on_built(self, chip: Chip) -> None:
+        """Keep the clock, and the names of memories."""
+        self._clock = chip.clock
+        self._names = {region.owner: region.node_id for region in chip.topology.address_map.regions}
+
+    def on_launch(self) -> None:
+        """Start anew: the host may have written what the kernels load."""
+        self._repeats.clear()
+        self._row = 0
+
+    def on_issue(self, command: CommandInFlight) -> None:
+        """Count a load that repeats an earlier one."""
+        submitted = command.submitted
+        what = submitted.command
+        if type(what) is not LoadCommand:
+            if self._repeats and not _changes_nothing(what):
+                self.on_launch()
+            return
+        place = submitted.pe, submitted.line, what.src.address
+        count = self._repeats.get(place, 0)
+        if count:
+            self._row += 1
+        else:
+            self._row = 0
+            if len(self._repeats) == _MOST_PLACES:
+                self._repeats.clear()
+        self._repeats[place] = count + 1
+
+    def on_housekeeping(self) -> None:
+        """Look, when there were enough loads."""
+        if self._row < self._most or max(self._repeats.values()) < min(_LEAST_REPEATS, self._most):
+            return
+        launches = list(self._launches())
+        before, self._others = self._others, _others_in_flight(launches)
+        begun = all(launch.has_begun(pe_id) for launch in launches for pe_id in launch.runners)
+        if not begun or (self._others and self._others != before):
+            self._row = 0
+            return
+        left, total = sum(each.unfinished for each in launches), sum(len(each.runners) for each in launches)
+        when = f"up to {ns_text(self._clock.now_ps)}, with {left} of {total} kernels unfinished"
+        raise _polling_error(self._repeats, self._names, when)
+
+
+def _changes_nothing(command: Command) -> bool:
+    """Whether *command* gives no kernel a new value: a load, or arithmetic on integers that stays in TCM.
+
+    Integers are computed at once from what was loaded, so equal loads give equal integers.
+    """
+    if isinstance(command, LoadCommand):
+        return True
+    return isinstance(command, MathCommand) and command.out_pinned and not command.out.dtype.is_float
+
+
+def _others_in_flight(launches: Iterable[Launch]) -> list[tuple[int, int]]:
+    """The commands in flight that may give a kernel a new value: number, and tiles to go."""
+    return [
+        (seq, context.remaining)
+        for launch in launches
+        for runner in launch.runners.values()
+        for seq, (context, _) in runner.commands.in_flight.items()
+        if not _changes_nothing(context.submitted.command)
+    ]
+
+
+def _polling_error(repeats: dict[Place, int], memories: Mapping[int, str], when: str) -> SimulationStuckError:
+    by_place: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for (pe_id, line, address), count in repeats.items():
+        by_place.setdefault((line, address), []).append((pe_id, count))
+    lines = [_polled(line, address, memories, found) for (line, address), found in list(by_place.items())[:_MOST_SHOWN]]
+    if len(by_place) > _MOST_SHOWN:
+        lines.append(f"and {len(by_place) - _MOST_SHOWN} more places")
+    fix = "let a kernel that runs at the same time store there, or end the loop by a count; who polls:"
+    return SimulationStuckError(
+        "simulation",
+        f"{sum(repeats.values())} loads that only repeat each other, {when}",
+        "a command that changes what they load",
+        "\n  ".join([fix, *lines]),
+    )
+
+
+def _polled(line: str, address: int, memories: Mapping[int, str], found: Sequence[tuple[str, int]]) -> str:
+    owner, offset = split_address(address)
+    where = f"{memories.get(owner, 'an unknown memory')} + {offset:#x}"
+    others = len(found) - 1
+    alike = f" (and {others} more PE{'s' if others > 1 else ''} alike, up to {found[-1][0]})" if others else ""
+    return f"{found[0][0]}{alike}: the kernel has loaded {where} {found[0][1]} times at {line}"

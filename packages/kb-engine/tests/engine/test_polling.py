@@ -1,0 +1,91 @@
+"""Kernels that load the same bytes again and again are stopped when nothing is left that could change these bytes."""
+
+import numpy as np
+import pytest
+
+from kb_engine.engine import polling
+from kb_messages import SimulationStuckError
+
+TWO = ("pe_layout: {count: 1}", "pe_layout: {count: 2}")
+
+
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch):
+    monkeypatch.setattr(polling, "_LEAST_REPEATS", 100)
+
+
+def line(kernel, offset):
+    return f"test_polling.py:{kernel.__code__.co_firstlineno + offset}"
+
+
+def polls(tl, flag):
+    while True:
+        found = tl.load(flag)
+        if found[0, 0]:
+            break
+        tl.free(found)
+
+
+def launch(host, kernel, *others, pes="all"):
+    flag = host.tensor("flag", np.zeros((1, 16), np.int32), "i32")
+    return host.launch(kernel, flag, *others, pes=pes)
+
+
+def test_a_kernel_that_polls_for_ever_is_told_with_its_line(toy_host):
+    with pytest.raises(SimulationStuckError) as caught:
+        launch(toy_host(TWO, most_repeated_loads=500), polls, pes=[0])
+    text = str(caught.value)
+    assert caught.value.exit_code == 3
+    assert text.startswith("simulation: got ")
+    assert " loads that only repeat each other, up to " in text
+    assert "with 1 of 1 kernels unfinished, needs a command that changes what they load; let a kernel" in text
+    last = text.splitlines()[-1]
+    assert last.startswith("  sip0.cube0.pe0: the kernel has loaded sip0.cube0.hbm0 + 0x0 ")
+    assert last.endswith(f" times at {line(polls, 2)}")
+    assert int(last.split()[-4]) >= 500
+
+
+def test_pes_that_poll_alike_are_told_once(toy_host):
+    with pytest.raises(SimulationStuckError) as caught:
+        launch(toy_host(TWO, most_repeated_loads=500), polls)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert lines[1].startswith("  sip0.cube0.pe0 (and 1 more PE alike, up to sip0.cube0.pe1): the kernel has loaded ")
+    assert "with 2 of 2 kernels unfinished" in lines[0]
+
+
+def test_a_poll_whose_flag_is_stored_in_the_end_goes_on(toy_host):
+    def waits_for_the_other(tl, flag, a, b, c, ones):
+        if tl.program_id(0) == 0:
+            polls(tl, flag)
+            return
+        tl.wait(tl.composite("gemm", a, b, out=c, tile=(16, 16, 16)))
+        tl.store(flag, tl.load(ones))
+
+    host = toy_host(TWO, most_repeated_loads=50)
+    k = 16 * 400
+    zeros = {"a": (16, k), "b": (k, 16), "c": (16, 16)}
+    others = [host.tensor(name, np.zeros(shape, np.float16), "f16") for name, shape in zeros.items()]
+    ones = host.tensor("ones", np.ones((1, 16), np.int32), "i32")
+    result = launch(host, waits_for_the_other, *others, ones)
+    assert result.pe_end_ps["sip0.cube0.pe0"] > 400 * 2 * 5120 * 2
+
+
+def test_a_loop_with_an_end_may_load_as_often_as_the_limit_says(toy_host):
+    def loads(tl, flag):
+        for _ in range(400):
+            tl.free(tl.load(flag))
+
+    launch(toy_host(most_repeated_loads=400), loads)
+
+
+def test_loads_of_other_places_are_no_poll(toy_host):
+    def streams(tl, data):
+        for _ in range(3):
+            for row in range(1000):
+                tl.free(tl.load(data[row : row + 1]))
+                if row % 10 == 9:
+                    tl.store(data[row : row + 1], tl.load(data[0:1]))
+
+    host = toy_host(most_repeated_loads=200)
+    host.launch(streams, host.tensor("data", np.zeros((1000, 16), np.int32), "i32"))
