@@ -10,11 +10,11 @@ from pathlib import Path
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 ALLOWED = {
-    "kb_engine.engine.build": ("servers on_response on_request", "this module builds chips"),
+    "kb_engine.engine.build": ("servers on_response on_request on_tile_waited", "this module builds chips"),
     "kb_engine.block": (
         (
             "t_ready t_start t_end index waits waits_since completed left refusal registers_at registers accumulators "
-            "register_cut claimed_by"
+            "register_cut claimed_by t_done_ps"
         ),
         "a tile's token carries its times and buffers from block to block, and an open request counts its answers",
     ),
@@ -24,7 +24,10 @@ ALLOWED = {
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),
-    "kb_engine.program.commands": ("t_submitted_ps", "a command in flight carries its times"),
+    "kb_engine.program.commands": (
+        "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",
+        "a command in flight carries its times and their causes",
+    ),
     "kb_engine.testing": ("servers closed", "the contract suite builds a line around one block"),
     "kb_components.pe": (
         "input output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",

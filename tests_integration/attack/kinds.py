@@ -73,7 +73,7 @@ def prepare(scratch: Path, seed: int, most: int) -> Stage:
 
 
 def _write_lines(folder: Path) -> Path:
-    """The documented log of lines of a product, with its arrays beside it."""
+    """The documented log of lines of a product, with a dependency, a row of a table, and its arrays beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     a, b = (np.random.default_rng(0).random(shape, np.float32) for shape in ((4, 8), (8, 4)))
     for name, array in (("a", a), ("b", b), ("c", a.astype(np.float64) @ b)):
@@ -82,9 +82,11 @@ def _write_lines(folder: Path) -> Path:
         f'{{"role": "{role}", "owner": 1024, "offset": {at}, "rows": {rows}, "row_nbytes": {nbytes}, "dtype": "f32"}}'
         for role, at, rows, nbytes in (("A", 0, 4, 32), ("B", 128, 8, 16), ("OUT", 4096, 4, 16))
     ]
-    text = f'{{"kind": "gemm", "name": "g", "t_start_ps": 5, "operands": [{", ".join(operands)}]}}\n'
+    text = f'{{"kind": "gemm", "name": "g", "t_start_ps": 5, "operands": [{", ".join(operands)}]'
+    kernel = '{"table": "kernels", "launch": 0, "pe": "p", "t_called_ps": 0, "t_target_ps": 1, "t_start_ps": 1'
+    lines = [f"{text}}}", f'{text}, "depends_on": [0]}}', f'{kernel}, "t_end_ps": 9}}']
     path = folder / "log.jsonl"
-    path.write_text(text * 2, encoding="utf-8")
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
@@ -157,9 +159,9 @@ def damage_of_a_memory(stage: Stage) -> Iterator[Tried]:
 def damaged_lines(stage: Stage) -> Iterator[Tried]:
     """Logs of lines with flipped bits, cuts, and fields of other types."""
     whole = stage.lines.read_bytes()
-    line = whole.splitlines(keepends=True)[0]
+    line, *_, row = whole.splitlines(keepends=True)
     texts = [*flipped(whole, stage.rng, stage.most), *cut(whole, stage.rng, stage.most)]
-    texts += [text + b"\n" + line for text in exchanged(line, stage.rng, stage.most)]
+    texts += [text + b"\n" + line for each in (line, row) for text in exchanged(each, stage.rng, stage.most)]
     for data in texts:
         path = fresh(stage.scratch) / "log.jsonl"
         path.write_bytes(data)

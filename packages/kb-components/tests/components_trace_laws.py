@@ -4,6 +4,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 from kb_messages import (
+    CallCause,
     CommandComplete,
     CommandSubmitted,
     EngineComplete,
@@ -125,3 +126,87 @@ def check_against_records(events, records):
         assert (ready.t_ps, start.t_ps, end.t_ps) == (record.t_ready_ps, record.t_start_ps, record.t_end_ps)
         assert start.waits_ps == {name: ps for name, ps in zip(reasons, record.waits_ps, strict=True) if ps}
         assert (ready.stage, ready.component, ready.tile_id) == (record.name, record.component, record.tile_id)
+
+
+def rows_of(log, name):
+    """A further table as a dict for each row."""
+    return [dict(zip(row.dtype.names, row.item(), strict=True)) for row in log.table(name)]
+
+
+def check_tables(events, log):
+    """The further tables say what the trace says, and every call of a kernel has a cause at its own picosecond."""
+    log.check("log")
+    assert log.missing == ("dependencies", "transfers")
+    kernels = check_kernel_rows(events, log)
+    commands = {row["command_seq"]: row for row in rows_of(log, "commands")}
+    assert list(commands) == sorted(commands)
+    submitted = {event.command_seq: event for event in events if isinstance(event, CommandSubmitted)}
+    complete = {event.command_seq: event for event in events if isinstance(event, CommandComplete)}
+    first = {}
+    for event in events:
+        if isinstance(event, SubCommandDispatched):
+            first.setdefault(event.command_seq, event)
+    assert set(commands) == set(submitted)
+    for seq, row in commands.items():
+        check_command_row(log, row, (submitted[seq], first[seq], complete[seq]))
+        check_cause(log, row, commands, kernels)
+    assert len({row["t_issued_ps"] - row["operand_ps"] - row["t_call_ps"] for row in commands.values()}) <= 1
+    check_dispatch_rows(events, log, submitted)
+
+
+def check_kernel_rows(events, log):
+    rows = rows_of(log, "kernels")
+    starts = [(event.launch, event.pe, event.t_ps - event.late_ps, event.t_ps) for event in events
+              if isinstance(event, KernelStart)]  # fmt: skip
+    ends = {(event.launch, event.pe): event.t_ps for event in events if isinstance(event, KernelEnd)}
+    found = [(row["launch"], log.strings[row["pe"]], row["t_target_ps"], row["t_start_ps"]) for row in rows]
+    assert sorted(found) == sorted(starts)
+    assert {(row["launch"], log.strings[row["pe"]]): row["t_end_ps"] for row in rows} == ends
+    return rows
+
+
+def check_command_row(log, row, told):
+    submitted, dispatched, complete = told
+    texts = [log.strings[row[name]] for name in ("pe", "line", "name")]
+    assert texts == [submitted.pe, submitted.line, submitted.name]
+    numbers = [row[name] for name in ("n_tiles", "first_op_id", "n_ops", "t_submitted_ps", "operand_ps", "t_done_ps")]
+    waits = submitted.waits_ps
+    assert numbers == [
+        submitted.n_tiles, submitted.first_op_id, submitted.n_ops, submitted.t_ps, waits.get("operand", 0),
+        complete.t_ps,
+    ]  # fmt: skip
+    assert row["t_submitted_ps"] - row["t_issued_ps"] == waits.get("queue_full", 0)
+    names = "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps"
+    for wait, (since, until) in zip(("submission_queue", "decode", "earlier_commands"), pairwise(names), strict=True):
+        assert row[until] - row[since] == dispatched.waits_ps.get(wait, 0)
+
+
+def check_cause(log, row, commands, kernels):
+    """The kernel called in the picosecond in which something let it go on, and issued when its operands were ready."""
+    cause = commands.get(row["after_seq"])
+    times = {
+        CallCause.START: lambda: max(
+            each["t_start_ps"] for each in kernels if each["pe"] == row["pe"] and each["t_start_ps"] <= row["t_call_ps"]
+        ),
+        CallCause.SUBMISSION: lambda: cause["t_submitted_ps"],
+        CallCause.COMPLETION: lambda: cause["t_done_ps"],
+    }
+    assert row["t_call_ps"] == times[row["after"]]()
+    assert (cause is None) == (row["after"] == CallCause.START)
+    assert cause is None or (cause["pe"] == row["pe"] and cause["command_seq"] < row["command_seq"])
+    assert row["operand_seq"] >= 0 or row["operand_ps"] == 0
+    assert row["operand_seq"] < 0 or row["t_issued_ps"] == commands[row["operand_seq"]]["t_done_ps"]
+
+
+def check_dispatch_rows(events, log, submitted):
+    """A row for each tile that waited for fetches before it or for its buffers, and for no other."""
+    expected = {}
+    for event in events:
+        waits = event.waits_ps if isinstance(event, SubCommandDispatched) else {}
+        if waits.get("fetch_order") or waits.get("tile_buffer"):
+            before = ("submission_queue", "decode", "earlier_commands", "earlier_tiles", "fetch_order")
+            in_order = submitted[event.command_seq].t_ps + sum(waits.get(name, 0) for name in before)
+            expected[event.op_id] = (in_order, in_order + waits.get("tile_buffer", 0))
+    rows = rows_of(log, "dispatches")
+    assert {row["op_id"]: (row["t_in_order_ps"], row["t_claimed_ps"]) for row in rows} == expected
+    assert len(rows) == len(expected)

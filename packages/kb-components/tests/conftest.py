@@ -24,7 +24,7 @@ from kb_topology import Topology, loads_topology
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests import what they share from modules beside them
 
-from components_trace_laws import check_against_records, check_trace
+from components_trace_laws import check_against_records, check_tables, check_trace
 
 # Picoseconds a byte: link 10, HBM 20, TCM 5. The array does a 16 x 16 x 16 tile in 16 + 30 cycles of 1000.
 ROUND = """\
@@ -140,6 +140,7 @@ class Run:
     plans: list[PipelinePlan] = field(default_factory=list)
     records: dict[tuple[int, int, int], OpRecord] = field(default_factory=dict)
     digest: str = ""
+    log: Any = None
 
     @property
     def end_ps(self) -> int:
@@ -242,10 +243,11 @@ def simulate(chip: Callable[..., Topology]) -> Callable[..., Run]:
         if writer is not None:
             engine.close_log()
             written = writer.close()
-            result.digest = written.digest
+            result.digest, result.log = written.digest, written
             result.records = {(r.command_seq, r.tile_id, r.stage_index): r for r in written.records()}
             check_records(result)
             check_against_records(trace, result.records)
+            check_tables(trace, written)
         slots = next(iter(engine.pes.values())).scheduler.spec.compute_slots
         outstanding = engine.components["sip0.cube0.pe0.pe_dma"].outstanding
         check_trace(trace, shared_slot=slots == "shared", outstanding=outstanding)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from components_two_cubes import HOST
 
 
 def kernel(tl, a, b, c):
@@ -55,8 +56,9 @@ def test_two_runs_write_the_same_log(simulate, two_pes):
     assert runs[0].trace == runs[1].trace != []
 
 
-def test_log_and_trace_do_not_depend_on_hashing(chip, two_pes, tmp_path: Path):
-    (tmp_path / "chip.yaml").write_text(chip(*two_pes).source.text)
+@pytest.mark.parametrize("with_host", [False, True])
+def test_log_and_trace_do_not_depend_on_hashing(chip, two_pes, with_host, tmp_path: Path):
+    (tmp_path / "chip.yaml").write_text(chip(*(HOST if with_host else two_pes)).source.text)
     (tmp_path / "kernel_file.py").write_text(KERNEL)
     digests = set()
     for seed in ("0", "1", "2"):

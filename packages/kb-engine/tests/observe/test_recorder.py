@@ -185,9 +185,9 @@ def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, i
 
 
 def counted(append, chunks):
-    def wrapped(self, ops, operands):
+    def wrapped(self, ops, operands, tables=None):
         chunks.append(len(ops))
-        append(self, ops, operands)
+        append(self, ops, operands, tables)
 
     return wrapped
 

@@ -49,8 +49,9 @@ def test_a_command_waits_for_the_oldest_whose_bytes_it_touches_the_other_way(ste
             for other, (earlier, _) in flying.items()
             if touched(earlier)[1] & (reads | writes) or touched(earlier)[0] & writes
         ]
-        expected = flying[min(waits_for)][1] if waits_for else None
-        assert board.conflict(submitted(seq, command)) is expected
+        found = board.conflict(submitted(seq, command))
+        assert (found and found.command_seq) == min(waits_for, default=None)
+        assert (found and found.completion) is (flying[min(waits_for)][1] if waits_for else None)
         flying[seq] = command, Completion()
         board.issue(submitted(seq, command), flying[seq][1])
         for done in list(flying)[:retired]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_components.pe.submission_queue import SubmissionQueue
+from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
 from kb_components.pe.tile_buffers import TileBuffers
 from kb_components.pe.tile_feeder import TileFeeder
 from kb_engine.block import (
@@ -76,6 +76,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             self.node_id,
             self.clock,
             self._queue.next_decoded,
+            self.tile_waited,
             self._buffers,
             self._fetch_store.registers,
             self._blocks,
@@ -128,8 +129,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
         """From the submission queue to the first block's queue, for the tile that is fed now."""
         feeder = self._feeder
-        times = self._queue.times(token.context)
-        return times.dispatch_waits(feeder.turn_ps, feeder.in_order_ps, feeder.claimed_ps, self.clock.now_ps)
+        times = feeder.turn_ps, feeder.in_order_ps, feeder.claimed_ps, self.clock.now_ps
+        return dispatch_waits(token.context, *times)
 
     def feeder_wait(self) -> FeederWait | None:
         """The tile whose turn it is, and what it waits for."""

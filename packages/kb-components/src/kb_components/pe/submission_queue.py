@@ -9,31 +9,23 @@ from kb_engine.block import Clock, CommandInFlight
 from kb_messages import DispatchWait
 
 
-class CommandTimes:
-    """When the scheduler took a command, decoded it, and began to feed its tiles."""
+def dispatch_waits(
+    command: CommandInFlight, turn_ps: int, in_order_ps: int, claimed_ps: int, now_ps: int
+) -> list[tuple[DispatchWait, int]]:
+    """Until when the tile of *command* that is dispatched now waited for each thing.
 
-    __slots__ = ("t_decoded_ps", "t_fed_ps", "t_taken_ps")
-
-    def __init__(self) -> None:
-        self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = 0
-
-    def dispatch_waits(
-        self, turn_ps: int, in_order_ps: int, claimed_ps: int, now_ps: int
-    ) -> list[tuple[DispatchWait, int]]:
-        """Until when the tile that is dispatched now waited for each thing.
-
-        It was the tile's turn from *turn_ps* on. The tiles that it must not overtake were fetched at *in_order_ps*, and
-        the tile had its buffers at *claimed_ps*.
-        """
-        return [
-            (DispatchWait.SUBMISSION_QUEUE, self.t_taken_ps),
-            (DispatchWait.DECODE, self.t_decoded_ps),
-            (DispatchWait.EARLIER_COMMANDS, self.t_fed_ps),
-            (DispatchWait.EARLIER_TILES, turn_ps),
-            (DispatchWait.FETCH_ORDER, in_order_ps),
-            (DispatchWait.TILE_BUFFER, claimed_ps),
-            (DispatchWait.QUEUE_FULL, now_ps),
-        ]
+    It was the tile's turn from *turn_ps* on. The tiles that it must not overtake were fetched at *in_order_ps*, and the
+    tile had its buffers at *claimed_ps*.
+    """
+    return [
+        (DispatchWait.SUBMISSION_QUEUE, command.t_taken_ps),
+        (DispatchWait.DECODE, command.t_decoded_ps),
+        (DispatchWait.EARLIER_COMMANDS, command.t_fed_ps),
+        (DispatchWait.EARLIER_TILES, turn_ps),
+        (DispatchWait.FETCH_ORDER, in_order_ps),
+        (DispatchWait.TILE_BUFFER, claimed_ps),
+        (DispatchWait.QUEUE_FULL, now_ps),
+    ]
 
 
 class SubmissionQueue:
@@ -64,7 +56,7 @@ class SubmissionQueue:
         self._waiting_submitters: deque[Callable[[], None]] = deque()
         self._decoding: CommandInFlight | None = None
         self._decoded: deque[CommandInFlight] = deque()
-        self._in_flight: dict[int, CommandTimes] = {}
+        self._in_flight: dict[int, CommandInFlight] = {}
 
     @property
     def has_room(self) -> bool:
@@ -77,7 +69,7 @@ class SubmissionQueue:
 
     def submit(self, command: CommandInFlight) -> None:
         """Queue *command*. The caller has checked `has_room`."""
-        self._in_flight[command.submitted.command_seq] = CommandTimes()
+        self._in_flight[command.submitted.command_seq] = command
         self._submissions.append(command)
         if self._decoding is None:
             self._take_next()
@@ -87,12 +79,8 @@ class SubmissionQueue:
         if not self._decoded:
             return None
         command = self._decoded.popleft()
-        self.times(command).t_fed_ps = self._clock.now_ps
+        command.t_fed_ps = self._clock.now_ps
         return command
-
-    def times(self, command: CommandInFlight) -> CommandTimes:
-        """The times of *command*, which is in flight."""
-        return self._in_flight[command.submitted.command_seq]
 
     def forget(self, command: CommandInFlight) -> None:
         """Strike *command*, which is done, off the table."""
@@ -100,13 +88,13 @@ class SubmissionQueue:
 
     def _take_next(self) -> None:
         self._decoding = command = self._submissions.popleft()
-        self.times(command).t_taken_ps = self._clock.now_ps
+        command.t_taken_ps = self._clock.now_ps
         self._clock.call_at(self._clock.now_ps + self._command_ps, self._end_of_decode, command)
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 
     def _end_of_decode(self, command: CommandInFlight) -> None:
-        self.times(command).t_decoded_ps = self._clock.now_ps
+        command.t_decoded_ps = self._clock.now_ps
         self._decoded.append(command)
         self._decoding = None
         if self._submissions:

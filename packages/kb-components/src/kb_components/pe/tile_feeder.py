@@ -28,7 +28,8 @@ class TileFeeder:
     """Feeds the tiles of one command after another, from *next_command* to the queues of *blocks*.
 
     `turn_ps` is since when it is the turn of the current tile, `claimed_ps` when that tile got its buffers (-1 before).
-    *node_id* is the scheduler; errors name it.
+    *tile_waited* is called with each tile that gets its buffers later than that, and with its `in_order_ps`. *node_id*
+    is the scheduler; errors name it.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class TileFeeder:
         "_op_id",
         "_order",
         "_registers",
+        "_tile_waited",
         "_tiles",
         "_token",
         "_unfetched",
@@ -55,6 +57,7 @@ class TileFeeder:
         node_id: str,
         clock: Clock,
         next_command: Callable[[], CommandInFlight | None],
+        tile_waited: Callable[[TileToken, int], None],
         buffers: TileBuffers,
         registers: RegisterFile,
         blocks: Mapping[str, ComponentBase[Any]],
@@ -62,6 +65,7 @@ class TileFeeder:
         self._node_id = node_id
         self._clock = clock
         self._next_command = next_command
+        self._tile_waited = tile_waited
         self._buffers = buffers
         self._registers = registers
         self._blocks = blocks
@@ -112,6 +116,8 @@ class TileFeeder:
                 if not self._buffers.claim(token):
                     return
                 self.claimed_ps = self._clock.now_ps
+                if self.claimed_ps > self.turn_ps:
+                    self._tile_waited(token, self.in_order_ps)
             server = self._first_server
             if server.token is not None and len(server.queue) >= server.depth:
                 self._first_queue_full = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from kb_messages import KernelError, Request
@@ -10,6 +10,7 @@ from kb_topology import Graph, NodeKind
 
 Cube = tuple[int, int]
 """Number of the SIP, and of the cube in it."""
+MessageListener = Callable[[tuple[str, str], tuple[int, int, int, int]], None]
 KeyT = TypeVar("KeyT")
 BlockT = TypeVar("BlockT")
 
@@ -24,9 +25,14 @@ class Receiver(Protocol):
 
 
 class BlockDirectory:
-    """Blocks by place. *asked_by* of a method is the node that asks; errors name it."""
+    """Blocks by place. *asked_by* of a method is the node that asks; errors name it.
 
-    def __init__(self) -> None:
+    `on_message` takes the way of each message of a launch (from, to) when it has arrived, and its launch, its kind, and
+    when it was sent and arrived. It is None where nobody listens.
+    """
+
+    def __init__(self, on_message: MessageListener | None = None) -> None:
+        self.on_message = on_message
         self.blocks: dict[str, Any] = {}
         self._io_cpus: dict[int, Receiver] = {}
         self._m_cpus: dict[Cube, Receiver] = {}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from kb_engine.block.block_directory import Receiver
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.fabric_roles import TransferSource
-from kb_messages import HostMessage, KbError, Refusal, Request, Response
+from kb_messages import HostMessage, KbError, KernelLaunch, MessageKind, Refusal, Request, Response
 
 
 class MessagePart(NamedTuple):
@@ -119,10 +119,10 @@ class CommandDispatcher(ComponentBase[SpecT]):
             return
         number, self._sent = self._sent, self._sent + 1
         self._open[number] = _Open(request, len(parts))
-        nbytes, now, send = self.part_nbytes(message), self.clock.now_ps, self.context.fabric.send
+        nbytes = self.part_nbytes(message)
         for receiver, part in parts:
             onward = Request(sender=self.node_id, number=number, message=part)
-            send(self.node_id, receiver.node_id, nbytes, now, receiver.receive, onward)
+            send_message(self, receiver.node_id, receiver.receive, onward, part, nbytes)
 
     def _way_ps(self, part: MessagePart) -> int:
         receiver = part.receiver
@@ -137,4 +137,30 @@ def respond(block: ComponentBase[Any], request: Request, refusal: Refusal | None
     context = block.context
     sender = context.directory.blocks[request.sender]
     response = Response(number=request.number, refusal=refusal)
-    context.fabric.send(block.node_id, request.sender, 0, block.clock.now_ps, sender.answer, response)
+    send_message(block, request.sender, sender.answer, response, request.message)
+
+
+def send_message(
+    block: ComponentBase[Any],
+    to: str,
+    deliver: Callable[[Any], None],
+    message: Request | Response,
+    about: HostMessage,
+    nbytes: int = 0,
+) -> None:
+    """Send *message*, which is about a message of the host, from *block* to node *to*.
+
+    `deliver(message)` is called when it arrives. The directory's listener is told of messages about a launch.
+    """
+    clock, context = block.clock, block.context
+    sent_ps, tell = clock.now_ps, context.directory.on_message
+    if tell is None or not isinstance(about, KernelLaunch):
+        context.fabric.send(block.node_id, to, nbytes, sent_ps, deliver, message)
+        return
+    kind = MessageKind.REQUEST if isinstance(message, Request) else MessageKind.RESPONSE
+
+    def arrive(arrived: Any) -> None:
+        tell((block.node_id, to), (about.launch, kind, sent_ps, clock.now_ps))
+        deliver(arrived)
+
+    context.fabric.send(block.node_id, to, nbytes, sent_ps, arrive, message)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from kb_engine.block.buffers import Slots
-from kb_messages import KbError, Matrix, PipelinePlan, StageType, SubmittedCommand, TilePlan, WaitReason
+from kb_messages import CallCause, KbError, Matrix, PipelinePlan, StageType, SubmittedCommand, TilePlan, WaitReason
 
 
 class PipelineError(KbError):
@@ -39,21 +39,35 @@ class CommandInFlight:
     gate `claims[stage_type]` before its service, and `frees[stage_type](token)` is called at the end of the service.
     Both follow from the lifetimes in the plan, and are complete before the first tile is fed.
 
-    `mapped` are the operands that the kernel named by virtual addresses. `t_submitted_ps` is when the command entered
-    the submission queue.
+    `mapped` are the operands that the kernel named by virtual addresses.
+
+    The command carries its times, -1 for a time that nobody told: when the kernel called, when PE_CPU had issued the
+    command, when it entered the submission queue; when PE_SCHEDULER took it, had decoded it, and began to feed it; and
+    when it was done. `after` and `after_seq` say what let the kernel call, `operand_seq` on whose operands the command
+    waited last, and `operand_ps` how long it waited for operands.
     """
 
     __slots__ = (
+        "after",
+        "after_seq",
         "claims",
         "done",
         "first_op",
         "frees",
         "mapped",
+        "operand_ps",
+        "operand_seq",
         "placement",
         "plan",
         "remaining",
         "submitted",
+        "t_call_ps",
+        "t_decoded_ps",
+        "t_done_ps",
+        "t_fed_ps",
+        "t_issued_ps",
         "t_submitted_ps",
+        "t_taken_ps",
     )
 
     def __init__(
@@ -69,7 +83,10 @@ class CommandInFlight:
         self.first_op = first_op
         self.done = done
         self.remaining = plan.n_tiles
-        self.t_submitted_ps = 0
+        self.t_call_ps = self.t_issued_ps = self.t_submitted_ps = -1
+        self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = self.t_done_ps = -1
+        self.after, self.after_seq = CallCause.START, -1
+        self.operand_ps, self.operand_seq = 0, -1
         self.placement = Placement()
         self.mapped = mapped
         self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands

@@ -67,15 +67,17 @@ class FeederWait(NamedTuple):
 class CommandScheduler(ComponentBase[SpecT]):
     """PE_SCHEDULER: plans commands, owns the in-flight table and the tile buffers, feeds tiles to the first blocks.
 
-    It publishes a record of every command that is done to `completions`, which the program on the PE reads.
+    It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
+    it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`.
     """
 
-    __slots__ = ("completions",)
-    state: ClassVar[tuple[str, ...]] = __slots__
+    __slots__ = ("completions", "on_tile_waited")
+    state: ClassVar[tuple[str, ...]] = ("completions",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.completions = CompletionQueue()
+        self.on_tile_waited: Callable[[tuple[int, int, int]], None] | None = None
 
     @property
     @abstractmethod
@@ -99,6 +101,14 @@ class CommandScheduler(ComponentBase[SpecT]):
     def when_room(self, call: Callable[[], None]) -> None:
         """Call *call* once, when the submission queue has room again. Callers are served first come, first served."""
 
+    def tile_waited(self, token: TileToken, in_order_ps: int) -> None:
+        """*token* has its buffers now, which is later than its turn.
+
+        The tiles that it must not overtake were fetched at *in_order_ps*.
+        """
+        if self.on_tile_waited is not None:
+            self.on_tile_waited((token.first_op_id, in_order_ps, self.clock.now_ps))
+
     def complete(self, context: CommandInFlight) -> None:
         """All tiles of a command are done: publish its record. Override this to forget the command first.
 
@@ -106,11 +116,12 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         context.check_placed(self.node_id)
         submitted = context.submitted
+        context.t_done_ps = self.clock.now_ps
         self.completions.publish(
             CompletionRecord(
                 command_seq=submitted.command_seq,
                 pe=submitted.pe,
-                t_ps=self.clock.now_ps,
+                t_ps=context.t_done_ps,
                 n_tiles=context.plan.n_tiles,
             )
         )

@@ -50,11 +50,13 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     on_trace = listener(observers, "on_trace")
     tracer = Tracer(on_trace) if on_trace is not None else None
     listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])
-    directory = BlockDirectory()
+    directory = BlockDirectory(recorder.tables.message_arrived if recorder is not None else None)
     chip = _chip(topology, registry, directory, listeners, tracer)
     regions = topology.address_map.regions
     memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
+    for pe in pes.values():
+        pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None
     materialize = Materializer(recorder, list(pes.values()), memory) if recorder is not None else without_log
     session = Session(chip.clock, memory, listeners, recorder, tracer, materialize)
     launches: dict[int, Launch] = {}

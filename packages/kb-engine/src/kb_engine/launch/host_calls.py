@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from kb_engine.block.block_directory import BlockDirectory, Receiver
-from kb_engine.block.control_roles import CommandDispatcher, HostPort
+from kb_engine.block.control_roles import CommandDispatcher, HostPort, send_message
 from kb_engine.block.message_parts import split_message
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.host_transfers import HostTransfers
@@ -98,7 +98,7 @@ class HostCalls:
             receiver = self._first_io_cpu(message)
             request = Request(sender=self.port.node_id, number=self._numbers, message=message)
             self._numbers += 1
-            self._fabric.send(self.port.node_id, receiver.node_id, 0, self._clock.now_ps, receiver.receive, request)
+            send_message(self.port, receiver.node_id, receiver.receive, request, message)
 
     def _first_io_cpu(self, message: HostMessage) -> Receiver:
         """The io_cpu of the lowest SIP among the targets. The first io_cpu takes messages without an existing target.

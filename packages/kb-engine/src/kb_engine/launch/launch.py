@@ -47,6 +47,7 @@ class Launch:
             pe.pe_id: KernelRunner(session, pe, call, (place, len(pes)), self._ended) for place, pe in enumerate(pes)
         }
         self.unfinished = len(pes)
+        self._called_ps = session.clock.now_ps
         self._session = session
         self._target_ps: dict[str, int] = {}
         self._start_ps: dict[str, int] = {}
@@ -94,4 +95,7 @@ class Launch:
         self.unfinished -= 1
         if session.tracer is not None:
             session.tracer.launch_event(KernelEnd(t_ps=runner.end_ps, launch=self.number, pe=pe_id))
+        if session.recorder is not None:
+            times = self._called_ps, self._target_ps[pe_id], self._start_ps[pe_id], runner.end_ps
+            session.recorder.tables.kernel_ended(pe_id, (self.number, *times))
         self._done.pop(pe_id)()

@@ -33,6 +33,7 @@ class GroupTexts:
         """Intern the texts of command *number*. Call it for the commands of all groups in the order of their op ids."""
         command, present = self._commands[number], self._present[number]
         self.lines[number] = intern(command.submitted.line)
+        intern(command.plan.kind)  # a row of `commands` will have it
         stages = command.plan.stages
         key = present.tobytes(), tuple(stage.component for stage in stages)
         found = self._known.get(key)

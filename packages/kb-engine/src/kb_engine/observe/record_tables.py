@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
@@ -13,7 +12,8 @@ from kb_engine.observe.command_group import CommandGroup, structure
 from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.operand_rows import fill_operand
-from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, LogError, WaitReason
+from kb_engine.observe.run_tables import int64s
+from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, WaitReason
 
 Wait = tuple[int, int, int]
 """An op id, a WaitReason, and the picoseconds of the wait."""
@@ -33,7 +33,7 @@ def ops_table(recorded: list[int], waits: Sequence[Wait]) -> Rows:
 
     Raises LogError for a time that does not fit 64 bits.
     """
-    columns = np.frombuffer(_int64(recorded), dtype=np.int64).reshape(-1, FIELDS)
+    columns = np.frombuffer(int64s(recorded), dtype=np.int64).reshape(-1, FIELDS)
     ops = np.zeros(len(columns), dtype=OPS_DTYPE)
     for number, name in enumerate(_RECORDED):
         ops[name] = columns[:, number]
@@ -121,11 +121,3 @@ def _fill_waits(ops: Rows, waits: Sequence[Wait]) -> None:
             np.add.at(ops[f"wait_{reason.name.lower()}_ps"], rows[mine], known[mine, 2])
             np.subtract.at(channel, rows[mine], known[mine, 2])
     ops["wait_channel_ps"] = channel
-
-
-def _int64(values: list[int]) -> array[int]:
-    try:
-        return array("q", values)
-    except OverflowError:
-        got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
-        raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None

@@ -1,7 +1,8 @@
 """Recorder: writes the op log while the simulation runs.
 
 A stage service leaves five integers on the simulation's path. Everything else that a record says follows from the
-command's plan and its buffers, so it is computed for a whole chunk of records at once, off that path.
+command's plan and its buffers, so it is computed for a whole chunk of records at once, off that path. The rows of
+`commands` are made from the commands themselves when they are done.
 """
 
 from __future__ import annotations
@@ -9,13 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from kb_dataexec import LogWriter, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.observer import Observer, Rows
-from kb_engine.observe.record_tables import FIELDS, Wait, groups_of, operand_table, ops_table
+from kb_engine.observe.record_tables import (
+    FIELDS,
+    OPERAND_DTYPE,
+    OPS_DTYPE,
+    Wait,
+    groups_of,
+    operand_table,
+    ops_table,
+)
+from kb_engine.observe.run_tables import RunTables
 from kb_messages import Matrix, WaitReason
 from kb_topology import NodeKind
 
@@ -40,6 +52,7 @@ class Recorder(Observer):
         self._waits: list[Wait] = []
         self._commands: list[CommandInFlight] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
+        self.tables = RunTables(writer.intern)
         self.on_stage = self._pending.extend  # type: ignore[method-assign]  # costs no Python frame
 
     @property
@@ -48,7 +61,8 @@ class Recorder(Observer):
         return [command for command in self._commands if command.remaining]
 
     def on_built(self, chip: Chip) -> None:
-        """Look up the memories in which the tile buffers and the registers of every PE lie."""
+        """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
+        self.tables.name_nodes(chip.topology)
         owners = {NodeKind.PE_TCM: self._tcm_owner, NodeKind.PE_FETCH_STORE: self._reg_owner}
         for node in chip.topology.graph.nodes.values():
             if node.kind in owners:
@@ -69,17 +83,11 @@ class Recorder(Observer):
             self.flush()
 
     def flush(self) -> None:
-        """Write the pending records."""
-        if not self._pending:
-            return
-        ops = ops_table(self._pending, self._waits)
-        self._pending.clear()
-        self._waits.clear()
-        groups = groups_of(ops["op_id"], self._commands, (self._tcm_owner, self._reg_owner), self.writer.intern)
-        for group in groups:
-            group.fill_ops(ops)
-        self._write(ops, operand_table(ops["op_id"], groups))
-        self._forget_finished()
+        """Write the pending records, and the rows of commands that are done and of programs that have ended."""
+        ops, operands = self._take_records()
+        tables = self.tables.take(self._take_finished())
+        if len(ops) or any(map(len, tables.values())):
+            self._write(ops, operands, tables)
 
     def close(self) -> OpLog | LogSummary:
         """Write the pending records and end the log."""
@@ -99,14 +107,28 @@ class Recorder(Observer):
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
 
-    def _write(self, ops: Rows, operands: Rows) -> None:
-        self.writer.append(ops, operands)
-        if self._tell_chunk is not None:
+    def _write(self, ops: Rows, operands: Rows, tables: dict[str, Rows] | None = None) -> None:
+        self.writer.append(ops, operands, tables)
+        if self._tell_chunk is not None and len(ops):
             self._tell_chunk(ops, self.writer.strings)
 
-    def _forget_finished(self) -> None:
-        """Drop the commands before the first unfinished one. All their records are written."""
+    def _take_records(self) -> tuple[Rows, Rows]:
+        """The ops and operands of the pending records."""
+        if not self._pending:
+            return np.empty(0, OPS_DTYPE), np.empty(0, OPERAND_DTYPE)
+        ops = ops_table(self._pending, self._waits)
+        self._pending.clear()
+        self._waits.clear()
+        groups = groups_of(ops["op_id"], self._commands, (self._tcm_owner, self._reg_owner), self.writer.intern)
+        for group in groups:
+            group.fill_ops(ops)
+        return ops, operand_table(ops["op_id"], groups)
+
+    def _take_finished(self) -> list[CommandInFlight]:
+        """Take out the commands before the first one that is not done. All their records are written."""
         done = 0
-        while done < len(self._commands) and not self._commands[done].remaining:
+        while done < len(self._commands) and self._commands[done].t_done_ps >= 0:
             done += 1
+        finished = self._commands[:done]
         del self._commands[:done]
+        return finished

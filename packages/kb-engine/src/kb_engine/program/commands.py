@@ -10,14 +10,15 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
 from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.program.session import Session
-from kb_messages import Command, KbError, KernelError, SubmittedCommand
+from kb_messages import CallCause, Command, KbError, KernelError, SubmittedCommand
 
 
 class ProgramCommands:
     """Issues the commands of *kernel* in program order. `in_flight` has those that are not done, by command_seq.
 
     On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands it has to follow are
-    done. *on_unawaited* is called when a command ends that nobody waits for.
+    done. *on_unawaited* is called when a command ends that nobody waits for. Each command is told what let the kernel
+    go on last, and so make the call.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class ProgramCommands:
         self._kernel = kernel
         self._on_unawaited = on_unawaited
         self._scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
+        self._after, self._after_seq = CallCause.START, -1
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`."""
@@ -39,6 +41,8 @@ class ProgramCommands:
         if not resume:
             completion.when_done(kernel.resume)
             kernel.wait_for(completion)
+        context.t_call_ps = clock.now_ps
+        context.after, context.after_seq = self._after, self._after_seq
         arrival = context.t_submitted_ps = clock.now_ps + self._pe.cpu.issue_ps(command)
         clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None)
         kernel.pause(line)
@@ -60,6 +64,7 @@ class ProgramCommands:
             if session.tracer is not None:
                 session.tracer.command_completed(record, context.submitted.line)
             if waiter is not None:
+                self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
                 session.clock.call_at(session.clock.now_ps, waiter, None)
             else:
                 self._on_unawaited()
@@ -79,22 +84,26 @@ class ProgramCommands:
         submitted, scoreboard = context.submitted, self._scoreboard
         if scoreboard is not None:
             earlier = scoreboard.conflict(submitted)
-            self._kernel.wait_for(earlier)
+            self._kernel.wait_for(earlier and earlier.completion)
             if earlier is not None:
-                earlier.when_done(lambda _: self._check_operands(context, resume, arrival_ps))
+                context.operand_seq = earlier.command_seq
+                earlier.completion.when_done(lambda _: self._check_operands(context, resume, arrival_ps))
                 return
             scoreboard.issue(submitted, self.in_flight[submitted.command_seq][1])
-        self._enqueue(context, resume, arrival_ps, self._session.clock.now_ps)
+        context.t_issued_ps = self._session.clock.now_ps
+        context.operand_ps = context.t_issued_ps - arrival_ps
+        self._enqueue(context, resume)
 
-    def _enqueue(self, context: CommandInFlight, resume: bool, arrival_ps: int, issued_ps: int) -> None:
+    def _enqueue(self, context: CommandInFlight, resume: bool) -> None:
         scheduler = self._pe.scheduler
         if not scheduler.has_room:
-            scheduler.when_room(lambda: self._enqueue(context, resume, arrival_ps, issued_ps))
+            scheduler.when_room(lambda: self._enqueue(context, resume))
             return
         session = self._session
         context.t_submitted_ps = now = session.clock.now_ps
         if session.tracer is not None:
-            session.tracer.command_submitted(context, issued_ps - arrival_ps, now - issued_ps)
+            session.tracer.command_submitted(context, context.operand_ps, now - context.t_issued_ps)
         scheduler.submit(context)
         if resume:
+            self._after, self._after_seq = CallCause.SUBMISSION, context.submitted.command_seq
             self._kernel.resume()

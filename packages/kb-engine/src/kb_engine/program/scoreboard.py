@@ -14,7 +14,9 @@ from kb_engine.program.port import Completion
 from kb_messages import SubmittedCommand, matrices_of, overlaps, target_of
 
 
-class _Use(NamedTuple):
+class BytesInUse(NamedTuple):
+    """A command that uses some bytes until it is done, and whether it writes them."""
+
     command_seq: int
     completion: Completion
     writes: bool
@@ -24,12 +26,12 @@ class Scoreboard:
     """The commands of one program that are issued and not done."""
 
     def __init__(self) -> None:
-        self._index = RectangleIndex[_Use]()
-        self._by_command: dict[int, list[Entry[_Use]]] = {}
+        self._index = RectangleIndex[BytesInUse]()
+        self._by_command: dict[int, list[Entry[BytesInUse]]] = {}
 
-    def conflict(self, submitted: SubmittedCommand) -> Completion | None:
+    def conflict(self, submitted: SubmittedCommand) -> BytesInUse | None:
         """The oldest command that *submitted* has to wait for; None when it may enter the submission queue."""
-        found: _Use | None = None
+        found: BytesInUse | None = None
         target = target_of(submitted.command)
         for matrix in matrices_of(submitted.command):
             rectangle = matrix.rectangle
@@ -37,13 +39,13 @@ class Scoreboard:
                 clashes = (use.writes or matrix is target) and overlaps(rectangle, other)
                 if clashes and (found is None or use.command_seq < found.command_seq):
                     found = use
-        return found and found.completion
+        return found
 
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
         """*submitted* reads and writes its operands from now on."""
         seq, target = submitted.command_seq, target_of(submitted.command)
         self._by_command[seq] = [
-            self._index.add(matrix.rectangle, _Use(seq, completion, matrix is target))
+            self._index.add(matrix.rectangle, BytesInUse(seq, completion, matrix is target))
             for matrix in matrices_of(submitted.command)
         ]
 

@@ -1,0 +1,106 @@
+"""RunTables: the further tables of the op log, which say why records began when they did."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.observe.observer import Rows
+from kb_messages import LOG_TABLES, LogError
+from kb_topology import NodeKind, Topology
+
+_DTYPES: Final = {name: np.dtype(list(schema.columns)) for name, schema in LOG_TABLES.items()}
+
+_COMMAND_NUMBERS: Final = {
+    "command_seq": "submitted.command_seq",
+    "n_tiles": "plan.n_tiles",
+    "first_op_id": "first_op",
+    "n_ops": "plan.n_stages",
+    **{name: name for name in LOG_TABLES["commands"].ascending},
+    **{name: name for name in ("after_seq", "after", "operand_seq", "operand_ps")},
+}
+"""The columns of `commands` that are numbers, and where a command in flight has them."""
+_numbers_of: Final = attrgetter(*_COMMAND_NUMBERS.values())
+
+
+class RunTables:
+    """Collects what happened to programs, their commands and their tiles, and makes tables of it.
+
+    `tile_waited` takes the three numbers of a row of `dispatches`. It is a list's own method, which costs little.
+    *intern* gives the number of a text in the log.
+    """
+
+    def __init__(self, intern: Callable[[str], int]) -> None:
+        self._intern = intern
+        self._dispatches: list[int] = []
+        self._kernels: list[tuple[str, tuple[int, ...]]] = []
+        self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
+        self.tile_waited: Callable[[Iterable[int]], None] = self._dispatches.extend
+
+    def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
+        """The program on *pe* ended. *numbers* are its launch and the four times of a row of `kernels`."""
+        self._kernels.append((pe, numbers))
+
+    def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
+        """A message of a launch arrived. *way* is (from, to); *numbers* are launch, kind and the two times."""
+        self._messages.append((way, numbers))
+
+    def name_nodes(self, topology: Topology) -> None:
+        """Enter the ids of PEs and of processors into the log, so that their numbers follow from the chip alone."""
+        for pe_id in topology.graph.pe_ids:
+            self._intern(pe_id)
+        for kind in (NodeKind.HOST, NodeKind.IO_CPU, NodeKind.M_CPU, NodeKind.PE_CPU):
+            for node in topology.graph.nodes_of_kind(kind):
+                self._intern(node.id)
+
+    def take(self, finished: Sequence[CommandInFlight]) -> dict[str, Rows]:
+        """The rows of what was collected since the last call, and of the *finished* commands, by table.
+
+        Raises LogError for a time that does not fit 64 bits.
+        """
+        intern = self._intern
+        kernels, self._kernels = self._kernels, []
+        messages, self._messages = self._messages, []
+        columns = dict(zip(_COMMAND_NUMBERS, _columns(map(_numbers_of, finished), len(_COMMAND_NUMBERS)), strict=True))
+        texts = [(intern(each.submitted.pe), intern(each.submitted.line), intern(each.plan.kind)) for each in finished]
+        columns |= dict(zip(("pe", "line", "name"), _columns(texts, 3), strict=True))
+        dispatched = _columns([self._dispatches], 3)
+        self._dispatches.clear()
+        launch, called, target, start, end = _columns((numbers for _, numbers in kernels), 5)
+        of, kind, sent, arrived = _columns((numbers for _, numbers in messages), 4)
+        (pe,) = _columns(([intern(pe)] for pe, _ in kernels), 1)
+        src, dst = _columns(([intern(end) for end in way] for way, _ in messages), 2)
+        return {
+            "commands": _table("commands", [columns[name] for name, _ in LOG_TABLES["commands"].columns]),
+            "dispatches": _table("dispatches", dispatched),
+            "kernels": _table("kernels", [launch, pe, called, target, start, end]),
+            "messages": _table("messages", [of, src, dst, kind, sent, arrived]),
+        }
+
+
+def int64s(values: Iterable[int]) -> array[int]:
+    """*values* as 64-bit integers. Raises LogError for one that is larger."""
+    try:
+        return array("q", values)
+    except OverflowError:
+        got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
+        raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None
+
+
+def _columns(rows: Iterable[Iterable[int]], width: int) -> Sequence[Rows]:
+    """The columns of *rows*, which have *width* numbers each."""
+    flat = int64s(chain.from_iterable(rows))
+    return list(np.frombuffer(flat, np.int64).reshape(-1, width).T) if flat else [np.empty(0, np.int64)] * width
+
+
+def _table(name: str, columns: Sequence[Rows]) -> Rows:
+    table = np.empty(len(columns[0]), _DTYPES[name])
+    for column, values in zip(table.dtype.names or (), columns, strict=True):
+        table[column] = values
+    return table
