@@ -97,9 +97,38 @@ def test_commands_of_one_cut_take_slots_first_in_first_out(count, commands):
     assert taken == [64 + number % count * 8 for number in range(len(taken))]
 
 
-def test_bytes_are_free_while_none_of_them_is_claimed():
-    region = Region(0, 100)
-    assert region.claim("cut", 20, 10)
-    assert [region.is_free(offset, 10) for offset in (10, 11, 20, 29, 30)] == [True, False, False, False, True]
-    region.free(20)
-    assert region.is_free(0, 100)
+def test_a_claim_elsewhere_takes_the_first_piece_that_is_large_enough():
+    region = Region(1000, 100)
+    assert region.claim("cut", 1010, 10)
+    assert region.claim("cut", 1040, 20)
+    assert [region.room_for(nbytes) for nbytes in (10, 11, 20, 21, 40, 41, 71)] == [
+        1000,
+        1020,
+        1020,
+        1060,
+        1060,
+        None,
+        None,
+    ]
+    assert region.claim_elsewhere(15) == 1020
+    assert region.claim_elsewhere(15) == 1060
+    assert region.live_nbytes == 60
+    assert not region.claim("cut", 1030, 10)
+    region.free(1020)
+    assert region.claim("cut", 1030, 10)
+    assert region.claim_elsewhere(41) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 3)), max_size=60))
+def test_bytes_that_are_free_in_one_piece_are_claimed(steps):
+    region, live = Region(8, 64), {}
+    for nbytes, which in steps:
+        if which and live:
+            region.free(offset := sorted(live)[which % len(live)])
+            del live[offset]
+        free = "".join(".X"[any(at in taken for taken in live.values())] for at in range(8, 72))
+        at = region.claim_elsewhere(nbytes)
+        assert at == (8 + free.index("." * nbytes) if "." * nbytes in free else None)
+        if at is not None:
+            live[at] = range(at, at + nbytes)
+        assert region.live_nbytes == sum(map(len, live.values()))

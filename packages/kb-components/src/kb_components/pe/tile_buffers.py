@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kb_engine.block import KIB, CommandInFlight, FeederWait, Region, Ring, Slots, TileToken
-from kb_messages import PipelinePlan, PlanError, StageType
+from kb_messages import PipelinePlan, Place, PlanError, StageType
 
 
 class TileBuffers:
@@ -44,20 +44,25 @@ class TileBuffers:
 
     def claim(self, token: TileToken) -> bool:
         """Give *token* its input buffer and, if it is the last tile over K, its output buffer: both or none."""
-        context = token.context
-        tile = token.tile
-        inputs, outputs = context.placement.input, context.placement.output
+        tile, grid, placement = token.tile, token.context.plan.grid, token.context.placement
+        inputs, outputs = placement.input, placement.output
         at = None
         if inputs is not None:
-            at = inputs.offset(tile.tile_id)
-            if not self.inputs.claim(inputs.nbytes, at, inputs.nbytes):
+            at = _claim(self.inputs, inputs, tile.tile_id)
+            if at is None:
                 return False
-        if outputs is not None and tile.k == context.plan.grid[2] - 1:
-            token.output_at = outputs.offset(tile.tile_id // context.plan.grid[2])
-            if not self.outputs.claim(outputs.nbytes, token.output_at, outputs.nbytes):
+        if outputs is not None and tile.k == grid[2] - 1:
+            number = tile.tile_id // grid[2]
+            output_at = _claim(self.outputs, outputs, number)
+            if output_at is None:
                 if at is not None:
                     self.inputs.free(at)
                 return False
+            token.output_at = output_at
+            if output_at != outputs.offset(number):
+                placement.move(Place.OUTPUT_BUFFER, number, output_at)
+        if inputs is not None and at is not None and at != inputs.offset(tile.tile_id):
+            placement.move(Place.INPUT_BUFFER, tile.tile_id, at)
         token.input_at = at
         return True
 
@@ -68,7 +73,7 @@ class TileBuffers:
         """
         name, last, region = "input", StageType.FETCH, self.inputs
         slots = token.context.placement.input
-        if slots is None or region.is_free(slots.offset(token.tile.tile_id), slots.nbytes):
+        if slots is None or region.room_for(slots.nbytes) is not None:
             name, last, region = "output", StageType.DMA_WRITE, self.outputs
             slots = token.context.placement.output
         assert slots is not None
@@ -84,6 +89,12 @@ class TileBuffers:
 
 def _has_ahead(stage_type: StageType) -> Callable[[TileToken, frozenset[StageType]], bool]:
     return lambda _, ahead: stage_type in ahead
+
+
+def _claim(region: Region, slots: Slots, number: int) -> int | None:
+    """Take the slot of piece *number*, or as many bytes elsewhere. Returns their offset, or None."""
+    at = slots.offset(number)
+    return at if region.claim(slots.nbytes, at, slots.nbytes) else region.claim_elsewhere(slots.nbytes)
 
 
 def _cut(ring: Ring, region: Region, nbytes: int, pieces: int) -> Slots:

@@ -2,15 +2,22 @@
 
 A command cuts a region into slots of its tile's size, and its tiles take the slots round robin. Two commands with
 different tile sizes cut the region differently. A slot is then free when none of its bytes are live under another cut.
+
+A tile whose slot is not free takes other bytes of the region, if enough of them are free in one piece. So a tile waits
+for bytes, and never for a certain place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Final
 
 from msgspec import Struct
 
 from kb_engine.timing.interning import interned
+
+_ELSEWHERE: Final = "elsewhere"
+"""The cut of all claims that lie in no slot."""
 
 
 class Slots(Struct, frozen=True):
@@ -46,9 +53,9 @@ class Ring:
 
 
 class Region:
-    """Bytes that tiles claim and free. Two live claims never overlap."""
+    """Bytes that tiles claim and free. Two live claims never overlap. `live_nbytes` counts the bytes claimed now."""
 
-    __slots__ = ("_cut", "_live", "_others", "base", "nbytes")
+    __slots__ = ("_cut", "_live", "_others", "base", "live_nbytes", "nbytes")
 
     def __init__(self, base: int, nbytes: int) -> None:
         self.base = base
@@ -56,11 +63,7 @@ class Region:
         self._cut: Hashable = None
         self._live: dict[int, int] = {}
         self._others: dict[Hashable, dict[int, int]] = {}
-
-    @property
-    def live_nbytes(self) -> int:
-        """Bytes claimed now."""
-        return sum(sum(claims.values()) for claims in (self._live, *self._others.values()))
+        self.live_nbytes = 0
 
     def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
         """Take the bytes from *offset* on, and return whether none of them was live.
@@ -73,18 +76,39 @@ class Region:
         if offset in live or (self._others and _overlap(self._others.values(), offset, nbytes)):
             return False
         live[offset] = nbytes
+        self.live_nbytes += nbytes
         return True
 
-    def is_free(self, offset: int, nbytes: int) -> bool:
-        """Whether none of the bytes from *offset* on is live."""
-        end = offset + nbytes
-        every = (self._live, *self._others.values())
-        return not any(offset < at + size and at < end for claims in every for at, size in claims.items())
+    def claim_elsewhere(self, nbytes: int) -> int | None:
+        """Take the first *nbytes* that are free in one piece, whatever the slots are. Returns their offset, or None."""
+        offset = self.room_for(nbytes)
+        if offset is not None:
+            self._others.setdefault(_ELSEWHERE, {})[offset] = nbytes
+            self.live_nbytes += nbytes
+        return offset
+
+    def room_for(self, nbytes: int) -> int | None:
+        """The offset at which `claim_elsewhere` would take *nbytes*, or None."""
+        if self.live_nbytes + nbytes > self.nbytes:
+            return None
+        return next((begin for begin, end in self._gaps() if end - begin >= nbytes), None)
 
     def free(self, offset: int) -> None:
         """Give back the claim at *offset*. Raises KeyError when there is none."""
-        if self._live.pop(offset, None) is None:
-            self._free_other(offset)
+        nbytes = self._live.pop(offset, None)
+        self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
+
+    def _gaps(self) -> Iterator[tuple[int, int]]:
+        """The begin and the end of each piece that is free."""
+        begin = self.base
+        for offset, nbytes in sorted(
+            claim for claims in (self._live, *self._others.values()) for claim in claims.items()
+        ):
+            if offset > begin:
+                yield begin, offset
+            begin = offset + nbytes
+        if begin < self.base + self.nbytes:
+            yield begin, self.base + self.nbytes
 
     def _divide(self, cut: Hashable) -> None:
         """Make *cut* the current one. Every claim looks through the live claims of other cuts, if there are any."""
@@ -92,13 +116,13 @@ class Region:
             self._others[self._cut] = self._live
         self._cut, self._live = cut, self._others.pop(cut, {})
 
-    def _free_other(self, offset: int) -> None:
+    def _free_other(self, offset: int) -> int:
         for cut, claims in self._others.items():
             if offset in claims:
-                del claims[offset]
+                nbytes = claims.pop(offset)
                 if not claims:
                     del self._others[cut]
-                return
+                return nbytes
         raise KeyError(offset)
 
 

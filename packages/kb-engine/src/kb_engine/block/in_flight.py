@@ -8,7 +8,17 @@ from typing import Any
 from msgspec import Struct
 
 from kb_engine.block.buffers import Slots
-from kb_messages import CallCause, KbError, Matrix, PipelinePlan, StageType, SubmittedCommand, TilePlan, WaitReason
+from kb_messages import (
+    CallCause,
+    KbError,
+    Matrix,
+    PipelinePlan,
+    Place,
+    StageType,
+    SubmittedCommand,
+    TilePlan,
+    WaitReason,
+)
 
 
 class PipelineError(KbError):
@@ -20,6 +30,10 @@ class PipelineError(KbError):
 class Placement(Struct, kw_only=True):
     """The buffer slots that a command's tiles take in turn. A slot is None where the plan needs none.
 
+    `moved` has the offsets of pieces that lie in no slot, because their slot was not free: by place, and by the number
+    of the piece (the tile's id, or the number of its output for output buffers and accumulators). `operands_held` and
+    `sums_held` count the operand slots and the accumulators that the command's tiles hold now.
+
     `register_cut` names the way the register file is divided for the command. `claimed_by` has the index of the stage
     that claims registers, by kind of tile, or None where the type of the stage says it.
     """
@@ -30,6 +44,13 @@ class Placement(Struct, kw_only=True):
     accumulators: Slots | None = None
     register_cut: tuple[int, int, int] | None = None
     claimed_by: tuple[int, int, int, int] | None = None
+    moved: dict[Place, dict[int, int]] = {}
+    operands_held: int = 0
+    sums_held: int = 0
+
+    def move(self, place: Place, number: int, offset: int) -> None:
+        """Piece *number* lies at *offset* instead of its slot."""
+        self.moved.setdefault(place, {})[number] = offset
 
 
 class CommandInFlight:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from kb_engine.block.buffers import Region, Ring
+from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, TileToken
@@ -16,6 +16,8 @@ _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 class RegisterFile(Gate):
     """Hands out registers: accumulators at the bottom, one or two a command, and operand slots above them.
 
+    A command holds as many operand slots and accumulators at once as it has cut. Where the next one is not free, its
+    tile takes other registers, so it waits for no certain place.
     A tile claims its operand slot at the first stage that writes registers, and the first tile over K claims the
     accumulator with it. The plan's lifetimes say at which stages the slot and the accumulator are free again.
     """
@@ -79,17 +81,37 @@ class RegisterFile(Gate):
         operands, accumulators = placement.registers, placement.accumulators
         assert operands is not None
         assert accumulators is not None
-        tile = token.tile
+        tile, region = token.tile, self._region
         cut = placement.register_cut
         at = operands.offset(tile.tile_id)
-        if not self._region.claim(cut, at, operands.nbytes):
-            return False
-        if tile.k == 0:
-            mn = tile.tile_id // context.plan.grid[2]
-            if not self._region.claim(cut, accumulators.offset(mn), accumulators.nbytes):
-                self._region.free(at)
+        is_moved = not region.claim(cut, at, operands.nbytes)
+        if is_moved:
+            elsewhere = region.claim_elsewhere(operands.nbytes) if placement.operands_held < operands.count else None
+            if elsewhere is None:
                 return False
+            at = elsewhere
+        if tile.k == 0 and not self._claim_accumulator(token, accumulators):
+            region.free(at)
+            return False
+        if is_moved:
+            placement.move(Place.REGISTERS, tile.tile_id, at)
+        placement.operands_held += 1
         token.registers_at = at
+        return True
+
+    def _claim_accumulator(self, token: TileToken, slots: Slots) -> bool:
+        """Claim the accumulator of the tile's output, in its slot or elsewhere.
+
+        The operands of this tile lie on one side of it. So there is always a side with room for those of the later
+        tiles of the output, when all other tiles have left.
+        """
+        placement, mn = token.context.placement, _output_of(token)
+        if not self._region.claim(placement.register_cut, slots.offset(mn), slots.nbytes):
+            elsewhere = self._region.claim_elsewhere(slots.nbytes) if placement.sums_held < slots.count else None
+            if elsewhere is None:
+                return False
+            placement.move(Place.ACCUMULATOR, mn, elsewhere)
+        placement.sums_held += 1
         return True
 
     def wants(self, token: TileToken) -> bool:
@@ -103,11 +125,12 @@ class RegisterFile(Gate):
 
     def change(self, token: TileToken) -> str:
         """Room for one more operand slot, if *token* has none, or for a second accumulator."""
-        operands, accumulators = token.context.placement.registers, token.context.placement.accumulators
+        placement = token.context.placement
+        operands, accumulators = placement.registers, placement.accumulators
         if operands is None or accumulators is None:
             return ""
         needs = accumulators.count * accumulators.nbytes + (operands.count + 1) * operands.nbytes
-        if self._region.is_free(operands.offset(token.tile.tile_id), operands.nbytes):
+        if placement.operands_held < operands.count and self._region.room_for(operands.nbytes) is not None:
             needs = 2 * accumulators.nbytes + operands.nbytes
         elif accumulators.count == 1 and needs >= 2 * accumulators.nbytes + operands.nbytes:
             needs += accumulators.nbytes  # a file of that size is cut into two accumulators
@@ -117,6 +140,7 @@ class RegisterFile(Gate):
 
     def _free_operands(self, token: TileToken) -> None:
         self._region.free(token.registers_at)
+        token.context.placement.operands_held -= 1
         if self.waiting:
             self.reopen()
 
@@ -126,9 +150,12 @@ class RegisterFile(Gate):
             self._free_operands(token)
 
     def _free_accumulator(self, token: TileToken) -> None:
-        slots = token.context.placement.accumulators
+        placement, mn = token.context.placement, _output_of(token)
+        slots, moved = placement.accumulators, placement.moved.get(Place.ACCUMULATOR)
         assert slots is not None
-        self._region.free(slots.offset(token.tile.tile_id // token.context.plan.grid[2]))
+        at = slots.offset(mn)
+        self._region.free(at if moved is None else moved.get(mn, at))
+        placement.sums_held -= 1
         if self.waiting:
             self.reopen()
 
@@ -154,6 +181,11 @@ class RegisterFileOwner(ComponentBase[SpecT]):
     def check_plan(self, plan: PipelinePlan) -> None:
         """Raise PlanError when not even one tile fits the register file."""
         self.registers.check(plan)
+
+
+def _output_of(token: TileToken) -> int:
+    """The number of the output tile that *token* is summed up in."""
+    return token.tile.tile_id // token.context.plan.grid[2]
 
 
 def _is_at(token: TileToken, indices: tuple[int, int, int, int]) -> bool:

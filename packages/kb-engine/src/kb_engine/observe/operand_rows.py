@@ -50,13 +50,20 @@ def _along(group: CommandGroup, axis: Axis, users: Positions) -> Ints:
 
 
 def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
-    """The offset of each buffer of the records *users*, in the ring that the buffer's command cuts it from."""
+    """The offset of each buffer of the records *users*: that of its slot, or the place to which it was moved."""
     slots = [_slots(command, place) for command in group.commands]
     base, nbytes, count, first = (
         group.each([getattr(each, name) for each in slots], users) for name in ("base", "nbytes", "count", "first")
     )
     number = (group.tile if place in (Place.INPUT_BUFFER, Place.REGISTERS) else group.mn)[users]
-    return (first + number) % count * nbytes + base
+    offsets = (first + number) % count * nbytes + base
+    for which, command in enumerate(group.commands):
+        moved = command.placement.moved.get(place)
+        if moved:
+            numbers, places = (np.array(each, dtype=np.int64) for each in zip(*sorted(moved.items()), strict=True))
+            at = np.minimum(np.searchsorted(numbers, number), len(numbers) - 1)
+            offsets = np.where((numbers[at] == number) & (group.which[users] == which), places[at], offsets)
+    return offsets
 
 
 def _slots(command: CommandInFlight, place: Place) -> Slots:
