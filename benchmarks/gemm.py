@@ -29,7 +29,7 @@ def kernel(
 
 
 class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes are in elements. `tile` is M x N x K; with `tile=none` the PE's scheduler chooses the tile.
+    """Sizes are in elements. `tile` is M x N x K; without it the PE's scheduler chooses the tile.
 
     With `operands=local` the rows of A and the columns of B that a PE reads lie in the PE's own HBM slice. With
     `operands=shared` there is one A and one B, and the PEs compete for the slices that hold them.
@@ -39,7 +39,7 @@ class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     N: Size = 512
     K: Size = 512
     dtype: DType = DType.F16
-    tile: TileShape | None = TileShape(128, 128, 128)
+    tile: TileShape | None = None
     operands: Literal["local", "shared"] = "local"
 
 

@@ -1,10 +1,24 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kb_messages import BufferNeeds, DType, GemmCommand, Matrix, PlanError, TileShape
-from kb_plans import TileRoom, generate_gemm_plan, suggest_tile
+from kb_messages import (
+    BufferNeeds,
+    DmaParams,
+    DType,
+    EpilogueOp,
+    EpilogueScope,
+    GemmCommand,
+    GemmParams,
+    Matrix,
+    PlanError,
+    StageParams,
+    StageType,
+    TileShape,
+    TransferParams,
+)
+from kb_plans import StageTime, TileCosts, TileRoom, estimate, generate_gemm_plan, suggest_tile
 
 KIB = 1024
 
@@ -92,3 +106,58 @@ def test_a_pinned_operand_takes_no_input_buffer() -> None:
         return tile.m * tile.n * tile.k
 
     assert elements() < elements(a_pinned=True) < elements(a_pinned=True, b_pinned=True)
+
+
+ONE_PE = TileRoom(input_nbytes=512 * KIB, output_nbytes=256 * KIB, register_nbytes=512 * KIB)
+
+
+def stage_time(stage_type: StageType, params: StageParams) -> StageTime:
+    """By hand: 70 ns a transfer and 100 GB/s, a TCM port of 500 GB/s, 64 x 64 MACs at 1 GHz."""
+    if isinstance(params, DmaParams):
+        ps = params.memory.nbytes * 10
+        return StageTime(70_000 + ps, 70_000 + ps, ps)
+    if isinstance(params, TransferParams):
+        return StageTime(2_000 + params.nbytes * 2, 2_000 + params.nbytes * 2)
+    assert isinstance(params, GemmParams)
+    cycles = -(-params.m // 64) * -(-params.n // 64) * params.k + 126
+    return StageTime(cycles * 1000, cycles * 1000)
+
+
+COSTS = TileCosts(stage_time=stage_time)
+
+
+def time_of(shape: tuple[int, int, int], tile: TileShape) -> int:
+    return estimate(generate_gemm_plan(gemm(*shape, tile), ""), ONE_PE, COSTS).latency_ps
+
+
+def test_time_decides_where_costs_are_known() -> None:
+    # of bytes alone, 128 x 128 x 256 looks best: two of them fit. Tiles of 256 x 256 read half as much
+    shape = 512, 4096, 4096
+    assert suggest_tile(gemm(*shape), ONE_PE) == TileShape(128, 128, 256)
+    assert suggest_tile(gemm(*shape), ONE_PE, COSTS) == TileShape(256, 256, 128)
+    assert time_of(shape, TileShape(256, 256, 128)) < 0.8 * time_of(shape, TileShape(128, 128, 256))
+
+
+@settings(max_examples=30)
+@given(shape=shapes)
+def test_a_tile_by_time_fits_and_is_no_slower_than_one_by_bytes(shape: tuple[int, int, int]) -> None:
+    tile = suggest_tile(gemm(*shape), ONE_PE, COSTS)
+    assert ONE_PE.holds(needs_of(*shape, tile), 1)
+    assert time_of(shape, tile) <= time_of(shape, suggest_tile(gemm(*shape), ONE_PE)) * 1.05
+
+
+@settings(max_examples=30)
+@given(shape=shapes, room=rooms)
+def test_a_tile_is_found_by_time_wherever_one_fits(shape: tuple[int, int, int], room: tuple[int, int, int]) -> None:
+    there = TileRoom(input_nbytes=room[0], output_nbytes=room[1], register_nbytes=room[2])
+    assert there.holds(needs_of(*shape, suggest_tile(gemm(*shape), there, COSTS)), 1)
+
+
+def test_groups_keep_their_depth() -> None:
+    op = EpilogueOp(op="dequant", scope=EpilogueScope.K_TILE, operand=Matrix.packed(4, 300, DType.F32), group=96)
+    command = replace(gemm(200, 300, 384), epilogue=(op,))
+
+    def with_math(stage_type: StageType, params: StageParams) -> StageTime:
+        return StageTime(100, 100) if stage_type is StageType.MATH else stage_time(stage_type, params)
+
+    assert suggest_tile(command, ONE_PE, TileCosts(stage_time=with_math)).k == 96

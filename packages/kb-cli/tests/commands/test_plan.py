@@ -37,9 +37,10 @@ def test_counts_of_a_tiling_by_hand(invoke: Invoke) -> None:
     assert found["buffers"] == {
         "input": {"nbytes": 64 * kib, "room": 512 * kib, "fits": 8},
         "output": {"nbytes": 32 * kib, "room": 256 * kib, "fits": 8},
-        "registers": {"nbytes": 128 * kib, "room": 512 * kib, "fits": 4},
+        "accumulators": {"nbytes": 64 * kib, "room": 512 * kib, "fits": 2},
+        "registers": {"nbytes": 64 * kib, "room": (512 - 2 * 64) * kib, "fits": 6},
     }
-    assert (found["tiles_that_fit"], found["refused"]) == (4, None)
+    assert (found["tiles_that_fit"], found["refused"]) == (6, None)
 
 
 def test_a_pinned_operand_is_not_read(invoke: Invoke) -> None:
@@ -77,11 +78,12 @@ def test_a_b_that_streams_leaves_fetch_and_input_buffer_to_a(invoke: Invoke) -> 
 
 def test_a_tile_left_out_is_the_schedulers_own(invoke: Invoke) -> None:
     found = planned(invoke, *SIZES, "--topology", "one_pe")
-    assert (found["tile"], found["tiles_that_fit"]) == ("128x128x256", 2)
+    assert (found["tile"], found["tiles_that_fit"]) == ("256x256x128", 2)
     run = ["run", "gemm", *SIZES, "-p", "tile=none", "--topology", "one_pe", "--no-verify", "--keep", "none", "--json"]
     ran = json.loads(invoke(*run).stdout)
     assert ran["tile_stages"] == sum(found["stages"].values())
     assert ran["bytes"]["hbm"]["read"] == found["bytes"]["DMA_READ"]
+    assert found["estimated_ps"] == pytest.approx(ran["latency_ps"], rel=0.01)
 
 
 def test_several_tiles_are_a_row_each(invoke: Invoke) -> None:
@@ -95,7 +97,10 @@ def test_several_tiles_are_a_row_each(invoke: Invoke) -> None:
     )
     lines = invoke("plan", "gemm", *SIZES, *tiles).stdout.splitlines()
     assert lines[0] == "gemm on sip0.cube0.pe0 of one_cube: M=512 N=4096 K=4096 dtype=f16"
-    assert " ".join(lines[-3].split()) == "128x128x128 4,096 16,640 268.4 MB 4.194 MB 268.4 MB 63.02 4"
+    assert " ".join(lines[-3].split()) == (
+        "128x128x128 4,096 16,640 268.4 MB 4.194 MB 268.4 MB 63.02 3.099 ms dma_read"
+    )
+    assert " ".join(lines[-2].split()) == "512x512x512 64 272 67.11 MB 4.194 MB 67.11 MB 240.9 - -"
     assert lines[-1] == f"kb run would refuse 512x512x512: {large['refused']}"
 
 
@@ -104,7 +109,16 @@ def test_one_tile_is_shown_in_full(invoke: Invoke) -> None:
     assert lines[0].endswith("dtype=f16, a pinned")
     assert "4,096 tiles of 128x128x128, a grid of 4 x 32 x 32" in lines
     assert "8,589,934,592 multiply-adds, 124.1 flops for each byte of DMA" in lines
-    assert ["registers", "131,072", "524,288", "4"] in [line.split() for line in lines]
+    assert ["registers", "65,536", "393,216", "6"] in [line.split() for line in lines]
+
+
+def test_the_estimate_names_the_resource_that_bounds_it(invoke: Invoke) -> None:
+    lines = invoke("plan", "gemm", *SIZES, "--tile", "128x128x128").stdout.splitlines()
+    assert "estimate: 3.099 ms with all operands in sip0.cube0.hbm0, bound by dma_read" in lines
+    shares = {line.split("  ")[0]: line.split()[-2] for line in lines[lines.index("") :] if line.endswith(" %")}
+    assert shares["dma_read"] == "100.0"
+    large = invoke("plan", "gemm", *SIZES, "--tile", "512x512x512").stdout.splitlines()
+    assert "no estimate: no tile fits, or the chip tells no costs" in large
 
 
 def test_one_is_not_written_as_several(invoke: Invoke) -> None:

@@ -3,17 +3,25 @@
 from kb_plans.command import generate_plan
 from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
+from kb_plans.estimate import Estimate, estimate
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.suggest import TileRoom, suggest_math_tile, suggest_tile
+from kb_plans.room import TileRoom, TilesAtOnce
+from kb_plans.suggest import suggest_math_tile, suggest_tile
+from kb_plans.tile_times import StageTime, TileCosts
 from kb_plans.transfer import generate_transfer_plan
 
 __all__ = [
     "EPILOGUE_OPS",
+    "Estimate",
     "PlanCounts",
+    "StageTime",
+    "TileCosts",
     "TileRoom",
+    "TilesAtOnce",
     "__version__",
     "count",
+    "estimate",
     "generate_gemm_plan",
     "generate_math_plan",
     "generate_plan",

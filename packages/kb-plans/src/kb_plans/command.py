@@ -7,18 +7,20 @@ from msgspec.structs import replace
 from kb_messages import Command, GemmCommand, LoadCommand, MathCommand, PipelinePlan, PlanError, StoreCommand
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.suggest import TileRoom, suggest_math_tile, suggest_tile
+from kb_plans.room import TileRoom
+from kb_plans.suggest import suggest_math_tile, suggest_tile
+from kb_plans.tile_times import TileCosts
 from kb_plans.transfer import generate_transfer_plan
 
 
-def generate_plan(command: Command, pe: str, room: TileRoom) -> PipelinePlan:
-    """The plan of *command* to the PE *pe*. A tile that the command leaves open is suggested for *room*.
+def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | None = None) -> PipelinePlan:
+    """The plan of *command* to the PE *pe*. A tile that the command leaves open is suggested for *room* and *costs*.
 
     Raises PlanError when the command means nothing, no tile fits, or a value has a wrong type.
     """
     if isinstance(command, GemmCommand):
         if command.tile is None:
-            command = replace(command, tile=suggest_tile(command, room))
+            command = replace(command, tile=suggest_tile(command, room, costs))
         return generate_gemm_plan(command, pe)
     if isinstance(command, MathCommand):
         if command.tile is None:

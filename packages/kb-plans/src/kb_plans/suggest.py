@@ -4,50 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from kb_messages import BufferNeeds, GemmCommand, MathCommand, PlanError, TileShape
+from kb_messages import BufferNeeds, GemmCommand, MathCommand, PipelinePlan, PlanError, TileShape
 from kb_plans.checks import check
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
+from kb_plans.room import TileRoom
+from kb_plans.search import Search, sides_of
+from kb_plans.tile_times import TileCosts
 
 LARGEST_SIDE = 256
 """The longest side of a suggested tile. A large problem then has several tiles, which overlap. Source: assumed."""
 
 
-class TileRoom(Struct, frozen=True, kw_only=True):
-    """The bytes that a PE has for tiles: TCM input buffers, TCM output buffers, registers."""
+def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None = None) -> TileShape:
+    """The tile of a GEMM, whatever `command.tile` says.
 
-    input_nbytes: int
-    output_nbytes: int
-    register_nbytes: int
+    With *costs*, it is the tile with the shortest `estimate` of those that a search visits; of equals, the one with the
+    fewest tiles. The sides that are tried are powers of two, the whole problem, and equal parts of it. The search goes
+    from the tile that is chosen without *costs* to better neighbours until there is none.
 
-    def holds(self, needs: BufferNeeds, copies: int) -> bool:
-        """Whether *copies* tiles fit at once."""
-        return (
-            copies * needs.input_nbytes <= self.input_nbytes
-            and copies * needs.output_nbytes <= self.output_nbytes
-            and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= self.register_nbytes
-        )
+    Without *costs*, bytes alone decide: two tiles fit *room* at once, and the tile grows from 1 x 1 x 1 by doubling the
+    shortest side that can still grow (of equal sides k, then n, then m), so the tile is as near a cube as the problem
+    allows. Where no two tiles fit, one has to.
 
-
-def suggest_tile(command: GemmCommand, room: TileRoom) -> TileShape:
-    """The tile of a GEMM, whatever `command.tile` says, of which two fit *room* at once.
-
-    The tile grows from 1 x 1 x 1 by doubling the shortest side that can still grow (of equal sides k, then n, then m),
-    so the tile is as near a cube as the problem allows. Where the epilogue has groups along K, the tile is as deep as a
-    group. Where no two tiles fit, one has to. Raises PlanError when not even the smallest tile fits.
+    Where the epilogue has groups along K, the tile is as deep as a group. Raises PlanError when not even the smallest
+    tile fits.
     """
 
-    def needs(tile: TileShape) -> BufferNeeds:
-        return generate_gemm_plan(replace(command, tile=tile), "").buffers
+    def plan(tile: TileShape) -> PipelinePlan:
+        return generate_gemm_plan(replace(command, tile=tile), "")
 
     check(command, GemmCommand, "")
     k = command.a.rows if command.transpose_a else command.a.cols
     groups = [op.group for op in command.epilogue if op.group is not None]
     smallest, k = (min(groups[0], k), min(groups[0], k)) if groups else (1, k)
-    return _grow("gemm", needs, TileShape(1, 1, smallest), TileShape(command.out.rows, command.out.cols, k), room)
+    problem = TileShape(command.out.rows, command.out.cols, k)
+    if costs is not None:
+        sides = sides_of(problem.m), sides_of(problem.n), [k] if groups else sides_of(k, even=True)
+        found = Search(plan, room, costs, sides).best()
+        if found is not None:
+            return found
+    return _grow("gemm", lambda tile: plan(tile).buffers, TileShape(1, 1, smallest), problem, room)
 
 
 def suggest_math_tile(command: MathCommand, room: TileRoom) -> TileShape:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.params import build_params, parse_assignments
-from kb_cli.report.plan import plan_gemm
+from kb_cli.report.plan import nearest_memory, plan_gemm
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_engine import Engine
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, Matrix, PlanError, TileShape
@@ -79,10 +79,12 @@ def gemm_command(
     shape = build_params(GemmShape, parse_assignments(_single(assignments)))
     wanted: list[TileShape | None] = [*map(TileShape.parse, tiles)] or [None]
     chip = load_topology(bundled.find("topologies", topology))
-    pe = next(iter(Engine(chip).pes.values()))
+    engine = Engine(chip)
+    pe = next(iter(engine.pes.values()))
+    memory = nearest_memory(engine, pe)
     ops = tuple(_epilogue_op(text, shape) for text in epilogue)
     product = _command(shape, pins, transposed, b_stream, ops)
-    results = [plan_gemm(chip.name, pe, replace(product, tile=tile)) for tile in wanted]
+    results = [plan_gemm(chip.name, pe, replace(product, tile=tile), memory) for tile in wanted]
     if as_json:
         emit_json(results if len(results) > 1 else results[0])
     else:

@@ -1,13 +1,15 @@
-"""What `kb plan` says of one tiling: stages, bytes, multiply-adds, and how many tiles fit in the PE's buffers."""
+"""What `kb plan` says of one tiling: stages, bytes, multiply-adds, how many tiles the PE holds, and the time."""
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from kb_engine import Engine
 from kb_engine.program import ProcessingElement
-from kb_messages import GemmCommand, PipelinePlan, PlanError, StageType, SubmittedCommand
-from kb_plans import TileRoom, count, generate_gemm_plan, suggest_tile
+from kb_messages import GemmCommand, MemorySpace, PipelinePlan, PlanError, StageType, SubmittedCommand, TopologyError
+from kb_plans import TileCosts, TileRoom, TilesAtOnce, count, estimate, generate_gemm_plan, suggest_tile
+from kb_topology import MemoryRegion
 
 
 class Buffer(Struct, frozen=True, kw_only=True):
@@ -21,7 +23,9 @@ class Buffer(Struct, frozen=True, kw_only=True):
 class PlanResult(Struct, frozen=True, kw_only=True):
     """One tiling. `stages` and `bytes` are by stage type, `grid` counts tiles along M, N and K.
 
-    `refused` is the error of the PE's scheduler, or None when the scheduler takes the tiling.
+    `refused` is the error of the PE's scheduler, or None when the scheduler takes the tiling. `estimated_ps` is the
+    time on the PE alone, with the operands in `memory`, `bound_by` the resource that takes longest, and `busy_ps` the
+    time of each resource. They are None where no tile fits, and where the scheduler tells no costs.
     """
 
     topology: str
@@ -41,21 +45,30 @@ class PlanResult(Struct, frozen=True, kw_only=True):
     buffers: dict[str, Buffer]
     tiles_that_fit: int | None
     refused: str | None
+    memory: str | None
+    estimated_ps: int | None
+    bound_by: str | None
+    busy_ps: dict[str, int] | None
 
 
-def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanResult:
-    """The figures of *command* on *pe* of the topology named *chip*. Without a tile, the scheduler's choice is taken.
+def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand, memory: MemoryRegion | None) -> PlanResult:
+    """The figures of *command* on *pe* of the topology named *chip*, with its operands in *memory*.
 
-    Raises PlanError when the command means nothing, or the PE's scheduler does not tell the room for tiles.
+    Without a tile, the scheduler's choice is taken. Raises PlanError when the command means nothing, or the PE's
+    scheduler does not tell the room for tiles.
     """
     a, out, room = command.a, command.out, _room(pe)
-    tile = command.tile or suggest_tile(command, room)
-    command = msgspec.structs.replace(command, tile=tile)
+    costs: TileCosts | None = getattr(pe.scheduler, "tile_costs", None) if memory is not None else None
+    if memory is not None:
+        command = _at(command, memory.base)
+    tile = command.tile or suggest_tile(command, room, costs)
+    command = replace(command, tile=tile)
     plan = generate_gemm_plan(command, pe.pe_id)
     counts = count(plan)
     moved = sum(counts.nbytes.get(each, 0) for each in (StageType.DMA_READ, StageType.DMA_WRITE))
-    buffers = _buffers(plan, room)
-    fits = [each.fits for each in buffers.values() if each.fits is not None]
+    fit = room.at_once(plan.buffers)
+    holds = room.holds(plan.buffers, 1)
+    estimated = estimate(plan, room, costs) if costs is not None and holds else None
     k = a.rows if command.transpose_a else a.cols
     return PlanResult(
         topology=chip,
@@ -72,10 +85,35 @@ def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand) -> PlanRes
         bytes={kind.name: nbytes for kind, nbytes in sorted(counts.nbytes.items())},
         macs=counts.macs,
         arithmetic_intensity=2 * counts.macs / moved if moved else None,
-        buffers=buffers,
-        tiles_that_fit=min(fits) if fits else None,
+        buffers=_buffers(plan, room, fit),
+        tiles_that_fit=min(each for each in (fit.input, fit.registers) if each is not None) if holds else 0,
         refused=_refusal(pe, command),
+        memory=memory.node_id if memory is not None else None,
+        estimated_ps=None if estimated is None else estimated.latency_ps,
+        bound_by=None if estimated is None else estimated.bound_by,
+        busy_ps=None if estimated is None else estimated.busy_ps,
     )
+
+
+def nearest_memory(engine: Engine, pe: ProcessingElement) -> MemoryRegion | None:
+    """The HBM that the DMA of *pe* reaches with the shortest latency, on its own cube if there is one, or None."""
+    cube = f"{pe.pe_id.rpartition('.')[0]}."
+    every = [region for region in engine.topology.address_map.regions if region.space is MemorySpace.HBM]
+    near = []
+    for region in [each for each in every if each.node_id.startswith(cube)] or every:
+        try:
+            path = engine.fabric.path(f"{pe.pe_id}.pe_dma", region.owner)
+        except TopologyError:  # no links lead there
+            continue
+        near.append((path.request_ps + path.response_ps, region.owner, region))
+    return min(near)[2] if near else None
+
+
+def _at(command: GemmCommand, address: int) -> GemmCommand:
+    """*command* with all operands at *address*: an estimate asks which memory holds them, and no more."""
+    ops = (replace(op, operand=op.operand and replace(op.operand, address=address)) for op in command.epilogue)
+    a, b, out = (replace(each, address=address) for each in (command.a, command.b, command.out))
+    return replace(command, a=a, b=b, out=out, epilogue=tuple(ops))
 
 
 def _room(pe: ProcessingElement) -> TileRoom:
@@ -86,16 +124,14 @@ def _room(pe: ProcessingElement) -> TileRoom:
     return room
 
 
-def _buffers(plan: PipelinePlan, room: TileRoom) -> dict[str, Buffer]:
+def _buffers(plan: PipelinePlan, room: TileRoom, fit: TilesAtOnce) -> dict[str, Buffer]:
     needs = plan.buffers
-    takes = {
-        "input": (needs.input_nbytes, room.input_nbytes),
-        "output": (needs.output_nbytes, room.output_nbytes),
-        "registers": (needs.register_nbytes + needs.accumulator_nbytes, room.register_nbytes),
-    }
+    beside = max(0, room.register_nbytes - (fit.accumulators or 1) * needs.accumulator_nbytes)
     return {
-        name: Buffer(nbytes=nbytes, room=there, fits=there // nbytes if nbytes else None)
-        for name, (nbytes, there) in takes.items()
+        "input": Buffer(nbytes=needs.input_nbytes, room=room.input_nbytes, fits=fit.input),
+        "output": Buffer(nbytes=needs.output_nbytes, room=room.output_nbytes, fits=fit.output),
+        "accumulators": Buffer(nbytes=needs.accumulator_nbytes, room=room.register_nbytes, fits=fit.accumulators),
+        "registers": Buffer(nbytes=needs.register_nbytes, room=beside, fits=fit.registers),
     }
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from kb_cli.report.plan import PlanResult
 from kb_cli.terminal.output import new_table
-from kb_cli.terminal.units import quantity
+from kb_cli.terminal.units import duration, percent, quantity
 
 
 def plan_tables(results: list[PlanResult]) -> list[Any]:
@@ -38,17 +38,36 @@ def _details(result: PlanResult) -> list[Any]:
         f"{result.macs:,} multiply-adds, {_intensity(result)} flops for each byte of DMA",
         "",
         *(part for table in (stages, buffers) for part in (table, "")),
-        f"tiles that fit at once: {_number(result.tiles_that_fit)}",
+        *_time(result),
     ]
 
 
 def _comparison(results: list[PlanResult]) -> Table:
-    table = new_table("tile", "tiles", "services", "DMA read", "DMA write", "fetch", "flops/B", "fit at once", left=1)
+    table = new_table(
+        "tile", "tiles", "services", "DMA read", "DMA write", "fetch", "flops/B", "estimate", "bound by", left=1
+    )
     for each in results:
         moved = (quantity(each.bytes.get(kind, 0), "B") for kind in ("DMA_READ", "DMA_WRITE", "FETCH"))
         services = f"{sum(each.stages.values()):,}"
-        table.add_row(each.tile, f"{each.tiles:,}", services, *moved, _intensity(each), _number(each.tiles_that_fit))
+        table.add_row(each.tile, f"{each.tiles:,}", services, *moved, _intensity(each), *_bound(each))
     return table
+
+
+def _time(result: PlanResult) -> list[Any]:
+    """The estimate, and the time of each resource."""
+    if result.estimated_ps is None:
+        return ["no estimate: no tile fits, or the chip tells no costs"]
+    table = new_table("resource", "time", "of the estimate", left=1)
+    for name, busy_ps in sorted((result.busy_ps or {}).items(), key=lambda each: -each[1]):
+        table.add_row(name.lower(), duration(busy_ps), percent(busy_ps / max(1, result.estimated_ps)))
+    estimate, bound_by = _bound(result)
+    return [f"estimate: {estimate} with all operands in {result.memory}, bound by {bound_by}", "", table]
+
+
+def _bound(result: PlanResult) -> tuple[str, str]:
+    if result.estimated_ps is None or result.bound_by is None:
+        return "-", "-"
+    return duration(result.estimated_ps), result.bound_by.lower()
 
 
 def _intensity(result: PlanResult) -> str:

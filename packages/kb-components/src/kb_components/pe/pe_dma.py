@@ -11,7 +11,18 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from kb_engine.block import AddressTranslator, Context, Initiator, TileToken, ps_from_ns
-from kb_messages import OFFSET_BITS, Matrix, PipelinePlan, PlanError, Rectangle, StageType, TopologyError, memory_side
+from kb_messages import (
+    OFFSET_BITS,
+    DmaParams,
+    Matrix,
+    PipelinePlan,
+    PlanError,
+    Rectangle,
+    StageParams,
+    StageType,
+    TopologyError,
+    memory_side,
+)
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,6 +124,23 @@ class PeDma(Initiator[PeDmaSpec]):
             self._fabric.read(self._last_path, memory, start_ps, finish, token)
         else:
             self._fabric.write(self._last_path, memory, start_ps, finish, token)
+
+    def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
+        """Set-up and transfer, without lookups of pages. Transfers that are under way together share their time.
+
+        A transfer of an operand at address 0, which has no memory yet, takes its set-up alone. Raises PlanError for a
+        memory without links to it or back.
+        """
+        assert isinstance(params, DmaParams)
+        owner = params.memory.base >> OFFSET_BITS
+        if not owner:
+            return self._setup_ps, self._setup_ps, 0
+        if owner not in self._paths:
+            self._check_reaches(owner)
+        write = stage_type is StageType.DMA_WRITE
+        transfer_ps, memory_ps = self._fabric.alone_ps(self._paths[owner], params.memory, write)
+        alone_ps = self._setup_ps + transfer_ps
+        return alone_ps, max(memory_ps, -(-alone_ps // self.outstanding)), memory_ps
 
     def _find_path(self, owner: int) -> Any:
         path = self._fabric.path(self.node_id, owner)

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
 from kb_components.pe.tile_buffers import TileBuffers
+from kb_components.pe.tile_choice import TileChoice
 from kb_components.pe.tile_feeder import TileFeeder
 from kb_engine.block import (
     KIB,
@@ -25,6 +27,7 @@ from kb_engine.block import (
 from kb_messages import (
     Command,
     DispatchWait,
+    GemmCommand,
     MathCommand,
     PipelinePlan,
     PlanError,
@@ -32,7 +35,7 @@ from kb_messages import (
     SubmittedCommand,
     WaitReason,
 )
-from kb_plans import TileRoom, generate_plan
+from kb_plans import TileCosts, TileRoom, generate_plan
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,15 +57,16 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     The rest of TCM is the allocator's.
     """
 
-    __slots__ = ("_blocks", "_buffers", "_feeder", "_fetch_store", "_known_plan", "_queue")
+    __slots__ = ("_blocks", "_buffers", "_feeder", "_fetch_store", "_known_plan", "_queue", "_tile_choice")
 
     spec_type = PeSchedulerSpec
     state = ("_buffers", "_feeder", "_queue")
-    caches = ("_known_plan",)
+    caches = ("_known_plan", "_tile_choice")
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._buffers = TileBuffers(spec.input_kib * KIB, spec.output_kib * KIB)
+        self._tile_choice: TileChoice | None = None
         self._known_plan = lru_cache(maxsize=256)(self._checked_plan)
         self._queue = SubmissionQueue(
             context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), lambda: self._feeder.wake()
@@ -97,6 +101,18 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             output_nbytes=self._buffers.outputs.nbytes,
             register_nbytes=self._fetch_store.context.memory_nbytes,
         )
+
+    @property
+    def tile_costs(self) -> TileCosts:
+        """The times of stages on this PE, by which the scheduler chooses the tiles of GEMMs."""
+        return self._choice.costs
+
+    @property
+    def _choice(self) -> TileChoice:
+        """What chooses tiles. It is made when it is first asked for: the ports of blocks are known after `connect`."""
+        if self._tile_choice is None:
+            self._tile_choice = TileChoice(self._blocks.values(), self.tile_room)
+        return self._tile_choice
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         """A plan that fits this PE's tile buffers, and every block's limits.
@@ -137,6 +153,8 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return self._feeder.wait()
 
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
+        if isinstance(command, GemmCommand) and command.tile is None:
+            command = replace(command, tile=self._choice.tile(command))
         plan = generate_plan(command, pe, self.tile_room)
         self._buffers.check(plan, f"{pe}.pe_tcm")
         self._check_wires(plan)

@@ -79,6 +79,13 @@ class MemoryComponent(ComponentBase[SpecT]):
         (read), or the time of the commit, twice (write). A time that was returned once stays as it is.
         """
 
+    def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """The latency of a request with nothing else under way, and the time of its bytes.
+
+        Pure, and for estimates alone: a scheduler chooses tiles by them. A memory that does not say counts as free.
+        """
+        return 0, 0
+
 
 class Scratchpad(MemoryComponent[SpecT]):
     """PE_TCM: the memory of a PE, where FETCH and STORE of the PE have a way in of their own."""
@@ -121,6 +128,11 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
     @abstractmethod
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
         """Picoseconds that a request's bytes hold the channel. Pure."""
+
+    def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """The two costs of the request's size."""
+        nbytes = memory.nbytes
+        return self.latency_ps(nbytes, write), self.occupancy_ps(nbytes, write)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """First come, first served. The latency of a request overlaps the bytes of the request before.

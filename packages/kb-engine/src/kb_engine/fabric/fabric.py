@@ -120,6 +120,16 @@ class Fabric:
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
+    def alone_ps(self, path: MemoryPath, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """Picoseconds of a read or write of *memory* with nothing else under way, and those of its bytes at the memory.
+
+        Pure, and for estimates alone.
+        """
+        latency_ps, bytes_ps = path.memory.idle_ps(memory, write)
+        data = path.away if write else path.back
+        slowest_ps = max(bytes_ps, data.slowest_ps(memory.nbytes))
+        return path.request_ps + latency_ps + slowest_ps + path.response_ps, bytes_ps
+
     def write(
         self, path: MemoryPath, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any
     ) -> None:

@@ -93,6 +93,10 @@ class Leg:
         """Whether two flows can meet on a link of this leg."""
         return any(hop.shared is not None for hop in self.hops)
 
+    def slowest_ps(self, nbytes: int) -> int:
+        """Picoseconds of *nbytes* on the narrowest link, 0 without links."""
+        return max((hop.state.rate.ps(nbytes) for hop in self.hops), default=0)
+
     def flow(self, nbytes: int) -> Flow:
         """The flow of all transfers of *nbytes*."""
         if nbytes != self._last.nbytes:

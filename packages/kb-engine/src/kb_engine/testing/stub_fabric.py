@@ -26,6 +26,10 @@ class StubFabric:
         """The only path."""
         return f"{src} -> {owner}"
 
+    def alone_ps(self, path: str, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """As `Fabric.alone_ps`."""
+        return 1000 + 10 * memory.nbytes, 10 * memory.nbytes
+
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """As `Fabric.read`."""
 

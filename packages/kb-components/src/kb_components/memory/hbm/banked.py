@@ -69,6 +69,16 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         """Refreshes of all pseudo-channels, each counted up to its last command."""
         return sum(channel.refreshes for channel in self.channels)
 
+    def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """A row that is opened first, then bytes at the bandwidth of all data buses: as long as rows and banks let it.
+
+        Rows that are opened between the bytes, banks that collide and refreshes come on top.
+        """
+        spec = self.spec
+        column = spec.wl_cycles if write else spec.rl_cycles
+        latency_ps = self._cycle.ps(self._timing.rcd + column) + self._latency_ps
+        return latency_ps, Rate.from_gbs(spec.bw_gbs).ps(memory.nbytes)
+
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """Every pseudo-channel that *memory* touches serves the bursts of its part in the order of their addresses."""
         nbytes = memory.rows * memory.row_nbytes

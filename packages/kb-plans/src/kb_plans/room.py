@@ -1,0 +1,49 @@
+"""The room that a PE has for tiles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from kb_messages import BufferNeeds
+
+
+class TilesAtOnce(NamedTuple):
+    """How many tiles hold each place at a time, 0 where not even one fits; None where a tile needs no such place.
+
+    Tiles of one output tile share its accumulator and its output buffer, so these two count output tiles.
+    """
+
+    input: int | None
+    output: int | None
+    registers: int | None
+    accumulators: int | None
+
+
+class TileRoom(Struct, frozen=True, kw_only=True):
+    """The bytes that a PE has for tiles: TCM input buffers, TCM output buffers, registers."""
+
+    input_nbytes: int
+    output_nbytes: int
+    register_nbytes: int
+
+    def holds(self, needs: BufferNeeds, copies: int) -> bool:
+        """Whether *copies* tiles fit at once."""
+        return (
+            copies * needs.input_nbytes <= self.input_nbytes
+            and copies * needs.output_nbytes <= self.output_nbytes
+            and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= self.register_nbytes
+        )
+
+    def at_once(self, needs: BufferNeeds) -> TilesAtOnce:
+        """The tiles that fit. Registers hold two accumulators if the operands of a tile fit beside them, else one."""
+        both = 2 * needs.accumulator_nbytes + needs.register_nbytes <= self.register_nbytes
+        one = needs.accumulator_nbytes + needs.register_nbytes <= self.register_nbytes
+        beside = max(0, self.register_nbytes - (1 + both) * needs.accumulator_nbytes)
+        return TilesAtOnce(
+            self.input_nbytes // needs.input_nbytes if needs.input_nbytes else None,
+            self.output_nbytes // needs.output_nbytes if needs.output_nbytes else None,
+            beside // needs.register_nbytes if needs.register_nbytes else None,
+            both + one if needs.accumulator_nbytes else None,
+        )

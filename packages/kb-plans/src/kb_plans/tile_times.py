@@ -1,0 +1,202 @@
+"""The times of a plan's tiles: tiles of one kind have the same stages and the same sizes, so one stands for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from kb_messages import (
+    Axis,
+    DmaParams,
+    PipelinePlan,
+    Place,
+    Rectangle,
+    StageParams,
+    StageTemplate,
+    StageType,
+    When,
+    memory_side,
+    stage_params,
+)
+
+_DMA: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
+_COMPUTES: Final = (StageType.GEMM, StageType.MATH)
+
+
+class StageTime(NamedTuple):
+    """Picoseconds of a stage when nothing else is under way, and how long it keeps the next one of its type waiting.
+
+    The two differ where a block serves several tokens at a time. `memory_ps` is how long a transfer occupies the memory
+    behind the fabric, which reads and writes share.
+    """
+
+    alone_ps: int
+    holds_ps: int
+    memory_ps: int = 0
+
+
+class TileCosts(Struct, frozen=True, kw_only=True):
+    """The costs of a PE. `stage_time` is pure and gives the time of a stage by its type and its figures.
+
+    The `memory` of a DMA stage lies at the beginning of the whole operand. `turns` are the types whose stages take
+    turns at one port or slot.
+    """
+
+    stage_time: Callable[[StageType, StageParams], StageTime]
+    turns: tuple[tuple[StageType, ...], ...] = (
+        (StageType.FETCH, StageType.STORE),
+        (StageType.GEMM, StageType.MATH),
+    )
+
+
+class StageSpans(NamedTuple):
+    """Where a tile's stages begin and end to hold places: indices into its stages, by the types of the stages."""
+
+    types: tuple[StageType, ...]
+    claims: int
+    fetched: int
+    multiplies: int
+    computed: int
+    stored: int
+
+    @classmethod
+    def of(cls, types: tuple[StageType, ...], claimed: StageType | None) -> StageSpans:
+        """The layout of *types*, in their order, whose registers are *claimed* at the last stage of that type."""
+
+        def behind(*which: StageType) -> int:
+            return max((at + 1 for at, each in enumerate(types) if each in which), default=0)
+
+        return cls(
+            types,
+            max(behind(claimed) - 1, 0) if claimed is not None else 0,
+            behind(StageType.FETCH),
+            max(behind(StageType.GEMM) - 1, 0),
+            behind(*_COMPUTES),
+            behind(StageType.STORE),
+        )
+
+
+class TileKind(NamedTuple):
+    """`n_tiles` tiles whose stages take the same `times`. `ends[i]` is the time of the first *i* stages together."""
+
+    n_tiles: int
+    layout: StageSpans
+    times: tuple[StageTime, ...]
+    ends: tuple[int, ...]
+
+    def span_ps(self, begin: int, end: int) -> int:
+        """The stages from *begin* up to, and without, *end*, when nothing else is under way."""
+        return self.ends[end] - self.ends[begin]
+
+    @property
+    def total_ps(self) -> int:
+        """All stages."""
+        return self.ends[-1]
+
+
+class SumKind(NamedTuple):
+    """`n_sums` output tiles at the same edges of the grid, and the kinds of their tiles along K, in order.
+
+    `m` and `n` are the place of the first of these output tiles.
+    """
+
+    m: int
+    n: int
+    n_sums: int
+    tiles: list[TileKind]
+
+
+class TileTimes:
+    """The kinds of tiles of *plan* at *costs*."""
+
+    def __init__(self, plan: PipelinePlan, costs: TileCosts) -> None:
+        self.plan = plan
+        self.costs = costs
+        self._known: dict[tuple[int, int, int, int], StageTime] = {}
+        self._layouts: dict[int, tuple[list[int], StageSpans]] = {}
+        self._follows = [[_axis(stage, dimension) is not None for dimension in (0, 1)] for stage in plan.stages]
+        ragged_k = self._is_ragged(2)
+        self._last_differs = [ragged_k and _axis(stage, 2) is not None for stage in plan.stages]
+        self._all_differ = [any(each.when is not When.EVERY_TILE for each in stage.operands) for stage in plan.stages]
+
+    @cached_property
+    def sums(self) -> list[SumKind]:
+        """The kinds of output tiles, in the order of their first tiles."""
+        return list(self._sums())
+
+    def least_ps(self) -> int:
+        """What the busiest channel takes for tiles of full size alone: no estimate is shorter. Costs little."""
+        m_grid, n_grid, k_grid = self.plan.grid
+        full = (m_grid - self._is_ragged(0) or 1) * (n_grid - self._is_ragged(1) or 1) * (k_grid - 1 or 1)
+        kind = self._kind(full, (0, 0, 0))
+        held: dict[StageType, int] = {}
+        for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
+            held[stage_type] = held.get(stage_type, 0) + full * time.holds_ps
+        return max(held.values())
+
+    def _sums(self) -> Iterator[SumKind]:
+        m_grid, n_grid, k_grid = self.plan.grid
+        spans = {0: 1, k_grid - 1: 1} if k_grid < 3 else {0: 1, 1: k_grid - 2, k_grid - 1: 1}
+        for m, m_count in _ends(m_grid, self._is_ragged(0)):
+            for n, n_count in _ends(n_grid, self._is_ragged(1)):
+                count = m_count * n_count
+                tiles = [self._kind(count * k_count, (m, n, k)) for k, k_count in spans.items()]
+                yield SumKind(m, n, count, tiles)
+
+    def _kind(self, count: int, place: tuple[int, int, int]) -> TileKind:
+        k = place[2]
+        known = self._layouts.get(k)
+        if known is None:
+            numbers = self.plan.stages_at(k)
+            registers = self.plan.lifetimes.get(Place.REGISTERS)
+            types = tuple(self.plan.stages[at].stage_type for at in numbers)
+            known = self._layouts[k] = numbers, StageSpans.of(types, None if registers is None else registers.claimed)
+        numbers, layout = known
+        times = tuple(self._time(at, place) for at in numbers)
+        return TileKind(count, layout, times, tuple(accumulate((time.alone_ps for time in times), initial=0)))
+
+    def _is_ragged(self, dimension: int) -> bool:
+        side = next((side for stage in self.plan.stages if (side := _axis(stage, dimension)) is not None), None)
+        return side is not None and side.total % side.tile != 0
+
+    def _time(self, at: int, place: tuple[int, int, int]) -> StageTime:
+        """The time of stage *at* for the tile at *place*, which is that of all tiles of the same sizes."""
+        m, n, k = place
+        follows_m, follows_n = self._follows[at]
+        if not self._all_differ[at]:
+            k = int(self._last_differs[at] and k == self.plan.grid[2] - 1)
+        key = at, m if follows_m else 0, n if follows_n else 0, k
+        time = self._known.get(key)
+        if time is None:
+            stage = self.plan.stages[at]
+            params = _dma_params(stage, place) if stage.stage_type in _DMA else self._params(stage, place)
+            time = self._known[key] = self.costs.stage_time(stage.stage_type, params)
+        return time
+
+    def _params(self, stage: StageTemplate, place: tuple[int, int, int]) -> StageParams:
+        return stage_params(stage, place, self.plan.grid[2])
+
+
+def _dma_params(stage: StageTemplate, place: tuple[int, int, int]) -> DmaParams:
+    side = memory_side(stage)
+    rows, cols = side.rows.extent(side.rows.index(place)), side.cols.extent(side.cols.index(place))
+    return DmaParams(Rectangle(side.base, rows, cols * side.dtype.nbytes, side.stride), stage.to_registers)
+
+
+def _axis(stage: StageTemplate, dimension: int) -> Axis | None:
+    """A side of *stage*'s operands that is cut along *dimension*."""
+    for operand in stage.operands:
+        if operand.rows.dimension == dimension:
+            return operand.rows
+        if operand.cols.dimension == dimension:
+            return operand.cols
+    return None
+
+
+def _ends(count: int, ragged: bool) -> list[tuple[int, int]]:
+    """Places along a side with other sizes than the place before, and how many places have them."""
+    return [(0, count - 1), (count - 1, 1)] if ragged and count > 1 else [(0, count)]

@@ -1,0 +1,136 @@
+"""Estimates against sums by hand. A slot of 64 bytes is the least that an operand takes."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from kb_messages import DmaParams, DType, GemmCommand, GemmParams, Matrix, PlanError, StageParams, StageType, TileShape
+from kb_plans import Estimate, StageTime, TileCosts, TileRoom, estimate, generate_gemm_plan
+
+PLENTY = TileRoom(input_nbytes=1 << 20, output_nbytes=1 << 20, register_nbytes=1 << 20)
+TIMES = {
+    StageType.DMA_READ: 10,
+    StageType.FETCH: 2,
+    StageType.GEMM: 5,
+    StageType.MATH: 4,
+    StageType.STORE: 3,
+    StageType.DMA_WRITE: 7,
+}
+
+
+def costs(**changes: int) -> TileCosts:
+    times = TIMES | {StageType[name]: ps for name, ps in changes.items()}
+    return TileCosts(stage_time=lambda stage_type, _: StageTime(times[stage_type], times[stage_type]))
+
+
+def estimated(
+    grid: tuple[int, int, int], room: TileRoom = PLENTY, prices: TileCosts | None = None, side: int = 4
+) -> Estimate:
+    m, n, k = (side * count for count in grid)
+    a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
+    gemm = GemmCommand(a=a, b=b, out=out, tile=TileShape(side, side, side))
+    return estimate(generate_gemm_plan(gemm, "pe0"), room, prices or costs())
+
+
+def test_the_busiest_channel_and_what_it_cannot_overlap() -> None:
+    # 4 tiles over K read a and b one after the other: 80; behind the last read come FETCH, GEMM, STORE and DMA_WRITE
+    assert estimated((1, 1, 4)).latency_ps == 8 * 10 + 2 + 5 + 3 + 7
+    assert estimated((1, 1, 4)).bound_by == "DMA_READ"
+
+
+def test_what_comes_before_the_busiest_block() -> None:
+    # GEMM waits for the reads and the FETCH of the first tile; the others run meanwhile
+    found = estimated((1, 1, 4), prices=costs(GEMM=30))
+    assert (found.latency_ps, found.bound_by) == (10 + 10 + 2 + 4 * 30 + 3 + 7, "GEMM")
+
+
+def test_stages_that_take_turns_add_up() -> None:
+    # 8 tiles, each an output tile: FETCH and STORE share the port, 30 + 40 each, behind the first reads
+    found = estimated((8, 1, 1), prices=costs(FETCH=30, STORE=40))
+    assert (found.latency_ps, found.bound_by) == (20 + 8 * (30 + 40) + 7, "FETCH+STORE")
+    apart = TileCosts(stage_time=costs(FETCH=30, STORE=40).stage_time, turns=())
+    found = estimated((8, 1, 1), prices=apart)
+    assert (found.latency_ps, found.bound_by) == (20 + 30 + 5 + 8 * 40 + 7, "STORE")
+
+
+def test_registers_for_one_tile_alone() -> None:
+    # two accumulators of 64 bytes, and one slot of 128 for a and b: FETCH and GEMM of two tiles never overlap
+    room = replace(PLENTY, register_nbytes=2 * 64 + 128)
+    found = estimated((1, 1, 4), room, costs(FETCH=20, GEMM=30))
+    assert (found.latency_ps, found.bound_by) == (20 + 4 * (20 + 30) + 3 + 7, "registers")
+    two = replace(PLENTY, register_nbytes=2 * 64 + 256)  # two slots: GEMM alone is the bound, behind reads and FETCH
+    assert estimated((1, 1, 4), two, costs(FETCH=20, GEMM=30)).latency_ps == 20 + 20 + 4 * 30 + 3 + 7
+
+
+def test_one_accumulator_makes_sums_wait_for_the_store_before() -> None:
+    # 16 x 16 sums of f32 take 1 KiB, 16 x 1 factors a slot of 64 bytes each: one accumulator, and 8 slots beside it
+    a, b, out = Matrix.packed(48, 2, DType.F16), Matrix.packed(2, 16, DType.F16), Matrix.packed(48, 16, DType.F16)
+    plan = generate_gemm_plan(GemmCommand(a=a, b=b, out=out, tile=TileShape(16, 16, 1)), "pe0")
+    found = estimate(plan, replace(PLENTY, register_nbytes=1024 + 8 * 128), costs(GEMM=100))
+    # 3 sums: FETCH, two GEMMs and STORE of each, behind the reads of the first tile
+    assert (found.latency_ps, found.bound_by) == (20 + 3 * (2 + 2 * 100 + 3) + 7, "accumulators")
+
+
+def test_one_output_buffer_makes_the_next_last_tile_wait_for_the_write() -> None:
+    # one tile over K: reads, FETCH, GEMM, STORE and DMA_WRITE of each of 3 output tiles, one after the other
+    found = estimated((3, 1, 1), replace(PLENTY, output_nbytes=64))
+    assert (found.latency_ps, found.bound_by) == (3 * (20 + 2 + 5 + 3 + 7), "output buffers")
+
+
+def test_one_input_buffer_makes_the_next_read_wait_for_the_fetch() -> None:
+    found = estimated((1, 1, 4), replace(PLENTY, input_nbytes=128))
+    assert (found.latency_ps, found.bound_by) == (4 * (20 + 2) + 5 + 3 + 7, "input buffers")
+
+
+def test_a_write_keeps_reads_of_its_memory_waiting() -> None:
+    def stage_time(stage_type: StageType, params: StageParams) -> StageTime:
+        dma = isinstance(params, DmaParams)
+        return StageTime(10, 10, 8) if dma else StageTime(1, 1)
+
+    # A write of 8 holds a read up for 6, because a read leaves the memory idle for 2 of its 10. The last of 4 writes
+    # meets no read. Of 80 ps of reads, 57 come behind the first write, which begins at 10 + 10 + 1 + 1 + 1.
+    found = estimated((2, 2, 1), prices=TileCosts(stage_time=stage_time))
+    assert found.busy_ps["DMA_READ"] == 80 + 3 * 6 * 57 // 80
+    assert found.busy_ps["DMA_WRITE"] == 40 + 64 * 57 // 80
+    assert found.busy_ps["memory"] == 8 * 8 + 4 * 8
+
+
+def test_ragged_edges_take_their_own_time() -> None:
+    def stage_time(stage_type: StageType, params: StageParams) -> StageTime:
+        ps = params.m * params.n * params.k if isinstance(params, GemmParams) else 0
+        return StageTime(ps, ps)
+
+    a, b, out = Matrix.packed(10, 9, DType.F16), Matrix.packed(9, 7, DType.F16), Matrix.packed(10, 7, DType.F16)
+    gemm = GemmCommand(a=a, b=b, out=out, tile=TileShape(4, 4, 4))
+    found = estimate(generate_gemm_plan(gemm, "pe0"), PLENTY, TileCosts(stage_time=stage_time))
+    assert found.latency_ps == 10 * 7 * 9
+
+
+def test_edges_that_are_bound_by_another_resource_add_up() -> None:
+    def stage_time(stage_type: StageType, params: StageParams) -> StageTime:
+        if isinstance(params, GemmParams):
+            return StageTime(100, 100) if params.m == 4 else StageTime(1, 1)
+        return StageTime(20, 20) if isinstance(params, DmaParams) else StageTime(0, 0)
+
+    # a row of 64 tiles bound by GEMM (100 each), and a last one of m = 1 bound by its reads (40 each) and writes
+    m, n, k = 5, 4 * 8, 4 * 8
+    a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
+    gemm = GemmCommand(a=a, b=b, out=out, tile=TileShape(4, 4, 4))
+    room = replace(PLENTY, input_nbytes=4 * 128)
+    found = estimate(generate_gemm_plan(gemm, "pe0"), room, TileCosts(stage_time=stage_time))
+    assert found.latency_ps == 40 + 64 * 100 + 64 * 40 + 1 + 20
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_anything_else_is_refused(which: int) -> None:
+    a = Matrix.packed(4, 4, DType.F16)
+    given: list[Any] = [
+        generate_gemm_plan(GemmCommand(a=a, b=a, out=a, tile=TileShape(4, 4, 4)), "pe0"),
+        PLENTY,
+        costs(),
+    ]
+    given[which] = None
+    needs = ("PipelinePlan", "TileRoom", "TileCosts")[which]
+    with pytest.raises(PlanError, match=f"^estimate: got a value of type NoneType, needs a {needs}$"):
+        estimate(*given)
