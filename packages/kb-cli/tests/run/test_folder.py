@@ -56,16 +56,19 @@ def test_an_interrupt_keeps_a_folder_with_a_log_alone(tmp_path: Path) -> None:
     class Terminated(KeyboardInterrupt):
         """As SIGTERM raises it."""
 
-    def interrupted(kind: type[BaseException], log: str) -> None:
+    def interrupted(kind: type[BaseException], log: str, file: str) -> None:
         with NewRunFolder(tmp_path, "x-1") as folder, kept_on_interrupt(folder):
             (folder.path / log).mkdir(parents=True)
+            (folder.path / log / "strings.jsonl").touch()
+            (folder.path / log / file).touch()
             raise kind
 
-    cases = [(KeyboardInterrupt, "log", True), (KeyboardInterrupt, "0001/log", True)]
-    cases += [(KeyboardInterrupt, "memory", False), (Terminated, "log", False)]
-    for kind, log, kept in cases:
+    chunk = "ops-000000.npy"
+    cases = [(KeyboardInterrupt, "log", chunk, True), (KeyboardInterrupt, "0001/log", chunk, True)]
+    cases += [(KeyboardInterrupt, "log", "ops.partial", False), (KeyboardInterrupt, "memory", chunk, False)]
+    for kind, log, file, kept in [*cases, (Terminated, "log", chunk, False)]:
         with pytest.raises(KeyboardInterrupt) as caught:
-            interrupted(kind, log)
+            interrupted(kind, log, file)
         assert names(tmp_path) == (["x-1-interrupted"] if kept else [])
         where = tmp_path / "x-1-interrupted"
         assert getattr(caught.value, "__notes__", []) == ([f"what it wrote so far is in {where}"] if kept else [])

@@ -13,13 +13,13 @@ from kb_cli.run.folder import NewRunFolder
 def kept_on_interrupt(folder: NewRunFolder) -> Iterator[None]:
     """Give *folder* the name of an interrupted run when a KeyboardInterrupt passes, and note the name on the error.
 
-    Only a folder with a log is kept, because without one there is nothing to read. SIGTERM, which raises a class of its
-    own, leaves nothing.
+    Only a folder with records of a log is kept, because without them there is nothing to read. SIGTERM, which raises a
+    class of its own, leaves nothing.
     """
     try:
         yield
     except KeyboardInterrupt as error:
-        has_log = (folder.path / LOG).is_dir() or any(folder.path.glob(f"*/{LOG}"))
-        if type(error) is KeyboardInterrupt and has_log:
+        has_records = any(chunk for form in (LOG, f"*/{LOG}") for chunk in folder.path.glob(f"{form}/*.npy"))
+        if type(error) is KeyboardInterrupt and has_records:
             error.add_note(f"what it wrote so far is in {folder.commit_interrupted()}")
         raise
