@@ -62,13 +62,14 @@ def test_a_poll_whose_flag_is_stored_in_the_end_goes_on(toy_host):
         tl.wait(tl.composite("gemm", a, b, out=c, tile=(16, 16, 16)))
         tl.store(flag, tl.load(ones))
 
-    host = toy_host(TWO, most_repeated_loads=50)
-    k = 16 * 400
+    host = toy_host(TWO, ("size: 1 MiB", "size: 16 MiB"), most_repeated_loads=50)
+    n_tiles = 4000  # of which each takes several events, so that the guard looks now and then
+    k = 16 * n_tiles
     zeros = {"a": (16, k), "b": (k, 16), "c": (16, 16)}
     others = [host.tensor(name, np.zeros(shape, np.float16), "f16") for name, shape in zeros.items()]
     ones = host.tensor("ones", np.ones((1, 16), np.int32), "i32")
     result = launch(host, waits_for_the_other, *others, ones)
-    assert result.pe_end_ps["sip0.cube0.pe0"] > 400 * 2 * 5120 * 2
+    assert result.pe_end_ps["sip0.cube0.pe0"] > n_tiles * 2 * 512 * 20
 
 
 def test_a_loop_with_an_end_may_load_as_often_as_the_limit_says(toy_host):
