@@ -15,8 +15,12 @@ from click.testing import CliRunner
 from playwright.sync_api import Locator, Page
 
 from kb_cli.main import kb
+from kb_cli.run.files import TOPOLOGY
+from kb_cli.trace.traffic import traffic
 from kb_cli.trace.viewer import ViewerServer, page_folder
+from kb_cli.trace.window import parse_window
 from kb_dataexec import OpLog, read_log
+from kb_topology import load_topology
 
 QUERY = """async (sql) => {
     const found = await window.app.trace.engine.query(sql);
@@ -90,6 +94,11 @@ def test_its_sql_engine_counts_as_the_log_does(
         assert sql(PER_TRACK) == per_track(log, unit_ps)
         assert sql("select count(*), sum(dur < 0), sum(depth) from slice") == [[log.n_ops + 2, 0, 0]]
         assert sql("select name, value from stats where severity != 'info' and value > 0") == []
+        counters = traffic(log, load_topology(folder / TOPOLOGY), parse_window(None, None), None)
+        assert sql("select count(*), round(sum(value), 6) from counter") == [
+            [len(counters.value), round(float(counters.value.sum()), 6)]
+        ]
+        assert sql("select distinct unit from counter_track") == [["%"]]
         ((title,),) = sql("select name from track where parent_id is null")
         assert title == f"kernbench gemm on one_cube{', 1 ns shown is 1 ps' if unit == 'ps' else ''}"
         asked = "select slice.name, slice.ts, args.key, args.int_value from slice join args using (arg_set_id)"
@@ -107,7 +116,7 @@ def test_pes_and_their_servers_are_drawn_in_order(page: Page, folder: Path, tmp_
     run_kb("trace", folder, "-o", tmp_path / "x.pftrace")
     with opened(page, tmp_path / "x.pftrace"):
         title(page, "kernbench gemm on one_cube").click(force=True)
-        check_order(page, [*(f"sip0.cube0.pe{pe}" for pe in range(8)), "launches"])
+        check_order(page, [*(f"sip0.cube0.pe{pe}" for pe in range(8)), "memories", "links", "launches"])
         title(page, "sip0.cube0.pe0").click(force=True)
         port = "pe_fetch_store"
         servers = ["pe_dma: dma_read", f"{port}: fetch", "pe_gemm: gemm", f"{port}: store", "pe_dma: dma_write"]

@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from perfetto_decoder import Decoded
 
+from kb_cli.benchmark import bundled
 from kb_cli.run.run_json import write_run
 from kb_cli.trace.critical_path import PathSegments
 from kb_cli.trace.run_log import read_run_log
@@ -96,13 +97,13 @@ def test_every_record_of_the_log_is_a_slice(invoke: Invoke, folder: Path, unit: 
 
 def test_tracks_stand_in_the_order_of_the_pipeline(invoke: Invoke, folder: Path) -> None:
     decoded = read(invoke, folder, "x.pftrace")
-    used = {each.track for each in decoded.slices}
+    used = {each.track for each in (*decoded.slices, *decoded.values)}
     assert {track for track in decoded.tracks if len(track) == 3} == used, "a track without slices"
     mine = [track[2] for track in decoded.tracks if track[1:2] == ("sip0.cube0.pe0",) and len(track) == 3]
     port = "pe_fetch_store"
     assert mine == ["pe_dma: dma_read", f"{port}: fetch", "pe_gemm: gemm", f"{port}: store", "pe_dma: dma_write"]
     groups = [track[1] for track in decoded.tracks if len(track) == 2]
-    assert groups == [f"sip0.cube0.pe{pe}" for pe in range(8)] + ["launches"]
+    assert groups == [f"sip0.cube0.pe{pe}" for pe in range(8)] + ["memories", "links", "launches"]
 
 
 def test_services_lie_inside_the_kernels_and_these_inside_the_call(invoke: Invoke) -> None:
@@ -121,7 +122,7 @@ def test_services_lie_inside_the_kernels_and_these_inside_the_call(invoke: Invok
     inside = services(decoded)
     assert min(each.ts for each in inside) >= kernels.ts
     assert max(each.ts + each.dur for each in inside) <= kernels.ts + kernels.dur
-    pes = [track[1] for track in decoded.tracks if len(track) == 2 and track[1] != "launches"]
+    pes = [track[1] for track in decoded.tracks if len(track) == 2 and track[1].startswith("sip")]
     assert pes == [f"sip0.cube{cube}.pe{pe}" for cube in range(16) for pe in range(8)]
 
 
@@ -131,7 +132,10 @@ def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path, tmp_path: Pat
     assert Path("a.pftrace").read_bytes() == Path("b.pftrace").read_bytes()
     assert Path("a.pftrace.gz").read_bytes() == Path("b.pftrace.gz").read_bytes()
     n_slices, size = read_log(folder / "log").n_ops + 2, Path("b.pftrace.gz").stat().st_size
-    assert done.stdout == f"b.pftrace.gz: {n_slices} slices on {1 + 8 * 6 + 3} tracks, {size / 1000:.4g} kB\n"
+    assert (
+        done.stdout
+        == f"b.pftrace.gz: {n_slices} slices on {1 + 8 * 6 + 3 + 1 + 8 + 1 + 32} tracks, {size / 1000:.4g} kB\n"
+    )
     assert len(list(tmp_path.iterdir())) == 4, "something stays beside the files"
 
 
@@ -145,6 +149,65 @@ def test_a_pe_and_a_window(invoke: Invoke, folder: Path) -> None:
     assert some == [each for each in one if each.ts + each.dur > begin and each.ts < end]
     assert 0 < len(some) < len(one)
     assert any(each.ts < begin for each in some), "a slice that is cut by the window is shown whole"
+
+
+def held(decoded: Decoded, group: str) -> dict[str, float]:
+    """For each counter of *group*, its value times the picoseconds that it holds, added up. The file is in ps."""
+    found: dict[str, float] = {}
+    last: dict[str, tuple[int, float]] = {}
+    for each in decoded.values:
+        if each.track[1] == group:
+            begin, value = last.get(each.track[2], (each.ts, 0.0))
+            found[each.track[2]] = found.get(each.track[2], 0.0) + value * (each.ts - begin)
+            last[each.track[2]] = each.ts, each.value
+    assert all(value == 0 for _, value in last.values())
+    return found
+
+
+def test_counters_add_up_to_the_bytes_and_times_that_the_simulator_counted(invoke: Invoke, folder: Path) -> None:
+    """Blocks and links count while they work; the trace knows the log and the chip alone."""
+    results = json.loads((folder / "run.json").read_text())["results"]
+    decoded = read(invoke, folder, "x.pftrace", "--unit", "ps")
+    memories, links = held(decoded, "memories"), held(decoded, "links")
+    assert list(memories) == [f"sip0.cube0.hbm{n}" for n in range(8)]
+    moved = sum(memories.values()) / 100 * 102.4 / 1000  # % of the 102.4 bytes a nanosecond of each
+    assert moved == pytest.approx(sum(results["bytes"]["hbm"].values()), rel=1e-4)
+    busiest = results["busiest"]["link"]
+    assert max(links.values()) / 100 / results["latency_ps"] == pytest.approx(busiest["utilization"], rel=1e-3)
+    n_links = results["busiest"]["link"]["count"]
+    assert sum(links.values()) / 100 / results["latency_ps"] / n_links == pytest.approx(
+        results["utilization"]["link"], rel=1e-3
+    )
+
+
+def test_with_one_pe_the_counters_are_those_that_it_used_with_the_traffic_of_all(invoke: Invoke, folder: Path) -> None:
+    everything = read(invoke, folder, "x.pftrace")
+    one = read(invoke, folder, "x.pftrace", "--pe", "sip0.cube0.pe5")
+    names = {each.track for each in one.values}
+    assert {track[2] for track in names if track[1] == "memories"} == {"sip0.cube0.hbm5"}
+    assert 1 < len(names) < len({each.track for each in everything.values})
+    assert one.values == [each for each in everything.values if each.track in names]
+
+
+@pytest.mark.parametrize(
+    ("chip", "old", "new", "reason"),
+    [
+        ("one_cube", "builtin.pe_gemm", "acme.pe_gemm", r".*: got 'acme\.pe_gemm', needs the name of an installed .*"),
+        ("one_pe", "", "", r"sip0\.cube0\.pe1\.pe_dma: dma_read: got a transfer with memory 0x\w+, needs a .*"),
+    ],
+)  # fmt: skip
+def test_without_the_chip_of_the_run_a_trace_has_no_counters(
+    invoke: Invoke, folder: Path, tmp_path: Path, chip: str, old: str, new: str, reason: str
+) -> None:
+    text = bundled.find("topologies", chip).read_text()
+    assert old in text
+    (copied(folder, tmp_path) / "topology.yaml").write_text(text.replace(old, new, 1))
+    done = invoke("trace", "x", "-o", "x.pftrace")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert re.fullmatch(rf"x: got no counters of links and memories: {reason}", done.stdout.splitlines()[1])
+    decoded = Decoded.file(Path("x.pftrace"))
+    assert decoded.values == []
+    assert len(services(decoded)) == read_log(folder / "log").n_ops
 
 
 def path_of(pe: list[str], start_ps: list[int], end_ps: list[int]) -> PathSegments:

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import click
 
+from kb_cli.run.files import TOPOLOGY
 from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
 from kb_cli.trace.output import check_name, write_trace
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.tracks import Counters
+from kb_cli.trace.traffic import traffic
 from kb_cli.trace.viewer import page_folder, show
 from kb_cli.trace.window import parse_window
+from kb_messages import KbError
+from kb_topology import load_topology
 
 
 @click.command("trace")
@@ -49,12 +54,17 @@ def command(
     page = page_folder() if opened else None
     shown = Shown(parse_window(start_ns, end_ns), pe, Unit(unit))
     found = read_run_log(run)
-    trace = run_trace(found, shown)
+    notes = []
+    counters: list[Counters] = []
+    try:
+        counters.append(traffic(found.log, load_topology(run / TOPOLOGY), shown.window, shown.pe))
+    except KbError as error:  # a chip whose blocks are not installed here
+        notes.append(f"{run}: got no counters of links and memories: {error}")
+    trace = run_trace(found, shown, counters=counters)
     nbytes = write_trace(trace, shown.unit, out)
-    lines = [f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}"]
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"
-        lines.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
-    emit_lines(lines)
+        notes.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
+    emit_lines([f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}", *notes])
     if page is not None:
         show(page, out, lambda line: emit_lines([line]))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kb_cli.trace.arrange import LAUNCHES, is_pe, pe_order
 from kb_cli.trace.overlaps import rows_without_overlap
+from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_messages import LogError, StageType
@@ -36,12 +37,12 @@ def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
     """
     _check(ops, where)
     places, number = _servers(ops, strings)
-    order = np.lexsort((ops["op_id"], ops["t_end_ps"], ops["t_start_ps"], number))
-    ops, number = ops[order], number[order]
-    start, end = (np.ascontiguousarray(ops[column]) for column in ("t_start_ps", "t_end_ps"))
+    order = _by_lane(number, ops)
     name, names = _names(ops, strings)
-    arguments = {shown: np.ascontiguousarray(ops[column]) for shown, column in _ARGUMENTS.items()}
-    return without_overlap(Slices(places, number, start, end, name, names, arguments))
+    columns = (number, ops["t_start_ps"], ops["t_end_ps"], name)
+    track, start, end, name = (np.ascontiguousarray(column)[order] for column in columns)
+    arguments = {shown: np.ascontiguousarray(ops[column])[order] for shown, column in _ARGUMENTS.items()}
+    return without_overlap(Slices(places, track, start, end, name, names, arguments))
 
 
 def without_overlap(slices: Slices) -> Slices:
@@ -68,12 +69,21 @@ def _check(ops: Rows, where: str) -> None:
 
 def _servers(ops: Rows, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
     """The place of each server of *ops*, by PE and stage, and the number of each record's place."""
-    key, inverse = np.unique(ops["component"].astype(np.int64) << 32 | ops["name"], return_inverse=True)
-    servers = [(strings[each >> 32], strings[each & 0xFFFFFFFF]) for each in key.tolist()]
+    pairs = number_pairs(ops["component"], ops["name"])
+    servers = [(strings[component], strings[stage]) for component, stage in pairs.found]
     order = sorted(range(len(servers)), key=lambda at: _server_order(*servers[at]))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    return [_place(*servers[at]) for at in order], rank[inverse]
+    return [_place(*servers[at]) for at in order], rank[pairs.number]
+
+
+def _by_lane(number: Ints, ops: Rows) -> Ints:
+    """The order of the records by place, then by start, end and id. In logs of the engine each place has this order."""
+    order = np.argsort(number.astype(np.min_scalar_type(number.max(initial=0))), kind="stable")
+    lane, start = number[order], np.ascontiguousarray(ops["t_start_ps"])[order]
+    if ((lane[1:] > lane[:-1]) | (start[1:] > start[:-1])).all():
+        return order
+    return np.lexsort((ops["op_id"], ops["t_end_ps"], ops["t_start_ps"], number))
 
 
 def _server_order(component: str, stage: str) -> tuple[tuple[int, ...], int, str, str]:
@@ -88,5 +98,5 @@ def _place(component: str, stage: str) -> TrackPlace:
 
 def _names(ops: Rows, strings: Sequence[str]) -> tuple[Ints, list[str]]:
     """The number of each record's name, and the names: the stage and the kernel line."""
-    key, inverse = np.unique(ops["name"].astype(np.int64) << 32 | ops["line"], return_inverse=True)
-    return inverse.astype(np.int64), [f"{strings[each >> 32]} {strings[each & 0xFFFFFFFF]}" for each in key.tolist()]
+    pairs = number_pairs(ops["name"], ops["line"])
+    return pairs.number, [f"{strings[stage]} {strings[line]}" for stage, line in pairs.found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from kb_cli.trace.launch_slices import launch_slices
 from kb_cli.trace.op_slices import Rows, op_slices, pe_of
 from kb_cli.trace.run_log import RunLog
 from kb_cli.trace.trace_bytes import Unit
-from kb_cli.trace.tracks import Slices, Trace
+from kb_cli.trace.tracks import Counters, Slices, Trace
 from kb_cli.trace.window import Window
 from kb_messages import KbError
 from kb_topology import did_you_mean
@@ -28,8 +29,12 @@ class Shown(NamedTuple):
     unit: Unit
 
 
-def run_trace(found: RunLog, shown: Shown, path: PathSegments | None = None) -> Trace:
+def run_trace(
+    found: RunLog, shown: Shown, path: PathSegments | None = None, counters: Sequence[Counters] = ()
+) -> Trace:
     """The trace of a run. With *path*, a PE that has segments of the path has a track for them, above all others.
+
+    *counters* are shown as they are.
 
     Raises KbError for a PE without records, and for a window in which nothing happens.
     """
@@ -42,7 +47,7 @@ def run_trace(found: RunLog, shown: Shown, path: PathSegments | None = None) -> 
     tables = [shown.window.cut(table) for table in tables]
     if not any(len(table.track) for table in tables[:-1]):
         raise _nothing(shown.window, services)
-    return arrange(_name(found.run, shown.unit), tables, [])
+    return arrange(_name(found.run, shown.unit), tables, counters)
 
 
 def _of_pe(ops: Rows, strings: list[str], pe: str) -> Rows:

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from kb_cli.trace.packets import counter_packets, opening_packet, slice_packets, track_packet
+from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints, Part, encode
 from kb_cli.trace.tracks import Counters, Slices, Trace
 
@@ -44,9 +45,8 @@ def _slice_blocks(slices: Slices, unit_ps: int) -> Iterator[bytes]:
     first = _first_of_each_track(slices.track)
     before = np.append(0, end[:-1])
     before[first] = start[first]
-    pairs = np.unique(np.stack((slices.track, slices.name)), axis=1).T.tolist()
     names: dict[int, list[tuple[int, str]]] = {}
-    for track, name in pairs:
+    for track, name in number_pairs(slices.track, slices.name).found:
         names.setdefault(track, []).append((name + 1, slices.names[name]))  # a number of 0 means no name
     arguments = list(slices.arguments)
     yield b"".join(

@@ -1,0 +1,106 @@
+"""How busy links and memories are at each time, as counters.
+
+The log says which bytes a DMA moved from when to when, and the chip of the run says over which links. A counter is the
+mean over windows of equal length, and the bytes of a transfer count evenly over the DMA's service.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kb_cli.terminal.units import PS_PER_NS
+from kb_cli.trace.arrange import LINKS, MEMORIES
+from kb_cli.trace.op_slices import pe_of
+from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.tracks import Counters, TrackPlace
+from kb_cli.trace.transfers import READ, DmaFlow, Floats, flows_of
+from kb_cli.trace.window import Window
+from kb_dataexec import OpLog
+from kb_engine import Engine
+from kb_messages import LogError
+from kb_topology import Topology, exact
+
+_FEWEST, _MOST = 64, 1024
+"""Windows of a counter. Between the two, there are half as many values as records, so that most of a file is slices."""
+_DECIMALS = 3
+
+
+class Resource(NamedTuple):
+    """A link or a memory, and its bandwidth; memories whose block states none have their GB/s counted."""
+
+    place: TrackPlace
+    gbs: float
+
+
+def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Counters:
+    """The counters of all links and memories that a DMA used; with *pe*, those that a DMA of that PE used.
+
+    Raises LogError when *chip* lacks a DMA or a memory of the log, and TopologyError when a block of *chip* is not
+    installed.
+    """
+    flows = list(flows_of(log))
+    for flow in flows:
+        if flow.dma not in chip.graph.nodes or flow.owner not in chip.address_map.by_owner:
+            where, got = f"{flow.dma}: {flow.stage}", f"a transfer with memory {flow.owner:#x}"
+            raise LogError(where, got, f"a block and a memory of the chip {chip.name}")
+    used = _used(flows, Engine(chip))
+    asked = [uses for flow, uses in zip(flows, used, strict=True) if pe in (None, pe_of(flow.dma))]
+    shown = sorted({each for uses in asked for each in uses}, key=_by_number)
+    edges = _edges(log, window, len(shown))
+    moved = {each: np.zeros(len(edges)) for each in shown}
+    for flow, uses in zip(flows, used, strict=True):
+        wanted = [each for each in uses if each in moved]
+        if wanted:
+            until = flow.moved_until(edges)
+            for each in wanted:
+                moved[each] += until
+    return _counters(shown, edges, [np.diff(moved[each]) for each in shown])
+
+
+def _used(flows: Iterable[DmaFlow], engine: Engine) -> list[list[Resource]]:
+    """The links and the memory of each flow."""
+    nodes = engine.topology.address_map.by_owner
+    found = []
+    for flow in flows:
+        path = engine.fabric.path(flow.dma, flow.owner)
+        leg = path.back if flow.stage == READ else path.away
+        links = [
+            Resource(TrackPlace(LINKS, f"{link.src} -> {link.dst}", "%"), float(link.bw_gbs)) for link in leg.links
+        ]
+        found.append([_memory(engine, nodes[flow.owner].node_id), *links])
+    return found
+
+
+def _memory(engine: Engine, node: str) -> Resource:
+    bw_gbs: Any = getattr(engine.components[node].spec, "bw_gbs", None)
+    if bw_gbs is None:
+        return Resource(TrackPlace(MEMORIES, node, "GB/s"), 100.0)  # so that 100 % of it is a GB/s each
+    return Resource(TrackPlace(MEMORIES, node, "%"), float(exact(bw_gbs)))
+
+
+def _by_number(resource: Resource) -> list[str | int]:
+    """A key that sorts names with numbers in them by these numbers; texts and numbers take turns in it."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", resource.place.title)]
+
+
+def _edges(log: OpLog, window: Window, n_counters: int) -> Ints:
+    """The ends of the windows that the mean is taken over."""
+    ops = log.ops
+    start = max(int(ops["t_start_ps"].min()), window.start_ps)
+    end = min(int(ops["t_end_ps"].max()), window.end_ps)
+    wanted = min(max(log.n_ops // (2 * max(n_counters, 1)), _FEWEST), _MOST)
+    return np.unique(np.linspace(start, max(end, start + 1), wanted + 1).astype(np.int64))
+
+
+def _counters(shown: list[Resource], edges: Ints, moved: list[Floats]) -> Counters:
+    """A value at each edge where the mean changes, and 0 at the last one."""
+    gbs = np.array([each.gbs for each in shown]).reshape(-1, 1)
+    rates = np.array(moved).reshape(len(shown), len(edges) - 1) * PS_PER_NS / np.diff(edges)
+    values = np.hstack((np.round(100 * rates / gbs, _DECIMALS), np.zeros((len(shown), 1))))
+    changed = np.hstack((np.ones((len(shown), 1), np.bool_), values[:, 1:] != values[:, :-1]))
+    track, at = np.nonzero(changed)
+    return Counters([each.place for each in shown], track, edges[at], values[track, at])
