@@ -94,6 +94,12 @@ def test_every_block_is_checked_and_by_many_checks():
     assert len(CHECKS) >= 110
 
 
+@pytest.mark.parametrize("outstanding", [2, 5, 40])
+def test_a_dma_with_several_transfers_under_way_passes_too(outstanding):
+    for setup_ns in (0, 2.5, 400):
+        check_component(PeDma, {"setup_ns": setup_ns, "queue_depth": 1, "outstanding": outstanding})
+
+
 def test_the_smallest_register_file_passes_too():
     # The suite's tile takes 1024 bytes of operands and 1024 of accumulator.
     options = {"memory_nbytes": 2048, "neighbours": [TCM]}

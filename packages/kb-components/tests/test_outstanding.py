@@ -197,6 +197,17 @@ def test_lookups_hold_the_channel_as_set_ups_do(chip_host, mmu):
     assert starts == [START + number * (SETUP + 21000) for number in range(3)]
 
 
+@pytest.mark.parametrize("number", [1, 4])
+def test_no_channel_is_busy_for_more_than_all_time(simulate, number):
+    run = simulate(gemm, *FOUR_TILES, changes=outstanding(number))
+    for server in run.engine.servers:
+        services = [r for r in run.records.values() if r.name == server.stage_type.name.lower()]
+        busy = set()
+        for record in services:
+            busy.update(range(record.t_start_ps, record.t_end_ps, 40))  # all times here are multiples of 40
+        assert server.busy_ps == 40 * len(busy) <= run.end_ps
+
+
 def test_a_stuck_channel_says_for_which_tile_another_one_waits(simulate, monkeypatch):
     begin = PeDma.begin
 

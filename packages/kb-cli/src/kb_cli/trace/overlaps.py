@@ -12,8 +12,8 @@ from kb_cli.trace.protobuf import Ints
 def rows_without_overlap(lane: Ints, start_ps: Ints, end_ps: Ints) -> Ints:
     """For each slice, the first row of its lane that is free at its start, counted from 0.
 
-    The slices are sorted by lane, then by start. A block of kernbench serves one tile at a time, so its slices need
-    row 0 alone. Logs of other blocks and of other simulators may need more.
+    The slices are sorted by lane, then by start. Most blocks of kernbench serve one tile at a time, so their slices
+    need row 0 alone. A DMA with several transfers under way needs more, and so may logs of other simulators.
     """
     row = np.zeros(len(lane), np.int64)
     touches = (lane[1:] == lane[:-1]) & (start_ps[1:] < end_ps[:-1])

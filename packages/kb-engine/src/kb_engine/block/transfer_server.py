@@ -196,11 +196,14 @@ class TransferServer(StageServer):
         self._leave()
 
     def _leave(self) -> None:
-        """Pass tokens on as long as the first one is done and has room to go to, and fill their places."""
+        """Pass tokens on as long as the first one is done and has room to go to, and fill their places.
+
+        Senders that already wait for room in the next queue go first.
+        """
         while self._in_front and not self._is_blocked and self._in_front[0] in self._done:
             token = self._in_front[0]
             target = self._find_next(token.stages[token.index + 1])
-            if target.has_room:
+            if target.has_room and not target.blocked:
                 self._pass_on(token, target)
             else:
                 self._is_blocked = True

@@ -102,13 +102,16 @@ class Line:
                 gates = (self.latch,) if shuts else subject.call("gates", component.gates, server.stage_type)
                 self._wire(server, gates)
         self._feed_from = deque(self._tokens())
+        self._is_fed = False
 
     def run(self) -> None:
-        """Feed the tiles and run the clock until its queue is empty."""
+        """Feed the tiles, in the first call, and run the clock until its queue is empty."""
         where = "begin" if type(self.block).begin is not ComponentBase.begin else "process"
         where = "service_ps" if self.block.has_pure_cost else where
         try:
-            self._feed()
+            if not self._is_fed:
+                self._is_fed = True
+                self._feed()
             for _ in range(MOST_EVENTS):
                 if not self.clock.heap:
                     return
