@@ -9,6 +9,7 @@ from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.usage import Traffic, Usage
 from kb_dataexec import MemoryLogWriter
+from kb_dataexec.log import OPS_DTYPE
 from kb_engine import Engine, Host
 from kb_messages import DType, TileShape
 from kb_topology import load_topology
@@ -102,3 +103,13 @@ def test_stage_times_are_the_columns_of_the_log(run) -> None:
         assert times["channel"] == int(mine["wait_channel_ps"].sum())
     whole = sum(sum(times.values()) for times in stage_times.values())
     assert whole == int((ops["t_out_ps"] - ops["t_ready_ps"]).sum())
+
+
+def test_stages_stand_in_the_order_of_a_pipeline_and_other_ops_behind_them() -> None:
+    names = ["", "host_write", "gemm", "dma_write", "a_move", "dma_read"]
+    rows = np.zeros(5, OPS_DTYPE)
+    rows["name"] = [1, 2, 3, 4, 5]
+    tally = StageTally()
+    tally.on_chunk(rows[:2], names)
+    tally.on_chunk(rows[2:], names)
+    assert list(tally.stage_times) == ["dma_read", "gemm", "dma_write", "a_move", "host_write"]
