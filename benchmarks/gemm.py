@@ -18,6 +18,7 @@ def kernel(
     grid_m: int,
     grid_n: int,
     tile: TileShape | None,
+    loop_order: str,
 ) -> None:
     """Program (i, j) of a grid of grid_m x grid_n computes block (i, j) of C from its copies of A and B."""
     i, j = divmod(tl.program_id(), grid_n)
@@ -25,11 +26,12 @@ def kernel(
     rows = slice(i * m // grid_m, (i + 1) * m // grid_m)
     cols = slice(j * n // grid_n, (j + 1) * n // grid_n)
     a, b = a_copies[j % len(a_copies)], b_copies[i % len(b_copies)]
-    tl.wait(tl.composite("gemm", a[rows, :], b[:, cols], out=c[rows, cols], tile=tile))
+    tl.wait(tl.composite("gemm", a[rows, :], b[:, cols], out=c[rows, cols], tile=tile, loop_order=loop_order))
 
 
 class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sizes are in elements. `tile` is M x N x K; without it the PE's scheduler chooses the tile.
+    With `loop_order=nmk`, a PE computes its output tiles column by column, and otherwise row by row.
 
     With `operands=local` the rows of A and the columns of B that a PE reads lie in the PE's own HBM slice. With
     `operands=shared` there is one A and one B, and the PEs compete for the slices that hold them.
@@ -40,6 +42,7 @@ class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     K: Size = 512
     dtype: DType = DType.F16
     tile: TileShape | None = None
+    loop_order: Literal["mnk", "nmk"] = "mnk"
     operands: Literal["local", "shared"] = "local"
 
 
@@ -66,7 +69,7 @@ class Gemm(Benchmark[GemmParams]):
         c = host.empty(
             "c", (p.M, p.N), _out_dtype(p), blocks=(grid_m, grid_n), slices=[pe for row in home for pe in row]
         )
-        host.launch(kernel, a, b, c, grid_m, grid_n, p.tile, pes=range(grid_m * grid_n))
+        host.launch(kernel, a, b, c, grid_m, grid_n, p.tile, p.loop_order, pes=range(grid_m * grid_n))
         return {"c": c}
 
     def reference(self, p: GemmParams, inputs: Arrays) -> Arrays:

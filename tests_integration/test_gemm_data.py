@@ -33,6 +33,7 @@ class Ways(NamedTuple):
     b_pinned: bool = False
     out_stays: bool = False
     epilogue: str = "none"
+    loop_order: str = "mnk"
 
 
 EPILOGUES: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[[Array, Array, Array], Array]]] = {
@@ -80,7 +81,8 @@ def run(shape: tuple[int, int, int], tile: tuple[int, int, int], dtype: DType, w
         right = tl.trans(right) if ways.transpose_b else right
         target = None if ways.out_stays else out
         epilogue = made(tl, row, column)
-        handle = tl.composite("gemm", left, right, out=target, tile=tile, epilogue=epilogue, b_stream=ways.b_stream)
+        how = {"epilogue": epilogue, "b_stream": ways.b_stream, "loop_order": ways.loop_order}
+        handle = tl.composite("gemm", left, right, out=target, tile=tile, **how)
         tl.wait(handle)
         if ways.out_stays:
             tl.store(out, handle)
@@ -109,6 +111,7 @@ def check(ran: Ran, mode: str) -> None:
 @st.composite
 def ways(draw: st.DrawFn) -> Ways:
     found = Ways(*(draw(st.booleans()) for _ in range(6)), draw(st.sampled_from(sorted(EPILOGUES))))
+    found = found._replace(loop_order=draw(st.sampled_from(["mnk", "nmk"])))
     return found._replace(b_pinned=False) if found.b_stream else found
 
 
@@ -123,6 +126,19 @@ def test_every_way_to_ask_computes_the_product(
     ran = run(shape, tile, dtype, ways)
     check(ran, "tile")
     check(ran, "fused")
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize("b_stream", [False, True])
+def test_columns_of_tiles_come_first_where_the_kernel_says_so(b_stream: bool, mode: str) -> None:
+    ways = Ways(b_stream=b_stream, epilogue="both", loop_order="nmk")
+    check(run((100, 90, 150), (32, 48, 64), DType.F32, ways), mode)
+
+
+@pytest.mark.parametrize(("order", "needs"), [("kmn", "mnk or nmk; keep K innermost"), (3, "'mnk' or 'nmk'")])
+def test_other_loop_orders_are_refused(order: Any, needs: str) -> None:
+    with pytest.raises(KbError, match=f"loop_order={order!r}, needs {needs}"):
+        run((8, 8, 8), (4, 4, 4), DType.F32, Ways(loop_order=order))
 
 
 @pytest.mark.parametrize("mode", ["tile", "fused"])

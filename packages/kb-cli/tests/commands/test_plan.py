@@ -215,3 +215,13 @@ def test_an_epilogue_adds_math_and_the_bytes_of_its_operands(invoke: Invoke) -> 
 def test_an_epilogue_that_means_nothing_is_refused(invoke: Invoke, text: str, message: str) -> None:
     done = invoke("plan", "gemm", "-p", "M=8", "-p", "N=8", "-p", "K=8", "--epilogue", text)
     assert (done.exit_code, done.stderr) == (2, f"error: {message}\n")
+
+
+def test_the_loop_order_changes_the_order_alone(invoke: Invoke) -> None:
+    sizes = [*SIZES, "--tile", "128x128x128"]
+    rows, cols = planned(invoke, *sizes), planned(invoke, *sizes, "--loop-order", "nmk")
+    assert (rows.pop("loop_order"), cols.pop("loop_order")) == ("mnk", "nmk")
+    assert rows == cols
+    refused = invoke("plan", "gemm", *SIZES, "--loop-order", "kmn")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: loop_order: got 'kmn', needs mnk or nmk; keep K innermost: ")

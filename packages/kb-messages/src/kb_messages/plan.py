@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from kb_messages.errors import PlanError
 from kb_messages.lifetimes import Lifetime, lifetimes_of
-from kb_messages.stages import Place, StageTemplate, When, stages_at
+from kb_messages.stages import LoopOrder, Place, StageTemplate, When, stages_at
 from kb_messages.tiles import TileSequence
 
 _MOST_TILES: Final = sys.maxsize
@@ -33,7 +33,7 @@ class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """All work of a command: `grid` is (tiles along M, along N, along K). Tiles are in M, N, K order, K innermost.
+    """All work of a command: `grid` is (tiles along M, along N, along K). Tiles are in the order of `loop_order`.
 
     Each tile passes, in this order, through those of the `stages` whose `when` holds for its place. At least one stage
     belongs to every tile; construction raises PlanError otherwise, and for a grid without tiles or with too many.
@@ -43,6 +43,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     grid: tuple[int, int, int]
     stages: tuple[StageTemplate, ...]
     buffers: BufferNeeds
+    loop_order: LoopOrder = LoopOrder.MNK
 
     def __post_init__(self) -> None:
         self._check_grid()
@@ -64,7 +65,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @cached_property
     def tiles(self) -> TileSequence:
         """The tiles, computed on demand. The time of `len` and of indexing does not depend on the size."""
-        return TileSequence(self.grid, self.stages)
+        return TileSequence(self.grid, self.stages, self.loop_order)
 
     @property
     def n_tiles(self) -> int:

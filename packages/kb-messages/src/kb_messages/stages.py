@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from itertools import chain, repeat
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -13,6 +13,8 @@ from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import GemmAttributes, MathAttributes, Role
 from kb_messages.rectangles import Rectangle
+
+_T = TypeVar("_T")
 
 
 class StageType(IntEnum):
@@ -45,6 +47,30 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
             raise PlanError("tile", repr(text), "three positive sizes MxNxK", "write it like 128x128x128")
         return cls(*(int(part) for part in parts))
+
+
+class LoopOrder(StrEnum):
+    """The order of the tiles of a GEMM: which side of the grid is the outer loop, and which the loop within it.
+
+    K is the innermost loop of both, because the accumulator of an output tile stays in registers over K.
+    """
+
+    MNK = "mnk"
+    NMK = "nmk"
+
+    @classmethod
+    def parse(cls, text: str) -> LoopOrder:
+        """The order that *text* names. Raises PlanError for any other text."""
+        if text in list(cls):
+            return cls(text)
+        fix = ""
+        if sorted(text) == ["k", "m", "n"]:
+            fix = "keep K innermost: the accumulator stays in registers over K, and partial sums have no other place"
+        raise PlanError("loop_order", repr(text[:60]), " or ".join(cls), fix)
+
+    def outer_first(self, m: _T, n: _T) -> tuple[_T, _T]:
+        """The values *m* and *n* of the two outer loops, that of the outermost first."""
+        return (m, n) if self is LoopOrder.MNK else (n, m)
 
 
 class Place(IntEnum):

@@ -13,6 +13,7 @@ from typing import NamedTuple, overload
 
 from kb_messages.stages import (
     DmaParams,
+    LoopOrder,
     OperandTemplate,
     Stage,
     StageTemplate,
@@ -33,9 +34,9 @@ _Place = tuple[int, int, int]
 class _Moving(NamedTuple):
     """A DMA stage, whose rectangle in memory moves with the tile.
 
-    `again` says that the rectangle comes to the same places again. Tiles are in M, N order: a rectangle that follows
-    only M is at the same places in the next columns of its row of the grid, one that follows only N in the next rows,
-    and one that follows both is nowhere twice.
+    `again` says that the rectangle comes to the same places again: a rectangle that follows only the outermost loop, M
+    or N, is at the same places in each turn of the loop within, one that follows only the loop within in each turn of
+    the outermost, and one that follows both is nowhere twice.
     """
 
     number: int
@@ -43,8 +44,8 @@ class _Moving(NamedTuple):
     component: str
     memory: OperandTemplate
     to_registers: bool
-    follows_m: bool
-    follows_n: bool
+    follows_outer: bool
+    follows_inner: bool
     again: bool
     end: int
     """The place along K after the last tile that has the stage."""
@@ -58,11 +59,13 @@ class _Moving(NamedTuple):
 class TileSequence(Sequence[TilePlan]):
     """The tiles of a plan. Tiles share equal stages, except DMA stages whose rectangle does not come again.
 
-    *grid* and *stages* are those of a PipelinePlan.
+    *grid*, *stages* and *loop_order* are those of a PipelinePlan.
     """
 
-    def __init__(self, grid: tuple[int, int, int], stages: tuple[StageTemplate, ...]) -> None:
-        self._grid, self._templates = grid, stages
+    def __init__(
+        self, grid: tuple[int, int, int], stages: tuple[StageTemplate, ...], loop_order: LoopOrder = LoopOrder.MNK
+    ) -> None:
+        self._grid, self._templates, self._order = grid, stages, loop_order
         self._kinds: dict[tuple[bool, bool, bool, bool], tuple[Stage | _Moving, ...]] = {}
         self._known: dict[tuple[int, int], tuple[int, list[Stage]]] = {}
         self._stages: dict[Stage, Stage] = {}
@@ -82,9 +85,9 @@ class TileSequence(Sequence[TilePlan]):
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
             raise IndexError(f"tile {index} of a plan of {len(self)}")
-        _, n_grid, k_grid = self._grid
+        m_grid, n_grid, k_grid = self._grid
         mn, k = divmod(position, k_grid)
-        m, n = divmod(mn, n_grid)
+        m, n = self._order.outer_first(*divmod(mn, self._order.outer_first(m_grid, n_grid)[1]))
         place = m, n, k
         slots = self._slots(place)
         stages = (slot if isinstance(slot, Stage) else next(slot.stages(place, k + 1)) for slot in slots)
@@ -96,8 +99,10 @@ class TileSequence(Sequence[TilePlan]):
         cuts = sorted({0, 1, k_grid - 1, k_grid})
         spans = list(pairwise(cuts))  # of k, where all tiles have the same stages
         tile_id = 0
-        for m in range(m_grid):
-            for n in range(n_grid):
+        outer_grid, inner_grid = self._order.outer_first(m_grid, n_grid)
+        for outer in range(outer_grid):
+            for inner in range(inner_grid):
+                m, n = self._order.outer_first(outer, inner)
                 lanes: dict[int, Iterator[Stage]] = {}
                 for first, end in spans:
                     tiles = zip(*self._lanes(lanes, (m, n, first)), strict=False)
@@ -132,13 +137,14 @@ class TileSequence(Sequence[TilePlan]):
         k_grid = self._grid[2]
         if not slot.again or k_grid > _MAX_KNOWN_STAGES:
             return slot.stages(first, slot.end)
-        m, key = first[0] if slot.follows_m else -1, (slot.number, first[1] if slot.follows_n else -1)
-        known_m, known = self._known.get(key, (-2, []))
-        if known_m != m:
+        outer, inner = self._order.outer_first(*first[:2])
+        at, key = outer if slot.follows_outer else -1, (slot.number, inner if slot.follows_inner else -1)
+        known_at, known = self._known.get(key, (-2, []))
+        if known_at != at:
             if len(self._known) * k_grid >= _MAX_KNOWN_STAGES:
                 self._known.clear()
             known = list(slot.stages(first, slot.end))
-            self._known[key] = m, known
+            self._known[key] = at, known
         return iter(known)
 
     def _slots(self, place: _Place) -> tuple[Stage | _Moving, ...]:
@@ -165,4 +171,5 @@ class TileSequence(Sequence[TilePlan]):
         follows_m, follows_n = (memory.follows(dimension) for dimension in (0, 1))
         again = (not follows_n and n_grid > 1) or (not follows_m and m_grid > 1)
         end = 1 if template.when is When.FIRST_K else k_grid
-        return _Moving(number, stage_type, component, memory, template.to_registers, follows_m, follows_n, again, end)
+        follows = self._order.outer_first(follows_m, follows_n)
+        return _Moving(number, stage_type, component, memory, template.to_registers, *follows, again, end)

@@ -21,6 +21,7 @@ from kb_messages import (
     Fill,
     GemmCommand,
     LoadCommand,
+    LoopOrder,
     MathAttributes,
     MathCommand,
     MathInput,
@@ -63,6 +64,7 @@ def _is_gemm(command: Any) -> bool:
         and (command.tile is None or _is_tile(command.tile))
         and type(command.a_pinned) is type(command.b_pinned) is type(command.out_pinned) is bool
         and type(command.transpose_a) is type(command.transpose_b) is type(command.b_stream) is bool
+        and type(command.loop_order) is LoopOrder
         and (command.epilogue == () or _is_epilogue(command.epilogue))
     )
 

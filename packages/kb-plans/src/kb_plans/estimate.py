@@ -90,10 +90,14 @@ class Estimator:
 
     def _parts(self) -> list[list[SumKind]]:
         """The kinds of output tiles, together where the buffers hold more tiles than there are of a kind in a row."""
-        _, n_grid, k_grid = self._plan.grid
+        m_grid, n_grid, k_grid = self._plan.grid
+        inner_grid = self._plan.loop_order.outer_first(m_grid, n_grid)[1]
         parts: dict[tuple[int, int], list[SumKind]] = {}
         for each in self._sums:
-            key = each.m if n_grid * k_grid > self._n_inputs else 0, each.n if k_grid > self._n_inputs else 0
+            key = (
+                each.outer if inner_grid * k_grid > self._n_inputs else 0,
+                each.inner if k_grid > self._n_inputs else 0,
+            )
             parts.setdefault(key, []).append(each)
         return list(parts.values())
 

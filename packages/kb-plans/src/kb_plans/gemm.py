@@ -28,7 +28,9 @@ from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot,
 
 
 def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
-    """Plan `out[M, N] = a[M, K] @ b[K, N]` for the PE *pe*, in tiles of `command.tile`, in M, N, K order, K innermost.
+    """Plan `out[M, N] = a[M, K] @ b[K, N]` for the PE *pe*, in tiles of `command.tile`.
+
+    The output tiles are in the order of `command.loop_order`, and K is the innermost loop.
 
     Every tile has a DMA_READ of A and one of B (none for a pinned operand, which lies in TCM already), one FETCH of
     both, and a GEMM. The last tile over K adds a STORE and, unless the output is pinned, a DMA_WRITE. The accumulator
@@ -76,6 +78,7 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
             register_nbytes=register_nbytes,
             accumulator_nbytes=slot(sides.m, sides.n, product),
         ),
+        loop_order=command.loop_order,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -101,11 +101,11 @@ class TileKind(NamedTuple):
 class SumKind(NamedTuple):
     """`n_sums` output tiles at the same edges of the grid, and the kinds of their tiles along K, in order.
 
-    `m` and `n` are the place of the first of these output tiles.
+    `outer` and `inner` are the place of the first of these output tiles in the two outer loops.
     """
 
-    m: int
-    n: int
+    outer: int
+    inner: int
     n_sums: int
     tiles: list[TileKind]
 
@@ -141,11 +141,13 @@ class TileTimes:
     def _sums(self) -> Iterator[SumKind]:
         m_grid, n_grid, k_grid = self.plan.grid
         spans = {0: 1, k_grid - 1: 1} if k_grid < 3 else {0: 1, 1: k_grid - 2, k_grid - 1: 1}
-        for m, m_count in _ends(m_grid, self._is_ragged(0)):
-            for n, n_count in _ends(n_grid, self._is_ragged(1)):
-                count = m_count * n_count
-                tiles = [self._kind(count * k_count, (m, n, k)) for k, k_count in spans.items()]
-                yield SumKind(m, n, count, tiles)
+        order = self.plan.loop_order
+        ends = order.outer_first(_ends(m_grid, self._is_ragged(0)), _ends(n_grid, self._is_ragged(1)))
+        for (outer, outer_count), (inner, inner_count) in product(*ends):
+            count = outer_count * inner_count
+            m, n = order.outer_first(outer, inner)
+            tiles = [self._kind(count * k_count, (m, n, k)) for k, k_count in spans.items()]
+            yield SumKind(outer, inner, count, tiles)
 
     def _kind(self, count: int, place: tuple[int, int, int]) -> TileKind:
         k = place[2]

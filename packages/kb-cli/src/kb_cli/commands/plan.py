@@ -14,7 +14,7 @@ from kb_cli.benchmark.params import build_params, parse_assignments
 from kb_cli.report.plan import nearest_memory, plan_gemm
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_engine import Engine
-from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, Matrix, PlanError, TileShape
+from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, LoopOrder, Matrix, PlanError, TileShape
 from kb_topology import load_topology
 
 LARGEST_SIDE = 1 << 20
@@ -59,6 +59,9 @@ def command() -> None:
     "--epilogue", "epilogue", multiple=True, metavar="OP@SCOPE", help="An op on the result in registers, e.g. "
     "relu@output_tile or dequant@k_tile; several run in their order.",
 )  # fmt: skip
+@click.option(
+    "--loop-order", default="mnk", metavar="ORDER", help="The order of tiles: mnk (rows of tiles) or nmk (columns)."
+)
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with several tiles), nothing else.")
 def gemm_command(
@@ -69,6 +72,7 @@ def gemm_command(
     transposed: tuple[str, ...],
     b_stream: bool,
     epilogue: tuple[str, ...],
+    loop_order: str,
     topology: str,
     as_json: bool,
 ) -> None:
@@ -83,7 +87,7 @@ def gemm_command(
     pe = next(iter(engine.pes.values()))
     memory = nearest_memory(engine, pe)
     ops = tuple(_epilogue_op(text, shape) for text in epilogue)
-    product = _command(shape, pins, transposed, b_stream, ops)
+    product = replace(_command(shape, pins, transposed, b_stream, ops), loop_order=LoopOrder.parse(loop_order))
     results = [plan_gemm(chip.name, pe, replace(product, tile=tile), memory) for tile in wanted]
     if as_json:
         emit_json(results if len(results) > 1 else results[0])

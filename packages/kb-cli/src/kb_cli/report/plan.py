@@ -34,6 +34,7 @@ class PlanResult(Struct, frozen=True, kw_only=True):
     pinned: list[str]
     transposed: list[str]
     b_stream: bool
+    loop_order: str
     epilogue: list[str]
     tile: str
     grid: tuple[int, int, int]
@@ -77,6 +78,7 @@ def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand, memory: Me
         pinned=["a"] * command.a_pinned + ["b"] * command.b_pinned,
         transposed=["a"] * command.transpose_a + ["b"] * command.transpose_b,
         b_stream=command.b_stream,
+        loop_order=str(command.loop_order),
         epilogue=[f"{op.op}@{op.scope}" for op in command.epilogue],
         tile=str(tile),
         grid=plan.grid,

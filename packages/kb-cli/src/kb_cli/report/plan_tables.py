@@ -9,6 +9,7 @@ from rich.table import Table
 from kb_cli.report.plan import PlanResult
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, percent, quantity
+from kb_messages import LoopOrder
 
 
 def plan_tables(results: list[PlanResult]) -> list[Any]:
@@ -18,6 +19,7 @@ def plan_tables(results: list[PlanResult]) -> list[Any]:
     how = f", {' and '.join(first.pinned)} pinned" if first.pinned else ""
     how += f", {' and '.join(first.transposed)} transposed" if first.transposed else ""
     how += ", b past TCM" if first.b_stream else ""
+    how += f", loops in the order {first.loop_order}" if first.loop_order != LoopOrder.MNK else ""
     then = f", then {', '.join(first.epilogue)}" if first.epilogue else ""
     lines: list[Any] = [f"gemm on {first.pe} of {first.topology}: {params}{how}{then}", ""]
     lines += [_comparison(results)] if len(results) > 1 else _details(first)

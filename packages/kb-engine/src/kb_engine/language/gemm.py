@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.math import MathOps
 from kb_engine.memory.pending import Producer
-from kb_engine.program.arguments import describe, dtype_named, tile_shape
+from kb_engine.program.arguments import describe, dtype_named, loop_order_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
-from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, Matrix, TileShape
+from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, LoopOrder, Matrix, TileShape
 
 Factor: TypeAlias = "TensorRef | Handle | Transposed[Any]"
 
@@ -69,6 +69,7 @@ class GemmOps(MathOps):
         epilogue: Sequence[Epilogue],
         tile: object,
         b_stream: bool,
+        loop_order: LoopOrder | str | None,
         line: str,
     ) -> CompositeHandle:
         ops = self._epilogue(epilogue, line)
@@ -92,6 +93,7 @@ class GemmOps(MathOps):
             transpose_b=transpose_b,
             b_stream=b_stream,
             epilogue=ops,
+            loop_order=loop_order_named(loop_order, line),
         )
         producer = Producer("composite gemm", line)
         handle = CompositeHandle(target, out is None, producer, self)

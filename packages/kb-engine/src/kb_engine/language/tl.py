@@ -18,7 +18,7 @@ from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
-from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand, TileShape
+from kb_messages import Fill, KernelError, LoadCommand, LoopOrder, Matrix, StoreCommand, TileShape
 
 HandleT = TypeVar("HandleT", bound=Handle)
 
@@ -118,11 +118,13 @@ class Language(EpilogueOps, GemmOps):
         epilogue: Sequence[Epilogue] = (),
         tile: TileShape | tuple[int, ...] | str | None = None,
         b_stream: bool = False,
+        loop_order: LoopOrder | str | None = None,
     ) -> CompositeHandle:
         """Start an op on whole tensors, cut into tiles that pass through the PE's engines, and return at once.
 
         `"gemm"` is `out = a @ b` of M x K and K x N, then the ops of *epilogue*; a and b may be transposed (`x.T`). It
-        uses DMA, fetch/store, GEMM and MATH. With *b_stream*, b goes from memory to registers and takes no TCM. Every
+        uses DMA, fetch/store, GEMM and MATH. With *b_stream*, b goes from memory to registers and takes no TCM.
+        *loop_order* is `"mnk"` (the default: output tiles row by row) or `"nmk"` (column by column). Every
         elementwise function (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)`, over DMA, fetch/store and MATH;
         *b* may be a number. Operands are slices of tensors, or handles, whose data stays where it is in TCM.
 
@@ -137,10 +139,12 @@ class Language(EpilogueOps, GemmOps):
                 raise KernelError(line, f"an epilogue of a composite {op!r}", "none: a gemm alone has one")
             if b_stream:
                 raise KernelError(line, f"b_stream of a composite {op!r}", "none: a gemm alone streams its b")
+            if loop_order is not None:
+                raise KernelError(line, f"loop_order of a composite {op!r}", "none: a gemm alone has one")
             return self._math_composite(op, [a] if b is None else [a, b], out, tile, line)
         if isinstance(b, (int, float)) or b is None:
             raise KernelError(line, f"b = {describe(b)}", "a slice of a tensor argument or a loaded tensor")
-        return self._gemm_composite(a, b, out, epilogue, tile, b_stream, line)
+        return self._gemm_composite(a, b, out, epilogue, tile, b_stream, loop_order, line)
 
     def materialize(self, handle: HandleT) -> HandleT:
         """Compute a pending result now, so that the kernel may look at it. Returns *handle*, whose elements are known.

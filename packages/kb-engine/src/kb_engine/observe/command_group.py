@@ -32,18 +32,22 @@ _KINDS: Final = {StageType.GEMM: OpKind.GEMM, StageType.MATH: OpKind.MATH}
 
 def structure(plan: PipelinePlan) -> Hashable:
     """A key that is equal for two plans if their records differ in addresses and blocks alone."""
-    return plan.grid, tuple(
-        (
-            stage.stage_type,
-            stage.when,
-            stage.math,
-            stage.gemm,
-            tuple(
-                (o.role, o.place, o.rows, o.cols, o.stride, o.dtype, o.release, o.when, o.place and o.base)
-                for o in stage.operands
-            ),
-        )
-        for stage in plan.stages
+    return (
+        plan.grid,
+        plan.loop_order,
+        tuple(
+            (
+                stage.stage_type,
+                stage.when,
+                stage.math,
+                stage.gemm,
+                tuple(
+                    (o.role, o.place, o.rows, o.cols, o.stride, o.dtype, o.release, o.when, o.place and o.base)
+                    for o in stage.operands
+                ),
+            )
+            for stage in plan.stages
+        ),
     )
 
 
@@ -71,7 +75,9 @@ class CommandGroup:
         self.k = np.clip((rest - first) // later + 1, 0, k_grid - 1)
         self.position = rest - np.where(self.k > 0, first + (self.k - 1) * later, 0)
         self.tile = self.mn * k_grid + self.k
-        self.axes = (*np.divmod(self.mn, n_grid), self.k)
+        order = plan.loop_order
+        loops = np.divmod(self.mn, order.outer_first(plan.grid[0], n_grid)[1])
+        self.axes = (*order.outer_first(*loops), self.k)
         variant = np.where(self.k == 0, 0, np.where(self.k == k_grid - 1, 2, 1))
         self.stage = _padded(variants)[variant, self.position]
         self.stages = [(template, np.flatnonzero(self.stage == number)) for number, template in enumerate(plan.stages)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb_engine.program.handles import Handle
-from kb_messages import DType, KernelError, Matrix, TileShape
+from kb_messages import DType, KernelError, LoopOrder, Matrix, PlanError, TileShape
 
 
 def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
@@ -19,6 +19,18 @@ def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
         needs = "two positive integers (m, n)" if flat else "three positive integers (m, n, k)"
         raise KernelError(line, f"tile={tile!r}", needs)
     return TileShape(sizes[0], sizes[1], 1 if flat else sizes[2])
+
+
+def loop_order_named(order: object, line: str) -> LoopOrder:
+    """A loop order as a kernel writes it; None is the default. Raises KernelError for anything else."""
+    if order is None or isinstance(order, LoopOrder):
+        return order or LoopOrder.MNK
+    if not isinstance(order, str):
+        raise KernelError(line, f"loop_order={order!r}", " or ".join(map(repr, map(str, LoopOrder))))
+    try:
+        return LoopOrder.parse(order)
+    except PlanError as error:
+        raise KernelError(line, f"loop_order={order!r}", error.needs, error.fix) from None
 
 
 def dtype_named(dtype: object, line: str) -> DType:
