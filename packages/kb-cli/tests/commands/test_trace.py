@@ -131,6 +131,7 @@ def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path, tmp_path: Pat
         done = invoke("trace", folder, "-o", name)
     assert Path("a.pftrace").read_bytes() == Path("b.pftrace").read_bytes()
     assert Path("a.pftrace.gz").read_bytes() == Path("b.pftrace.gz").read_bytes()
+    assert Path("a.pftrace.gz").read_bytes()[3:8] == bytes(5), "the name or the time of the file is in it"
     n_slices, size = read_log(folder / "log").n_ops + 2, Path("b.pftrace.gz").stat().st_size
     assert (
         done.stdout

@@ -47,7 +47,8 @@ def values(log: OpLog, window: Window = ALL) -> dict[str, list[tuple[int, float]
 def test_a_read_is_a_share_of_the_bandwidth_of_its_memory_and_its_links() -> None:
     """640 bytes in 64 ns are 10 bytes a nanosecond, of 102.4 at the HBM and of 128 at the DMA. Each of the 64 windows
     is 2 ns long, and half of the first one and of the last one is without a transfer."""
-    found = values(log_of(("dma_read", 1000, 65_000, 640), ("fetch", 0, 128_000, 4096)))
+    fetch = "fetch", 0, 128_000, 4096
+    found = values(log_of(fetch, ("dma_read", 1000, 65_000, 640), fetch))
     memory = [(0, 4.883), (2000, 9.766), (64_000, 4.883), (66_000, 0.0)]
     assert found == {
         "sip0.cube0.hbm0": memory,
