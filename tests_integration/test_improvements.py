@@ -116,16 +116,17 @@ def test_without_a_swap_the_first_longer_service_is_named() -> None:
 
 def test_counts_tell_other_tiles_apart() -> None:
     made = [
-        improvements.Improvement(1, "clock", "", 100, 90, False, ""),
-        improvements.Improvement(2, "clock", "", 100, 103, False, "order"),
-        improvements.Improvement(3, "clock", "", 100, 120, True, ""),
-        improvements.Improvement(4, "MMU", "", 100, 101, False, "order"),
+        improvements.Improvement(1, "clock", "", 100, 90, False, False, ""),
+        improvements.Improvement(2, "clock", "", 100, 103, False, True, "order"),
+        improvements.Improvement(3, "clock", "", 100, 120, True, False, ""),
+        improvements.Improvement(4, "MMU", "", 100, 101, False, True, "order"),
     ]
     rows = {row.kind: row for row in improvements.counts(made)}
     assert list(rows) == ["clock", "MMU", "all"]
     assert rows["clock"] == improvements.KindCount("clock", 3, 1, 1, pytest.approx(3), 1, 1)
     assert rows["all"] == improvements.KindCount("all", 4, 1, 2, pytest.approx(3), 1, 1)
     assert [each.seed for each in improvements.largest(made)] == [2, 4]
+    assert "2 of 2 slower runs serve in another order" in improvements.text(made, [])
 
 
 def test_the_script_repeats_itself(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

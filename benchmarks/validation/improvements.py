@@ -34,8 +34,8 @@ SHOWN = 10
 class Improvement(NamedTuple):
     """One case: the number that was improved, and the end of the last record before and after.
 
-    With `other_tiles` the scheduler chose other tiles, so that the runs hold different services. `cause` says why the
-    run became slower; it is empty where the run did not.
+    With `other_tiles` the scheduler chose other tiles, so that the runs hold different services. With `other_order` a
+    place serves in another order. `cause` says why the run became slower; it is empty where the run did not.
     """
 
     seed: int
@@ -44,6 +44,7 @@ class Improvement(NamedTuple):
     before_ps: int
     after_ps: int
     other_tiles: bool
+    other_order: bool
     cause: str
 
     @property
@@ -99,11 +100,11 @@ def run(seed: int) -> Improvement | Refusal:
     try:
         swap = first_swap(before, after, random_chips.topology_of(case.spec))
     except ValueError:
-        return Improvement(seed, knob.kind, change, before_ps, after_ps, True, "")
+        return Improvement(seed, knob.kind, change, before_ps, after_ps, True, False, "")
     cause = ""
     if after_ps > before_ps:
         cause = f"in the same order, {first_longer(before, after)}" if swap is None else str(swap)
-    return Improvement(seed, knob.kind, change, before_ps, after_ps, False, cause)
+    return Improvement(seed, knob.kind, change, before_ps, after_ps, False, swap is not None, cause)
 
 
 def _end_ps(log: OpLog) -> int:
@@ -163,6 +164,8 @@ def text(improvements: list[Improvement], refusals: list[Refusal]) -> str:
     for row in counts(improvements):
         same = f"{row.kind:20}{row.n_cases:7}{row.n_faster:8}{row.n_slower:8}{row.worst_percent:8.2f} %"
         lines.append(f"{same}{row.n_other_tiles:13}{row.n_other_tiles_slower:8}")
+    slower = [each for each in improvements if each.slower]
+    lines.append(f"{sum(each.other_order for each in slower)} of {len(slower)} slower runs serve in another order")
     lines += [f"case {each.seed} refused: {each.sentence}" for each in refusals]
     for each in largest(improvements):
         lines.append(f"case {each.seed}: {each.change}: {each.before_ps} -> {each.after_ps} ps, +{each.percent:.2f} %")
