@@ -20,7 +20,7 @@ ALLOWED = {
     ),
     "kb_engine.observe.traced_server": ("waits", "a token's waits end with its stage"),
     "kb_engine.fabric": (
-        "count head_ps tail_ps due_ps promised_ps awaited free_ps busy_ps nbytes t_ps end_ps out_rate behind",
+        "count head_ps tail_ps promised_ps awaited free_ps busy_ps nbytes",
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),

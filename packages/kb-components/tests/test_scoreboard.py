@@ -106,8 +106,10 @@ def test_a_load_of_stored_bytes_waits_for_the_store_and_one_beside_them_does_not
         tl.load(c[8:24, :])
 
     run = simulate(kernel, F16, (32, 16, "f16"), changes=SCOREBOARD)
-    stored = 51240 + 4000 + WRITE
-    # The first load of c: called at 51240, submitted at 54240. The second: called then, and arrives at 57240.
+    # The first load of c: called at 51240, submitted at 54240, its request at the memory while the bytes of the store
+    # come in. The memory serves its 512 bytes, 20 a byte, before the rest of the store. The second: called at 54240,
+    # and arrives at 57240.
+    stored = 51240 + 4000 + WRITE + 10240
     assert submitted(run)[1:] == [
         (51240, {"operand": 51240 - 6000}),
         (54240, {}),

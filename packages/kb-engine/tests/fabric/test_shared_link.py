@@ -137,17 +137,17 @@ def test_sharing_upstream_is_felt_downstream(toy_engine):
     assert ends == [2300 + 4000 + 250 * 12.5, 2300 + 4000]
 
 
-def test_writes_share_and_are_served_when_their_last_byte_is_there(toy_engine):
+def test_writes_share_the_link_and_then_the_memory(toy_engine):
     engine = toy_engine(*FOUR_PES)
     memory = Rectangle(0, 1, 512, 512)
-    # Two writes of 512 bytes share 10 ps a byte from 1000 to 11240. The memory takes 20 ps a byte: the first holds it
-    # from its head at 1000 until 11240, when its last byte is there too; then the second. 30000 and 1000 follow.
+    # Two writes of 512 bytes share 10 ps a byte from 1000 to 11240, burst by burst. The memory takes 20 ps a byte for
+    # 1024 bytes, until 21480. The last of them is the last burst of the second write, 64 x 20. 30000 and 1000 follow.
     ends = {}
     for pe in range(2):
         path = engine.fabric.path(DMA.format(pe), engine.topology.address_map.region_of_node(HBM.format(0)).owner)
         engine.fabric.write(path, memory, 0, lambda n: ends.__setitem__(n, engine.clock.now), pe)
     engine.clock.drain()
-    assert ends == {0: 11240 + 31000, 1: 11240 + 10240 + 31000}
+    assert ends == {0: 21480 - 1280 + 31000, 1: 21480 + 31000}
 
 
 class BurstByBurst:

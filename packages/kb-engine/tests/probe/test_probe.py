@@ -60,8 +60,8 @@ def test_a_message_goes_one_way(toy):
 @pytest.mark.parametrize("flows", [2, 4])
 def test_writes_from_several_dmas_share_the_link_to_the_memory(toy, flows):
     measured = probe(toy(*FOUR_PES, SLOW_LINK), PE, HBM, 512, flows, Operation.WRITE)
-    # 40 ps a byte on the shared link, each flow its part of it. The memory takes 20 a byte and is done with all but the
-    # last of them by then: equal ends are served one after the other, each done in the time it came in.
+    # 40 ps a byte on the shared link, each flow its part of it. The memory takes 20 a byte, so it is done with
+    # the bytes when they have come.
     shared = flows * 512 * 40
     assert [flow.latency_ps for flow in measured.flows] == [1000 + shared + 30000 + 1000] * flows
     assert [flow.src for flow in measured.flows] == [f"sip0.cube0.pe{number}.pe_dma" for number in range(flows)]

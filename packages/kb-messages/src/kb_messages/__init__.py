@@ -71,7 +71,7 @@ from kb_messages.oplog import (
 )
 from kb_messages.plan import BufferNeeds, PipelinePlan
 from kb_messages.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
-from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
+from kb_messages.rectangles import Rectangle, common_byte, covers, cut, overlaps, without
 from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
 from kb_messages.stages import (
     Axis,
@@ -213,6 +213,7 @@ __all__ = [
     "check_plan",
     "common_byte",
     "covers",
+    "cut",
     "decode_command",
     "decode_plan",
     "depth_axis",

@@ -49,6 +49,22 @@ class Rectangle(Struct, frozen=True, gc=False):
         return self.rows * self.row_nbytes
 
 
+def cut(rectangle: Rectangle, start: int, end: int) -> list[Rectangle]:
+    """The bytes number *start* to *end* of *rectangle*, counted row by row, as at most three rectangles in order.
+
+    A rectangle of no bytes is left out. 0 <= start <= end <= rectangle.nbytes.
+    """
+    width, stride = rectangle.row_nbytes, rectangle.stride
+    parts = []
+    while start < end:
+        row, within = divmod(start, width)
+        rows = (end - start) // width if not within else 0
+        taken = rows * width if rows else min(width - within, end - start)
+        parts.append(Rectangle(rectangle.base + row * stride + within, max(rows, 1), width if rows else taken, stride))
+        start += taken
+    return parts
+
+
 def overlaps(first: Rectangle, second: Rectangle) -> bool:
     """Whether two rectangles share a byte.
 

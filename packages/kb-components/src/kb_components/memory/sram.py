@@ -13,11 +13,13 @@ from kb_messages import Rectangle
 class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bandwidth of a port (GB/s) and access latency (ns).
 
-    `ports`: reads and writes take turns at one port (`shared`), or each have a port (`separate`).
+    `ports`: reads and writes take turns at one port (`shared`), or each have a port (`separate`). `burst_nbytes`: a
+    write that other requests interrupt is served in whole bursts. Source: assumed.
     """
 
     bw_gbs: Annotated[float, Meta(gt=0)]
     latency_ns: Annotated[float, Meta(ge=0)]
+    burst_nbytes: Annotated[int, Meta(ge=1)] = 64
     ports: Literal["shared", "separate"] = "shared"
 
 
@@ -35,6 +37,11 @@ class Sram(SingleChannelMemory[SramSpec]):
         self._rate = Rate.from_gbs(spec.bw_gbs)
         self._latency_ps = ps_from_ns(spec.latency_ns)
         self._write_free_ps = 0
+
+    @property
+    def burst_nbytes(self) -> int:
+        """The Spec's."""
+        return self.spec.burst_nbytes
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
         """The same latency for reads and writes of any size."""

@@ -71,12 +71,26 @@ class MemoryComponent(ComponentBase[SpecT]):
         self.read_nbytes = 0
         self.written_nbytes = 0
 
+    @property
+    def burst_nbytes(self) -> int:
+        """Bytes of a burst. A write that comes in parts is cut between bursts.
+
+        Source: JEDEC JESD238 (HBM3), 64 bytes for an access of a pseudo-channel.
+        """
+        return 64
+
+    @property
+    def sends_in_order(self) -> bool:
+        """Whether reads leave one after the other. If not, their data share the link away from the memory."""
+        return True
+
     @abstractmethod
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
 
-        Called in order of arrival, at *t_ps* or before. Returns two times: when the first and the last byte leave
-        (read), or the time of the commit, twice (write). A time that was returned once stays as it is.
+        Called in order of arrival, at *t_ps* or before. A write that other requests interrupt comes in parts, each a
+        request of its own. Returns two times: when the first and the last byte leave (read), or the time of the commit,
+        twice (write). A time that was returned once stays as it is.
         """
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:

@@ -11,7 +11,8 @@ from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.lookahead import Lookahead
 from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.paths import Hop, Leg, MemoryPath
-from kb_engine.fabric.shared_link import Passage, SharedLink
+from kb_engine.fabric.shared_link import SharedLink
+from kb_engine.fabric.stream import Passage
 from kb_engine.timing.clock import Clock
 from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Link, Route, Router
@@ -39,7 +40,6 @@ class PathCompiler:
         self._memories = _of_role(components, MemoryComponent)
         self._requests = {node_id: MemoryRequests() for node_id in self._memories}
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
-        self._has_other_sources = len(leads) != 1
         self._lookahead = Lookahead(graph, leads, self.overhead_ps)
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
         self._shared_links: dict[tuple[str, str], SharedLink] = {}
@@ -80,7 +80,7 @@ class PathCompiler:
         else:
             away, back = self.leg(src, dst), self.leg(dst, src)
         nearest_ps = self._lookahead.nearest_ps(dst)
-        return MemoryPath(src, dst, memory, self._requests[dst], away, back, self._has_other_sources, nearest_ps)
+        return MemoryPath(src, dst, memory, self._requests[dst], away, back, nearest_ps)
 
     def _hops(self, links: tuple[Link, ...]) -> list[Hop]:
         hops: list[Hop] = []
@@ -92,10 +92,10 @@ class PathCompiler:
     def _shared_link(self, link: Link, before: list[Hop]) -> SharedLink | None:
         """The shared link of *link*, or None where flows cannot meet or never queue.
 
-        A link behind a shared link is shared too, unless the link that feeds it is no wider. Flows that leave a link
-        within its bandwidth do not queue at the next one.
+        A link after which flows go on more slowly than they came is shared too. Flows that leave a link within its
+        bandwidth do not queue at the next one.
         """
-        if not self._merges(link) and not (any(hop.shared for hop in before) and self._narrows(link, before)):
+        if not self._merges(link) and not self._narrows(link, before):
             return None
         key = link.src, link.dst
         shared = self._shared_links.get(key)
@@ -104,20 +104,29 @@ class PathCompiler:
         return shared
 
     def _narrows(self, link: Link, before: list[Hop]) -> bool:
-        """Whether *link* is narrower than the links that feed it."""
-        if link.dst in self._initiators:
-            return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before)
-        return link.bw_gbs < before[-1].state.link.bw_gbs
+        """Whether two flows can queue at *link*, because their bytes come faster than they leave.
+
+        Flows that catch up leave the last shared link at up to its bandwidth, and the links between the two hold them
+        back. Without a shared link before, the flows come from one source, and only a memory begins a transfer before
+        the last one is at its end.
+        """
+        last = max((number for number, hop in enumerate(before) if hop.shared is not None), default=-1)
+        alone = self._one_at_a_time
+        if last < 0 and (not before or before[0].state.link.src in alone or link.dst in alone):
+            return False
+        return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before[max(last, 0) :])
 
     def _merges(self, link: Link) -> bool:
         """Whether two flows can want *link* at once.
 
-        A memory sends the data of one request after the other, and so does an initiator with one read and one write at
-        a time. Any other node may send and receive several transfers, and several links may feed a node that forwards.
+        Most memories send the data of one request after the other, and so does an initiator with one read and one write
+        at a time. Any other node may send and receive several transfers, and several links may feed a node that
+        forwards.
         """
         nodes = self._graph.nodes
         if nodes[link.src].kind not in FORWARDING:
-            return link.src not in self._memories and link.src not in self._one_at_a_time
+            memory = self._memories.get(link.src)
+            return not memory.sends_in_order if memory is not None else link.src not in self._one_at_a_time
         if link.dst in self._initiators:
             return link.dst not in self._one_at_a_time
         to_memory = nodes[link.dst].memory is not None

@@ -19,9 +19,11 @@ from simpy.events import NORMAL
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.fabric.compile import PathCompiler
+from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.link import LinkState
+from kb_engine.fabric.pace import SteadyPace
 from kb_engine.fabric.paths import Leg, MemoryPath
-from kb_engine.fabric.shared_link import Stream
+from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.timing.clock import Clock
 from kb_messages import FabricTransfer, Rectangle
@@ -94,28 +96,22 @@ class Fabric:
     ) -> None:
         """Read the bytes of *memory*. `finish(argument)` is called when the last byte arrives.
 
-        *start_ps* is not before now. On an exclusive path all times are known at once. Where no other request can
-        overtake this request, the memory is reserved now, and so are the links of the way back. Otherwise the arrival
-        of the request is an event.
+        *start_ps* is not before now. Where no other request can overtake this request, the memory is reserved now, and
+        so are the links of the way back. Otherwise the arrival of the request is an event.
         """
         arrival = start_ps + path.request_ps
         flow = path.back.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
-        clock, target = self._clock, path.memory
-        if path.exclusive:
-            head, tail = target.reserve(arrival, memory, arrival, False)
-            head += flow.slowest_ps
-            end = (tail if tail > head else head) + flow.latency_ps
-        elif arrival - clock.now_ps <= path.nearest_ps and flow.unshared and not path.requests.awaited:
-            if arrival < path.requests.promised_ps:
-                raise self._overtaken(path, arrival)
-            path.requests.promised_ps = arrival
-            head, tail = target.reserve(arrival, memory, arrival, False)
-            _, end = flow.reserve_ahead(head, tail)
-        else:
-            path.requests.awaited += 1
-            self._at(arrival, self._serve, Transfer(flow, path, memory, False, start_ps, finish, argument))
+        clock, requests = self._clock, path.requests
+        if arrival - clock.now_ps > path.nearest_ps or requests.awaited or not flow.unshared:
+            requests.awaited += 1
+            self._at(arrival, self._serve, Transfer(flow, path, memory, None, start_ps, finish, argument))
             return
+        if arrival < requests.promised_ps:
+            raise self._overtaken(path, arrival)
+        requests.promised_ps = arrival
+        head, tail = path.memory.reserve(arrival, memory, arrival, False)
+        _, end = flow.reserve_ahead(head, tail)
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
@@ -136,16 +132,10 @@ class Fabric:
         """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives."""
         flow = path.away.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
-        if not path.exclusive:
-            path.requests.awaited += 1
-            self._travel(Transfer(flow, path, memory, True, start_ps, finish, argument))
-            return
-        head = start_ps + flow.latency_ps
-        _, committed = path.memory.reserve(head, memory, head + flow.slowest_ps, True)
-        end = committed + path.response_ps
-        self._clock.call_at(end, finish, argument)
-        if self._on_transfer is not None:
-            self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
+        incoming = IncomingWrite(path.memory, memory)
+        path.requests.awaited += 1
+        path.requests.writes.append(incoming)
+        self._travel(Transfer(flow, path, memory, incoming, start_ps, finish, argument))
 
     def send(
         self, src: str, dst: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any
@@ -158,49 +148,52 @@ class Fabric:
         flow.count += 1
         if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
-        self._travel(Transfer(flow, None, None, True, start_ps, finish, argument))
+        self._travel(Transfer(flow, None, None, None, start_ps, finish, argument))
 
     def _serve(self, transfer: Transfer) -> None:
         """The request of a read arrives at the memory now."""
-        path, memory = transfer.path, transfer.memory
+        path, memory, now = transfer.path, transfer.memory, self._clock.now_ps
         assert path is not None
         assert memory is not None
-        arrival = self._clock.now_ps
-        transfer.head_ps, transfer.tail_ps = self._reserve_now(path, arrival, memory, False)
+        self._arrives(path)
+        transfer.head_ps, transfer.tail_ps = path.memory.reserve(now, memory, now, False)
         self._travel(transfer)
 
-    def _reserve_now(self, path: MemoryPath, head_ps: int, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """Reserve the memory for a request that was not reserved ahead. Its last byte is at the memory now."""
+    def _arrives(self, path: MemoryPath, finishing: IncomingWrite | None = None) -> None:
+        """A request that was not reserved ahead is at the memory now, with its last byte."""
         requests, now = path.requests, self._clock.now_ps
         if now < requests.promised_ps:
             raise self._overtaken(path, now)
         requests.awaited -= 1
-        return path.memory.reserve(head_ps, memory, now, write)
+        if requests.writes:
+            requests.hand_over(now, finishing)
 
     def _travel(self, transfer: Transfer) -> None:
         """Reserve the links before the first shared link, and go on to that link or to the end of the leg."""
         head, tail, flow = transfer.head_ps, transfer.tail_ps, transfer.flow
-        if not flow.nbytes:
-            transfer.head_ps = transfer.due_ps = tail + flow.latency_ps
-            self._at(transfer.due_ps, self._deliver, transfer)
-            return
-        transfer.head_ps, transfer.tail_ps = head, tail = flow.reserve_ahead(head, tail)
-        if flow.shared:
-            stream = Stream(transfer, 0, tail)
-            self._at(head, stream.link.arrive, stream)
-        elif transfer.write:
-            self._at(tail, self._deliver, transfer)
+        if flow.nbytes:
+            transfer.head_ps, transfer.tail_ps = head, tail = flow.reserve_ahead(head, tail)
         else:
+            head = tail = tail + flow.latency_ps
+        if flow.shared:
+            stream = Stream(transfer, 0, SteadyPace(head, tail, flow.nbytes), 0, 0.0)
+            self._at(head, stream.link.arrive, stream)
+        elif transfer.path is not None and transfer.incoming is None:
             self._finish(transfer, tail)
+        else:
+            if transfer.incoming is not None:
+                transfer.incoming.comes(head, SteadyPace(head, tail, flow.nbytes), 0, 0.0)
+            self._at(tail, self._deliver, transfer)
 
     def _deliver(self, transfer: Transfer) -> None:
         """The last byte of *transfer* is at the end of the leg now."""
-        path, memory, now = transfer.path, transfer.memory, self._clock.now_ps
-        if path is None or memory is None:
+        path, incoming, now = transfer.path, transfer.incoming, self._clock.now_ps
+        if path is None:
             transfer.finish(transfer.argument)
-        elif transfer.write:
-            _, committed = self._reserve_now(path, transfer.head_ps, memory, True)
-            self._finish(transfer, committed + path.response_ps)
+        elif incoming is not None:
+            self._arrives(path, incoming)
+            path.requests.writes.remove(incoming)
+            self._finish(transfer, incoming.finish(now) + path.response_ps)
         else:
             self._finish(transfer, now)
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
+from kb_engine.fabric.incoming_write import IncomingWrite
+
 
 class MemoryRequests:
     """The requests to one memory. All paths to the memory share this object.
 
     `awaited` counts the requests whose arrival is an event. `promised_ps` is the arrival of the last request that was
-    reserved before it arrived; no request may arrive earlier.
+    reserved before it arrived; no request may arrive earlier. `writes` are those whose last byte has not come.
     """
 
-    __slots__ = ("awaited", "promised_ps")
+    __slots__ = ("awaited", "promised_ps", "writes")
 
     def __init__(self) -> None:
         self.awaited = 0
         self.promised_ps = 0
+        self.writes: list[IncomingWrite] = []
+
+    def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:
+        """A request is served next: give the memory the bytes of all writes that have come by now, in their order.
+
+        They are given in steps, from each moment to the next at which a write began or came faster. *finishing* is a
+        write whose last byte comes now; what came of it last is left to its `finish`.
+        """
+        writes = sorted(self.writes, key=attrgetter("came_ps"))
+        for moment_ps in sorted({moment for write in writes for moment in write.moments(now_ps)}):
+            for write in writes:
+                if write.came_ps < moment_ps:
+                    write.hand_over(moment_ps)
+        for write in writes:
+            if write is not finishing:
+                write.hand_over(now_ps)

@@ -31,13 +31,12 @@ class Flow:
     `unshared` when it has bytes and passes no shared link. `count` counts the transfers that began.
     """
 
-    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "slowest_ps", "unshared")
+    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "unshared")
 
     def __init__(self, hops: list[Hop], nbytes: int) -> None:
         self.nbytes = nbytes = interned(nbytes)
         self.count = 0
         self.latency_ps = interned(sum(hop.after_ps for hop in hops))
-        self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: list[tuple[SharedLink, int, int]] = []
         if nbytes:
@@ -88,11 +87,6 @@ class Leg:
         """The links, in order."""
         return tuple(hop.state.link for hop in self.hops)
 
-    @property
-    def merges(self) -> bool:
-        """Whether two flows can meet on a link of this leg."""
-        return any(hop.shared is not None for hop in self.hops)
-
     def slowest_ps(self, nbytes: int) -> int:
         """Picoseconds of *nbytes* on the narrowest link, 0 without links."""
         return max((hop.state.rate.ps(nbytes) for hop in self.hops), default=0)
@@ -119,16 +113,13 @@ class Leg:
 class MemoryPath:
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
-    A path is `exclusive` when its links can never make a transfer wait: no block but the block at `src` starts
-    transfers (*others* is false), and no flows meet on its legs. `nearest_ps` is the lookahead of the memory, and
-    `requests` are those of all paths to the memory.
+    `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory.
     """
 
     __slots__ = (
         "away",
         "back",
         "dst",
-        "exclusive",
         "memory",
         "nearest_ps",
         "request_ps",
@@ -145,7 +136,6 @@ class MemoryPath:
         requests: MemoryRequests,
         away: Leg,
         back: Leg,
-        others: bool,
         nearest_ps: int,
     ) -> None:
         self.src = src
@@ -154,7 +144,6 @@ class MemoryPath:
         self.requests = requests
         self.away = away
         self.back = back
-        self.exclusive = not (others or away.merges or back.merges)
         self.nearest_ps = interned(nearest_ps)
         self.request_ps = interned(away.latency_ps)
         self.response_ps = interned(back.latency_ps)

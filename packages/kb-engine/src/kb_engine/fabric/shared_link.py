@@ -1,21 +1,28 @@
 """SharedLink: a link that several flows can want at once. The flows share its bandwidth evenly, byte by byte.
 
 The shares are max-min fair, which is the limit of round robin over short bursts: a flow whose bytes come in more slowly
-than an equal share gets its input rate, and the flows with waiting bytes share the rest evenly. The rates change when a
-flow arrives, ends, is fed at another rate or catches up with its input. Between two changes everything is known in
-closed form. The output of a link is the input of the next link, so a change of rate travels behind the bytes.
+than an equal share passes at the pace at which it comes, and the flows with waiting bytes share the rest evenly.
 
-A flow that is alone on the link is served in whole picoseconds, exactly. It starts with its head, and it holds the link
-for the time of its bytes or until its last byte arrives. Shares are computed in double precision, and each moment of
-change is the first whole picosecond that is not before the exact moment.
+All flows that wait at a link get the same rate. So one level of bytes, the link's FairShare, says of each how far it
+is, and an arrival or an end changes one rate, however many flows there are. The links behind know their flows by
+groups of one pace. A change of rate is an event only at a link whose own rates follow from it: a link that has room
+for the rates that may come promises each group a ceiling, and hears of no change below it.
+
+A flow that has the link alone is served in whole picoseconds, exactly. Shares are computed in double precision, and
+each moment of change is the first whole picosecond that is not before the exact moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from math import ceil
-from typing import Final, Protocol
+from typing import Final
 
+from kb_engine.fabric.group import Group
+from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
+from kb_engine.fabric.stream import Passage, Stream
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 
@@ -23,207 +30,382 @@ _NO_BYTES: Final = 1e-3
 """Fewer bytes than this are a rounding error, and nothing waits for them."""
 _NO_TIME_PS: Final = 2.0**-6
 """A moment that is at most this much after a whole picosecond counts as that picosecond."""
-
-
-class SharedWay(Protocol):
-    """The shared links of a leg, for transfers of one size."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the transfer."""
-
-    @property
-    def shared(self) -> Sequence[tuple[SharedLink, int, int]]:
-        """Each shared link, the latency to the next shared link, and the time of the bytes on the link, in order."""
-
-
-class Passage(Protocol):
-    """A transfer as shared links see it. They set `head_ps`, and `due_ps` when the end of the leg is known or moves."""
-
-    head_ps: int
-    due_ps: int
-
-    @property
-    def flow(self) -> SharedWay:
-        """The shared links that the transfer takes."""
-
-
-class Stream:
-    """One transfer on one shared link: the bytes that arrived and left until `t_ps`, and the rates of both.
-
-    `number` is the place of the link among the shared links of the leg. `behind` is the stream of the same transfer on
-    the next shared link.
-    """
-
-    __slots__ = (
-        "after_ps",
-        "arrived",
-        "behind",
-        "duration_ps",
-        "end_ps",
-        "in_rate",
-        "link",
-        "nbytes",
-        "number",
-        "out_rate",
-        "passage",
-        "served",
-        "t_ps",
-        "tail_ps",
-    )
-
-    def __init__(self, passage: Passage, number: int, tail_ps: int) -> None:
-        self.passage = passage
-        self.number = number
-        self.link, self.after_ps, self.duration_ps = passage.flow.shared[number]
-        self.nbytes = passage.flow.nbytes
-        self.tail_ps = tail_ps
-        self.behind: Stream | None = None
-        self.arrived = self.served = self.in_rate = self.out_rate = 0.0
-        self.t_ps = self.end_ps = 0
-
-    def feed(self, now: int, amount: float, tail_ps: int) -> None:
-        """By *now*, *amount* bytes have arrived. The rest arrives evenly until *tail_ps*."""
-        self.tail_ps = tail_ps
-        if tail_ps > now:
-            self.arrived, self.in_rate = amount, (self.nbytes - amount) / (tail_ps - now)
-        else:
-            self.arrived, self.in_rate = float(self.nbytes), 0.0
-
-    def advance(self, now: int) -> None:
-        """Move the bytes on to *now*."""
-        passed = now - self.t_ps
-        self.t_ps = now
-        self.arrived = min(self.nbytes, self.arrived + self.in_rate * passed)
-        self.served = min(self.arrived, self.served + self.out_rate * passed)
-
-    @property
-    def waits(self) -> bool:
-        """Whether bytes have arrived that have not left."""
-        return self.arrived - self.served > _NO_BYTES or self.arrived >= self.nbytes - _NO_BYTES
-
-    def caught_up_ps(self) -> float | None:
-        """When the stream has no more waiting bytes; None if that is not before its input ends."""
-        if self.out_rate <= self.in_rate or not self.in_rate or not self.waits:
-            return None
-        at = self.t_ps + (self.arrived - self.served) / (self.out_rate - self.in_rate)
-        return at if at < self.tail_ps else None
+_MORE: Final = 1 + 1e-9
+"""Rates within this factor are equal."""
+_ROOM: Final = 0.9
+"""A link stops watching rates when less than this part of its bandwidth is taken. Source: assumed; saves time alone."""
 
 
 class SharedLink:
     """The streams on one direction of a link. *deliver* gets each passage that has reached the end of its leg."""
 
-    __slots__ = ("_bytes_per_ps", "_clock", "_deliver", "_streams", "_tick_ps")
+    __slots__ = (
+        "_alone",
+        "_alone_pace",
+        "_bandwidth",
+        "_clock",
+        "_deliver",
+        "_ends",
+        "_finishes",
+        "_groups",
+        "_n_waiting",
+        "_order",
+        "_promised",
+        "_share",
+        "_tick_ps",
+        "_watches",
+    )
 
     def __init__(self, clock: Clock, rate: Rate, deliver: Callable[[Passage], None]) -> None:
         self._clock = clock
-        self._bytes_per_ps = float(1 / rate.ps_each)
+        self._bandwidth = float(1 / rate.ps_each)
         self._deliver = deliver
-        self._streams: list[Stream] = []
+        self._groups: dict[tuple[Pace, int], Group] = {}
+        self._share = FairShare(0)
+        self._n_waiting = 0
+        self._finishes: list[tuple[float, int, Stream]] = []
+        self._ends: list[tuple[int, int, Stream, SteadyPace]] = []
+        self._alone: Stream | None = None
+        self._alone_pace = SteadyPace(0, 0, 0)
+        self._promised = 0.0
+        self._watches = False
         self._tick_ps = -1
+        self._order = count()
 
     def arrive(self, stream: Stream) -> None:
         """The head of *stream* arrives now."""
-        now = stream.t_ps = self._clock.now_ps
-        stream.feed(now, 0.0, stream.tail_ps)
-        streams = self._streams
-        if streams and streams[-1].end_ps <= now and len(streams) == 1:
-            streams.clear()
-        if streams:
-            streams.append(stream)
-            self._share(now)
-            return
-        streams.append(stream)
-        end = now + stream.duration_ps
-        stream.end_ps = stream.tail_ps if stream.tail_ps > end else end
-        stream.out_rate = stream.nbytes / (stream.end_ps - now)
-        self._pass_on(stream, now)
-
-    def _refeed(self, change: tuple[Stream, float, int]) -> None:
-        """The input of a stream changes. *change* is the stream, its bytes so far and the time of its last byte."""
-        stream, amount, tail_ps = change
         now = self._clock.now_ps
-        if stream.end_ps <= now:
-            return  # the stream has finished; the remainder is rounding error
-        stream.advance(now)
-        stream.feed(now, amount, tail_ps)
-        self._share(now)
+        if self._alone is not None:
+            self._share_with_others(now)
+        if self._ends and self._ends[0][0] <= now:
+            self._forget_ended(now)
+        line = stream.pace
+        if not self._groups and not self._n_waiting and type(line) is SteadyPace:
+            end_ps = now + stream.duration_ps
+            if end_ps > line.end_ps + stream.delay_ps:
+                self._alone = stream
+                self._alone_pace = SteadyPace(now, end_ps, stream.nbytes)
+                self._send_head(stream, now)
+                return
+        self._enter(stream, now)
+        self._send_head(stream, now)
+
+    def regroup(self, change: tuple[Stream, Pace, int, float]) -> None:
+        """From now on the bytes of a stream come at another pace. *change* is the stream, pace, delay and offset."""
+        stream, pace, delay_ps, offset = change
+        now = self._clock.now_ps
+        if stream is self._alone:
+            self._share_with_others(now)
+        if stream.done or stream.complete:
+            return  # the remainder is rounding error
+        old = stream.group
+        if stream.waits:
+            old.drop_waiting()
+            stream.change_pace(pace, delay_ps, offset)
+            new = self._group_of(stream, now)
+            new.add_waiting(stream, next(self._order))
+        else:
+            del old.passing[stream]
+            self._promised -= old.ceiling
+            stream.change_pace(pace, delay_ps, offset)
+            new = self._group_of(stream, now)
+            new.passing[stream] = None
+            self._promised += new.ceiling
+            self._tell_next(stream, now)
+        self._drop_if_empty(old)
+        self._react(now)
+
+    def complete(self, stream: Stream) -> None:
+        """The last byte of *stream*, whose bytes come at the share of another link, arrives now."""
+        if stream.done:
+            return
+        group = stream.group
+        if stream.waits:
+            stream.has_come()
+            group.drop_waiting()
+            self._drop_if_empty(group)
+            return
+        now = self._clock.now_ps
+        stream.has_left()
+        del group.passing[stream]
+        self._promised -= group.ceiling
+        self._drop_if_empty(group)
+        self._send_tail(stream, now)
+        if self._watches:
+            self._settle(now)
+
+    def _enter(self, stream: Stream, now: int) -> None:
+        """Take *stream* in beside others: to pass, or to wait."""
+        group = self._group_of(stream, now)
+        is_there = stream.came_by(now) > _NO_BYTES  # all bytes came with the first
+        if is_there or (self._n_waiting and group.rate > self._share.rate * _MORE):
+            self._wait(stream, now, 0.0)
+            if not self._watches:
+                self._reckon(now)
+        else:
+            group.passing[stream] = None
+            self._promised += group.ceiling
+        self._react(now)
+
+    def _react(self, now: int) -> None:
+        if self._watches:
+            self._settle(now)
+        elif self._promised > self._bandwidth * _MORE:
+            self._reckon(now)
+
+    def _group_of(self, stream: Stream, now: int) -> Group:
+        """The group that *stream* belongs to by its pace."""
+        pace, delay_ps = stream.pace, stream.delay_ps
+        group = self._groups.get((pace, delay_ps))
+        if group is None:
+            group = self._groups[pace, delay_ps] = Group(pace, delay_ps, now, self._hear)
+            if self._watches:
+                group.hear_all(self._clock, now)
+        if type(pace) is SteadyPace:
+            heappush(self._ends, (pace.end_ps + delay_ps, next(self._order), stream, pace))
+        stream.join(group)
+        return group
+
+    def _drop_if_empty(self, group: Group) -> None:
+        if group.is_empty and self._groups.pop((group.pace, group.delay_ps), None) is not None:
+            group.retire()
+
+    def _hear(self, group: Group) -> None:
+        """The rate of *group* changes now, as seen here."""
+        if group.is_empty:
+            return
+        now = self._clock.now_ps
+        if self._watches:
+            group.refresh(now)
+            self._settle(now)
+        else:
+            self._reckon(now)
+
+    def _share_with_others(self, now: int) -> None:
+        """The stream that had the link alone is one of several from now on, unless it has ended."""
+        stream, line = self._alone, self._alone_pace
+        assert stream is not None
+        self._alone = None
+        if line.end_ps <= now:
+            stream.has_left()
+            return
+        self._group_of(stream, now)
+        self._wait(stream, now, line.level_at(now))
+        self._watches = True
+        self._tell_next(stream, now)
+
+    def _wait(self, stream: Stream, now: int, served: float) -> None:
+        """*stream*, of which *served* bytes have left, waits from now on."""
+        if not self._n_waiting and not self._share.rate and self._share.t_ps < now:
+            self._share = FairShare(now)
+        self._n_waiting += 1
+        stream.wait(self._share.level_at(now), served)
+        heappush(self._finishes, (stream.finish, next(self._order), stream))
+        group = stream.group
+        if stream.came_by(now) >= stream.nbytes - _NO_BYTES and type(stream.pace) is SteadyPace:
+            stream.has_come()
+            self._drop_if_empty(group)
+        else:
+            group.add_waiting(stream, next(self._order))
+
+    def _forget_ended(self, now: int) -> None:
+        """Forget the streams whose line has ended. They have passed, or wait with all their bytes."""
+        ends = self._ends
+        while ends and ends[0][0] <= now:
+            _, _, stream, line = heappop(ends)
+            group = stream.group
+            if stream.done or stream.complete or stream.pace is not line:
+                continue
+            if stream.waits:
+                stream.has_come()
+                group.drop_waiting()
+            else:
+                stream.has_left()
+                del group.passing[stream]
+                self._promised -= group.ceiling
+            self._drop_if_empty(group)
+
+    def _reckon(self, now: int) -> None:
+        """See whether the link has room for the rates that may come. If it has none, watch the rates."""
+        promised, changing = 0.0, 0
+        for group in self._groups.values():
+            promised += group.promise(now) * len(group.passing)
+            if not group.is_steady:
+                changing += len(group.passing)
+        if promised <= self._bandwidth * _MORE and not self._n_waiting:
+            spare = max(0.0, self._bandwidth - promised) / (2 * changing) if changing else 0.0
+            for group in self._groups.values():
+                group.promise_more(spare)
+            self._promised = promised + spare * changing
+            self._watches = False
+            return
+        self._watches = True
+        for group in self._groups.values():
+            group.refresh(now)
+            group.hear_all(self._clock, now)
+        self._settle(now)
 
     def _tick(self, planned_ps: int) -> None:
         """A stream ends or catches up now, unless a later `_plan_tick` has replaced this moment."""
         if planned_ps == self._tick_ps:
-            self._share(planned_ps)
+            self._tick_ps = -1
+            self._settle(planned_ps)
 
-    def _share(self, now: int) -> None:
-        """Divide the bandwidth among the streams that have not ended, and pass the changes of rate on."""
-        streams = self._streams = [each for each in self._streams if each.end_ps > now or not each.out_rate]
-        for stream in streams:
-            stream.advance(now)
-        for stream, rate in zip(streams, self._rates(), strict=True):
-            if rate != stream.out_rate:
-                began = stream.out_rate > 0
-                stream.out_rate = rate
-                stream.end_ps = _whole_ps(now, (stream.nbytes - stream.served) / rate)
-                if began:
-                    self._change(stream, now)
-                else:
-                    self._pass_on(stream, now)
-        self._plan_tick(now)
+    def _settle(self, now: int) -> None:
+        """End the streams that have left, divide the bandwidth, and announce the new rate to the links behind."""
+        if self._ends and self._ends[0][0] <= now:
+            self._forget_ended(now)
+        share = self._share
+        level = share.level_at(now)
+        finishes = self._finishes
+        while finishes and finishes[0][0] <= level + _NO_BYTES:
+            finish, _, stream = heappop(finishes)
+            if stream.waits and stream.finish == finish and not stream.done:
+                self._finish(stream, now)
+        rate, taken = self._divide(now)
+        share = self._share
+        if rate != share.rate:
+            share.change(now, rate)
+            share.announce(self._clock)
+        if self._n_waiting:
+            self._plan_tick(now)
+            return
+        self._tick_ps = -1
+        finishes.clear()
+        if taken <= self._bandwidth * _ROOM:
+            self._stop_watching(now)
 
-    def _rates(self) -> list[float]:
-        """Max-min fair rates: a stream that asks for less than an equal share gets it, the others share the rest."""
-        streams = self._streams
-        asked = [float("inf") if each.waits else each.in_rate for each in streams]
-        rates = [0.0] * len(streams)
-        left, sharers = self._bytes_per_ps, len(streams)
-        for number in sorted(range(len(streams)), key=asked.__getitem__):
-            rates[number] = min(asked[number], left / sharers)
-            left -= rates[number]
-            sharers -= 1
-        return rates
+    def _stop_watching(self, now: int) -> None:
+        promised = sum(g.pace.peak_since(now - g.delay_ps) * len(g.passing) for g in self._groups.values())
+        if promised <= self._bandwidth:
+            self._reckon(now)
+
+    def _divide(self, now: int) -> tuple[float, float]:
+        """Max-min fair shares: the rate of each stream that waits, and the sum of the rates of those that pass.
+
+        Every move of a group raises the equal share: out of the waiting ones go streams without bytes that come more
+        slowly than the share, into them those that come faster. So a group moves twice at most.
+        """
+        while True:
+            taken, fastest = 0.0, None
+            for group in self._groups.values():
+                if group.passing:
+                    taken += group.rate * len(group.passing)
+                    if fastest is None or group.rate > fastest.rate:
+                        fastest = group
+            waiting = self._n_waiting
+            if waiting:
+                equal = (self._bandwidth - taken) / waiting
+                if self._let_pass(now, equal):
+                    continue
+            elif taken <= self._bandwidth * _MORE:
+                return 0.0, taken
+            else:
+                equal = -1.0
+            if fastest is None or fastest.rate <= equal * _MORE:
+                return equal, taken
+            for stream in list(fastest.passing):
+                del fastest.passing[stream]
+                self._wait(stream, now, stream.came_by(now))
+                self._tell_next(stream, now)
+
+    def _let_pass(self, now: int, equal: float) -> bool:
+        """Let the streams pass that have no bytes left and come more slowly than *equal*. Whether there are any."""
+        found = False
+        level = self._share.level_at(now)
+        for group in self._groups.values():
+            if not group.n_waiting or group.rate * _MORE >= equal:
+                continue
+            ahead = level - group.came_by(now) + _NO_BYTES
+            while (stream := group.next_to_catch_up()) is not None and stream.lead <= ahead:
+                found = True
+                stream.catch_up()
+                self._n_waiting -= 1
+                group.drop_waiting()
+                group.passing[stream] = None
+                self._tell_next(stream, now)
+        return found
 
     def _plan_tick(self, now: int) -> None:
-        """Schedule `_tick` at the next moment at which a stream ends or catches up."""
-        streams = self._streams
-        moments = [at for each in streams for at in (each.caught_up_ps(),) if at is not None]
-        moments += [each.end_ps for each in streams] if len(streams) > 1 else []
-        if not moments:
-            self._tick_ps = -1
-            return
-        self._tick_ps = max(_whole_ps(0, min(moments)), now + 1)
-        self._clock.call_at(self._tick_ps, self._tick, self._tick_ps)
+        """Schedule `_tick` at the next moment at which a stream ends, catches up, or has passed."""
+        share, finishes = self._share, self._finishes
+        level, rate = share.level_at(now), share.rate
+        while not (finishes[0][2].waits and finishes[0][2].finish == finishes[0][0]) or finishes[0][2].done:
+            heappop(finishes)
+        soonest = (finishes[0][0] - level) / rate
+        for group in self._groups.values():
+            if group.n_waiting and group.rate < rate:
+                stream = group.next_to_catch_up()
+                if stream is not None:
+                    soonest = min(soonest, (stream.lead - level + group.came_by(now)) / (rate - group.rate))
+        tick_ps = max(now + max(0, ceil(soonest - _NO_TIME_PS)), now + 1)
+        if self._ends and self._ends[0][0] < tick_ps:
+            tick_ps = self._ends[0][0]
+        if tick_ps != self._tick_ps:
+            self._tick_ps = tick_ps
+            self._clock.call_at(tick_ps, self._tick, tick_ps)
 
-    def _pass_on(self, stream: Stream, now: int) -> None:
-        """Send the head of *stream* to the next shared link of its leg, or announce the end of the leg."""
+    def _finish(self, stream: Stream, now: int) -> None:
+        """The last byte of *stream*, which waited, leaves now."""
+        self._n_waiting -= 1
+        if not stream.complete:
+            group = stream.group
+            group.drop_waiting()
+            self._drop_if_empty(group)
+        stream.has_left()
+        self._send_tail(stream, now)
+
+    def _leaves(self, stream: Stream) -> tuple[Pace, int, float]:
+        """The pace, delay and offset of *stream* at the next shared link, or at the end of the leg."""
+        if stream is self._alone:
+            return self._alone_pace, stream.after_ps, 0.0
+        if stream.waits:
+            return self._share, stream.after_ps, stream.own_offset
+        return stream.pace, stream.delay_ps + stream.after_ps, stream.offset
+
+    def _send_head(self, stream: Stream, now: int) -> None:
+        """Send the head of *stream* to the next shared link of its leg, or to the end of the leg."""
         passage, number = stream.passage, stream.number + 1
-        head_ps, tail_ps = now + stream.after_ps, stream.end_ps + stream.after_ps
-        passage.head_ps = head_ps
         if number < len(passage.flow.shared):
-            stream.behind = behind = Stream(passage, number, tail_ps)
-            self._clock.call_at(head_ps, behind.link.arrive, behind)
+            behind = Stream(passage, number, *self._leaves(stream))
+            stream.go_on(behind)
+            self._clock.call_at(now + stream.after_ps, behind.link.arrive, behind)
         else:
-            self._announce(passage, tail_ps)
+            stream.go_on(None)
+            self._tell_next(stream, now)
 
-    def _change(self, stream: Stream, now: int) -> None:
-        """Tell the next shared link, or the end of the leg, that *stream* leaves at another rate from now on."""
-        behind, tail_ps = stream.behind, stream.end_ps + stream.after_ps
-        if behind is None:
-            self._announce(stream.passage, tail_ps)
+    def _tell_next(self, stream: Stream, now: int) -> None:
+        """Tell the next shared link, or the end of the leg, that *stream* leaves at another pace from now on."""
+        if not stream.is_on_its_way:
             return
-        change = behind, stream.served, tail_ps
-        self._clock.call_at(now + stream.after_ps, behind.link._refeed, change)
+        pace, delay_ps, offset = self._leaves(stream)
+        behind = stream.behind
+        if behind is not None:
+            self._clock.call_at(now + stream.after_ps, behind.link.regroup, (behind, pace, delay_ps, offset))
+            return
+        passage = stream.passage
+        passage.comes(now + stream.after_ps, pace, delay_ps, offset)
+        if type(pace) is SteadyPace:
+            due_ps = pace.end_ps + delay_ps
+            passage.is_due(due_ps)
+            self._clock.call_at(due_ps, self._arrived, passage)
+        else:
+            assert type(pace) is FairShare
+            pace.look_back(delay_ps)
+            passage.is_due(-1)
 
-    def _announce(self, passage: Passage, due_ps: int) -> None:
-        passage.due_ps = due_ps
-        self._clock.call_at(due_ps, self._arrived, passage)
+    def _send_tail(self, stream: Stream, now: int) -> None:
+        """The last byte of *stream* leaves now."""
+        behind = stream.behind
+        if behind is not None:
+            self._clock.call_at(now + stream.after_ps, behind.link.complete, behind)
+            return
+        due_ps = now + stream.after_ps
+        stream.passage.is_due(due_ps)
+        self._clock.call_at(due_ps, self._arrived, stream.passage)
 
     def _arrived(self, passage: Passage) -> None:
-        """The last byte is at the end of the leg now, unless a later announcement has moved that moment."""
+        """The last byte is at the end of the leg now, unless a later change has moved that moment."""
         if passage.due_ps == self._clock.now_ps:
-            passage.due_ps = -1
+            passage.is_due(-1)
             self._deliver(passage)
-
-
-def _whole_ps(now: int, more: float) -> int:
-    """The first whole picosecond that is not before *now* plus *more*."""
-    return now + max(0, ceil(more - _NO_TIME_PS))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kb_engine.fabric.incoming_write import IncomingWrite
+from kb_engine.fabric.pace import Pace
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_messages import Rectangle
 
@@ -12,19 +14,30 @@ from kb_messages import Rectangle
 class Transfer:
     """One transfer of *flow*. `finish(argument)` is called when the transfer is done.
 
-    `head_ps` and `tail_ps` are the times at which the first and the last byte reach the next link. A read or write of
-    the rectangle `memory` has a `path`; a message has neither. On shared links, `due_ps` is the time at which the last
-    byte reaches the end of the leg, as far as the fabric knows now.
+    `head_ps` and `tail_ps` are the times at which the first and the last byte leave the links before the first shared
+    link. A read or write of the rectangle `memory` has a `path`; a message has neither. A write has an `incoming`. On
+    shared links, `due_ps` is the time at which the last byte reaches the end of the leg, as far as the fabric knows.
     """
 
-    __slots__ = ("argument", "due_ps", "finish", "flow", "head_ps", "memory", "path", "t_start_ps", "tail_ps", "write")
+    __slots__ = (
+        "argument",
+        "due_ps",
+        "finish",
+        "flow",
+        "head_ps",
+        "incoming",
+        "memory",
+        "path",
+        "t_start_ps",
+        "tail_ps",
+    )
 
     def __init__(
         self,
         flow: Flow,
         path: MemoryPath | None,
         memory: Rectangle | None,
-        write: bool,
+        incoming: IncomingWrite | None,
         start_ps: int,
         finish: Callable[[Any], None],
         argument: Any,
@@ -32,8 +45,17 @@ class Transfer:
         self.flow = flow
         self.path = path
         self.memory = memory
-        self.write = write
+        self.incoming = incoming
         self.finish = finish
         self.argument = argument
         self.t_start_ps = self.head_ps = self.tail_ps = start_ps
         self.due_ps = -1
+
+    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+        """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""
+        if self.incoming is not None:
+            self.incoming.comes(from_ps, pace, delay_ps, offset)
+
+    def is_due(self, due_ps: int) -> None:
+        """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
+        self.due_ps = due_ps

@@ -45,6 +45,16 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         self._known: dict[tuple[int, int, int, int], list[RequestPart]] = {}
 
     @property
+    def burst_nbytes(self) -> int:
+        """The Spec's."""
+        return self.spec.burst_nbytes
+
+    @property
+    def sends_in_order(self) -> bool:
+        """A pseudo-channel is no queue for the others: their data leave while it waits for its rows."""
+        return len(self.channels) == 1
+
+    @property
     def row_hits(self) -> int:
         """Bursts that found their row open."""
         return sum(channel.hits for channel in self.channels)

@@ -10,10 +10,14 @@ from kb_engine.block import Context, Rate, SingleChannelMemory, ps_from_ns
 
 
 class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bandwidth of the slice (GB/s, reads and writes together) and access latency (ns)."""
+    """Bandwidth of the slice (GB/s, reads and writes together) and access latency (ns).
+
+    `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source: JEDEC JESD238 (HBM3).
+    """
 
     bw_gbs: Annotated[float, Meta(gt=0)]
     latency_ns: Annotated[float, Meta(ge=0)]
+    burst_nbytes: Annotated[int, Meta(ge=1)] = 64
 
 
 class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
@@ -30,6 +34,11 @@ class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
         super().__init__(spec, context)
         self._rate = Rate.from_gbs(spec.bw_gbs)
         self._latency_ps = ps_from_ns(spec.latency_ns)
+
+    @property
+    def burst_nbytes(self) -> int:
+        """The Spec's."""
+        return self.spec.burst_nbytes
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
         """The same latency for reads and writes of any size."""

@@ -1,0 +1,105 @@
+"""Group: the streams on a link whose bytes come at one pace, with one delay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Final
+
+from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
+from kb_engine.fabric.stream import Stream
+from kb_engine.timing.clock import Clock
+
+_ANY_RATE: Final = -1.0
+"""The ceiling of a link that wants to hear of every change."""
+
+
+class Group:
+    """The streams on one link whose bytes have the pace *pace*, *delay_ps* picoseconds later.
+
+    Streams that `passing` holds leave at the pace at which they come. The others wait: they have bytes that came and
+    have not left, and more bytes are to come; `n_waiting` counts them. `rate` is the rate of one stream as the link
+    knows it. *hear* is called with the group when its rate changes to more than the `ceiling`.
+    """
+
+    __slots__ = ("_hear", "_heard_ps", "_waiting", "ceiling", "delay_ps", "n_waiting", "pace", "passing", "rate")
+
+    def __init__(self, pace: Pace, delay_ps: int, now_ps: int, hear: Callable[[Group], None]) -> None:
+        self.pace = pace
+        self.delay_ps = delay_ps
+        self.rate = pace.rate_at(now_ps - delay_ps)
+        self.ceiling = pace.peak_since(now_ps - delay_ps)
+        self.passing: dict[Stream, None] = {}
+        self.n_waiting = 0
+        self._hear = hear
+        self._heard_ps = -1
+        self._waiting: list[tuple[float, int, Stream]] = []
+        if type(pace) is FairShare:
+            pace.look_back(delay_ps)
+            pace.audience[self] = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no stream of the group passes, and none waits for more bytes."""
+        return not (self.n_waiting or self.passing)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the rate is the same until the streams end."""
+        return type(self.pace) is SteadyPace
+
+    def came_by(self, now_ps: int) -> float:
+        """The level of the pace as it is seen at the link at *now_ps*, in bytes."""
+        return self.pace.level_at(now_ps - self.delay_ps)
+
+    def refresh(self, now_ps: int) -> None:
+        """Look up the rate at *now_ps*."""
+        self.rate = self.pace.rate_at(now_ps - self.delay_ps)
+
+    def promise(self, now_ps: int) -> float:
+        """Make the highest rate that may come from *now_ps* on the ceiling, as far as it is decided. Returns it."""
+        self.ceiling = self.pace.peak_since(now_ps - self.delay_ps)
+        return self.ceiling
+
+    def promise_more(self, rate: float) -> None:
+        """Raise the ceiling of a pace that can change by *rate*."""
+        if not self.is_steady:
+            self.ceiling += rate
+
+    def hear_all(self, clock: Clock, now_ps: int) -> None:
+        """From *now_ps* on, hear of every change of rate, and of those that are on their way."""
+        self.ceiling = _ANY_RATE
+        if type(self.pace) is FairShare:
+            for changed_ps in self.pace.changes_after(now_ps - self.delay_ps):
+                clock.call_at(changed_ps + self.delay_ps, self._hear, self)
+
+    def tell(self, clock: Clock, changed_ps: int, rate: float) -> None:
+        """The rate of the pace is *rate* from *changed_ps* on."""
+        heard_ps = changed_ps + self.delay_ps
+        if rate > self.ceiling and heard_ps != self._heard_ps:
+            self._heard_ps = heard_ps
+            clock.call_at(heard_ps, self._hear, self)
+
+    def retire(self) -> None:
+        """The group is empty: hear of no change."""
+        if type(self.pace) is FairShare:
+            del self.pace.audience[self]
+
+    def add_waiting(self, stream: Stream, order: int) -> None:
+        """*stream* waits, and more of its bytes are to come."""
+        self.n_waiting += 1
+        heappush(self._waiting, (stream.lead, order, stream))
+
+    def drop_waiting(self) -> None:
+        """A stream that waited here has all its bytes, has left, or comes at another pace now."""
+        self.n_waiting -= 1
+
+    def next_to_catch_up(self) -> Stream | None:
+        """The stream that has no bytes left to send first, if the link gives more than comes in."""
+        waiting = self._waiting
+        while waiting:
+            lead, _, stream = waiting[0]
+            if stream.waits and not stream.complete and stream.group is self and stream.lead == lead:
+                return stream
+            heappop(waiting)
+        return None

@@ -1,0 +1,100 @@
+"""IncomingWrite: a write whose bytes come to a memory, and are handed to the memory in parts where that matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.fabric.pace import FairShare, Pace
+from kb_messages import Rectangle, cut
+
+
+class IncomingWrite:
+    """The write of *rectangle* to *memory*, from its start to the commit.
+
+    A memory works on bytes in the order in which they come. When another request comes in between, the memory gets the
+    bytes of the write that are there, in whole bursts, and it gets the others later. Without other requests it gets
+    the write as a whole. `came_ps` is when the first byte came that the memory could not get yet, as far as the other
+    requests tell.
+    """
+
+    __slots__ = ("_committed_ps", "_memory", "_n_handed", "_pace", "_rectangle", "_since_ps", "came_ps")
+
+    def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle) -> None:
+        self._memory = memory
+        self._rectangle = rectangle
+        self._pace: list[tuple[int, Pace, int, float]] = []
+        self._n_handed = 0
+        self._since_ps = self._committed_ps = 0
+        self.came_ps = 0
+
+    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+        """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*.
+
+        The first call gives the moment of the first byte.
+        """
+        if not self._pace:
+            self.came_ps = self._since_ps = from_ps
+        self._pace.append((from_ps, pace, delay_ps, offset))
+        if type(pace) is FairShare:
+            pace.hold(self, from_ps - delay_ps)
+
+    def moments(self, now_ps: int) -> list[int]:
+        """The moments before *now_ps* from which on bytes come that the memory has not got, or come faster.
+
+        Bytes that come faster than the memory takes them make up for no time in which they came more slowly.
+        """
+        if self.came_ps >= now_ps or not self._pace:
+            return []
+        found = [self.came_ps]
+        ends_ps = [from_ps for from_ps, *_ in self._pace[1:]] + [now_ps]
+        for (from_ps, pace, delay_ps, _), end_ps in zip(self._pace, ends_ps, strict=True):
+            if from_ps > self.came_ps:
+                found.append(from_ps)
+            if type(pace) is FairShare:
+                rises_ps = pace.rises_after(max(from_ps, self.came_ps) - delay_ps)
+                found += [rise_ps + delay_ps for rise_ps in rises_ps if rise_ps + delay_ps < end_ps]
+        return found
+
+    def hand_over(self, now_ps: int) -> None:
+        """Another request is served next: give the memory the bytes that came before *now_ps*."""
+        n_came, rate = self._came_before(now_ps)
+        n_whole = self._whole_bursts(int(n_came)) if n_came >= 1 else 0
+        self.came_ps = max(self.came_ps, now_ps)
+        if n_whole > self._n_handed:
+            self._reserve(cut(self._rectangle, self._n_handed, n_whole), now_ps)
+            self._n_handed = n_whole
+            late_ps = int((n_came - n_whole) / rate) if rate else 0
+            self._since_ps = max(self._since_ps, now_ps - 1 - late_ps)
+
+    def finish(self, now_ps: int) -> int:
+        """The last byte has come: give the memory the rest. Returns the time of the commit."""
+        if self._n_handed:
+            self._reserve(cut(self._rectangle, self._n_handed, self._rectangle.nbytes), now_ps)
+        else:
+            self._reserve([self._rectangle], now_ps)
+        for _, pace, _, _ in self._pace:
+            if type(pace) is FairShare:
+                pace.release(self)
+        return self._committed_ps
+
+    def _came_before(self, now_ps: int) -> tuple[float, float]:
+        """Bytes that came before *now_ps*, and bytes a picosecond then."""
+        last_ps = now_ps - 1
+        for from_ps, pace, delay_ps, offset in reversed(self._pace):
+            if last_ps >= from_ps:
+                n_came = pace.level_at(last_ps - delay_ps) - offset
+                return min(n_came, float(self._rectangle.nbytes)), pace.rate_at(last_ps - delay_ps)
+        return 0.0, 0.0
+
+    def _whole_bursts(self, nbytes: int) -> int:
+        """*nbytes*, less what they have of a burst that they do not fill."""
+        rectangle = self._rectangle
+        row, within = divmod(nbytes, rectangle.row_nbytes)
+        rest = (rectangle.base + row * rectangle.stride + within) % self._memory.burst_nbytes
+        return nbytes - min(rest, within)
+
+    def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
+        for part in parts:
+            _, committed = self._memory.reserve(self._since_ps, part, now_ps, True)
+            self._committed_ps = max(self._committed_ps, committed)

@@ -1,0 +1,155 @@
+"""Pace: how many bytes of a stream have passed a point, over time.
+
+Bytes that a source sends, and bytes that a link passes on for a stream that has the link alone, have a SteadyPace. The
+bytes of streams that wait at one link follow the FairShare of the link, because all of them get the same rate. A point
+*d* picoseconds behind a link sees the pace of the link *d* picoseconds later.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Protocol, TypeAlias
+
+from kb_engine.timing.clock import Clock
+
+_MOST_PAST = 32
+"""Changes of rate that a FairShare keeps before it looks which of them can be forgotten."""
+
+
+class Listener(Protocol):
+    """Who wants to hear that the rate of a FairShare changes."""
+
+    def tell(self, clock: Clock, changed_ps: int, rate: float) -> None:
+        """The rate is *rate* from *changed_ps* on."""
+
+
+class SteadyPace:
+    """*nbytes* bytes that pass evenly from `start_ps` to `end_ps`."""
+
+    __slots__ = ("end_ps", "nbytes", "rate", "start_ps")
+
+    def __init__(self, start_ps: int, end_ps: int, nbytes: int) -> None:
+        self.start_ps = start_ps
+        self.end_ps = end_ps
+        self.nbytes = nbytes
+        self.rate = nbytes / (end_ps - start_ps) if end_ps > start_ps else inf
+
+    def level_at(self, t_ps: int) -> float:
+        """Bytes that have passed by *t_ps*."""
+        if t_ps >= self.end_ps:
+            return float(self.nbytes)
+        return self.rate * (t_ps - self.start_ps) if t_ps > self.start_ps else 0.0
+
+    def rate_at(self, t_ps: int) -> float:
+        """Bytes a picosecond from *t_ps* on."""
+        return self.rate if t_ps < self.end_ps else 0.0
+
+    def peak_since(self, t_ps: int) -> float:
+        """The highest rate from *t_ps* on."""
+        return self.rate_at(t_ps)
+
+
+class FairShare:
+    """The bytes that a link has passed on for each of the streams that wait at it, in one busy period of the link.
+
+    This is the virtual time of fair queueing (Parekh and Gallager, IEEE/ACM ToN 1 (3), 1993), counted in bytes: a
+    stream of n bytes that begins to wait at level L has left the link at level L + n. `audience` hears of changes.
+    `longest_ps` is the longest time that anybody looks back, but for those who hold the pace from a moment on.
+    """
+
+    __slots__ = ("_held", "_past", "audience", "level", "longest_ps", "rate", "t_ps")
+
+    def __init__(self, now_ps: int) -> None:
+        self.t_ps = now_ps
+        self.level = 0.0
+        self.rate = 0.0
+        self.longest_ps = 0
+        self.audience: dict[Listener, None] = {}
+        self._held: dict[object, int] = {}
+        self._past: list[tuple[int, float, float]] = []
+
+    def level_at(self, t_ps: int) -> float:
+        """Bytes that each stream has got by *t_ps*, which is at most `longest_ps` ago."""
+        if t_ps >= self.t_ps:
+            return self.level + self.rate * (t_ps - self.t_ps)
+        for since_ps, level, rate in reversed(self._past):
+            if t_ps >= since_ps:
+                return level + rate * (t_ps - since_ps)
+        return 0.0
+
+    def rate_at(self, t_ps: int) -> float:
+        """Bytes a picosecond for each stream, from *t_ps* on."""
+        if t_ps >= self.t_ps:
+            return self.rate
+        for since_ps, _, rate in reversed(self._past):
+            if t_ps >= since_ps:
+                return rate
+        return 0.0
+
+    def peak_since(self, t_ps: int) -> float:
+        """The highest rate from *t_ps* to now."""
+        peak, since_ps = self.rate, self.t_ps
+        for before_ps, _, rate in reversed(self._past):
+            if since_ps <= t_ps:
+                break
+            peak, since_ps = max(peak, rate), before_ps
+        return peak
+
+    def changes_after(self, t_ps: int) -> list[int]:
+        """The moments after *t_ps* at which the rate changed, the latest first."""
+        moments = [self.t_ps] if self.t_ps > t_ps else []
+        for since_ps, _, _ in reversed(self._past):
+            if since_ps <= t_ps:
+                break
+            moments.append(since_ps)
+        return moments
+
+    def rises_after(self, t_ps: int) -> list[int]:
+        """The moments after *t_ps* at which the rate rose, the earliest first."""
+        rises, rate, changed_ps = [], self.rate, self.t_ps
+        for since_ps, _, before in reversed(self._past):
+            if changed_ps <= t_ps:
+                break
+            if rate > before:
+                rises.append(changed_ps)
+            rate, changed_ps = before, since_ps
+        return rises[::-1]
+
+    def hold(self, holder: object, since_ps: int) -> None:
+        """Keep the pace from *since_ps* on, until *holder* calls `release`."""
+        self._held.setdefault(holder, since_ps)
+
+    def release(self, holder: object) -> None:
+        """*holder* looks at the pace no more."""
+        self._held.pop(holder, None)
+
+    def look_back(self, delay_ps: int) -> None:
+        """Keep the pace of the last *delay_ps* picoseconds from now on."""
+        if delay_ps > self.longest_ps:
+            self.longest_ps = delay_ps
+
+    def change(self, now_ps: int, rate: float) -> None:
+        """From *now_ps* on each stream gets *rate*."""
+        if now_ps > self.t_ps:
+            past = self._past
+            past.append((self.t_ps, self.level, self.rate))
+            if len(past) > _MOST_PAST:
+                self._forget(min([now_ps - self.longest_ps, *self._held.values()]))
+            self.level += self.rate * (now_ps - self.t_ps)
+            self.t_ps = now_ps
+        self.rate = rate
+
+    def announce(self, clock: Clock) -> None:
+        """Tell the audience the rate, which has changed."""
+        for listener in self.audience:
+            listener.tell(clock, self.t_ps, self.rate)
+
+    def _forget(self, before_ps: int) -> None:
+        past = self._past
+        first = 0
+        while first + 1 < len(past) and past[first + 1][0] <= before_ps:
+            first += 1
+        del past[:first]
+
+
+Pace: TypeAlias = SteadyPace | FairShare

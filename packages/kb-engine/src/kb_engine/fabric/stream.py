@@ -1,0 +1,138 @@
+"""Stream: one transfer on one shared link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from kb_engine.fabric.pace import Pace
+
+
+class StreamLink(Protocol):
+    """A shared link as the streams and the links before it see it."""
+
+    def arrive(self, stream: Stream) -> None:
+        """The head of *stream* arrives now."""
+
+    def regroup(self, change: tuple[Stream, Pace, int, float]) -> None:
+        """From now on the bytes of a stream come at another pace. *change* is the stream, pace, delay and offset."""
+
+    def complete(self, stream: Stream) -> None:
+        """The last byte of *stream*, whose bytes come at the share of another link, arrives now."""
+
+
+class SharedWay(Protocol):
+    """The shared links of a leg, for transfers of one size."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the transfer."""
+
+    @property
+    def shared(self) -> Sequence[tuple[StreamLink, int, int]]:
+        """Each shared link, the latency to the next shared link, and the time of the bytes on the link, in order."""
+
+
+class Passage(Protocol):
+    """A transfer as shared links see it."""
+
+    @property
+    def due_ps(self) -> int:
+        """When the last byte is at the end of the leg, as far as it is known; -1 if not."""
+
+    def is_due(self, due_ps: int) -> None:
+        """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
+
+    @property
+    def flow(self) -> SharedWay:
+        """The shared links that the transfer takes."""
+
+    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+        """From *from_ps* on, the bytes that have come to the end of the leg are *pace*, *delay_ps* ago, less *offset*.
+
+        The first call gives the moment of the first byte.
+        """
+
+
+class Stream:
+    """One transfer on the shared link that is number `number` of its leg.
+
+    The bytes that have come are the level of `pace`, `delay_ps` ago, less `offset`. A stream that `waits` is served at
+    the equal share of its link. The bytes that have left are then the level of the link's FairShare less `own_offset`,
+    and the stream ends at the level `finish`. `complete` says that all bytes have come to a stream that waits, `done`
+    that all have left. `behind` is the stream of the same transfer on the next shared link.
+    """
+
+    __slots__ = (
+        "after_ps",
+        "behind",
+        "complete",
+        "delay_ps",
+        "done",
+        "duration_ps",
+        "finish",
+        "group",
+        "is_on_its_way",
+        "link",
+        "nbytes",
+        "number",
+        "offset",
+        "own_offset",
+        "pace",
+        "passage",
+        "waits",
+    )
+
+    def __init__(self, passage: Passage, number: int, pace: Pace, delay_ps: int, offset: float) -> None:
+        flow = passage.flow
+        self.passage = passage
+        self.number = number
+        self.link, self.after_ps, self.duration_ps = flow.shared[number]
+        self.nbytes = flow.nbytes
+        self.pace = pace
+        self.delay_ps = delay_ps
+        self.offset = offset
+        self.group: Any = None
+        self.behind: Stream | None = None
+        self.own_offset = self.finish = 0.0
+        self.waits = self.complete = self.done = self.is_on_its_way = False
+
+    @property
+    def lead(self) -> float:
+        """How far the level of the link has to be above the level of the pace for the stream to have caught up."""
+        return self.own_offset - self.offset
+
+    def came_by(self, now_ps: int) -> float:
+        """Bytes that have come by *now_ps*."""
+        return min(self.pace.level_at(now_ps - self.delay_ps) - self.offset, self.nbytes)
+
+    def join(self, group: object) -> None:
+        """Belong to *group* from now on."""
+        self.group = group
+
+    def change_pace(self, pace: Pace, delay_ps: int, offset: float) -> None:
+        """From now on the bytes come at another pace."""
+        self.pace, self.delay_ps, self.offset = pace, delay_ps, offset
+
+    def wait(self, level: float, served: float) -> None:
+        """Wait from now on. The link's share is at *level*, and *served* bytes have left."""
+        self.waits = True
+        self.own_offset = level - served
+        self.finish = self.own_offset + self.nbytes
+
+    def catch_up(self) -> None:
+        """Pass from now on."""
+        self.waits = False
+
+    def has_come(self) -> None:
+        """All bytes have come."""
+        self.complete = True
+
+    def has_left(self) -> None:
+        """All bytes have left."""
+        self.complete = self.done = True
+
+    def go_on(self, behind: Stream | None) -> None:
+        """The head leaves for the next shared link, where the transfer is the stream *behind*, or for the leg's end."""
+        self.is_on_its_way = True
+        self.behind = behind
