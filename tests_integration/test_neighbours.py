@@ -70,3 +70,19 @@ def test_a_change_ends_with_1_and_is_printed(
         printed = capsys.readouterr().out
         assert ("case: 2 of 3 records changed, 10 -> 9 ps\n    first read of pe0\n" in printed) == (found is change)
         assert printed.endswith(f"3 cases, {3 * (found == '0: refused')} refused, {3 * (found is change)} changed\n")
+
+
+ONE_CUBE_OR_LESS = ("one_cube", "one_cube_banked", "one_pe", "u280_hbm")
+
+
+@pytest.mark.parametrize(
+    "case", [each for each in neighbours.bundled_cases() if each.chip in ONE_CUBE_OR_LESS], ids=str
+)
+def test_an_idle_neighbour_changes_no_time_of_a_benchmark(case: Any) -> None:
+    assert neighbours.run_bundled(case) is None
+
+
+@pytest.mark.parametrize("most_pes", [1, 4])
+def test_an_idle_neighbour_changes_no_time_on_random_chips(most_pes: int) -> None:
+    cases = [neighbours.RandomCase(seed, most_pes) for seed in range(40 // most_pes)]
+    assert [change for case in cases if (change := neighbours.run_random(case)) is not None] == []
