@@ -134,6 +134,13 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def contention(session: nox.Session) -> None:
+    """The fabric against bursts in turn: ten thousand random chips with random traffic, or the number after `--`."""
+    install(session, *EDITABLE)
+    session.run("python", "tests_integration/contention/contention.py", *session.posargs)
+
+
+@nox.session(default=False)
 def attack(session: nox.Session) -> None:
     """Damaged and hostile files, kills, a full disk: how many were tried, how many handled badly; half an hour."""
     install(session, *EDITABLE)

@@ -10,6 +10,8 @@ These are its rules; it shares no code with the fabric of the engine, and takes 
 - Nodes have room for everything that waits.
 - A memory serves bytes in the order in which they come: all bytes of a read come with its request, the bytes of a write
   come burst by burst. The latency overlaps.
+- A memory with banks says itself when the first and the last byte of a read leave; the bytes between leave evenly. Its
+  data have one queue at its link if it has one pseudo-channel. It is only read.
 - A read is a request of no bytes, its service, and its data. A write is its data, its service, and an acknowledgement
   of no bytes. A message is its data. No bytes occupy nothing.
 """
@@ -18,22 +20,34 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from kb_messages import Rectangle
 from kb_topology import FORWARDING, Link, Node, NodeKind, Router, Topology, exact
 
 
 class Transfer(NamedTuple):
-    """What is sent: `kind` is read, write or message, `src` and `dst` are nodes. The memory of a read is its `dst`."""
+    """What is sent: `kind` is read, write or message, `src` and `dst` are nodes. The memory of a read is its `dst`.
+
+    `offset` is the address in the memory.
+    """
 
     kind: str
     src: str
     dst: str
     nbytes: int
     start_ps: int
+    offset: int = 0
+
+
+class Banked(Protocol):
+    """A memory with banks."""
+
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """When the first and the last byte of a read that comes at *t_ps* leave."""
 
 
 class Burst(NamedTuple):
@@ -62,22 +76,29 @@ class Port:
     def __init__(self, ticks_each: int, latency: int) -> None:
         self.ticks_each = ticks_each
         self.latency = latency
-        self.waiting: deque[Burst] = deque()
-        self.is_busy = False
+        self.free = 0
+
+    def serve(self, size: int, earliest: int) -> int:
+        """When the service of what comes now begins: behind all that came before, and not before *earliest*."""
+        begin = max(self.free, earliest)
+        self.free = begin + size * self.ticks_each
+        return begin
 
 
 class BurstSimulation:
     """One chip and one run of transfers, in bursts of *burst_nbytes*, which may be less than a byte.
 
-    Bytes are counted in grains and time in ticks. Both are so small that all numbers are whole.
+    Bytes are counted in grains and time in ticks. Both are so small that all numbers are whole. *banked* holds the
+    memories with banks by node id, which nobody else uses.
     """
 
-    def __init__(self, topology: Topology, burst_nbytes: Fraction) -> None:
+    def __init__(self, topology: Topology, burst_nbytes: Fraction, banked: Mapping[str, Banked] | None = None) -> None:
         nodes = topology.graph.nodes
+        self.banked = banked or {}
         self.overheads_ps = {node.id: overhead_ps(node) for node in nodes.values()}
         self.router = Router(topology.graph, lambda node: self.overheads_ps[node.id])
         self.burst, self.grains_a_byte = burst_nbytes.numerator, burst_nbytes.denominator
-        memories = [node for node in nodes.values() if has_one_channel(node)]
+        memories = [node for node in nodes.values() if node.impl in ONE_CHANNEL]
         rates = [1000 / link.bw_gbs for link in topology.graph.links]
         rates += [1000 / exact(node.attrs["bw_gbs"]) for node in memories]
         self.ticks_a_ps = math.lcm(*((rate / self.grains_a_byte).denominator for rate in rates))
@@ -160,7 +181,9 @@ class BurstSimulation:
         wire.is_busy = True
         end = self.now + burst.size * wire.ticks_each
         self.at(end, self.carried, wire)
-        self.forward(burst._replace(way=burst.way[1:]), self.now + wire.after, end + wire.after)
+        self.forward(
+            Burst(burst.number, burst.size, burst.is_last, burst.way[1:]), self.now + wire.after, end + wire.after
+        )
 
     def carried(self, wire: Wire) -> None:
         wire.is_busy = False
@@ -173,52 +196,54 @@ class BurstSimulation:
         if burst.way:
             self.at(max(head, tail - burst.size * burst.way[0].ticks_each), self.enter, burst)
         elif transfer.kind == "write":
-            port = self.ports[transfer.dst, "write"]
-            self.at(max(head, tail - burst.size * port.ticks_each), self.come, (port, burst))
+            self.at(tail, self.write, burst)
         elif burst.is_last:
             self.at(tail, self.end, burst.number)
 
     def request(self, number: int) -> None:
         """The request of a read comes to its memory: all of its bytes come at once."""
         transfer = self.transfers[number]
-        whole = Burst(number, transfer.nbytes * self.grains_a_byte, True, ())
-        self.come((self.ports[transfer.dst, "read"], whole))
+        if transfer.dst in self.banked:
+            self.read_banks(number, transfer)
+            return
+        port = self.ports[transfer.dst, "read"]
+        head = port.serve(transfer.nbytes * self.grains_a_byte, self.now) + port.latency
+        for part in self.bursts(number, transfer.dst, transfer.src):
+            tail = head + part.size * port.ticks_each
+            self.forward(part, head, tail)
+            head = tail
 
-    def come(self, what: tuple[Port, Burst]) -> None:
-        port, burst = what
-        port.waiting.append(burst)
-        if not port.is_busy:
-            self.serve(port)
+    def read_banks(self, number: int, transfer: Transfer) -> None:
+        now_ps, grains = self.now // self.ticks_a_ps, transfer.nbytes * self.grains_a_byte
+        memory = Rectangle(transfer.offset, 1, transfer.nbytes, transfer.nbytes)
+        first, last = (
+            each * self.ticks_a_ps for each in self.banked[transfer.dst].reserve(now_ps, memory, now_ps, False)
+        )
+        sent = 0
+        for part in self.bursts(number, transfer.dst, transfer.src):
+            head, tail = (first + (last - first) * at // grains for at in (sent, sent + part.size))
+            self.forward(part, head, tail)
+            sent += part.size
 
-    def serve(self, port: Port) -> None:
-        burst = port.waiting.popleft()
-        port.is_busy = True
-        self.at(self.now + burst.size * port.ticks_each, self.served, (port, burst))
+    def write(self, burst: Burst) -> None:
+        """The last byte of a burst comes to its memory, which may have served the others as they came."""
         transfer = self.transfers[burst.number]
-        if transfer.kind == "read":
-            head = self.now + port.latency
-            for part in self.bursts(burst.number, transfer.dst, transfer.src):
-                tail = head + part.size * port.ticks_each
-                self.forward(part, head, tail)
-                head = tail
-
-    def served(self, what: tuple[Port, Burst]) -> None:
-        port, burst = what
-        transfer = self.transfers[burst.number]
-        if transfer.kind == "write" and burst.is_last:
+        port = self.ports[transfer.dst, "write"]
+        port.serve(burst.size, self.now - burst.size * port.ticks_each)
+        if burst.is_last:
             back = self.latency(transfer.dst, transfer.src)
-            self.at(self.now + port.latency + back, self.end, burst.number)
-        port.is_busy = False
-        if port.waiting:
-            self.serve(port)
+            self.at(port.free + port.latency + back, self.end, burst.number)
 
     def end(self, number: int) -> None:
         self.ends[number] = self.now
 
 
+ONE_CHANNEL = ("builtin.hbm_fixed", "builtin.sram")
+
+
 def has_one_channel(node: Node) -> bool:
-    """Whether *node* is a memory that the reference knows."""
-    return node.impl in {"builtin.hbm_fixed", "builtin.sram"}
+    """Whether *node* is a memory that serves one read after the other."""
+    return node.impl in ONE_CHANNEL or ("mapping" in node.attrs and "PC" not in node.attrs["mapping"])
 
 
 def overhead_ps(node: Node) -> int:

@@ -15,6 +15,7 @@ from kb_topology import Router, Topology, loads_topology
 WIDTHS_GBS = (8, 10, 12.5, 16, 20, 25, 30, 32, 40, 50, 60, 64, 80, 100, 102.4, 125, 128, 200, 250, 256, 500, 512, 1000)
 SHAPES = ("direct", "crossbar", "crossbar", "halves", "chain", "chain", "tree", "mesh", "random")
 MOST_NBYTES = 64 << 10
+MAPPINGS = ("5R-1BG-2B-6C-1BG", "3R-1B-5C-2B-2BG-2PC", "4R-5C-2B-2BG-2PC")
 
 
 class Case(NamedTuple):
@@ -64,16 +65,18 @@ def random_chip(rng: random.Random) -> Chip:
     by_role = {role: [rng.choice(widths)] for role in ("n", "p", "h", "s")} if rng.random() < 0.4 else {}
     links = [link for a, b in ends for link in both_ways(rng, a, b, by_role.get(a[0], widths), lengths)]
     setup_ns = rng.choice((0, 0, 0.7, 5))
-    return Chip(rng.choice((0, 6.6, 7)), setup_ns, n_pes, forwarders, memories, tuple(links))
+    outstanding = rng.choice((1, 1, 1, 2, 4))
+    return Chip(rng.choice((0, 6.6, 7)), setup_ns, n_pes, forwarders, memories, tuple(links), outstanding)
 
 
 def random_memories(rng: random.Random) -> tuple[Memory, ...]:
     speeds = (5, 10, 25, 51.2, 100, 102.4, 256, 512, 1000, 1000, 1000)
     latencies = (0, 0, 1, 12, 45)
     hbm = Memory("hbm_fixed", rng.choice((1, 1, 2, 2, 3, 4)), rng.choice(speeds), rng.choice(latencies))
+    banked = Memory("hbm_banked", rng.choice((1, 2, 3)), 0, rng.choice(latencies), mapping=rng.choice(MAPPINGS))
     ports = rng.choice(("shared", "shared", "separate"))
     sram = Memory("sram", rng.choice((1, 1, 2)), rng.choice(speeds), rng.choice(latencies), ports)
-    return rng.choice(((hbm,), (hbm,), (sram,), (hbm, sram), (hbm, sram)))
+    return rng.choice(((hbm,), (hbm,), (sram,), (hbm, sram), (hbm, sram), (banked, sram)))
 
 
 def joints_of(rng: random.Random, shape: str) -> list[tuple[int, int]]:
@@ -125,6 +128,7 @@ def random_jobs(rng: random.Random, chip: Chip) -> tuple[Job, ...]:
     times = rng.choice((0, 0, 3_000, 50_000, 400_000))
     moments = [rng.randint(0, times) for _ in range(rng.choice((1, 2, 4, 30)))]
     hot = rng.choice(memories) if rng.random() < 0.4 else None
+    banked = {name for memory in chip.memories for name in memory.names if memory.mapping}
     jobs = []
     for _ in range(rng.choice((2, 3, 4, 6, 8, 12, 16, 24, 30))):
         kind = rng.choices(("read", "write", "message"), weights)[0]
@@ -132,7 +136,10 @@ def random_jobs(rng: random.Random, chip: Chip) -> tuple[Job, ...]:
         src, dst = rng.choice(between)
         if hot is not None and (src, hot) in between and rng.random() < 0.8:
             dst = hot
-        jobs.append(Job(kind, src, dst, random_nbytes(rng, *sizes), rng.choice(moments)))
+        if kind == "write" and dst in banked:
+            kind = "read"
+        offset = 32 * rng.randrange(1 << 14)
+        jobs.append(Job(kind, src, dst, random_nbytes(rng, *sizes), rng.choice(moments), offset))
     return tuple(jobs)
 
 

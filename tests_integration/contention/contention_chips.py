@@ -17,9 +17,10 @@ class Forwarder(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """*count* equal memories: `impl` is hbm_fixed or sram, `ports` of an sram is shared or separate.
+    """*count* equal memories: `impl` is hbm_fixed, hbm_banked or sram.
 
-    They are `hbm0`, `hbm1` and so on, or `sram0`, `sram1`. A chip has one kind of each.
+    They are `hbm0`, `hbm1` and so on, or `sram0`, `sram1`. A chip has one kind of each. `ports` of an sram is shared or
+    separate, `mapping` of an hbm_banked has 15 bits, and its `bw_gbs` means nothing.
     """
 
     impl: str
@@ -27,10 +28,11 @@ class Memory(NamedTuple):
     bw_gbs: float
     latency_ns: float
     ports: str = ""
+    mapping: str = ""
 
     @property
     def space(self) -> str:
-        return self.impl.removesuffix("_fixed")
+        return self.impl.partition("_")[0]
 
     @property
     def names(self) -> list[str]:
@@ -47,7 +49,10 @@ class ChipLink(NamedTuple):
 
 
 class Chip(NamedTuple):
-    """A chip of *n_pes* PEs, whose DMAs are the initiators and whose CPUs send and take messages."""
+    """A chip of *n_pes* PEs, whose CPUs send and take messages.
+
+    Their DMAs each have at most *outstanding* reads under way, and as many writes.
+    """
 
     wire_ps_per_mm: float
     setup_ns: float
@@ -55,6 +60,7 @@ class Chip(NamedTuple):
     forwarders: tuple[Forwarder, ...]
     memories: tuple[Memory, ...]
     links: tuple[ChipLink, ...]
+    outstanding: int = 1
 
 
 def yaml_of(chip: Chip) -> str:
@@ -63,12 +69,14 @@ def yaml_of(chip: Chip) -> str:
     for memory in chip.memories:
         keys = f"kind: {memory.space}, impl: builtin.{memory.impl}, count: {memory.count}"
         keys += f", memory: {{space: {memory.space}, size: 1 MiB}}"
-        keys += f", bw_gbs: {memory.bw_gbs}, latency_ns: {memory.latency_ns}"
+        keys += f", latency_ns: {memory.latency_ns}"
+        keys += f", mapping: {memory.mapping}, {BANKS}" if memory.mapping else f", bw_gbs: {memory.bw_gbs}"
         keys += f", ports: {memory.ports}" if memory.ports else ""
         lines.append(f"    {memory.space}: {{{keys}}}")
     for name, kind, overhead_ns in chip.forwarders:
         lines.append(f"    {name}: {{kind: {kind}, impl: builtin.transit, overhead_ns: {overhead_ns}}}")
-    lines += [line.format(n_pes=chip.n_pes, setup_ns=chip.setup_ns) for line in PES.splitlines()]
+    dma = f"setup_ns: {chip.setup_ns}" + (f", outstanding: {chip.outstanding}" if chip.outstanding > 1 else "")
+    lines += [line.format(n_pes=chip.n_pes, dma=dma) for line in PES.splitlines()]
     lines.append("  links:")
     for src, dst, bw_gbs, length_mm in chip.links:
         ends = f'from: "{endpoint(src)}", to: "{endpoint(dst)}"'
@@ -81,13 +89,19 @@ def endpoint(name: str) -> str:
     return re.sub(r"^(pe|hbm|sram)(\d+)", r"\1[\2]", name)
 
 
+BANKS = (
+    "clock_mhz: 1600, page_policy: open, burst_nbytes: 32, rl_cycles: 23, wl_cycles: 7, tccd_s_cycles: 2, "
+    "tccd_l_cycles: 4, trtw_cycles: 19, trcd_ns: 14, trp_ns: 14, tras_ns: 34, trrd_s_ns: 4, trrd_l_ns: 6, tfaw_ns: 30, "
+    "trtp_ns: 6, twr_ns: 16, twtr_s_ns: 6, twtr_l_ns: 8, trefi_ns: 3900, trfc_ns: 350"
+)
+
 PES = """\
   pe_layout: {{count: {n_pes}}}
   pe_template:
     nodes:
       pe_cpu: {{kind: pe_cpu, impl: builtin.pe_cpu, issue_ns: 0}}
       pe_scheduler: {{kind: pe_scheduler, impl: builtin.pe_scheduler, input_kib: 64, output_kib: 64}}
-      pe_dma: {{kind: pe_dma, impl: builtin.pe_dma, setup_ns: {setup_ns}}}
+      pe_dma: {{kind: pe_dma, impl: builtin.pe_dma, {dma}}}
       pe_fetch_store: {{kind: pe_fetch_store, impl: builtin.pe_fetch_store, memory: {{space: reg, size: 1 KiB}}}}
       pe_tcm: {{kind: pe_tcm, impl: builtin.pe_tcm, memory: {{space: tcm, size: 256 KiB}}, bw_gbs: 512}}
     wires: [pe_cpu -> pe_scheduler, pe_scheduler -> pe_dma, pe_scheduler -> pe_fetch_store,

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contention_bursts import BurstSimulation, Transfer
 from contention_cases import Case
 from contention_engine import EngineRun, Outcome
 
+from kb_engine import Engine
 from kb_topology import Topology
 
-MOST_BURST_HOPS = 20_000
+MOST_BURST_HOPS = 8000
 MOST_BURSTS = 8
 """Two ends that are no more bursts apart agree. The reference has one burst in turn where the engine has even rates."""
 ROUNDING_PS = 4
-"""The engine rounds every moment of change up to a whole picosecond."""
+"""The engine rounds every moment of change up to a whole picosecond. Where memories are written, see `rounding_ps`."""
 FINER = 8
+REFINEMENTS = 3
 SHRINKS = 3
-"""A larger difference is one of bursts if it shrinks to a third or less when bursts are an eighth."""
+"""A larger difference is one of bursts if it shrinks to a third or less when bursts are an eighth of the size.
+
+Where a read comes to a memory beside the last byte of a write, a burst can decide which is first, so bursts get
+finer and finer.
+"""
 
 
 class Difference(NamedTuple):
@@ -35,9 +41,13 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """All differences of a case, the burst that was used, and the time of a burst where it takes longest."""
+    """All differences of a case, the burst that was used, and the time of a burst where it takes longest.
+
+    Differences in bursts are counted beyond `rounding_ps`.
+    """
 
     differences: list[Difference]
+    rounding_ps: Fraction
     burst_nbytes: Fraction
     burst_ps: Fraction
     ties: int
@@ -50,17 +60,18 @@ class Comparison(NamedTuple):
 def compare(case: Case, burst_nbytes: Fraction | None = None, most_burst_hops: int = MOST_BURST_HOPS) -> Comparison:
     """Runs *case* on both. The reference starts each transfer when the engine started it."""
     topology = case.topology
-    outcomes = EngineRun(topology, case.jobs).run()
+    outcomes = EngineRun(topology, case.jobs, case.chip.outstanding).run()
     burst = burst_nbytes or burst_for(topology, outcomes, most_burst_hops)
-    simulation = BurstSimulation(topology, burst)
+    simulation = BurstSimulation(topology, burst, banked_memories(topology))
     transfers = [outcome.transfer for outcome in outcomes]
     ends = simulation.run(transfers)
     burst_ps = burst * slowest_ps(simulation, transfers)
+    rounding = rounding_ps(simulation, transfers)
     differences = []
     for outcome, end in zip(outcomes, ends, strict=True):
-        beyond = max(Fraction(0), abs(outcome.end_ps - end) - ROUNDING_PS)
+        beyond = max(Fraction(0), abs(outcome.end_ps - end) - rounding)
         differences.append(Difference(outcome, end, beyond / burst_ps))
-    return Comparison(differences, burst, burst_ps, ties(simulation, transfers))
+    return Comparison(differences, rounding, burst, burst_ps, ties(simulation, transfers))
 
 
 class Finding(NamedTuple):
@@ -72,18 +83,25 @@ class Finding(NamedTuple):
 
 
 def examine(case: Case, most_burst_hops: int = MOST_BURST_HOPS) -> Finding:
-    """Compares, and compares again with finer bursts where the difference is larger than some bursts."""
-    found = compare(case, most_burst_hops=most_burst_hops)
-    beyond = [number for number, each in enumerate(found.differences) if each.bursts > MOST_BURSTS]
-    if not beyond:
-        return Finding(found, 0, [])
-    finer = compare(case, found.burst_nbytes / FINER).differences
-    disagreeing = [
-        finer[number]
-        for number in beyond
-        if abs(finer[number].ps) > max(Fraction(ROUNDING_PS), abs(found.differences[number].ps) / SHRINKS)
-    ]
-    return Finding(found, len(beyond), disagreeing)
+    """Compares, and compares again with finer and finer bursts where the difference is larger than some bursts."""
+    found = finest = compare(case, most_burst_hops=most_burst_hops)
+    beyond = refined = [number for number, each in enumerate(found.differences) if each.bursts > MOST_BURSTS]
+    for _ in range(REFINEMENTS if beyond else 0):
+        finest = compare(case, finest.burst_nbytes / FINER)
+        beyond = [
+            number
+            for number in beyond
+            if abs(finest.differences[number].ps) > max(found.rounding_ps, abs(found.differences[number].ps) / SHRINKS)
+        ]
+        if not beyond:
+            break
+    return Finding(found, len(refined), [finest.differences[number] for number in beyond])
+
+
+def banked_memories(topology: Topology) -> dict[str, Any]:
+    """New memories with banks, of an engine that does nothing else."""
+    banked = [node.id for node in topology.graph.nodes.values() if node.impl == "builtin.hbm_banked"]
+    return {node_id: Engine(topology).components[node_id] for node_id in banked}
 
 
 def burst_for(topology: Topology, outcomes: list[Outcome], most_burst_hops: int) -> Fraction:
@@ -103,8 +121,19 @@ def slowest_ps(simulation: BurstSimulation, transfers: list[Transfer]) -> Fracti
         for t in transfers
         for link in simulation.router.route(*((t.dst, t.src) if t.kind == "read" else (t.src, t.dst))).links
     }
-    used |= {simulation.ports[t.dst, t.kind].ticks_each for t in transfers if t.kind != "message"}
+    used |= {simulation.ports[t.dst, t.kind].ticks_each for t in transfers if (t.dst, t.kind) in simulation.ports}
     return Fraction(max(used) * simulation.grains_a_byte, simulation.ticks_a_ps)
+
+
+def rounding_ps(simulation: BurstSimulation, transfers: list[Transfer]) -> Fraction:
+    """What rounding may add up to. A memory of the engine serves whole bytes: a byte of each write that it is getting
+    may be served before another request or behind it."""
+    writers: dict[str, set[str]] = {}
+    for t in transfers:
+        if t.kind == "write":
+            writers.setdefault(t.dst, set()).add(t.src)
+    ticks = max((simulation.ports[dst, "write"].ticks_each * len(srcs) for dst, srcs in writers.items()), default=0)
+    return ROUNDING_PS + Fraction(ticks * simulation.grains_a_byte, simulation.ticks_a_ps)
 
 
 def ties(simulation: BurstSimulation, transfers: list[Transfer]) -> int:

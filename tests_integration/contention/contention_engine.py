@@ -15,9 +15,9 @@ from kb_topology import Topology
 
 
 class Job(NamedTuple):
-    """A transfer that a DMA or a CPU starts at *not_before_ps*, or when the DMA's transfer before it has ended.
+    """A transfer that a DMA or a CPU starts at *not_before_ps*, or when the DMA has ended a transfer before it.
 
-    A DMA has a channel for reads, and one for writes and messages.
+    A DMA has as many reads at once as its chip says, and as many writes and messages.
     """
 
     kind: str
@@ -25,6 +25,7 @@ class Job(NamedTuple):
     dst: str
     nbytes: int
     not_before_ps: int
+    offset: int = 0
 
 
 class Outcome(NamedTuple):
@@ -38,8 +39,9 @@ class Outcome(NamedTuple):
 class EngineRun:
     """One engine. Outcomes are in the order in which the jobs were called."""
 
-    def __init__(self, topology: Topology, jobs: Sequence[Job]) -> None:
+    def __init__(self, topology: Topology, jobs: Sequence[Job], outstanding: int = 1) -> None:
         self.engine = Engine(topology)
+        self.outstanding = outstanding
         self.called: list[tuple[Job, Transfer]] = []
         self.ends: dict[int, int] = {}
         self.channels: dict[tuple[object, ...], deque[Job]] = {}
@@ -49,7 +51,8 @@ class EngineRun:
 
     def run(self) -> list[Outcome]:
         for channel in self.channels:
-            self.plan(channel)
+            for _ in range(self.outstanding):
+                self.plan(channel)
         self.engine.clock.drain()
         return [Outcome(job, transfer, self.ends[number]) for number, (job, transfer) in enumerate(self.called)]
 
@@ -70,13 +73,13 @@ class EngineRun:
         lead_ps = getattr(self.engine.components[src], "lead_ps", 0)
         start_ps = self.engine.clock.now + lead_ps
         argument = channel, len(self.called)
-        self.called.append((job, Transfer(job.kind, src, dst, job.nbytes, start_ps)))
+        self.called.append((job, Transfer(job.kind, src, dst, job.nbytes, start_ps, job.offset)))
         if job.kind == "message":
             fabric.send(src, dst, job.nbytes, start_ps, self.finish, argument)
             return
         region = self.engine.topology.address_map.region_of_node(dst)
         start = fabric.read if job.kind == "read" else fabric.write
-        memory = Rectangle(region.base, 1, job.nbytes, job.nbytes)
+        memory = Rectangle(region.base + job.offset, 1, job.nbytes, job.nbytes)
         start(fabric.path(src, region.owner), memory, start_ps, self.finish, argument)
 
     def finish(self, argument: tuple[tuple[object, ...], int]) -> None:

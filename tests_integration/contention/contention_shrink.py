@@ -63,6 +63,8 @@ def simpler_jobs(job: Job) -> Iterator[Job]:
     for nbytes in (job.nbytes // 2, round_down(job.nbytes)):
         if 0 < nbytes < job.nbytes:
             yield job._replace(nbytes=nbytes)
+    if job.offset:
+        yield job._replace(offset=0)
     for not_before_ps in (0, job.not_before_ps // 2, round_down(job.not_before_ps)):
         if not_before_ps < job.not_before_ps:
             yield job._replace(not_before_ps=not_before_ps)
@@ -78,6 +80,8 @@ def rounder_chips(chip: Chip) -> Iterator[Chip]:
     for field in ("wire_ps_per_mm", "setup_ns"):
         if getattr(chip, field):
             yield chip._replace(**{field: 0})
+    if chip.outstanding > 1:
+        yield chip._replace(outstanding=1)
     for at, forwarder in enumerate(chip.forwarders):
         if forwarder.overhead_ns:
             yield chip._replace(forwarders=put(chip.forwarders, at, forwarder._replace(overhead_ns=0)))
@@ -85,7 +89,7 @@ def rounder_chips(chip: Chip) -> Iterator[Chip]:
         for simpler in (
             memory._replace(ports="shared" if memory.ports else ""),
             memory._replace(latency_ns=0),
-            *(memory._replace(bw_gbs=bw_gbs) for bw_gbs in rounder(memory.bw_gbs)),
+            *(memory._replace(bw_gbs=bw_gbs) for bw_gbs in rounder(memory.bw_gbs) if memory.bw_gbs),
         ):
             if simpler != memory:
                 yield chip._replace(memories=put(chip.memories, at, simpler))

@@ -1,0 +1,144 @@
+"""The fabric against the reference that sends burst after burst: by hand, and over small chips with random traffic.
+
+`nox -s contention` compares ten thousand cases. Case number N is the same every time.
+"""
+
+from collections import Counter
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(Path(__file__).parent / "contention")
+    contention = import_module("contention")
+    cases, chips, comparison, engine = (
+        import_module(f"contention_{n}") for n in ("cases", "chips", "compare", "engine")
+    )
+
+CASES = 200
+MOST_BURST_HOPS = 6000
+TINY_CASES = 12
+"""Cases of few bytes, which tiny bursts do not make long."""
+
+
+def test_the_difference_goes_to_rounding_when_bursts_become_tiny() -> None:
+    small = [case for case in map(cases.random_case, range(CASES)) if len(case.jobs) > 4 and nbytes(case) < 1500]
+    assert len(small) >= TINY_CASES
+    for case in small[:TINY_CASES]:
+        coarse, fine = (comparison.compare(case, burst) for burst in (Fraction(8), Fraction(1, 32)))
+        assert abs(fine.largest.ps) <= max(fine.rounding_ps, abs(coarse.largest.ps) / 32)
+
+
+def nbytes(case: Any) -> int:
+    return sum(job.nbytes for job in case.jobs)
+
+
+def test_the_cases_are_of_all_kinds() -> None:
+    drawn = [cases.random_case(seed) for seed in range(CASES)]
+    assert drawn[:20] == [cases.random_case(seed) for seed in range(20)]
+    assert all(case.jobs for case in drawn)
+    kinds = Counter(job.kind for case in drawn for job in case.jobs)
+    assert min(kinds[kind] for kind in ("read", "write", "message")) > 300
+    assert {case.chip.n_pes for case in drawn} == {1, 2, 3, 4, 5, 6, 8, 10, 12}
+    assert {memory.space for case in drawn for memory in case.chip.memories} == {"hbm", "sram"}
+    sizes = [job.nbytes for case in drawn for job in case.jobs]
+    assert min(sizes) == 1
+    assert max(sizes) > 32 << 10
+    assert sum(size % 2 for size in sizes) > 300
+
+
+def chip(memory: Any, *links: tuple[str, str, float]) -> Any:
+    """Two PEs without latencies, and *links* as (from, to, GB/s) both ways."""
+    forwarders = tuple(chips.Forwarder(name, "noc", 0) for name in ("n0", "n1"))
+    both = (chips.ChipLink(*pair, bw, 0) for a, b, bw in links for pair in ((a, b), (b, a)))
+    return chips.Chip(0, 0, 2, forwarders, (memory,), tuple(both))
+
+
+FIRST, SECOND = "pe0.pe_dma", "pe1.pe_dma"
+Job = engine.Job
+BY_HAND = {
+    # 20 ps a byte. The write's bytes come at 10 GB/s, from 0 to 100 ns. The read comes at 500 ps and goes first.
+    "a write does not hold a memory before its bytes are there": (
+        chip(chips.Memory("hbm_fixed", 1, 50, 0), (FIRST, "n0", 100), ("n0", "hbm0", 10)),
+        (Job("write", FIRST, "hbm0", 1000, 0), Job("read", FIRST, "hbm0", 100, 500)),
+        (100_000, 10_500),
+    ),
+    # 40 GB/s shared until 10 ns, when the second is through. The first comes at 25 GB/s, has 100 bytes left, and leaves
+    # at the 30 GB/s of the link into its DMA.
+    "a flow that catches up behind a wide link is held by a narrow one": (
+        chip(
+            chips.Memory("hbm_fixed", 2, 1000, 0),
+            *(("hbm0", "n0", 25), ("hbm1", "n0", 1000), ("n0", "n1", 40), ("n1", FIRST, 30), ("n1", SECOND, 1000)),
+        ),
+        (Job("read", FIRST, "hbm0", 300, 0), Job("read", SECOND, "hbm1", 200, 0)),
+        (13_333, 10_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_both_agree_with_arithmetic_by_hand(name: str) -> None:
+    chip, jobs, expected = BY_HAND[name]
+    found = comparison.compare(cases.Case(chip, jobs))
+    near = 4 * float(found.burst_ps)
+    assert [each.outcome.end_ps for each in found.differences] == pytest.approx(expected, abs=near)
+    assert [float(each.expected_ps) for each in found.differences] == pytest.approx(expected, abs=near)
+
+
+def test_reads_share_the_link_behind_banks() -> None:
+    # 4 KiB need 410 ns on the link. The second read's 64 bytes are there before, and pass between.
+    links = ("hbm0", "n0", 10), ("n0", FIRST, 1000), ("n0", SECOND, 1000)
+    banked = chips.Memory("hbm_banked", 1, 0, 10, mapping="3R-1B-5C-2B-2BG-2PC")
+    jobs = Job("read", FIRST, "hbm0", 4096, 0), Job("read", SECOND, "hbm0", 64, 3000, 4096)
+    found = comparison.examine(cases.Case(chip(banked, *links), jobs))
+    assert found.disagreeing == []
+    long, short = (each.outcome for each in found.comparison.differences)
+    assert short.end_ps < long.end_ps
+    assert short.end_ps - short.transfer.start_ps > 64 * 100
+
+
+def late(seed: int, monkeypatch: pytest.MonkeyPatch, by_ps: int) -> Any:
+    """Case *seed* on an engine that ends every write of more than 100 bytes later by *by_ps*."""
+    run = engine.EngineRun.run
+
+    def wrong(self: Any) -> list[Any]:
+        return [
+            each._replace(end_ps=each.end_ps + by_ps * (each.job.kind == "write" and each.job.nbytes > 100))
+            for each in run(self)
+        ]
+
+    monkeypatch.setattr(engine.EngineRun, "run", wrong)
+    return cases.random_case(seed)
+
+
+def test_a_write_that_ends_too_late_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = next(
+        seed
+        for seed in range(CASES)
+        if any(job.kind == "write" and job.nbytes > 100 for job in cases.random_case(seed).jobs)
+        and len(cases.random_case(seed).jobs) > 4
+        and nbytes(cases.random_case(seed)) < 10_000
+    )
+    case = late(seed, monkeypatch, 5000)
+    assert contention.judge(seed, MOST_BURST_HOPS).failed
+    small = contention.small(case)
+    assert [job.kind for job in small.jobs] == ["write"]
+    assert 100 < small.jobs[0].nbytes < 200
+    assert small.chip.n_pes == 1
+    assert {(link.length_mm, link.bw_gbs) for link in small.chip.links} == {(0, 1000)}
+    found = comparison.compare(small)
+    assert float(found.largest.ps) == pytest.approx(5000, abs=float(8 * found.burst_ps))
+    assert "pe0.pe_dma write " in contention.text_of(small, found)
+
+
+def test_errors_of_an_engine_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any) -> None:
+        raise AssertionError("broken")
+
+    monkeypatch.setattr(engine.EngineRun, "run", broken)
+    verdict = contention.judge(3)
+    assert "broken" in verdict.failed
+    assert contention.fails(cases.random_case(3))
