@@ -1,14 +1,21 @@
-"""Questions that a log answers without being executed: dependencies, hazards, and the origin of values."""
+"""Questions that a log answers without being executed: dependencies, hazards, the origin of values, where time went."""
 
+from kb_dataexec.analysis.attribution import WHERE_FORMAT, LaunchWhere, PathColumns, PeWhere, Where, WhereRow
 from kb_dataexec.analysis.dependencies import backward_slice, dependencies
 from kb_dataexec.analysis.hazards import Hazard
 from kb_dataexec.analysis.provenance import Origin, origin
 from kb_dataexec.analysis.sanitize import Finding, sanitize
 
 __all__ = [
+    "WHERE_FORMAT",
     "Finding",
     "Hazard",
+    "LaunchWhere",
     "Origin",
+    "PathColumns",
+    "PeWhere",
+    "Where",
+    "WhereRow",
     "backward_slice",
     "dependencies",
     "origin",

@@ -1,0 +1,90 @@
+"""Attribution: the answer to where the time of each launch went, as rows that add up exactly."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from kb_dataexec.arrays.dtypes import Array
+
+WHERE_FORMAT: Final = 1
+
+
+class WhereRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`ps` picoseconds of the critical path, in `segments` pieces, that are alike in all the other fields.
+
+    `line` is the kernel line, or "" for work of no line. `block` is the kind of the block that worked, without its PE:
+    `pe_gemm`, `hbm`, `links`, `io_cpu`, `host`; `program` is the kernel itself. `what` is what the block did. `via` is
+    the edge by which the work held up what came next on the path.
+    """
+
+    line: str
+    block: str
+    what: str
+    via: str
+    ps: int
+    segments: int
+
+
+class PeWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The launch as each of `pes` sees it. Their rows are equal, and so each PE with other rows has its own entry.
+
+    `start_ps` and `end_ps` are those of the launch. The `ps` of `rows` add up to the time between them.
+    """
+
+    pes: list[str]
+    start_ps: int
+    end_ps: int
+    rows: list[WhereRow]
+
+
+class LaunchWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the time of the launch number `launch` went, from `start_ps`, the host's call, to `end_ps`, its last answer.
+
+    The `ps` of `rows` add up to the time between them, and so do those of each of `pes`, each PE's own view. `busy` has
+    the picoseconds of work by block, added up over the blocks of that kind. `hidden` is the part of it that is not on
+    the path. `ties` counts the segments at which several causes came at the same time.
+    """
+
+    launch: int
+    start_ps: int
+    end_ps: int
+    rows: list[WhereRow]
+    pes: list[PeWhere]
+    busy: dict[str, int]
+    hidden: dict[str, int]
+    ties: int
+
+
+class Where(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the time of a run went. `missing` names the tables and columns that the log lacks.
+
+    `unexplained_ps` are the picoseconds of all launch views that the log gives no cause for: the rows whose block is
+    `unknown`.
+    """
+
+    launches: list[LaunchWhere]
+    missing: list[str]
+    unexplained_ps: int = 0
+    format: int = WHERE_FORMAT
+
+
+class PathColumns(NamedTuple):
+    """The segments of a critical path, in order of time: each begins where the one before it ends.
+
+    All arrays are int64 with one element for each segment. *op_id* is the op that worked, -1 for none. *pe*, *line*,
+    *block*, *what* and *via* count in *strings*; the fields of `WhereRow` of these names explain them. The PE is "" for
+    work of no PE. *launch* is the number of the launch.
+    """
+
+    launch: int
+    start_ps: Array
+    end_ps: Array
+    pe: Array
+    line: Array
+    block: Array
+    what: Array
+    via: Array
+    op_id: Array
+    strings: list[str]
