@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_messages.address import join_address, split_address
-from kb_messages.rectangles import Rectangle, common_byte, covers, overlaps, without
+from kb_messages.rectangles import Rectangle, common_byte, covers, cut, overlaps, without
 
 BASE = join_address(5, 0)
 
@@ -95,3 +95,22 @@ def test_owner_and_offset_make_the_address_and_come_back(owner, offset):
 def test_a_hole_whose_rows_do_not_line_up_leaves_the_whole(hole):
     whole = Rectangle(BASE, 4, 6, 12)
     assert without(whole, hole) == [whole]
+
+
+@given(st.integers(0, 99), st.integers(1, 6), st.integers(1, 9), st.integers(0, 9), st.data())
+def test_cut_gives_the_bytes_between_two_numbers_in_order(base, rows, width, gap, data):
+    whole = Rectangle(base, rows, width, width + gap)
+    start = data.draw(st.integers(0, whole.nbytes))
+    end = data.draw(st.integers(start, whole.nbytes))
+    addresses = [
+        each for row in range(rows) for each in range(base + row * whole.stride, base + row * whole.stride + width)
+    ]
+    parts = cut(whole, start, end)
+    found = [
+        each
+        for part in parts
+        for row in range(part.rows)
+        for each in range(part.base + row * part.stride, part.base + row * part.stride + part.row_nbytes)
+    ]
+    assert found == addresses[start:end]
+    assert len(parts) <= 3

@@ -85,3 +85,12 @@ def test_the_trace_of_a_run_that_gets_stuck_is_complete_up_to_there(toy_host):
     # Two reads, FETCH and GEMM a tile: tile 1's GEMM is op 7.
     assert started - ended == {7}
     assert events[-1].t_ps == host.engine.clock.now
+
+
+def test_a_function_in_the_place_of_the_observers_gets_the_trace(toy_host):
+    watched, passed = [], []
+    for observers in ([Callbacks(on_trace=watched.append)], passed.append):
+        host = toy_host(observers=observers)
+        host.launch(load, zeros(host))
+    assert passed == watched
+    assert passed

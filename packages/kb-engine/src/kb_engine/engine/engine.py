@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +25,7 @@ from kb_engine.launch.host_calls import HostCall, HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.observer import Observer
+from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
@@ -39,6 +39,7 @@ from kb_messages import (
     LaunchSent,
     Matrix,
     MmuMessage,
+    TraceEvent,
 )
 from kb_topology import Topology
 
@@ -46,7 +47,8 @@ from kb_topology import Topology
 class Engine:
     """A simulated chip. With a *writer* every stage service is logged.
 
-    *observers* watch the run (`kb_engine.observe`); a run without a writer and observers pays for neither. A launch in
+    *observers* watch the run (`kb_engine.observe`); a function in their place gets the trace events, as of
+    `Callbacks(on_trace=...)`. A run without a writer and observers pays for neither. A launch in
     which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
     *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
     and is None for a topology without a host.
@@ -58,14 +60,15 @@ class Engine:
         self,
         topology: Topology,
         writer: LogWriter | None = None,
-        observers: Sequence[Observer] = (),
+        observers: Sequence[Observer] | Callable[[TraceEvent], None] = (),
         registry: Registry | None = None,
         no_progress_events: int = NO_PROGRESS_EVENTS,
         most_repeated_loads: int = MOST_REPEATED_LOADS,
     ) -> None:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values())
-        built = build(topology, registry or Registry(), writer, (*observers, guard, polling))
+        watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
+        built = build(topology, registry or Registry(), writer, (*watching, guard, polling))
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session

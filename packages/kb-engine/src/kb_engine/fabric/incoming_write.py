@@ -91,7 +91,9 @@ class IncomingWrite:
         """*nbytes*, less what they have of a burst that they do not fill."""
         rectangle = self._rectangle
         row, within = divmod(nbytes, rectangle.row_nbytes)
-        rest = (rectangle.base + row * rectangle.stride + within) % self._memory.burst_nbytes
+        if rectangle.stride == rectangle.row_nbytes:
+            within = nbytes
+        rest = (rectangle.base + row * rectangle.stride + nbytes % rectangle.row_nbytes) % self._memory.burst_nbytes
         return nbytes - min(rest, within)
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
