@@ -40,15 +40,20 @@ class PeWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LaunchWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the time of the launch number `launch` went, from `start_ps`, the host's call, to `end_ps`, its last answer.
+    """Where the time of the launch number `launch` went, from the host's call at `start_ps` to its answer at `end_ps`.
 
-    The `ps` of `rows` add up to the time between them, and so do those of each of `pes`, each PE's own view. `busy` has
-    the picoseconds of work by block, added up over the blocks of that kind. `hidden` is the part of it that is not on
-    the path. `ties` counts the segments at which several causes came at the same time.
+    The `ps` of `rows` add up to the time between them, and so do those of each of `pes`, each PE's own view. The first
+    kernel starts at `kernels_start_ps` and the last one ends at `kernels_end_ps`. Rows with `via` "launch" lie before,
+    rows with `via` "answer" behind, and all other rows add up to the time between: the latency of `kb run`.
+
+    `busy` has the picoseconds of work by block, added up over the blocks of that kind. `hidden` is the part of it that
+    is not on the path. `ties` counts the segments at which several causes came at the same time.
     """
 
     launch: int
     start_ps: int
+    kernels_start_ps: int
+    kernels_end_ps: int
     end_ps: int
     rows: list[WhereRow]
     pes: list[PeWhere]
