@@ -5,6 +5,7 @@ from kb_dataexec.analysis.dependencies import backward_slice, dependencies
 from kb_dataexec.analysis.hazards import Hazard
 from kb_dataexec.analysis.provenance import Origin, origin
 from kb_dataexec.analysis.sanitize import Finding, sanitize
+from kb_dataexec.analysis.where_time import path, paths, where
 
 __all__ = [
     "WHERE_FORMAT",
@@ -19,5 +20,8 @@ __all__ = [
     "backward_slice",
     "dependencies",
     "origin",
+    "path",
+    "paths",
     "sanitize",
+    "where",
 ]

@@ -1,0 +1,133 @@
+"""PathEvents: the events that paths go through, each with its time, its cause, and the work between the two."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.arrays.dtypes import Array
+
+
+class OpEvent(IntEnum):
+    """What happens to a tile at an op: it comes, its service starts and ends, and it goes on."""
+
+    READY = 0
+    START = 1
+    END = 2
+    LEFT = 3
+
+
+class CommandEvent(IntEnum):
+    """What happens to a command, from the call in the kernel on."""
+
+    CALL = 0
+    ISSUED = 1
+    SUBMITTED = 2
+    TAKEN = 3
+    DECODED = 4
+    FED = 5
+    DONE = 6
+
+
+class KernelEvent(IntEnum):
+    """What happens to a program."""
+
+    START = 0
+    END = 1
+
+
+class Work(IntEnum):
+    """What the time between an event and its cause is: nothing, or work, or what the log does not tell."""
+
+    NONE = 0
+    SERVICE = 1
+    DECODE = 2
+    ISSUE = 3
+    UNKNOWN = 4
+
+
+VIA: Final = (
+    "", "data", "transfer_order", "queue_full", "throughput", "register_file", "tcm_port", "compute_slot",
+    "tile_buffer", "fetch_order", "dispatch", "earlier_commands", "submission_queue", "submission", "operand",
+    "program", "end", "start", "memory", "launch", "answer",
+)  # fmt: skip
+"""The edges of a path, by number: how an event made the next one wait. "" says nothing that the others do not say."""
+
+
+def via(name: str) -> int:
+    """The number of the edge *name*."""
+    return VIA.index(name)
+
+
+class Events(NamedTuple):
+    """Numbers of events: four for each op, seven for each command, two for each row of `kernels`."""
+
+    n_ops: int
+    n_commands: int
+    n_kernels: int
+
+    @classmethod
+    def of(cls, rows: PathRows) -> Events:
+        """The events of *rows*."""
+        return cls(len(rows.ops), len(rows.commands), len(rows.kernels))
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + len(KernelEvent) * self.n_kernels
+
+    def op(self, event: OpEvent, ops: Array) -> Array:
+        """The numbers of *event* of *ops*."""
+        return event * self.n_ops + ops
+
+    def command(self, event: CommandEvent, commands: Array) -> Array:
+        """The numbers of *event* of *commands*."""
+        return len(OpEvent) * self.n_ops + event * self.n_commands + commands
+
+    def kernel(self, event: KernelEvent, kernels: Array) -> Array:
+        """The numbers of *event* of the rows *kernels*."""
+        return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + event * self.n_kernels + kernels
+
+
+class PathEvents:
+    """Arrays with an element for each event. Its `cause` is an event, -1 for the start of a program.
+
+    `work` is what the time between the two is; `subject` is the op, or the command, that did it. `edge` numbers the way
+    in `VIA`. `is_tie` tells where another cause came at the same time.
+    """
+
+    def __init__(self, rows: PathRows) -> None:
+        self.numbers = Events.of(rows)
+        count = self.numbers.total
+        self.time = np.zeros(count, np.int64)
+        self.cause = np.full(count, -1, np.int64)
+        self.subject = np.full(count, -1, np.int64)
+        self.work, self.edge = np.zeros(count, np.int8), np.zeros(count, np.int8)
+        self.is_tie = np.zeros(count, np.bool_)
+        self._is_open = np.ones(count, np.bool_)
+
+    def explain(self, events: Array, cause: Array, edge: str = "", tie: Array | bool = False) -> None:
+        """Where *cause* is an event at the time of one of *events* that has no cause yet, it is the cause."""
+        fits = self._is_open[events] & (cause >= 0)
+        fits[fits] = self.time[cause[fits]] == self.time[events[fits]]
+        self._set(events[fits], cause[fits], Work.NONE, edge)
+        self.is_tie[events[fits]] = np.broadcast_to(tie, fits.shape)[fits]
+
+    def work_since(self, events: Array, cause: Array, work: Work, subject: Array, edge: str = "") -> None:
+        """Those of *events* without a cause have *cause*, an event before; *subject* did *work* since then."""
+        fits = self._is_open[events] & (cause >= 0)
+        self._set(events[fits], cause[fits], work, edge)
+        self.subject[events[fits]] = subject[fits]
+
+    def give_up(self, events: Array, cause: Array) -> None:
+        """Those of *events* that still have no cause follow *cause*, an event before, for a reason that is unknown."""
+        self.work_since(events, cause, Work.UNKNOWN, np.full(len(events), -1, np.int64))
+
+    def _set(self, events: Array, cause: Array, work: Work, edge: str) -> None:
+        self.cause[events] = cause
+        self.work[events] = work
+        self.edge[events] = via(edge)
+        self._is_open[events] = False

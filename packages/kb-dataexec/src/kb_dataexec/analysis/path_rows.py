@@ -1,0 +1,145 @@
+"""The rows of a log that its paths are made of: ops and commands in columns, and who comes before whom."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from kb_dataexec.analysis.moments import Moments
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
+from kb_dataexec.log.tables import OpLog
+from kb_messages import LogError
+
+_COMMAND_TIMES: Final = ("t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps")
+
+_TABLES: Final = ("commands", "dispatches", "transfers", "kernels", "messages")
+
+
+class Commands:
+    """The rows of `commands`, one element for each command, in the order of `command_seq`.
+
+    A time that nobody told is that of the step before, so its step takes no time and what follows has no known cause.
+    `before` is the command before on the same PE, -1 for the first one.
+    """
+
+    def __init__(self, table: Array) -> None:
+        table = table[np.argsort(table["command_seq"], kind="stable")]
+        self.seq = table["command_seq"]
+        self.pe, self.line, self.first_op_id = (table[name].astype(np.int64) for name in ("pe", "line", "first_op_id"))
+        latest = np.zeros(len(table), np.int64)
+        times = []
+        for name in _COMMAND_TIMES:
+            latest = np.maximum(latest, table[name])
+            times.append(latest)
+        self.t_call, self.t_issued, self.t_submitted, self.t_taken, self.t_decoded, self.t_fed = times
+        self.t_done = np.maximum(latest, table["t_done_ps"])
+        self.after = table["after"].astype(np.int64)
+        self.operand_ps = table["operand_ps"]
+        self.after_index = self.find(table["after_seq"])
+        self.operand_index = self.find(table["operand_seq"])
+        self.before = _before(self.pe)
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def find(self, seqs: Array) -> Array:
+        """The commands with these `command_seq`, -1 for what is none."""
+        return _positions(self.seq, seqs)
+
+
+class Ops:
+    """The records of commands, one element for each op, in the order of op ids: of commands, tiles and stages.
+
+    `row` is the place in the log, and so the order in which services were recorded. `server` numbers the queues: a
+    block and a stage. `is_first` and `is_last` tell the stages of a tile. `leaves` tells that the tile leaves the queue
+    after the op, because its next stage is elsewhere or there is none. `tile_before` is the first op of the tile that
+    the same command had fed before, -1 for the first tile.
+    """
+
+    def __init__(self, log: OpLog, commands: Commands) -> None:
+        table = log.ops
+        command = commands.find(table["command_seq"])
+        rows = np.flatnonzero(command >= 0)
+        rows = rows[np.argsort(table["op_id"][rows], kind="stable")]
+        self.row = rows
+        self.command = command[rows]
+        self.op_id, self.t_ready, self.t_start, self.t_end, self.t_out, self.name, self.component = (
+            table[name][rows].astype(np.int64)
+            for name in ("op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps", "name", "component")
+        )
+        self.waits = {
+            name: table[f"wait_{name}_ps"][rows]
+            for name in ("tcm_port", "register_file", "compute_slot", "operand", "barrier")
+        }
+        self.pe = commands.pe[self.command]
+        tile = table["tile_id"][rows]
+        _, self.server = np.unique(self.component * (len(log.strings) + 1) + self.name, return_inverse=True)
+        self.is_first = np.ones(len(rows), np.bool_)
+        self.is_first[1:] = (self.command[1:] != self.command[:-1]) | (tile[1:] != tile[:-1])
+        self.is_last = np.ones(len(rows), np.bool_)
+        self.is_last[:-1] = self.is_first[1:]
+        self.leaves = self.is_last.copy()
+        self.leaves[:-1] |= self.server[1:] != self.server[:-1]
+        firsts = np.flatnonzero(self.is_first)
+        before = np.full(len(firsts), -1, np.int64)
+        before[1:] = np.where(self.command[firsts[1:]] == self.command[firsts[:-1]], firsts[:-1], -1)
+        self.tile_before = np.full(len(rows), -1, np.int64)
+        self.tile_before[firsts] = before
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def find(self, op_ids: Array) -> Array:
+        """The ops with these ids, -1 for what is none."""
+        return _positions(self.op_id, op_ids)
+
+
+class PathRows:
+    """What the paths of *log* are made of. `missing` are the names of the tables that the log does not have.
+
+    Raises LogError when the log has no table of kernels: without it no launch has a start and an end.
+    """
+
+    def __init__(self, log: OpLog) -> None:
+        self.log = log
+        self.missing = [name for name in log.missing if name in _TABLES]
+        self.kernels = log.table("kernels")
+        self.commands = Commands(self.optional("commands"))
+        self.ops = Ops(log, self.commands)
+
+    def optional(self, name: str) -> Array:
+        """The table *name*, or one without rows where the log has none."""
+        return np.empty(0, TABLE_DTYPES[name]) if name in self.log.missing else self.log.table(name)
+
+    @cached_property
+    def kernel_of(self) -> Array:
+        """The row of `kernels` of each command: the program of its PE that had begun last when it was called."""
+        kernels, commands = self.kernels, self.commands
+        order = np.lexsort((kernels["launch"], kernels["t_start_ps"], kernels["pe"]))
+        started = Moments(kernels["pe"][order].astype(np.int64), kernels["t_start_ps"][order])
+        found = started.latest_until(commands.pe, commands.t_call)
+        if (found < 0).any():
+            at = int(np.argmax(found < 0))
+            got = f"a call at {int(commands.t_call[at])} ps"
+            raise LogError(f"commands row {at}", got, "a row of kernels that began on the PE until then")
+        return order[started.order[found]]
+
+
+def _before(group: Array) -> Array:
+    """For each element the one before it in the same *group*, -1 for the first."""
+    order = np.argsort(group, kind="stable")
+    before = np.full(len(group), -1, np.int64)
+    same = group[order[1:]] == group[order[:-1]]
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _positions(known: Array, wanted: Array) -> Array:
+    """Where each of *wanted* is in *known*, which ascends; -1 for what is not there."""
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, at, -1)

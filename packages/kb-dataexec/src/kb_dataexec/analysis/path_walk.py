@@ -1,0 +1,122 @@
+"""PathWalk: follows causes back from an end, and names the segments of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kb_dataexec.analysis.attribution import PathColumns
+from kb_dataexec.analysis.launch_way import HopSegment
+from kb_dataexec.analysis.path_events import VIA, PathEvents, Work, via
+from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.arrays.dtypes import Array
+from kb_messages import LogError
+
+Segments = dict[str, Array]
+"""Columns of segments, latest first: those of `PathColumns` without `launch` and `strings`."""
+
+_COLUMNS = "start_ps", "end_ps", "pe", "line", "block", "what", "via", "op_id"
+UNKNOWN = "unknown"
+"""The block and the work of segments that the log gives no cause for."""
+
+
+class PathTexts:
+    """The texts of segments by number: the strings of a log, and what is added."""
+
+    def __init__(self, strings: Sequence[str]) -> None:
+        self.strings = list(strings)
+        self._numbers = {text: number for number, text in reversed(list(enumerate(strings)))}
+
+    def number(self, text: str) -> int:
+        """The number of *text*, which is added if it is new."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.strings)
+            self.strings.append(text)
+        return found
+
+    def numbers(self, texts: Iterable[str]) -> Array:
+        """The numbers of *texts*."""
+        return np.array([self.number(text) for text in texts], np.int64)
+
+
+class PathWalk:
+    """The paths through *events*. Texts that segments need are added to *texts*."""
+
+    def __init__(self, rows: PathRows, events: PathEvents, texts: PathTexts) -> None:
+        self._rows = rows
+        self._events = events
+        self._causes: list[int] = events.cause.tolist()
+        self._via = texts.numbers(VIA)
+        self.texts = texts
+        strings = rows.log.strings
+        self._block_of = texts.numbers(text.rpartition(".")[2] for text in strings)
+        self._what_of = texts.numbers("service" if text.startswith("dma_") else text for text in strings)
+
+    def back_from(self, event: int) -> Array:
+        """The events from *event* back to the start of a program, latest first.
+
+        Raises LogError when events of the log wait for each other in a circle.
+        """
+        causes, found = self._causes, []
+        while event >= 0:
+            found.append(event)
+            event = causes[event]
+            if len(found) > len(causes):
+                needs = "causes that come before what they cause"
+                raise LogError("op log", "records at the same time that wait for each other in a circle", needs)
+        return np.array(found, np.int64)
+
+    def segments(self, path: Array) -> Segments:
+        """The segments of *path* that take time."""
+        events, rows, texts = self._events, self._rows, self.texts
+        begin, end = path[1:], path[:-1]
+        edge = events.edge[end].astype(np.int64)
+        said = np.maximum.accumulate(np.where(edge > 0, np.arange(len(edge)), -1)) if len(edge) else edge
+        work, subject = events.work[end], events.subject[end]
+        kept = (events.time[end] > events.time[begin]) & (work != Work.NONE)
+        op = np.where(work == Work.SERVICE, subject, -1)[kept]
+        work, subject, said = work[kept], subject[kept], said[kept]
+        end, begin = end[kept], begin[kept]
+        block, what = (np.full(len(op), texts.number(UNKNOWN)) for _ in range(2))
+        pe, line = (np.full(len(op), texts.number("")) for _ in range(2))
+        serves = op >= 0
+        ops, commands = rows.ops, rows.commands
+        block[serves], what[serves] = self._block_of[ops.component[op[serves]]], self._what_of[ops.name[op[serves]]]
+        for kind, node, name in ((Work.DECODE, "pe_scheduler", "decode"), (Work.ISSUE, "pe_cpu", "issue")):
+            block[work == kind], what[work == kind] = texts.number(node), texts.number(name)
+        command = np.where(serves, ops.command[op] if len(ops) else -1, subject)
+        known = command >= 0
+        pe[known], line[known] = commands.pe[command[known]], commands.line[command[known]]
+        edges = np.where(said >= 0, edge[said], 0) if len(edge) else said
+        return {
+            "start_ps": events.time[begin],
+            "end_ps": events.time[end],
+            "pe": pe,
+            "line": line,
+            "block": block,
+            "what": what,
+            "via": self._via[edges],
+            "op_id": np.where(serves, ops.op_id[op] if len(ops) else -1, -1),
+        }
+
+    def hops(self, hops: Sequence[HopSegment], edge: str) -> Segments:
+        """*hops* that take time, as segments, all with the *edge*."""
+        hops = [hop for hop in hops if hop.end_ps > hop.start_ps]
+        nothing = np.full(len(hops), self.texts.number(""))
+        return {
+            "start_ps": np.array([hop.start_ps for hop in hops], np.int64),
+            "end_ps": np.array([hop.end_ps for hop in hops], np.int64),
+            "pe": nothing,
+            "line": nothing,
+            "block": self.texts.numbers(hop.block for hop in hops),
+            "what": self.texts.numbers(hop.what for hop in hops),
+            "via": np.full(len(hops), self._via[via(edge)]),
+            "op_id": np.full(len(hops), -1, np.int64),
+        }
+
+    def columns(self, launch: int, parts: Sequence[Segments]) -> PathColumns:
+        """*parts*, the latest first, as one path of *launch* in the order of time."""
+        joined = {name: np.concatenate([part[name] for part in parts])[::-1].astype(np.int64) for name in _COLUMNS}
+        return PathColumns(launch=launch, strings=self.texts.strings, **joined)

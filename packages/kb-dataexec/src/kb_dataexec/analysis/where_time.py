@@ -1,0 +1,171 @@
+"""Where the time of a log's launches went: critical paths, and the rows that they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from kb_dataexec.analysis.attribution import LaunchWhere, PathColumns, PeWhere, Where, WhereRow
+from kb_dataexec.analysis.launch_way import HopSegment, LaunchWay
+from kb_dataexec.analysis.path_causes import events_of
+from kb_dataexec.analysis.path_events import KernelEvent
+from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.analysis.path_walk import UNKNOWN, PathTexts, PathWalk, Segments
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.tables import OpLog
+from kb_messages import LogError
+
+_FIELDS = "line", "block", "what", "via"
+
+
+def where(log: OpLog) -> Where:
+    """Where the time of each launch of *log* went. A log without the table of kernels has no launches to tell of.
+
+    Raises LogError for a log whose records contradict each other.
+    """
+    if "kernels" in log.missing:
+        return Where(launches=[], missing=[name for name in log.missing if name != "dependencies"])
+    paths = _Paths(log)
+    launches = [paths.launch_where(launch) for launch in paths.launches]
+    unexplained_ps = sum(row.ps for launch in launches for row in launch.rows if row.block == UNKNOWN)
+    return Where(launches=launches, missing=paths.rows.missing, unexplained_ps=unexplained_ps)
+
+
+def path(log: OpLog, launch: int) -> PathColumns:
+    """The critical path of the launch number *launch*, from the host's call to its answer.
+
+    Raises LogError when *log* has no table of kernels, or no such launch in it.
+    """
+    paths = _Paths(log)
+    if launch not in paths.launches:
+        told = ", ".join(map(str, paths.launches)) or "none"
+        raise LogError("op log", f"launch {launch}", f"one of the launches of the log ({told})")
+    return paths.launch_path(launch)
+
+
+def paths(log: OpLog) -> Iterator[PathColumns]:
+    """The critical path of each launch of *log*. Raises LogError when *log* has no table of kernels."""
+    found = _Paths(log)
+    return map(found.launch_path, found.launches)
+
+
+class _Paths:
+    """The paths of *log*, each computed when it is asked for."""
+
+    def __init__(self, log: OpLog) -> None:
+        self.rows = PathRows(log)
+        self._events = events_of(self.rows)
+        self._walk = PathWalk(self.rows, self._events, PathTexts(log.strings))
+
+    @cached_property
+    def launches(self) -> list[int]:
+        """The numbers of the launches."""
+        found: list[int] = np.unique(self.rows.kernels["launch"]).tolist()
+        return found
+
+    def launch_path(self, launch: int) -> PathColumns:
+        """The path of the program that ends last, the first of several."""
+        kernels, way = self._launch(launch)
+        return self._columns(way, launch, self._last(kernels))
+
+    def launch_where(self, launch: int) -> LaunchWhere:
+        """The rows of *launch*, of the whole and of each PE."""
+        kernels, way = self._launch(launch)
+        last = self._last(kernels)
+        whole = self._columns(way, launch, last)
+        ends = self.rows.kernels["t_end_ps"][kernels]
+        ties = self._ties(last) + int((ends == way.last_end_ps).sum() > 1)
+        busy = self._busy(kernels, whole)
+        texts = whole.strings
+        on_path = dict.fromkeys(busy, 0)
+        for block, ps in zip(whole.block.tolist(), (whole.end_ps - whole.start_ps).tolist(), strict=True):
+            on_path[texts[block]] = on_path.get(texts[block], 0) + ps
+        return LaunchWhere(
+            launch=launch,
+            start_ps=way.call_ps,
+            kernels_start_ps=way.first_start_ps,
+            kernels_end_ps=way.last_end_ps,
+            end_ps=way.answer_ps,
+            rows=rows_of(whole),
+            pes=self._pes(way, launch, kernels),
+            busy=busy,
+            hidden={block: ps - on_path[block] for block, ps in busy.items()},
+            ties=ties,
+        )
+
+    def _launch(self, launch: int) -> tuple[Array, LaunchWay]:
+        kernels = np.flatnonzero(self.rows.kernels["launch"] == launch)
+        return kernels, LaunchWay(self.rows, launch, kernels)
+
+    def _last(self, kernels: Array) -> int:
+        return int(kernels[np.argmax(self.rows.kernels["t_end_ps"][kernels])])
+
+    def _pes(self, way: LaunchWay, launch: int, kernels: Array) -> list[PeWhere]:
+        """Each PE's own view. PEs with equal rows are one entry."""
+        strings = self.rows.log.strings
+        found: dict[tuple[WhereRow, ...], list[str]] = {}
+        for kernel in kernels[np.argsort(self.rows.kernels["pe"][kernels], kind="stable")].tolist():
+            rows = rows_of(self._columns(way, launch, kernel))
+            found.setdefault(tuple(rows), []).append(strings[self.rows.kernels["pe"][kernel]])
+        times = {"start_ps": way.call_ps, "end_ps": way.answer_ps}
+        return [PeWhere(pes=pes, rows=list(rows), **times) for rows, pes in found.items()]
+
+    def _columns(self, way: LaunchWay, launch: int, kernel: int) -> PathColumns:
+        return self._walk.columns(launch, list(self._parts(way, kernel)))
+
+    def _parts(self, way: LaunchWay, kernel: int) -> Iterator[Segments]:
+        """From the last answer back to the call, by way of the program *kernel*."""
+        row, walk = self.rows.kernels[kernel], self._walk
+        start_ps, end_ps = int(row["t_start_ps"]), int(row["t_end_ps"])
+        yield walk.hops(way.up(), "answer")
+        yield walk.hops([HopSegment(end_ps, way.last_end_ps, "program", "waits for other PEs")], "end")
+        yield walk.segments(self._back(kernel))
+        before = way.down(start_ps)
+        late = [hop._replace(start_ps=max(hop.start_ps, way.first_start_ps)) for hop in before]
+        yield walk.hops(late, "start")
+        yield walk.hops([hop._replace(end_ps=min(hop.end_ps, way.first_start_ps)) for hop in before], "launch")
+
+    def _back(self, kernel: int) -> Array:
+        return self._walk.back_from(int(self._events.numbers.kernel(KernelEvent.END, np.array(kernel))))
+
+    def _ties(self, kernel: int) -> int:
+        return int(self._events.is_tie[self._back(kernel)].sum())
+
+    def _busy(self, kernels: Array, whole: PathColumns) -> dict[str, int]:
+        """Picoseconds of services, decodes and issues in the programs *kernels*, and of the launch's way, by block."""
+        rows, texts = self.rows, whole.strings
+        mine = np.isin(rows.kernel_of, kernels)
+        ops, commands = rows.ops, rows.commands
+        busy: dict[str, int] = {}
+
+        def add(block: str, ps: int) -> None:
+            if ps:
+                busy[block] = busy.get(block, 0) + ps
+
+        spent = np.zeros(len(rows.log.strings), np.int64)
+        served = mine[ops.command]
+        np.add.at(spent, ops.component[served], (ops.t_end - ops.t_start)[served])
+        for component in np.flatnonzero(spent).tolist():
+            add(rows.log.strings[component].rpartition(".")[2], int(spent[component]))
+        add("pe_scheduler", int((commands.t_decoded - commands.t_taken)[mine].sum()))
+        add("pe_cpu", int((commands.t_issued - commands.operand_ps - commands.t_call)[mine].sum()))
+        for segment in np.flatnonzero(whole.pe == texts.index("")).tolist():
+            add(texts[whole.block[segment]], int(whole.end_ps[segment] - whole.start_ps[segment]))
+        return dict(sorted(busy.items()))
+
+
+def rows_of(path: PathColumns) -> list[WhereRow]:
+    """The segments of *path* added up by what they have in common, the dearest rows first."""
+    if not len(path.start_ps):
+        return []
+    keys = np.stack([getattr(path, name) for name in _FIELDS], axis=1)
+    kinds, row, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    spent = np.zeros(len(kinds), np.int64)
+    np.add.at(spent, row.reshape(-1), path.end_ps - path.start_ps)
+    rows = [
+        WhereRow(**{name: path.strings[text] for name, text in zip(_FIELDS, kind, strict=True)}, ps=ps, segments=count)
+        for kind, ps, count in zip(kinds.tolist(), spent.tolist(), counts.tolist(), strict=True)
+    ]
+    return sorted(rows, key=lambda row: (-row.ps, row.line, row.block, row.what, row.via))
