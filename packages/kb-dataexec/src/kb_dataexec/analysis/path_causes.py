@@ -53,9 +53,9 @@ class _Causes:
         """The numbers of *event* of *commands*; -1 where the command is -1."""
         return np.where(commands < 0, -1, self.events.numbers.command(event, commands))
 
-    def ended(self, group: Array, stages: Sequence[StageType] = ()) -> Ends:
+    def ended(self, group: Array, stages: Sequence[StageType] = ()) -> ServiceEnds:
         """The ends of the services of *stages*, or of all, by *group*."""
-        return Ends(self.rows, group, stages)
+        return ServiceEnds(self.rows, group, stages)
 
     def _set_times(self) -> None:
         time, numbers, ops, commands = self.events.time, self.events.numbers, self.ops, self.commands
@@ -162,7 +162,7 @@ class _Causes:
         events.explain(taken, self.command(CommandEvent.DECODED, before), "submission_queue")
         events.give_up(taken, submitted)
         done = self.command(CommandEvent.DONE, every)
-        ends = Ends(self.rows, ops.command, (), ops.is_last)
+        ends = ServiceEnds(self.rows, ops.command, (), ops.is_last)
         op, is_tie = ends.at(every, commands.t_done, None)
         events.explain(done, self.op(OpEvent.END, op), tie=is_tie)
         events.give_up(done, fed)
@@ -223,7 +223,7 @@ class _Leaving:
         return np.where(at < 0, -1, self._which[at]) if len(self._which) else at
 
 
-class Ends:
+class ServiceEnds:
     """When services ended, by a group. Those that took time come before those that took none."""
 
     def __init__(self, rows: PathRows, group: Array, stages: Sequence[StageType], those: Array | None = None) -> None:
