@@ -3,6 +3,7 @@
 from collections import defaultdict
 from itertools import pairwise
 
+from kb_dataexec.analysis import all_transfers, service_parts
 from kb_messages import (
     CallCause,
     CommandComplete,
@@ -136,7 +137,7 @@ def rows_of(log, name):
 def check_tables(events, log):
     """The further tables say what the trace says, and every call of a kernel has a cause at its own picosecond."""
     log.check("log")
-    assert log.missing == ("dependencies", "transfers")
+    assert log.missing == ("dependencies",)
     kernels = check_kernel_rows(events, log)
     commands = {row["command_seq"]: row for row in rows_of(log, "commands")}
     assert list(commands) == sorted(commands)
@@ -152,6 +153,7 @@ def check_tables(events, log):
         check_cause(log, row, commands, kernels)
     assert len({row["t_issued_ps"] - row["operand_ps"] - row["t_call_ps"] for row in commands.values()}) <= 1
     check_dispatch_rows(events, log, submitted)
+    check_transfer_rows(events, log)
 
 
 def check_kernel_rows(events, log):
@@ -210,3 +212,38 @@ def check_dispatch_rows(events, log, submitted):
     rows = rows_of(log, "dispatches")
     assert {row["op_id"]: (row["t_in_order_ps"], row["t_claimed_ps"]) for row in rows} == expected
     assert len(rows) == len(expected)
+
+
+def check_transfer_rows(events, log):
+    """Every DMA service is told of, and is the sum of its parts; who waited for a memory was served behind another."""
+    ops = {record.op_id: record for record in log.records() if record.name in ("dma_read", "dma_write")}
+    rows = all_transfers(log)
+    parts = service_parts(log, rows)
+    assert rows["op_id"].tolist() == parts["op_id"].tolist() == sorted(ops)
+    assert len(set(log.table("transfers")["op_id"].tolist())) == len(log.table("transfers"))
+    sums = dict.fromkeys(ops, 0)
+    for name in parts.dtype.names[1:]:
+        assert (parts[name] >= 0).all(), name
+        for op_id, part in zip(parts["op_id"].tolist(), parts[name].tolist(), strict=True):
+            sums[op_id] += part
+    assert sums == {op_id: record.t_end_ps - record.t_start_ps for op_id, record in ops.items()}
+    seen = sorted((event.t_start_ps, event.t_end_ps, event.src, event.dst) for event in events
+                  if isinstance(event, FabricTransfer))  # fmt: skip
+    told = sorted((row["t_sent_ps"].item(), ops[row["op_id"].item()].t_end_ps, ops[row["op_id"].item()].component,
+                   log.strings[row["memory"]]) for row in rows)  # fmt: skip
+    assert set(told) <= set(seen)
+    check_behind(rows, ops)
+
+
+def check_behind(rows, ops):
+    """A request that waited began when the one before it left the memory free, if that one came as a whole."""
+    row_of = {row["op_id"].item(): row for row in rows}
+    waited = rows["t_served_ps"] > rows["t_arrived_ps"]
+    assert ((rows["behind_op"] >= 0) <= waited).all()
+    for row in rows[waited & (rows["behind_op"] >= 0)]:
+        before = row_of[row["behind_op"].item()]
+        assert row["memory"] == before["memory"]
+        if ops[before["op_id"].item()].name == "dma_read":
+            assert row["t_served_ps"] == before["t_served_ps"] + before["t_last_ps"] - before["t_first_ps"]
+        elif before["t_first_ps"] > before["t_arrived_ps"] and before["t_served_ps"] < row["t_served_ps"]:
+            assert row["t_served_ps"] == before["t_first_ps"]

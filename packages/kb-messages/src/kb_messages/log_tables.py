@@ -87,6 +87,7 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
             ("op_id", "<i8"),
             ("memory", "<i4"),
             *_times(*_TRANSFER_TIMES),
+            ("latency_ps", "<i8"),
             ("shared_ps", "<i8"),
             ("behind_op", "<i8"),
         ),
@@ -116,6 +117,7 @@ took it, decoded it, and began to feed its tiles.
 for its buffers (until `t_claimed_ps`). Every other tile had its buffers when the tile before it was fed.
 
 `transfers`: the request of a DMA op. `memory` began to serve it at `t_served_ps`, behind the request of `behind_op`.
+The README of kb-dataexec says how the columns cut a service into parts, and which services need no row.
 
 `kernels`: a program of a launch. `messages`: what host and processors sent for a launch, one row for each receiver.
 """

@@ -51,6 +51,17 @@ class Sram(SingleChannelMemory[SramSpec]):
         """Bytes divided by the bandwidth of a port."""
         return self._rate.ps(nbytes)
 
+    @property
+    def has_write_port(self) -> bool:
+        """With separate ports."""
+        return self.spec.ports == "separate"
+
+    def held_ps(self, memory: Rectangle, write: bool) -> tuple[int, int] | None:
+        """Of the shared port, or the port of the direction."""
+        if not (write and self.has_write_port):
+            return super().held_ps(memory, write)
+        return self._write_free_ps - self.occupancy_ps(memory.nbytes, write), self._write_free_ps
+
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """Reserves the shared port, or the port of the direction, as every memory of one channel does."""
         if not write or self.spec.ports == "shared":

@@ -5,6 +5,7 @@ from kb_dataexec.analysis.dependencies import backward_slice, dependencies
 from kb_dataexec.analysis.hazards import Hazard
 from kb_dataexec.analysis.provenance import Origin, origin
 from kb_dataexec.analysis.sanitize import Finding, sanitize
+from kb_dataexec.analysis.transfers import all_transfers, service_parts
 from kb_dataexec.analysis.where_time import path, paths, where
 
 __all__ = [
@@ -17,11 +18,13 @@ __all__ = [
     "PeWhere",
     "Where",
     "WhereRow",
+    "all_transfers",
     "backward_slice",
     "dependencies",
     "origin",
     "path",
     "paths",
     "sanitize",
+    "service_parts",
     "where",
 ]

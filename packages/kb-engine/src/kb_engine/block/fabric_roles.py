@@ -84,6 +84,11 @@ class MemoryComponent(ComponentBase[SpecT]):
         """Whether reads leave one after the other. If not, their data share the link away from the memory."""
         return True
 
+    @property
+    def has_write_port(self) -> bool:
+        """Whether writes have a port of their own, so that reads and writes do not wait for each other."""
+        return False
+
     @abstractmethod
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
@@ -92,6 +97,15 @@ class MemoryComponent(ComponentBase[SpecT]):
         request of its own. Returns two times: when the first and the last byte leave (read), or the time of the commit,
         twice (write). A time that was returned once stays as it is.
         """
+
+    def held_ps(self, memory: Rectangle, write: bool) -> tuple[int, int] | None:
+        """From when to when the bytes of the request hold their port; None if the memory does not say.
+
+        Asked right after `reserve` of the request, and only for an op log. A memory that says serves the requests of a
+        port one after the other, in the order of the calls. A read's first byte leaves a latency after the begin, and a
+        write is committed a latency after the end or after its last byte, whichever is later.
+        """
+        return None
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
         """The latency of a request with nothing else under way, and the time of its bytes.
@@ -167,6 +181,10 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
             return end + latency, end + latency
         self.read_nbytes += nbytes
         return start + latency, end + latency
+
+    def held_ps(self, memory: Rectangle, write: bool) -> tuple[int, int] | None:
+        """The time of the request's bytes, up to the moment at which the channel is free again."""
+        return self.free_ps - self._cost(memory.nbytes, write)[1], self.free_ps
 
     def _cost(self, nbytes: int, write: bool) -> _Cost:
         cost = self._costs[write].get(nbytes)

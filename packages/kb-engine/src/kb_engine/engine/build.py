@@ -12,6 +12,7 @@ from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.launch.host_calls import HostCalls
 from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
@@ -51,7 +52,8 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     tracer = Tracer(on_trace) if on_trace is not None else None
     listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])
     directory = BlockDirectory(recorder.tables.message_arrived if recorder is not None else None)
-    chip = _chip(topology, registry, directory, listeners, tracer)
+    rows = TransferRows(recorder.tables.transferred, recorder.tables.number_of) if recorder is not None else None
+    chip = _chip(topology, registry, directory, listeners, (tracer, rows))
     regions = topology.address_map.regions
     memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
@@ -67,10 +69,15 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
 
 
 def _chip(
-    topology: Topology, registry: Registry, directory: BlockDirectory, listeners: Listeners, tracer: Tracer | None
+    topology: Topology,
+    registry: Registry,
+    directory: BlockDirectory,
+    listeners: Listeners,
+    watchers: tuple[Tracer | None, TransferRows | None],
 ) -> Chip:
-    clock = Clock(listeners.on_housekeeping)
-    fabric = Fabric(clock, topology.graph, topology.address_map, tracer.fabric_transfer if tracer is not None else None)
+    clock, (tracer, rows) = Clock(listeners.on_housekeeping), watchers
+    on_transfer = tracer.fabric_transfer if tracer is not None else None
+    fabric = Fabric(clock, topology.graph, topology.address_map, on_transfer, rows)
     components = _blocks(topology, registry, lambda node, nbytes: Context(node, clock, fabric, nbytes, directory))
     fabric.attach(components)
     _wire(topology, components, listeners, tracer)

@@ -2,8 +2,10 @@
 
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
+from kb_engine.fabric.transfer_rows import TransferRows
 
 __all__ = [
     "Fabric",
     "MemoryPath",
+    "TransferRows",
 ]

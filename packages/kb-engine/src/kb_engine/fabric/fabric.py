@@ -25,6 +25,7 @@ from kb_engine.fabric.pace import SteadyPace
 from kb_engine.fabric.paths import Leg, MemoryPath
 from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
+from kb_engine.fabric.transfer_rows import OpenRead, TransferRows, WatchedWrite
 from kb_engine.timing.clock import Clock
 from kb_messages import FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
@@ -33,7 +34,7 @@ from kb_topology import AddressMap, Graph, Route
 class Fabric:
     """Every link and memory of the system, and the transfers on them.
 
-    *on_transfer* gets each transfer as soon as its end is known.
+    *on_transfer* gets each transfer as soon as its end is known, and *rows* makes a table of the reads and writes.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Fabric:
         graph: Graph,
         address_map: AddressMap,
         on_transfer: Callable[[FabricTransfer], None] | None = None,
+        rows: TransferRows | None = None,
     ) -> None:
         self._clock = clock
         self._graph = graph
@@ -49,6 +51,8 @@ class Fabric:
         self._paths: dict[tuple[str, int], MemoryPath] = {}
         self._node_of_owner = {region.owner: region.node_id for region in address_map.regions}
         self._on_transfer = on_transfer
+        self._rows = rows
+        self._open_reads: dict[Transfer, tuple[OpenRead, int, int]] = {}
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block is at each node, before the first transfer."""
@@ -113,6 +117,9 @@ class Fabric:
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         _, end = flow.reserve_ahead(head, tail)
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
+        if self._rows is not None:
+            opened = self._rows.served(path, memory, argument)
+            self._rows.read_ended((path, flow), opened, (start_ps, head, tail, end))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
@@ -132,7 +139,8 @@ class Fabric:
         """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives."""
         flow = path.away.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
-        incoming = IncomingWrite(path.memory, memory)
+        rows = self._rows
+        incoming = IncomingWrite(path.memory, memory) if rows is None else rows.write(path, memory, argument)
         path.requests.awaited += 1
         path.requests.writes.append(incoming)
         self._travel(Transfer(flow, path, memory, incoming, start_ps, finish, argument))
@@ -156,7 +164,9 @@ class Fabric:
         assert path is not None
         assert memory is not None
         self._arrives(path)
-        transfer.head_ps, transfer.tail_ps = path.memory.reserve(now, memory, now, False)
+        transfer.head_ps, transfer.tail_ps = head, tail = path.memory.reserve(now, memory, now, False)
+        if self._rows is not None:
+            self._open_reads[transfer] = self._rows.served(path, memory, transfer.argument), head, tail
         self._travel(transfer)
 
     def _arrives(self, path: MemoryPath, finishing: IncomingWrite | None = None) -> None:
@@ -193,7 +203,11 @@ class Fabric:
         elif incoming is not None:
             self._arrives(path, incoming)
             path.requests.writes.remove(incoming)
-            self._finish(transfer, incoming.finish(now) + path.response_ps)
+            committed = incoming.finish(now)
+            end = committed + path.response_ps
+            if self._rows is not None and isinstance(incoming, WatchedWrite):
+                self._rows.write_ended((path, transfer.flow), incoming, (transfer.t_start_ps, now, committed, end))
+            self._finish(transfer, end)
         else:
             self._finish(transfer, now)
 
@@ -201,6 +215,9 @@ class Fabric:
         path = transfer.path
         assert path is not None
         self._at(end_ps, transfer.finish, transfer.argument)
+        if self._rows is not None and transfer.incoming is None:
+            opened, first, last = self._open_reads.pop(transfer)
+            self._rows.read_ended((path, transfer.flow), opened, (transfer.t_start_ps, first, last, end_ps))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, transfer.flow.nbytes, transfer.t_start_ps, end_ps)
 

@@ -12,13 +12,17 @@ class MemoryRequests:
 
     `awaited` counts the requests whose arrival is an event. `promised_ps` is the arrival of the last request that was
     reserved before it arrived; no request may arrive earlier. `writes` are those whose last byte has not come.
+
+    With an op log, `holders` are the ops whose requests the memory got last: at the port of reads, which is that of
+    all requests unless writes have their own, and at that of writes. -1 stands for other requests.
     """
 
-    __slots__ = ("awaited", "promised_ps", "writes")
+    __slots__ = ("awaited", "holders", "promised_ps", "writes")
 
     def __init__(self) -> None:
         self.awaited = 0
         self.promised_ps = 0
+        self.holders = [-1, -1]
         self.writes: list[IncomingWrite] = []
 
     def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:

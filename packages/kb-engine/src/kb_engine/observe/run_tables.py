@@ -12,7 +12,7 @@ import numpy as np
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.observer import Rows
-from kb_messages import LOG_TABLES, LogError
+from kb_messages import LOG_TABLES, LogError, MemorySpace
 from kb_topology import NodeKind, Topology
 
 _DTYPES: Final = {name: np.dtype(list(schema.columns)) for name, schema in LOG_TABLES.items()}
@@ -32,16 +32,18 @@ _numbers_of: Final = attrgetter(*_COMMAND_NUMBERS.values())
 class RunTables:
     """Collects what happened to programs, their commands and their tiles, and makes tables of it.
 
-    `tile_waited` takes the three numbers of a row of `dispatches`. It is a list's own method, which costs little.
-    *intern* gives the number of a text in the log.
+    `tile_waited` takes the three numbers of a row of `dispatches`, and `transferred` the ten of a row of `transfers`.
+    They are a list's own methods, which cost little. *intern* gives the number of a text in the log.
     """
 
     def __init__(self, intern: Callable[[str], int]) -> None:
-        self._intern = intern
+        self._intern = self.number_of = intern
         self._dispatches: list[int] = []
         self._kernels: list[tuple[str, tuple[int, ...]]] = []
         self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.tile_waited: Callable[[Iterable[int]], None] = self._dispatches.extend
+        self._transfers: list[int] = []
+        self.transferred: Callable[[Iterable[int]], None] = self._transfers.extend
 
     def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
         """The program on *pe* ended. *numbers* are its launch and the four times of a row of `kernels`."""
@@ -52,9 +54,12 @@ class RunTables:
         self._messages.append((way, numbers))
 
     def name_nodes(self, topology: Topology) -> None:
-        """Enter the ids of PEs and of processors into the log, so that their numbers follow from the chip alone."""
+        """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
         for pe_id in topology.graph.pe_ids:
             self._intern(pe_id)
+        for region in topology.address_map.regions:
+            if region.space is not MemorySpace.REG:
+                self._intern(region.node_id)
         for kind in (NodeKind.HOST, NodeKind.IO_CPU, NodeKind.M_CPU, NodeKind.PE_CPU):
             for node in topology.graph.nodes_of_kind(kind):
                 self._intern(node.id)
@@ -72,6 +77,8 @@ class RunTables:
         columns |= dict(zip(("pe", "line", "name"), _columns(texts, 3), strict=True))
         dispatched = _columns([self._dispatches], 3)
         self._dispatches.clear()
+        transferred = _columns([self._transfers], len(LOG_TABLES["transfers"].columns))
+        self._transfers.clear()
         launch, called, target, start, end = _columns((numbers for _, numbers in kernels), 5)
         of, kind, sent, arrived = _columns((numbers for _, numbers in messages), 4)
         (pe,) = _columns(([intern(pe)] for pe, _ in kernels), 1)
@@ -79,6 +86,7 @@ class RunTables:
         return {
             "commands": _table("commands", [columns[name] for name, _ in LOG_TABLES["commands"].columns]),
             "dispatches": _table("dispatches", dispatched),
+            "transfers": _table("transfers", transferred),
             "kernels": _table("kernels", [launch, pe, called, target, start, end]),
             "messages": _table("messages", [of, src, dst, kind, sent, arrived]),
         }

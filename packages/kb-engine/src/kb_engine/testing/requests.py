@@ -17,6 +17,7 @@ def check_serves_in_order(subject: Subject) -> None:
     """No request is served before it arrives. Reads are served in order among themselves, and so are writes."""
     block: Any = subject.build(Clock())
     before = {False: 0, True: 0}
+    free = {False: 0, True: 0}
     for number, nbytes in enumerate((512, 64, 4096, 1, 512)):
         arrival, write = 1000 * number, bool(number % 2)
         memory = Rectangle(0, 1, nbytes, nbytes)
@@ -25,6 +26,16 @@ def check_serves_in_order(subject: Subject) -> None:
             got = f"{first} and {last} for a request that arrives at {arrival}"
             subject.fail("reserve", got, "ints in order, not before the arrival nor before the request before")
         before[write] = last
+        held = subject.call("held_ps", block.held_ps, memory, write)
+        port = write and subject.call("has_write_port", lambda: block.has_write_port)
+        if held is not None:
+            begin, end = held
+            latest = last if write else first
+            if not (type(begin) is type(end) is int and max(arrival, free[port]) <= begin <= end and begin <= latest):
+                got = f"{held} for a request that arrives at {arrival}, is answered at {first} and {last}"
+                fix = "return None where requests of a port do not follow one another"
+                subject.fail("held_ps", got, f"ints in order, from {max(arrival, free[port])} on", fix)
+            free[port] = end
 
 
 def check_commits_after_last_byte(subject: Subject) -> None:

@@ -1,0 +1,130 @@
+"""What the time of each DMA service went to: the log's table `transfers`, with the rows that it leaves out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log import TABLE_DTYPES, OpLog
+from kb_messages import LOG_TABLES, MemorySpace, Role
+
+READ: Final = "dma_read"
+WRITE: Final = "dma_write"
+PARTS: Final = (
+    "setup_ps", "request_ps", "links_bytes_ps", "shared_ps", "wait_ps", "service_ps", "memory_latency_ps",
+    "memory_bytes_ps", "response_ps",
+)  # fmt: skip
+"""The columns of `service_parts`, besides `op_id`."""
+_TIMES: Final = LOG_TABLES["transfers"].ascending
+
+
+def all_transfers(log: OpLog) -> Array:
+    """A row of `transfers` for each DMA op of *log* that the table tells of, ascending by `op_id`.
+
+    A service without a row went as the first undisturbed one of its kind: same component, name, memory, and bytes.
+    Undisturbed means that it was served when it arrived, and shared no link. Its times differ by those of the two
+    ends. Raises LogError for a log without the table.
+    """
+    table, ops = log.table("transfers"), _dma_ops(log)
+    _, first = np.unique(table["op_id"], return_index=True)
+    table = table[np.sort(first)]
+    place, is_there = _places(ops["op_id"], table["op_id"])
+    undisturbed = is_there & (table["t_served_ps"] == table["t_arrived_ps"]) & (table["shared_ps"] == 0)
+    rows, at = table[undisturbed], place[undisturbed]
+    kind = _kinds(log, ops)
+    model_of = np.full(kind.max(initial=-1) + 1, -1)
+    model_of[kind[at][::-1]] = np.arange(len(rows))[::-1]  # the first of several stays
+    untold = ~np.isin(ops["op_id"], table["op_id"])
+    others, model = ops[untold], model_of[kind[untold]]
+    others, model = others[model >= 0], model[model >= 0]
+    copies = rows[model]
+    copies["op_id"] = others["op_id"]
+    later_ps = others["t_end_ps"] - ops["t_end_ps"][at[model]]
+    for name in _TIMES:
+        copies[name] += later_ps
+    found = np.concatenate([table[is_there], copies]).astype(TABLE_DTYPES["transfers"], copy=False)
+    return found[np.argsort(found["op_id"], kind="stable")]
+
+
+def service_parts(log: OpLog, transfers: Array) -> Array:
+    """Picoseconds of each part of the services of *transfers*, rows of `all_transfers`: `op_id` and `PARTS`.
+
+    The parts of a service add up to `t_end_ps - t_start_ps` of its op. In the order in which they follow each other, a
+    read is `setup`, `request`, `wait`, `memory_latency`, bytes, `shared`, `response`, and a write is `setup`,
+    `request`, `links_bytes`, `shared`, `wait`, `memory_bytes`, `memory_latency`, `response`. The bytes of a read belong
+    to the links where those are slower than the memory, else to the memory. `service` is the time of a memory that does
+    not tell its parts.
+    """
+    ops = _dma_ops(log)
+    place, _ = _places(ops["op_id"], transfers["op_id"])
+    ops = ops[place]
+    is_read = ops["name"] == _number(log, READ)
+    parts = np.zeros(len(transfers), [("op_id", "<i8"), *((name, "<i8") for name in PARTS)])
+    parts["op_id"], parts["shared_ps"] = transfers["op_id"], transfers["shared_ps"]
+    parts["setup_ps"] = transfers["t_sent_ps"] - ops["t_start_ps"]
+    for mine, fill in ((is_read, _fill_reads), (~is_read, _fill_writes)):
+        filled = parts[mine]
+        fill(filled, transfers[mine], ops["t_end_ps"][mine])
+        parts[mine] = filled
+    return parts
+
+
+def _fill_reads(parts: Array, rows: Array, end_ps: Array) -> None:
+    sent, arrived, served, first, last = (rows[name] for name in _TIMES)
+    parts["request_ps"] = arrived - sent
+    _fill_memory(parts, served >= 0, (served - arrived, first - served), first - arrived)
+    bytes_ps = end_ps - first - rows["latency_ps"] - rows["shared_ps"]
+    at_memory = bytes_ps <= last - first
+    parts["memory_bytes_ps"] = np.where(at_memory, bytes_ps, 0)
+    parts["links_bytes_ps"] = np.where(at_memory, 0, bytes_ps)
+    parts["response_ps"] = rows["latency_ps"]
+
+
+def _fill_writes(parts: Array, rows: Array, end_ps: Array) -> None:
+    sent, arrived, served, first, last = (rows[name] for name in _TIMES)
+    parts["request_ps"] = rows["latency_ps"]
+    parts["links_bytes_ps"] = arrived - sent - rows["latency_ps"] - rows["shared_ps"]
+    _fill_memory(parts, served >= 0, (served - arrived, last - first), last - arrived)
+    parts["memory_bytes_ps"] = np.where(served >= 0, first - served, 0)
+    parts["response_ps"] = end_ps - last
+
+
+def _fill_memory(parts: Array, told: Array, wait_and_latency: tuple[Array, Array], whole: Array) -> None:
+    wait, latency = wait_and_latency
+    parts["wait_ps"] = np.where(told, wait, 0)
+    parts["memory_latency_ps"] = np.where(told, latency, 0)
+    parts["service_ps"] = np.where(told, 0, whole)
+
+
+def _dma_ops(log: OpLog) -> Array:
+    """The rows of DMA ops, ascending by `op_id`."""
+    ops = log.ops[np.isin(log.ops["name"], [_number(log, READ), _number(log, WRITE)])]
+    return ops[np.argsort(ops["op_id"], kind="stable")]
+
+
+def _number(log: OpLog, text: str) -> int:
+    """The number of *text* in the log, -1 if it is not there."""
+    return log.strings.index(text) if text in log.strings else -1
+
+
+def _places(ids: Array, wanted: Array) -> tuple[Array, Array]:
+    """Where in the ascending *ids* each of *wanted* is, and whether it is there."""
+    if not len(ids):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return place, ids[place] == wanted
+
+
+def _kinds(log: OpLog, ops: Array) -> Array:
+    """A number for each of *ops* that it shares with the ops of its kind."""
+    operands, is_read = log.operands, ops["name"] == _number(log, READ)
+    place, is_there = _places(ops["op_id"], operands["op_id"])
+    role = np.where(is_read, Role.SRC, Role.DST)[place] if len(ops) else place
+    mine = is_there & (operands["role"] == role) & (operands["space"] != MemorySpace.IMMEDIATE.code)
+    owner, nbytes = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
+    owner[place[mine]] = operands["owner"][mine]
+    np.add.at(nbytes, place[mine], operands["rows"][mine] * operands["row_nbytes"][mine])
+    keys = np.stack([ops["component"], ops["name"], owner, nbytes], axis=1)
+    return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)

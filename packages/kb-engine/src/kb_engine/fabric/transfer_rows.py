@@ -1,0 +1,135 @@
+"""TransferRows: the op log's table `transfers`, which says what the time of a DMA service went to.
+
+Most requests meet nobody. They take the same time as the first such request of their kind (one leg, one size, read or
+write), so only that request has a row. Every other row is of a request that waited or shared a link, or whose memory
+does not say when it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.block.in_flight import TileToken
+from kb_engine.fabric.incoming_write import IncomingWrite
+from kb_engine.fabric.paths import Flow, Leg, MemoryPath
+from kb_messages import Rectangle
+
+
+class OpenRead(NamedTuple):
+    """What is known of a read when its memory begins: its op, whom it stands behind, and when bytes hold the memory."""
+
+    op_id: int
+    behind_op: int
+    held_ps: tuple[int, int] | None
+
+
+class WatchedWrite(IncomingWrite):
+    """An IncomingWrite that keeps when the memory began with the last of its parts, and behind which op.
+
+    Parts that follow one another at the memory without a pause count as one. `since_ps` is when the first byte of the
+    last part came, and `held_ps` from when to when its bytes hold the memory.
+    """
+
+    __slots__ = ("_holders", "_port", "behind_op", "held_ps", "op_id", "since_ps")
+
+    def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle, holders: list[int], op_id: int) -> None:
+        super().__init__(memory, rectangle)
+        self._holders = holders
+        self._port = int(memory.has_write_port)
+        self.op_id = op_id
+        self.behind_op = -1
+        self.since_ps = 0
+        self.held_ps: tuple[int, int] | None = None
+
+    def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
+        behind_op, self._holders[self._port] = self._holders[self._port], self.op_id
+        before = self.held_ps
+        for part in parts:
+            super()._reserve([part], now_ps)
+            held_ps = self._memory.held_ps(part, True)
+            if held_ps is None:
+                return
+            if before is not None and behind_op == self.op_id and held_ps[0] == before[1]:
+                before = self.held_ps = before[0], held_ps[1]
+            else:
+                self.since_ps, self.behind_op = self._since_ps, behind_op
+                before = self.held_ps = held_ps
+                behind_op = self.op_id
+
+
+class TransferRows:
+    """Makes the rows of one chip.
+
+    *add* takes the numbers of a row, and *number_of* gives the number of a memory's id in the log.
+    """
+
+    def __init__(self, add: Callable[[Iterable[int]], None], number_of: Callable[[str], int]) -> None:
+        self._add = add
+        self._number_of = number_of
+        self._alone: tuple[dict[Flow, int], dict[Flow, int]] = {}, {}
+        self._slowest: dict[Flow, int] = {}
+
+    def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
+        """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
+        return WatchedWrite(path.memory, memory, path.requests.holders, _op_of(argument))
+
+    def served(self, path: MemoryPath, memory: Rectangle, argument: Any) -> OpenRead:
+        """The memory was reserved just now for the read of *memory*, at its arrival."""
+        holders, op_id = path.requests.holders, _op_of(argument)
+        behind_op, holders[0] = holders[0], op_id
+        return OpenRead(op_id, behind_op, path.memory.held_ps(memory, False))
+
+    def read_ended(self, way: tuple[MemoryPath, Flow], opened: OpenRead, times_ps: tuple[int, int, int, int]) -> None:
+        """The end of a read is known. *times_ps*: it leaves, its first and last byte leave the memory, the end."""
+        (path, flow), (t_sent, t_first, t_last, t_end) = way, times_ps
+        op_id, behind_op, held_ps = opened
+        if op_id < 0 or self._alone[0].get(flow) == t_end - t_sent:
+            return
+        alone = max(t_last, t_first + self._slowest_ps(path.back, flow)) + path.response_ps
+        shared, t_arrived = max(0, t_end - alone), t_sent + path.request_ps
+        t_served = -1 if held_ps is None else held_ps[0]
+        if t_served <= t_arrived:
+            behind_op = -1
+            if t_served == t_arrived and not shared:
+                self._alone[0].setdefault(flow, t_end - t_sent)
+        number = self._number_of(path.dst)
+        self._add((op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.response_ps, shared, behind_op))
+
+    def write_ended(
+        self, way: tuple[MemoryPath, Flow], write: WatchedWrite, times_ps: tuple[int, int, int, int]
+    ) -> None:
+        """A write has its last byte at the memory. *times_ps*: it left, the last byte came, the commit, the end."""
+        (path, flow), (t_sent, came, t_last, t_end) = way, times_ps
+        if write.op_id < 0 or self._alone[1].get(flow) == t_end - t_sent:
+            return
+        head, behind_op, held_ps = t_sent + path.request_ps, -1, write.held_ps
+        shared = max(0, came - head - self._slowest_ps(path.away, flow))
+        if held_ps is None:
+            t_arrived, t_served, t_first = came, -1, -1
+        elif held_ps[1] <= came:
+            t_arrived = t_served = t_first = came
+        else:
+            t_arrived, (t_served, t_first) = write.since_ps, held_ps
+            shared = min(shared, t_arrived - head)
+            behind_op = write.behind_op if t_served > t_arrived else -1
+        if t_served == t_arrived and not shared:
+            self._alone[1].setdefault(flow, t_end - t_sent)
+        number = self._number_of(path.dst)
+        self._add(
+            (write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op)
+        )
+
+    def _slowest_ps(self, leg: Leg, flow: Flow) -> int:
+        known = self._slowest.get(flow)
+        if known is None:
+            known = self._slowest[flow] = leg.slowest_ps(flow.nbytes)
+        return known
+
+
+def _op_of(argument: Any) -> int:
+    """The op of the DMA service whose token is *argument*; -1 for other transfers, and for ops without a record."""
+    if type(argument) is not TileToken or not argument.context.submitted.data_op:
+        return -1
+    return argument.first_op_id + argument.index
