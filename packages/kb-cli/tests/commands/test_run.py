@@ -129,7 +129,7 @@ def test_limits_of_what_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch)
     assert result["keep"]["data"] is False
     assert "more than the 1 KiB --keep auto keeps of a run" in done.stderr
     assert sorted(path.name for path in Path(result["run_dir"]).iterdir()) == [
-        "bench.py", "run.json", "topology.yaml", "usage.json", "wall.json",
+        "bench.py", "run.json", "topology.yaml", "usage.json", "wall.json", "where.json",
     ]  # fmt: skip
     kept = json.loads(invoke("run", "gemm", *SMALL, "--json", "--keep", "all").stdout)
     assert kept["keep"]["data"] is True

@@ -20,6 +20,7 @@ from kb_cli.run.run_json import FileClaim, write_run
 from kb_cli.run.simulate import simulate
 from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.usage_file import write_usage
+from kb_cli.run.where_file import write_where
 from kb_dataexec.files import writing
 
 
@@ -48,6 +49,8 @@ def record_run(
     progress.begin(SAVE)
     kept = keep(path, outcome, policy, left_nbytes)
     write_usage(path, outcome.usage)
+    if outcome.where is not None:
+        write_where(path, outcome.where)
     result = make_result(setup, outcome, kept, str(final), shape)
     progress.remove_file(path)
     write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))

@@ -29,6 +29,7 @@ from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
 from kb_cli.run.verdict import Verdict, execute, judge
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
+from kb_dataexec.analysis import Where, where
 from kb_dataexec.log import LogSummary
 from kb_dataexec.verify import sum_length
 from kb_engine import Engine, LaunchResult, Tensor
@@ -51,8 +52,8 @@ class Wall(NamedTuple):
 class RunOutcome(NamedTuple):
     """All that one run gave.
 
-    `verdict` is None without verification, `log` and `stage_times` are None without a log, and `sanitized` is None
-    unless it was asked for. `host` is None on a topology without a host.
+    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log, and `sanitized` is
+    None unless it was asked for. `host` is None on a topology without a host.
     """
 
     metrics: Metrics
@@ -64,6 +65,7 @@ class RunOutcome(NamedTuple):
     inputs_sha256: dict[str, str]
     log: LogSummary | None
     stage_times: dict[str, dict[str, int]] | None
+    where: Where | None
     initial_memory: MemoryStore
     expected: dict[str, Expected]
     verdict: Verdict | None
@@ -112,10 +114,10 @@ def _simulate(
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
-    log = None
-    if setup.checks or setup.sanitize:
-        progress.begin(PASS_2, "reading the log")
-        log = _written(closed, log_folder)
+    progress.begin(PASS_2, "reading the log")
+    log = _written(closed, log_folder)
+    progress.begin(PASS_2, "following the critical path")
+    found = None if log is None else where(log)
     expected, verdict, wall = (
         _verify(setup, log, initial, (inputs, outputs), timing, progress)
         if setup.checks and log is not None
@@ -136,6 +138,7 @@ def _simulate(
         inputs_sha256=digests,
         log=writer.summary if writer is not None else None,
         stage_times=stages.stage_times if writer is not None else None,
+        where=found,
         initial_memory=initial,
         expected=expected,
         verdict=verdict,

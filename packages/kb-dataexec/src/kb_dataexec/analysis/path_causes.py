@@ -186,7 +186,8 @@ class _Causes:
         """A kernel called: it had begun, or an earlier command was submitted or done."""
         events, commands, every = self.events, self.commands, self.all_commands
         called, after = self.command(CommandEvent.CALL, every), commands.after
-        begun = self.events.numbers.kernel(KernelEvent.START, self.rows.kernel_of)
+        kernel = self.rows.kernel_of
+        begun = np.where(kernel < 0, -1, events.numbers.kernel(KernelEvent.START, kernel))
         for cause, event in ((CallCause.SUBMISSION, CommandEvent.SUBMITTED), (CallCause.COMPLETION, CommandEvent.DONE)):
             mine = after == cause
             events.explain(called[mine], self.command(event, commands.after_index[mine]), "program")

@@ -11,7 +11,6 @@ from kb_dataexec.analysis.moments import Moments
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
-from kb_messages import LogError
 
 _COMMAND_TIMES: Final = ("t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps")
 
@@ -116,16 +115,18 @@ class PathRows:
 
     @cached_property
     def kernel_of(self) -> Array:
-        """The row of `kernels` of each command: the program of its PE that had begun last when it was called."""
+        """The row of `kernels` of each command: the program of its PE that had begun last when it was called.
+
+        It is -1 where that program has no row, because the log was cut off before it ended.
+        """
         kernels, commands = self.kernels, self.commands
         order = np.lexsort((kernels["launch"], kernels["t_start_ps"], kernels["pe"]))
         started = Moments(kernels["pe"][order].astype(np.int64), kernels["t_start_ps"][order])
         found = started.latest_until(commands.pe, commands.t_call)
-        if (found < 0).any():
-            at = int(np.argmax(found < 0))
-            got = f"a call at {int(commands.t_call[at])} ps"
-            raise LogError(f"commands row {at}", got, "a row of kernels that began on the PE until then")
-        return order[started.order[found]]
+        if not len(order):
+            return found
+        rows = order[started.order[found]]
+        return np.where((found >= 0) & (commands.t_call <= kernels["t_end_ps"][rows]), rows, -1)
 
 
 def _before(group: Array) -> Array:

@@ -11,7 +11,6 @@ from kb_dataexec.analysis.launch_way import HopSegment
 from kb_dataexec.analysis.path_events import VIA, PathEvents, Work, via
 from kb_dataexec.analysis.path_rows import PathRows
 from kb_dataexec.arrays.dtypes import Array
-from kb_messages import LogError
 
 Segments = dict[str, Array]
 """Columns of segments, latest first: those of `PathColumns` without `launch` and `strings`."""
@@ -54,18 +53,17 @@ class PathWalk:
         self._block_of = texts.numbers(text.rpartition(".")[2] for text in strings)
         self._what_of = texts.numbers("service" if text.startswith("dma_") else text for text in strings)
 
-    def back_from(self, event: int) -> Array:
+    def back_from(self, event: int, start: int) -> Array:
         """The events from *event* back to the start of a program, latest first.
 
-        Raises LogError when events of the log wait for each other in a circle.
+        Where events at one time wait for each other in a circle, *start* follows the first of them.
         """
         causes, found = self._causes, []
         while event >= 0:
             found.append(event)
             event = causes[event]
             if len(found) > len(causes):
-                needs = "causes that come before what they cause"
-                raise LogError("op log", "records at the same time that wait for each other in a circle", needs)
+                return np.array([*_until_it_repeats(found), start], np.int64)
         return np.array(found, np.int64)
 
     def segments(self, path: Array) -> Segments:
@@ -74,7 +72,11 @@ class PathWalk:
         begin, end = path[1:], path[:-1]
         edge = events.edge[end].astype(np.int64)
         said = np.maximum.accumulate(np.where(edge > 0, np.arange(len(edge)), -1)) if len(edge) else edge
-        work, subject = events.work[end], events.subject[end]
+        is_caused = events.cause[end] == begin
+        work, subject = (
+            np.where(is_caused, events.work[end], Work.UNKNOWN),
+            np.where(is_caused, events.subject[end], -1),
+        )
         kept = (events.time[end] > events.time[begin]) & (work != Work.NONE)
         op = np.where(work == Work.SERVICE, subject, -1)[kept]
         work, subject, said = work[kept], subject[kept], said[kept]
@@ -120,3 +122,8 @@ class PathWalk:
         """*parts*, the latest first, as one path of *launch* in the order of time."""
         joined = {name: np.concatenate([part[name] for part in parts])[::-1].astype(np.int64) for name in _COLUMNS}
         return PathColumns(launch=launch, strings=self.texts.strings, **joined)
+
+
+def _until_it_repeats(events: Sequence[int]) -> list[int]:
+    """*events*, which go round in a circle in the end, without the second round."""
+    return list(dict.fromkeys(events))

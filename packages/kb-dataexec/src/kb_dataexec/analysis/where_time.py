@@ -21,10 +21,7 @@ _FIELDS = "line", "block", "what", "via"
 
 
 def where(log: OpLog) -> Where:
-    """Where the time of each launch of *log* went. A log without the table of kernels has no launches to tell of.
-
-    Raises LogError for a log whose records contradict each other.
-    """
+    """Where the time of each launch of *log* went. A log without the table of kernels has no launches to tell of."""
     if "kernels" in log.missing:
         return Where(launches=[], missing=[name for name in log.missing if name != "dependencies"])
     paths = _Paths(log)
@@ -117,18 +114,21 @@ class _Paths:
 
     def _parts(self, way: LaunchWay, kernel: int) -> Iterator[Segments]:
         """From the last answer back to the call, by way of the program *kernel*."""
-        row, walk = self.rows.kernels[kernel], self._walk
-        start_ps, end_ps = int(row["t_start_ps"]), int(row["t_end_ps"])
+        walk, back = self._walk, self._back(kernel)
+        start_ps, end_ps = (int(self._events.time[back[at]]) for at in (-1, 0))
         yield walk.hops(way.up(), "answer")
         yield walk.hops([HopSegment(end_ps, way.last_end_ps, "program", "waits for other PEs")], "end")
-        yield walk.segments(self._back(kernel))
+        yield walk.segments(back)
         before = way.down(start_ps)
         late = [hop._replace(start_ps=max(hop.start_ps, way.first_start_ps)) for hop in before]
         yield walk.hops(late, "start")
         yield walk.hops([hop._replace(end_ps=min(hop.end_ps, way.first_start_ps)) for hop in before], "launch")
 
     def _back(self, kernel: int) -> Array:
-        return self._walk.back_from(int(self._events.numbers.kernel(KernelEvent.END, np.array(kernel))))
+        end, start = (
+            int(self._events.numbers.kernel(event, np.array(kernel))) for event in (KernelEvent.END, KernelEvent.START)
+        )
+        return self._walk.back_from(end, start)
 
     def _ties(self, kernel: int) -> int:
         return int(self._events.is_tie[self._back(kernel)].sum())
