@@ -68,7 +68,7 @@ def test_json_has_what_tools_read(tmp_path: Path) -> None:
 
 def test_the_folder_holds_what_a_repetition_needs(made: Path) -> None:
     assert sorted(path.name for path in made.iterdir()) == [
-        "bench.py", "expected", "log", "memory", "run.json", "topology.yaml", "usage.json", "wall.json",
+        "bench.py", "expected", "log", "memory", "run.json", "topology.yaml", "usage.json", "wall.json", "where.json",
     ]  # fmt: skip
     stored = json.loads((made / "run.json").read_text())
     assert stored["params"] == {**stored["params"], "M": 40, "N": 24, "K": 72, "tile": "16x16x32"}
@@ -108,7 +108,7 @@ def test_a_user_s_file_runs_from_anywhere(tmp_path: Path, made: Path) -> None:
 def test_nothing_kept_nothing_to_verify(tmp_path: Path) -> None:
     run_dir = result_of(tmp_path, "run", "gemm", *SMALL, "--keep", "none")["run_dir"]
     assert sorted(path.name for path in (tmp_path / run_dir).iterdir()) == [
-        "bench.py", "run.json", "topology.yaml", "usage.json", "wall.json",
+        "bench.py", "run.json", "topology.yaml", "usage.json", "wall.json", "where.json",
     ]  # fmt: skip
     done = kb(tmp_path, "verify", run_dir)
     assert (done.returncode, done.stdout) == (2, "")
