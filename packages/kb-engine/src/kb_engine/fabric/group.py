@@ -6,6 +6,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
+from simpy.events import NORMAL
+
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
 from kb_engine.fabric.stream import Stream
 from kb_engine.timing.clock import Clock
@@ -78,7 +80,7 @@ class Group:
         heard_ps = changed_ps + self.delay_ps
         if rate > self.ceiling and heard_ps != self._heard_ps:
             self._heard_ps = heard_ps
-            clock.call_at(heard_ps, self._hear, self)
+            clock.push((heard_ps, NORMAL, next(clock.tickets), self._hear, self))
 
     def retire(self) -> None:
         """The group is empty: hear of no change."""

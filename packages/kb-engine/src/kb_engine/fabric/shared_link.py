@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from math import ceil
-from typing import Final
+from math import ceil, inf
+from typing import Any, Final
+
+from simpy.events import NORMAL
 
 from kb_engine.fabric.group import Group
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
@@ -178,7 +180,10 @@ class SharedLink:
         if self._watches:
             group.refresh(now)
             self._settle(now)
-        else:
+            return
+        self._promised -= group.ceiling * len(group.passing)
+        self._promised += group.promise(now) * len(group.passing)
+        if self._promised > self._bandwidth * _MORE:
             self._reckon(now)
 
     def _share_with_others(self, now: int) -> None:
@@ -262,13 +267,13 @@ class SharedLink:
             finish, _, stream = heappop(finishes)
             if stream.waits and stream.finish == finish and not stream.done:
                 self._finish(stream, now)
-        rate, taken = self._divide(now)
+        rate, taken, slowest = self._divide(now)
         share = self._share
         if rate != share.rate:
             share.change(now, rate)
             share.announce(self._clock)
         if self._n_waiting:
-            self._plan_tick(now)
+            self._plan_tick(now, slowest)
             return
         self._tick_ps = -1
         finishes.clear()
@@ -280,30 +285,35 @@ class SharedLink:
         if promised <= self._bandwidth:
             self._reckon(now)
 
-    def _divide(self, now: int) -> tuple[float, float]:
-        """Max-min fair shares: the rate of each stream that waits, and the sum of the rates of those that pass.
+    def _divide(self, now: int) -> tuple[float, float, float]:
+        """Max-min fair shares.
 
-        Every move of a group raises the equal share: out of the waiting ones go streams without bytes that come more
-        slowly than the share, into them those that come faster. So a group moves twice at most.
+        Returns the rate of each stream that waits, the sum of the rates of those that pass, and the lowest rate at
+        which bytes come for one that waits. Every move of a group raises the equal share: out of the waiting ones go
+        streams without bytes that come more slowly than the share, into them those that come faster. So a group moves
+        twice at most.
         """
         while True:
-            taken, fastest = 0.0, None
+            taken, slowest, fastest_rate, fastest = 0.0, inf, -1.0, None
             for group in self._groups.values():
-                if group.passing:
-                    taken += group.rate * len(group.passing)
-                    if fastest is None or group.rate > fastest.rate:
-                        fastest = group
+                rate, passing = group.rate, len(group.passing)
+                if passing:
+                    taken += rate * passing
+                    if rate > fastest_rate:
+                        fastest_rate, fastest = rate, group
+                if group.n_waiting and rate < slowest:
+                    slowest = rate
             waiting = self._n_waiting
             if waiting:
                 equal = (self._bandwidth - taken) / waiting
-                if self._let_pass(now, equal):
+                if slowest * _MORE < equal and self._let_pass(now, equal):
                     continue
             elif taken <= self._bandwidth * _MORE:
-                return 0.0, taken
+                return 0.0, taken, slowest
             else:
                 equal = -1.0
-            if fastest is None or fastest.rate <= equal * _MORE:
-                return equal, taken
+            if fastest is None or fastest_rate <= equal * _MORE:
+                return equal, taken, slowest
             for stream in list(fastest.passing):
                 del fastest.passing[stream]
                 self._wait(stream, now, stream.came_by(now))
@@ -326,14 +336,14 @@ class SharedLink:
                 self._tell_next(stream, now)
         return found
 
-    def _plan_tick(self, now: int) -> None:
+    def _plan_tick(self, now: int, slowest: float) -> None:
         """Schedule `_tick` at the next moment at which a stream ends, catches up, or has passed."""
         share, finishes = self._share, self._finishes
         level, rate = share.level_at(now), share.rate
         while not (finishes[0][2].waits and finishes[0][2].finish == finishes[0][0]) or finishes[0][2].done:
             heappop(finishes)
         soonest = (finishes[0][0] - level) / rate
-        for group in self._groups.values():
+        for group in self._groups.values() if slowest < rate else ():
             if group.n_waiting and group.rate < rate:
                 stream = group.next_to_catch_up()
                 if stream is not None:
@@ -343,7 +353,7 @@ class SharedLink:
             tick_ps = self._ends[0][0]
         if tick_ps != self._tick_ps:
             self._tick_ps = tick_ps
-            self._clock.call_at(tick_ps, self._tick, tick_ps)
+            self._at(tick_ps, self._tick, tick_ps)
 
     def _finish(self, stream: Stream, now: int) -> None:
         """The last byte of *stream*, which waited, leaves now."""
@@ -369,7 +379,7 @@ class SharedLink:
         if number < len(passage.flow.shared):
             behind = Stream(passage, number, *self._leaves(stream))
             stream.go_on(behind)
-            self._clock.call_at(now + stream.after_ps, behind.link.arrive, behind)
+            self._at(now + stream.after_ps, behind.link.arrive, behind)
         else:
             stream.go_on(None)
             self._tell_next(stream, now)
@@ -381,14 +391,14 @@ class SharedLink:
         pace, delay_ps, offset = self._leaves(stream)
         behind = stream.behind
         if behind is not None:
-            self._clock.call_at(now + stream.after_ps, behind.link.regroup, (behind, pace, delay_ps, offset))
+            self._at(now + stream.after_ps, behind.link.regroup, (behind, pace, delay_ps, offset))
             return
         passage = stream.passage
         passage.comes(now + stream.after_ps, pace, delay_ps, offset)
         if type(pace) is SteadyPace:
             due_ps = pace.end_ps + delay_ps
             passage.is_due(due_ps)
-            self._clock.call_at(due_ps, self._arrived, passage)
+            self._at(due_ps, self._arrived, passage)
         else:
             assert type(pace) is FairShare
             pace.look_back(delay_ps)
@@ -398,11 +408,15 @@ class SharedLink:
         """The last byte of *stream* leaves now."""
         behind = stream.behind
         if behind is not None:
-            self._clock.call_at(now + stream.after_ps, behind.link.complete, behind)
+            self._at(now + stream.after_ps, behind.link.complete, behind)
             return
         due_ps = now + stream.after_ps
         stream.passage.is_due(due_ps)
-        self._clock.call_at(due_ps, self._arrived, stream.passage)
+        self._at(due_ps, self._arrived, stream.passage)
+
+    def _at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
+        clock = self._clock
+        clock.push((t_ps, NORMAL, next(clock.tickets), function, argument))
 
     def _arrived(self, passage: Passage) -> None:
         """The last byte is at the end of the leg now, unless a later change has moved that moment."""
