@@ -31,7 +31,9 @@ def kernel(
 
 class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sizes are in elements. `tile` is M x N x K; without it the PE's scheduler chooses the tile.
-    With `loop_order=nmk`, a PE computes its output tiles column by column, and otherwise row by row.
+    With `loop_order=nmk`, a PE computes its output tiles column by column, and otherwise row by row. With
+    `weight_stationary` it keeps a panel of B in TCM while it goes down a column, with `input_stationary` one of A along
+    a row.
 
     With `operands=local` the rows of A and the columns of B that a PE reads lie in the PE's own HBM slice. With
     `operands=shared` there is one A and one B, and the PEs compete for the slices that hold them.
@@ -42,7 +44,7 @@ class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     K: Size = 512
     dtype: DType = DType.F16
     tile: TileShape | None = None
-    loop_order: Literal["mnk", "nmk"] = "mnk"
+    loop_order: Literal["mnk", "nmk", "weight_stationary", "input_stationary"] = "mnk"
     operands: Literal["local", "shared"] = "local"
 
 

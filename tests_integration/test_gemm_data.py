@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kb_dataexec import Executor, MemoryLogWriter, MemoryStore, OpLog, cast
 from kb_dataexec.backends import NumpyBackend
 from kb_engine import Engine, Host, Tensor, read_tensor
-from kb_messages import DType, KbError
+from kb_messages import DType, KbError, LoopOrder, Role
 from kb_topology import load_topology
 
 Array = npt.NDArray[Any]
@@ -111,8 +111,12 @@ def check(ran: Ran, mode: str) -> None:
 @st.composite
 def ways(draw: st.DrawFn) -> Ways:
     found = Ways(*(draw(st.booleans()) for _ in range(6)), draw(st.sampled_from(sorted(EPILOGUES))))
-    found = found._replace(loop_order=draw(st.sampled_from(["mnk", "nmk"])))
-    return found._replace(b_pinned=False) if found.b_stream else found
+    found = found._replace(loop_order=draw(st.sampled_from([*LoopOrder])))
+    if found.b_stream or found.loop_order == LoopOrder.WEIGHT_STATIONARY:
+        found = found._replace(b_pinned=False)
+    if found.loop_order == LoopOrder.WEIGHT_STATIONARY:
+        return found._replace(b_stream=False)
+    return found._replace(a_pinned=False) if found.loop_order == LoopOrder.INPUT_STATIONARY else found
 
 
 side = st.integers(1, 40)
@@ -135,7 +139,13 @@ def test_columns_of_tiles_come_first_where_the_kernel_says_so(b_stream: bool, mo
     check(run((100, 90, 150), (32, 48, 64), DType.F32, ways), mode)
 
 
-@pytest.mark.parametrize(("order", "needs"), [("kmn", "mnk or nmk; keep K innermost"), (3, "'mnk' or 'nmk'")])
+@pytest.mark.parametrize(
+    ("order", "needs"),
+    [
+        ("kmn", "mnk, nmk, weight_stationary or input_stationary; keep K innermost"),
+        (3, "one of 'mnk', 'nmk', 'weight_stationary', 'input_stationary'"),
+    ],
+)
 def test_other_loop_orders_are_refused(order: Any, needs: str) -> None:
     with pytest.raises(KbError, match=f"loop_order={order!r}, needs {needs}"):
         run((8, 8, 8), (4, 4, 4), DType.F32, Ways(loop_order=order))
@@ -225,8 +235,16 @@ def test_records_say_how_factors_are_stored() -> None:
 
 
 @pytest.mark.parametrize("mode", ["tile", "fused"])
-def test_every_record_of_a_streamed_product_of_transposes_matters(mode: str) -> None:
-    ran = run((12, 10, 14), (8, 8, 8), DType.F32, Ways(True, True, True, epilogue="both"))
+@pytest.mark.parametrize(
+    "ways",
+    [
+        Ways(True, True, True, epilogue="both"),
+        Ways(epilogue="both", loop_order="weight_stationary"),
+        Ways(b_stream=True, loop_order="input_stationary"),
+    ],
+)
+def test_every_record_of_a_product_matters(ways: Ways, mode: str) -> None:
+    ran = run((12, 10, 14), (8, 8, 8), DType.F32, ways)
     assert (np.abs(ran.result(mode, fuse_from=4) - ran.expected) <= ran.bound).all()
     unnoticed = [op_id for op_id in ran.log.ops["op_id"].tolist() if not notices(ran, mode, without(ran.log, op_id))]
     assert unnoticed == []
@@ -239,6 +257,21 @@ def test_a_transpose_left_out_of_the_log_is_noticed(mode: str) -> None:
     strings = [text.replace('"transpose_a":true', '"transpose_a":false') for text in ran.log.strings]
     assert strings != ran.log.strings
     assert notices(ran, mode, OpLog(ran.log.ops, ran.log.operands, strings))
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize("order", ["weight_stationary", "input_stationary"])
+def test_bytes_of_a_panel_that_the_first_reader_releases_are_missed(order: str, mode: str) -> None:
+    ran = run((24, 24, 16), (8, 8, 8), DType.F32, Ways(loop_order=order))
+    assert (np.abs(ran.result(mode) - ran.expected) <= ran.bound).all()
+    operands = ran.log.operands.copy()
+    fetches = ran.log.ops["op_id"][[ran.log.strings[name] == "fetch" for name in ran.log.ops["name"]]]
+    read = np.isin(operands["op_id"], fetches) & (operands["role"] == Role.SRC)
+    kept = np.flatnonzero(read & (operands["release"] == 0))
+    assert len(kept) == 2 * 3 * 2 * 3 - 3 * 2 * 3 - 3 * 2  # of 2 sources of 18 fetches; 18 of tiles and 6 of panels end
+    operands["release"][kept[0]] = True
+    with pytest.raises(KbError):
+        ran.result(mode, OpLog(ran.log.ops, operands, ran.log.strings), fuse_from=4)
 
 
 def without(log: OpLog, op_id: int) -> OpLog:

@@ -26,8 +26,10 @@ def composites(tl: Any, x: Any, w: Any, row: Any, column: Any, y: Any, z: Any, f
         ]
     else:
         handles = [
-            tl.composite("gemm", x[mine], w.T, out=y[mine], tile=tile, epilogue=(tl.bias(bias),)),
-            tl.composite("gemm", x[mine], w, tile=tile, b_stream=stream),
+            tl.composite(
+                "gemm", x[mine], w.T, out=y[mine], tile=tile, epilogue=(tl.bias(bias),), loop_order="weight_stationary"
+            ),
+            tl.composite("gemm", x[mine], w, tile=tile, b_stream=stream, loop_order="input_stationary"),
         ]
     for handle in handles:
         tl.wait(handle)

@@ -14,6 +14,7 @@ from kb_messages import (
     EpilogueScope,
     FabricTransfer,
     GemmCommand,
+    LoopOrder,
     MathAttributes,
     MathCommand,
     MathInput,
@@ -28,6 +29,13 @@ from kb_plans import count, generate_gemm_plan, generate_math_plan
 side = st.integers(1, 40)
 
 
+def pins_and_order(draw):
+    """Which of a and b are pinned, and a loop order that keeps none of these."""
+    order = draw(st.sampled_from([*LoopOrder]))
+    a_pinned = draw(st.booleans()) and order is not LoopOrder.INPUT_STATIONARY
+    return (a_pinned, draw(st.booleans()) and order is not LoopOrder.WEIGHT_STATIONARY), order
+
+
 @st.composite
 def problems(draw):
     """Shapes, one or two composites on them, and a chip whose buffers are small multiples of the smallest legal."""
@@ -39,11 +47,14 @@ def problems(draw):
     for _ in range(draw(st.integers(1, 2))):
         # Not so small that there are more than some 60 tiles.
         tile = TileShape(*(draw(st.integers(-(-size // 4), size)) for size in (m, n, k)))
-        composites.append((tile, draw(st.booleans()), draw(st.booleans()), draw(st.booleans())))
-    needs = [generate_gemm_plan(GemmCommand(a=a, b=b, out=c, tile=tile), "").buffers for tile, *_ in composites]
+        composites.append((tile, *pins_and_order(draw), draw(st.booleans())))
+    needs = [
+        generate_gemm_plan(GemmCommand(a=a, b=b, out=c, tile=tile, loop_order=order), "").buffers
+        for tile, _, order, _ in composites
+    ]
     copies = st.integers(1, 3)
     registers = draw(copies) * max(each.register_nbytes + each.accumulator_nbytes for each in needs)
-    inputs = draw(copies) * max(-(-each.input_nbytes // 1024) for each in needs)
+    inputs = draw(copies) * max(-(-each.least_input_nbytes // 1024) for each in needs)
     outputs = draw(copies) * max(-(-each.output_nbytes // 1024) for each in needs)
     changes = (
         ("size: 64 KiB", f"size: {registers + draw(st.integers(0, 700))} B"),
@@ -59,9 +70,10 @@ def problems(draw):
 
 def kernel(tl, a, b, c, composites):
     x, y = tl.load(a), tl.load(b)
-    for tile, a_pinned, b_pinned, out_pinned in composites:
+    for tile, (a_pinned, b_pinned), order, out_pinned in composites:
         target = None if out_pinned else c
-        tl.composite("gemm", x if a_pinned else a, y if b_pinned else b, out=target, tile=tile)
+        left, right = x if a_pinned else a, y if b_pinned else b
+        tl.composite("gemm", left, right, out=target, tile=tile, loop_order=order)
 
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
@@ -84,13 +96,15 @@ def problems_with_math(draw):
     commands, needs = [], []
     for _ in range(draw(st.integers(1, 3))):
         tile = TileShape(*(draw(st.integers(-(-size // 3), size)) for size in (m, n, k)))
-        pinned = draw(st.booleans()), draw(st.booleans())
+        pinned, order = pins_and_order(draw)
         if draw(st.integers(0, 3)):
             ops = draw(st.lists(st.sampled_from(OPS), max_size=3))
             epilogue = tuple(planned(op, m, n, dtype) for op in ops)
-            needs.append(generate_gemm_plan(GemmCommand(a=a, b=b, out=c, tile=tile, epilogue=epilogue), "").buffers)
+            gemm = GemmCommand(a=a, b=b, out=c, tile=tile, epilogue=epilogue, loop_order=order)
+            needs.append(generate_gemm_plan(gemm, "").buffers)
             turned = draw(st.booleans()), draw(st.booleans())
-            commands.append(("gemm", tile, pinned, (ops, turned, not pinned[1] and draw(st.booleans()))))
+            streams = not pinned[1] and order is not LoopOrder.WEIGHT_STATIONARY and draw(st.booleans())
+            commands.append(("gemm", tile, pinned, (ops, turned, streams, order)))
         else:
             flat = TileShape(tile.m, tile.n, 1)
             inputs = MathInput(matrix=c), MathInput(matrix=Matrix.packed(1, n, dtype))
@@ -101,7 +115,7 @@ def problems_with_math(draw):
     registers = draw(copies) * max(each.register_nbytes + each.accumulator_nbytes for each in needs)
     changes = (
         ("size: 64 KiB", f"size: {registers} B"),
-        ("input_kib: 64", f"input_kib: {draw(copies) * max(-(-each.input_nbytes // 1024) for each in needs)}"),
+        ("input_kib: 64", f"input_kib: {draw(copies) * max(-(-each.least_input_nbytes // 1024) for each in needs)}"),
         ("output_kib: 64", f"output_kib: {draw(copies) * max(-(-each.output_nbytes // 1024) for each in needs)}"),
         ("submission_depth: 8", f"submission_depth: {draw(st.integers(1, 2))}, compute_slots: {slots}"),
         ("clock_ghz: 1.0", f"clock_ghz: {draw(st.sampled_from([0.1, 4.0]))}"),
@@ -130,7 +144,7 @@ def kernel_with_math(tl, a, b, c, d, turned_a, turned_b, column, commands):
         if kind == "add":
             tl.composite("add", c, row if a_pinned else d, out=c, tile=tile)
             continue
-        ops, turned, b_stream = how
+        ops, turned, b_stream, order = how
         left = (x if a_pinned else (a, turned_a))[turned[0]]
         right = (y if b_pinned else (b, turned_b))[turned[1]]
         operand = d if number % 2 else row
@@ -145,7 +159,8 @@ def kernel_with_math(tl, a, b, c, d, turned_a, turned_b, column, commands):
         }
         left, right = left.T if turned[0] else left, right.T if turned[1] else right
         epilogue = [made[op] for op in ops]
-        tl.composite("gemm", left, right, out=c, tile=tile, epilogue=epilogue, b_stream=b_stream)
+        more = {"epilogue": epilogue, "b_stream": b_stream, "loop_order": order}
+        tl.composite("gemm", left, right, out=c, tile=tile, **more)
 
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])

@@ -14,6 +14,8 @@ def kernel(tl, a, b, c, row, matrix):
     for epilogue in ops.values():
         tl.composite("gemm", a, b, out=c, tile=(16, 8, 16), epilogue=epilogue)
     tl.composite("gemm", tl.load(a), tl.load(b), out=c, tile=(16, 8, 16), epilogue=(tl.bias(row),))
+    for order in ("weight_stationary", "input_stationary"):
+        tl.composite("gemm", a, b, out=c, tile=(16, 8, 16), epilogue=(tl.bias(row),), loop_order=order)
     tl.composite("maximum", matrix, row, out=c, tile=(8, 16))
 
 

@@ -17,6 +17,7 @@ from kb_messages import (
     EpilogueScope,
     GemmCommand,
     GemmParams,
+    LoopOrder,
     Matrix,
     OperandTemplate,
     PipelinePlan,
@@ -59,6 +60,14 @@ class Problem(Struct, frozen=True):
         return tuple(-(-side // min(side, tile)) for side, tile in sides)  # type: ignore[return-value]
 
     @property
+    def reads(self) -> tuple[int, int]:
+        """How often DMA or, of a pinned operand, FETCH reads A and B from memory: a kept operand once."""
+        m_tiles, n_tiles, _ = self.tiles
+        order = self.command.loop_order
+        kept = order is LoopOrder.INPUT_STATIONARY, order is LoopOrder.WEIGHT_STATIONARY
+        return 1 if kept[0] else n_tiles, 1 if kept[1] else m_tiles
+
+    @property
     def operand_bytes(self) -> Iterator[tuple[int, bool]]:
         """What each epilogue operand moves: (bytes over all tiles, whether it is pinned)."""
         m_tiles, n_tiles, k_tiles = self.tiles
@@ -88,20 +97,22 @@ def problems(draw: st.DrawFn) -> Problem:
         epilogue.append(
             EpilogueOp(op=op, scope=scope, operand=matrix, operand_pinned=pinned, scalars=scalars, group=group)
         )
-    b_pinned = draw(st.booleans())
+    order = draw(st.sampled_from([*LoopOrder]))
+    b_pinned = order is not LoopOrder.WEIGHT_STATIONARY and draw(st.booleans())
     transposed = draw(st.booleans()), draw(st.booleans())
     command = GemmCommand(
         a=Matrix.packed(*((k, m) if transposed[0] else (m, k)), dtype, A),
         b=Matrix.packed(*((n, k) if transposed[1] else (k, n)), dtype, B),
         out=Matrix.packed(m, n, dtype, OUT),
         tile=tile,
-        a_pinned=draw(st.booleans()),
+        a_pinned=order is not LoopOrder.INPUT_STATIONARY and draw(st.booleans()),
         b_pinned=b_pinned,
         out_pinned=draw(st.booleans()),
         transpose_a=transposed[0],
         transpose_b=transposed[1],
-        b_stream=not b_pinned and draw(st.booleans()),
+        b_stream=not b_pinned and order is not LoopOrder.WEIGHT_STATIONARY and draw(st.booleans()),
         epilogue=tuple(epilogue),
+        loop_order=order,
     )
     return Problem(m, n, k, tile, dtype, command)
 
@@ -125,7 +136,8 @@ def services(plan: PipelinePlan) -> Iterator[tuple[StageTemplate, tuple[int, int
     """Every stage of every tile, with the tile's place."""
     m_grid, n_grid, k_grid = plan.grid
     for place in itertools.product(range(m_grid), range(n_grid), range(k_grid)):
-        for number in plan.stages_at(place[2]):
+        is_later = plan.loop_order.outer_first(*place[:2])[1] > 0
+        for number in plan.stages_at(place[2], is_later):
             yield plan.stages[number], place
 
 
@@ -158,11 +170,11 @@ def test_every_output_element_is_written_exactly_once(problem: Problem) -> None:
 
 
 @every
-def test_every_operand_element_goes_to_registers_once_for_each_tile_across(problem: Problem) -> None:
-    m_tiles, n_tiles, _ = problem.tiles
+def test_every_operand_element_is_read_once_for_each_tile_across_or_once_if_it_is_kept(problem: Problem) -> None:
+    of_a, of_b = problem.reads
     for base, size, times, pinned in (
-        (A, problem.m * problem.k, n_tiles, problem.command.a_pinned),
-        (B, problem.k * problem.n, m_tiles, problem.command.b_pinned),
+        (A, problem.m * problem.k, of_a, problem.command.a_pinned),
+        (B, problem.k * problem.n, of_b, problem.command.b_pinned),
     ):
         kind = StageType.FETCH if pinned else StageType.DMA_READ
         assert touched(problem, Role.SRC, base, kind) == dict.fromkeys(range(size), times)
@@ -174,7 +186,9 @@ def test_bytes_are_those_of_the_closed_form(problem: Problem) -> None:
     nbytes, command = problem.dtype.nbytes, problem.command
     a, b = n_tiles * problem.m * problem.k * nbytes, m_tiles * problem.k * problem.n * nbytes
     others = list(problem.operand_bytes)
-    read = (0 if command.a_pinned else a) + (0 if command.b_pinned else b)
+    of_a, of_b = problem.reads
+    read = 0 if command.a_pinned else of_a * problem.m * problem.k * nbytes
+    read += 0 if command.b_pinned else of_b * problem.k * problem.n * nbytes
     read += sum(moved for moved, pinned in others if not pinned)
     fetched = a + (0 if command.b_stream else b) + sum(moved for moved, _ in others)
     out = problem.m * problem.n * nbytes
@@ -240,6 +254,7 @@ def test_what_comes_to_registers_or_input_buffer_has_a_place_of_its_own_there(pr
     for place, nbytes in (
         (Place.REGISTERS, plan.buffers.register_nbytes),
         (Place.INPUT_BUFFER, plan.buffers.input_nbytes),
+        (Place.PANEL, plan.buffers.panel_nbytes // plan.grid[2]),
     ):
         arriving = [
             each

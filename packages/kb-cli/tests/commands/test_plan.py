@@ -224,4 +224,29 @@ def test_the_loop_order_changes_the_order_alone(invoke: Invoke) -> None:
     assert rows == cols
     refused = invoke("plan", "gemm", *SIZES, "--loop-order", "kmn")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("error: loop_order: got 'kmn', needs mnk or nmk; keep K innermost: ")
+    assert refused.stderr.startswith(
+        "error: loop_order: got 'kmn', needs mnk, nmk, weight_stationary or input_stationary; keep K "
+    )
+
+
+def test_a_panel_counts_once_and_leaves_out_reads(invoke: Invoke) -> None:
+    sizes = ["-p", "M=1024", "-p", "N=256", "-p", "K=512", "--tile", "128x64x128"]
+    every, kept = planned(invoke, *sizes), planned(invoke, *sizes, "--loop-order", "weight_stationary")
+    # 8 x 4 x 4 tiles read A and B; of B, 4 x 4 pieces of 128 x 64 in f16 are enough
+    assert every["stages"]["DMA_READ"] - kept["stages"]["DMA_READ"] == 8 * 4 * 4 - 4 * 4
+    assert every["bytes"]["DMA_READ"] - kept["bytes"]["DMA_READ"] == (8 - 1) * 256 * 512 * 2
+    assert kept["buffers"]["panel"] == {"nbytes": 512 * 64 * 2, "room": 512 * 1024, "fits": 1}
+    assert kept["buffers"]["input"] == {"nbytes": 128 * 128 * 2, "room": (512 - 64) * 1024, "fits": 14}
+    assert kept["estimated_ps"] < every["estimated_ps"]
+    assert "panel" not in every["buffers"]
+
+
+def test_a_panel_that_does_not_fit_is_a_refusal_with_a_remedy(invoke: Invoke) -> None:
+    sizes = ["-p", "M=1024", "-p", "N=256", "-p", "K=4096", "--tile", "128x64x128"]
+    found = planned(invoke, *sizes, "--loop-order", "weight_stationary")
+    assert (found["tiles_that_fit"], found["estimated_ps"]) == (0, None)
+    assert found["refused"] == (
+        "sip0.cube0.pe0.pe_tcm: got weight_stationary with a panel of 512 KiB (32 pieces of 16 KiB) and input buffers "
+        "of 32 KiB for each of two tiles, needs at most the 512 KiB of input_kib; use a tile of smaller n, or "
+        "loop_order=nmk, which keeps no panel"
+    )

@@ -56,6 +56,7 @@ from kb_messages.functions import MATH_FUNCTIONS, MathFunction
 from kb_messages.lazy import lazy_door
 from kb_messages.lifetimes import Lifetime, tile_kind
 from kb_messages.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind, TableSchema
+from kb_messages.loop_order import LoopOrder
 from kb_messages.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
@@ -77,7 +78,6 @@ from kb_messages.stages import (
     Axis,
     DmaParams,
     GemmParams,
-    LoopOrder,
     MathParams,
     OperandTemplate,
     Place,

@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from kb_messages.address import OFFSET_BITS
 from kb_messages.dtypes import DType
+from kb_messages.loop_order import LoopOrder
 from kb_messages.oplog import MathAttributes
 from kb_messages.rectangles import Rectangle
-from kb_messages.stages import LoopOrder, TileShape
+from kb_messages.stages import TileShape
 
 
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,8 +130,9 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """A composite: `out = a @ b`, then the ops of the epilogue in order, tiled over DMA, fetch/store, GEMM and MATH.
 
     A pinned operand already lies in the TCM of the PE, so it has no DMA. With `tile=None` the scheduler chooses the
-    tile. `loop_order` is the order of the output tiles. A transposed operand is stored transposed: `a` as k x m, `b` as
-    n x k. With `b_stream`, b goes from memory to registers and takes no TCM.
+    tile. `loop_order` is the order of the output tiles, and says whether a panel of a or b stays in the PE. A
+    transposed operand is stored transposed: `a` as k x m, `b` as n x k. With `b_stream`, b goes from memory to
+    registers and takes no TCM.
     """
 
     data_op: ClassVar[bool] = True

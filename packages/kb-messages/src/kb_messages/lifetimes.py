@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from types import MappingProxyType
 from typing import Final
 
@@ -13,7 +14,8 @@ from kb_messages.errors import PlanError
 from kb_messages.oplog import Role
 from kb_messages.stages import Place, StageTemplate, StageType, When
 
-Indices = tuple[int, int, int, int]
+Indices = tuple[int, ...]
+"""By kind of tile: four numbers, or eight where tiles share panels."""
 
 _Uses = tuple[StageType, When, tuple[tuple[Place, Role], ...]]
 """What the lifetimes depend on: a stage's type, the tiles that have the stage, and place and role of its operands."""
@@ -29,6 +31,7 @@ class Lifetime(Struct, frozen=True, kw_only=True):
 
     `claimed` and `freed` are the types of these stages. `first` and `last` have their indices among the stages of a
     tile, by `tile_kind`, and -1 for tiles without such a stage; they are None where every stage of those types is one.
+    A panel's buffer is claimed by the first of the tiles that share it, and freed by the last.
     """
 
     claimed: StageType
@@ -37,12 +40,13 @@ class Lifetime(Struct, frozen=True, kw_only=True):
     last: Indices | None
 
 
-def tile_kind(k: int, k_grid: int) -> int:
+def tile_kind(k: int, k_grid: int, is_later: bool = False) -> int:
     """The position of tile *k* of *k_grid* along K: first (0), between (1), alone (2) or last (3).
 
-    Tiles of one kind have the same stages.
+    Of a plan whose tiles share panels, tiles that fill none (*is_later*) are four further kinds. Tiles of one kind have
+    the same stages.
     """
-    return (k > 0) + 2 * (k == k_grid - 1)
+    return (k > 0) + 2 * (k == k_grid - 1) + 4 * is_later
 
 
 def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place, Lifetime]:
@@ -64,7 +68,7 @@ def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place,
 @lru_cache(maxsize=256)
 def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetime]:
     found = {}
-    for place in (Place.INPUT_BUFFER, Place.OUTPUT_BUFFER, Place.REGISTERS, Place.ACCUMULATOR):
+    for place in (Place.INPUT_BUFFER, Place.PANEL, Place.OUTPUT_BUFFER, Place.REGISTERS, Place.ACCUMULATOR):
         users = [at for at, (_, _, operands) in enumerate(stages) if any(used is place for used, _ in operands)]
         if users:
             begin = _first_writer(stages, place)
@@ -94,8 +98,9 @@ def _indices(stages: tuple[_Uses, ...], which: Sequence[int], k_grid: int) -> In
     types = {stages[at][0] for at in which}
     if sum(stage_type in types for stage_type, _, _ in stages) == 1:
         return None
-    indices = [-1, -1, -1, -1]
-    for k in range(k_grid):
-        mine = [at for at, (_, when, _) in enumerate(stages) if when.holds(k, k_grid)]
-        indices[tile_kind(k, k_grid)] = max((i for i, at in enumerate(mine) if at in which), default=-1)
-    return indices[0], indices[1], indices[2], indices[3]
+    fills = [any(place is Place.PANEL and role.is_write for place, role in operands) for _, _, operands in stages]
+    indices = [-1] * (8 if any(fills) else 4)
+    for k, is_later in product(range(k_grid), (False, True) if any(fills) else (False,)):
+        mine = [at for at, (_, when, _) in enumerate(stages) if when.holds(k, k_grid) and not (is_later and fills[at])]
+        indices[tile_kind(k, k_grid, is_later)] = max((i for i, at in enumerate(mine) if at in which), default=-1)
+    return tuple(indices)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from functools import cached_property
+from math import prod
 from typing import Final
 
 from msgspec import Struct
 
 from kb_messages.errors import PlanError
 from kb_messages.lifetimes import Lifetime, lifetimes_of
-from kb_messages.stages import LoopOrder, Place, StageTemplate, When, stages_at
+from kb_messages.loop_order import LoopOrder
+from kb_messages.stages import Place, StageTemplate, TilePlan, When, stages_at
 from kb_messages.tiles import TileSequence
 
 _MOST_TILES: Final = sys.maxsize
@@ -24,12 +26,25 @@ _MOST_TILES: Final = sys.maxsize
 
 
 class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bytes that one tile occupies: input and output buffer in TCM, operands and accumulator in registers."""
+    """Bytes that one tile occupies: input and output buffer in TCM, operands and accumulator in registers.
+
+    `panel_nbytes` are those of the panel that tiles share, in the input buffers too: a piece for each tile along K.
+    """
 
     input_nbytes: int = 0
     output_nbytes: int = 0
     register_nbytes: int = 0
     accumulator_nbytes: int = 0
+    panel_nbytes: int = 0
+
+    @property
+    def least_input_nbytes(self) -> int:
+        """The input buffers without which a plan is refused: a tile's, or a panel and those of two tiles beside it.
+
+        With a panel, the other operands of a tile have to arrive while those of the tile before are used: a PE that
+        reads and computes in turn loses more than the panel saves.
+        """
+        return self.panel_nbytes + (2 if self.panel_nbytes else 1) * self.input_nbytes
 
 
 class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -48,7 +63,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         self._check_grid()
         for stage in self.stages:
-            if stage.when is When.EVERY_TILE:
+            if stage.when is When.EVERY_TILE and not stage.fills_panel:
                 return
         raise PlanError(f"{self.kind} plan", "no stage that every tile has", "one, so that every tile does work")
 
@@ -76,7 +91,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def n_every(self) -> int:
         """Stages that every tile has."""
-        return sum(stage.when is When.EVERY_TILE for stage in self.stages)
+        return sum(stage.when is When.EVERY_TILE and not stage.fills_panel for stage in self.stages)
 
     @cached_property
     def lifetimes(self) -> Mapping[Place, Lifetime]:
@@ -86,9 +101,21 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @cached_property
     def n_stages(self) -> int:
         """Stage services of all tiles together."""
-        m, n, k = self.grid
+        k = self.grid[2]
         tiles = {When.EVERY_TILE: k, When.FIRST_K: 1, When.LAST_K: 1, When.LATER_K: k - 1}
-        return m * n * sum(tiles[stage.when] for stage in self.stages)
+        return sum(tiles[stage.when] * prod(self.sums_with(stage)) for stage in self.stages)
+
+    @cached_property
+    def has_panels(self) -> bool:
+        """Whether tiles share panels, so that tiles behind the first one along the inner loop have fewer stages."""
+        return any(stage.fills_panel for stage in self.stages)
+
+    def sums_with(self, stage: StageTemplate) -> tuple[int, int]:
+        """The number of places along M and along N whose output tiles have *stage*."""
+        m, n, _ = self.grid
+        if not stage.fills_panel:
+            return m, n
+        return self.loop_order.outer_first(self.loop_order.outer_first(m, n)[0], 1)
 
     def tiles_with(self, *whens: When) -> int:
         """The number of tiles along K for which all of *whens* hold."""
@@ -98,6 +125,22 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             times[1] = k_grid - 2  # the tiles between the first and the last have the same stages
         return sum(count for k, count in times.items() if all(when.holds(k, k_grid) for when in whens))
 
-    def stages_at(self, k: int) -> list[int]:
-        """The numbers of those `stages` that a tile at *k* along K has."""
-        return stages_at(self.stages, k, self.grid[2])
+    def stages_at(self, k: int, is_later: bool = False) -> list[int]:
+        """The numbers of those `stages` that a tile at *k* along K has.
+
+        *is_later* says that the tile is behind the first one along the inner loop, and so does not fill a panel.
+        """
+        return stages_at(self.stages, k, self.grid[2], is_later)
+
+    def is_later(self, tile: TilePlan) -> bool:
+        """Whether *tile* is behind the first one along the inner loop."""
+        return self.loop_order.outer_first(tile.m, tile.n)[1] > 0
+
+    def is_last(self, tile: TilePlan) -> bool:
+        """Whether *tile* is the last one along the inner loop, so that it releases its piece of a panel."""
+        m, n, _ = self.grid
+        return self.loop_order.outer_first(tile.m, tile.n)[1] == self.loop_order.outer_first(m, n)[1] - 1
+
+    def panel_piece(self, tile: TilePlan) -> int:
+        """The number of the piece of a panel that *tile* reads, counted over all panels."""
+        return self.loop_order.outer_first(tile.m, tile.n)[0] * self.grid[2] + tile.k

@@ -82,6 +82,7 @@ def check_plan(plan: PipelinePlan) -> None:
         _check_roles(where, stage)
         for place, operand in enumerate(stage.operands):
             _check_operand(f"{where} operands[{place}]", operand, plan.grid)
+        _check_panel(where, stage, plan)
     lifetimes_of(plan.stages, plan.grid[2])
 
 
@@ -95,6 +96,14 @@ def _check_roles(where: str, stage: StageTemplate) -> None:
             raise PlanError(f"{where} math", "no known function", f"one of {', '.join(MATH_FUNCTIONS)}")
         if stage.math.axis not in (None, 0, 1):
             raise PlanError(f"{where} math axis", "another number", "0 or 1")
+
+
+def _check_panel(where: str, stage: StageTemplate, plan: PipelinePlan) -> None:
+    """A panel stays while the inner loop goes on, so its place must not depend on that loop."""
+    inner = plan.loop_order.outer_first(0, 1)[1]
+    if stage.fills_panel and any(operand.follows(inner) for operand in stage.operands):
+        needs = f"one that stays the same over the inner loop, {'MN'[inner]}"
+        raise PlanError(where, f"a panel that moves along {'MN'[inner]}", needs)
 
 
 def _check_operand(where: str, operand: OperandTemplate, grid: tuple[int, int, int]) -> None:

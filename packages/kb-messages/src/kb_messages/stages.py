@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from itertools import chain, repeat
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,8 +13,6 @@ from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.oplog import GemmAttributes, MathAttributes, Role
 from kb_messages.rectangles import Rectangle
-
-_T = TypeVar("_T")
 
 
 class StageType(IntEnum):
@@ -49,35 +47,14 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
         return cls(*(int(part) for part in parts))
 
 
-class LoopOrder(StrEnum):
-    """The order of the tiles of a GEMM: which side of the grid is the outer loop, and which the loop within it.
-
-    K is the innermost loop of both, because the accumulator of an output tile stays in registers over K.
-    """
-
-    MNK = "mnk"
-    NMK = "nmk"
-
-    @classmethod
-    def parse(cls, text: str) -> LoopOrder:
-        """The order that *text* names. Raises PlanError for any other text."""
-        if text in list(cls):
-            return cls(text)
-        fix = ""
-        if sorted(text) == ["k", "m", "n"]:
-            fix = "keep K innermost: the accumulator stays in registers over K, and partial sums have no other place"
-        raise PlanError("loop_order", repr(text[:60]), " or ".join(cls), fix)
-
-    def outer_first(self, m: _T, n: _T) -> tuple[_T, _T]:
-        """The values *m* and *n* of the two outer loops, that of the outermost first."""
-        return (m, n) if self is LoopOrder.MNK else (n, m)
-
-
 class Place(IntEnum):
     """Where the bytes of an operand lie.
 
     The plan has addresses for MEMORY, and for IMMEDIATE offsets in the op log's blob of constants. For the other places
     the plan has offsets in a buffer, and the token of the tile says where that buffer is.
+
+    PANEL is a buffer that tiles share: those at one index along K, for one turn of the outer loop. The first of them
+    along the inner loop fills the buffer, and reading the buffer releases its bytes in the last of them alone.
     """
 
     MEMORY = 0
@@ -86,6 +63,7 @@ class Place(IntEnum):
     REGISTERS = 3
     ACCUMULATOR = 4
     IMMEDIATE = 5
+    PANEL = 6
 
 
 class When(IntEnum):
@@ -239,10 +217,22 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             operand.place is Place.REGISTERS for operand in self.operands
         )
 
+    @property
+    def fills_panel(self) -> bool:
+        """Whether the stage writes a panel's buffer, so that only the first tiles along the inner loop have it."""
+        return any(operand.place is Place.PANEL and operand.role.is_write for operand in self.operands)
 
-def stages_at(templates: Sequence[StageTemplate], k: int, k_grid: int) -> list[int]:
-    """The numbers of those *templates* that a tile at *k* of *k_grid* along K has."""
-    return [number for number, template in enumerate(templates) if template.when.holds(k, k_grid)]
+
+def stages_at(templates: Sequence[StageTemplate], k: int, k_grid: int, is_later: bool = False) -> list[int]:
+    """The numbers of those *templates* that a tile at *k* of *k_grid* along K has.
+
+    *is_later* says that the tile is behind the first one along the inner loop, and so does not fill a panel.
+    """
+    return [
+        number
+        for number, template in enumerate(templates)
+        if template.when.holds(k, k_grid) and not (is_later and template.fills_panel)
+    ]
 
 
 def rectangle(operand: OperandTemplate, place: tuple[int, int, int]) -> Rectangle:

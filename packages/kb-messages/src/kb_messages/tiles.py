@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, repeat
 from typing import NamedTuple, overload
 
+from kb_messages.loop_order import LoopOrder
 from kb_messages.stages import (
     DmaParams,
-    LoopOrder,
     OperandTemplate,
     Stage,
     StageTemplate,
@@ -66,10 +66,11 @@ class TileSequence(Sequence[TilePlan]):
         self, grid: tuple[int, int, int], stages: tuple[StageTemplate, ...], loop_order: LoopOrder = LoopOrder.MNK
     ) -> None:
         self._grid, self._templates, self._order = grid, stages, loop_order
-        self._kinds: dict[tuple[bool, bool, bool, bool], tuple[Stage | _Moving, ...]] = {}
+        self._kinds: dict[tuple[bool, bool, bool, bool, bool], tuple[Stage | _Moving, ...]] = {}
         self._known: dict[tuple[int, int], tuple[int, list[Stage]]] = {}
         self._stages: dict[Stage, Stage] = {}
         self._ragged = self._is_ragged(0), self._is_ragged(1)
+        self._has_panels = any(stage.fills_panel for stage in stages)
 
     def __len__(self) -> int:
         m, n, k = self._grid
@@ -148,15 +149,19 @@ class TileSequence(Sequence[TilePlan]):
         return iter(known)
 
     def _slots(self, place: _Place) -> tuple[Stage | _Moving, ...]:
-        """The stages of the tile at *place*. Tiles at the same ragged edges of the grid have the same stages."""
+        """The stages of the tile at *place*. Tiles at the same ragged edges of the grid have the same stages.
+
+        Where tiles share panels, the first ones along the inner loop have more.
+        """
         m_grid, n_grid, k_grid = self._grid
         m, n, k = place
         ragged_m, ragged_n = self._ragged
-        kind = (ragged_m and m == m_grid - 1, ragged_n and n == n_grid - 1, k == 0, k == k_grid - 1)
+        is_later = self._has_panels and self._order.outer_first(m, n)[1] > 0
+        kind = (ragged_m and m == m_grid - 1, ragged_n and n == n_grid - 1, k == 0, k == k_grid - 1, is_later)
         slots = self._kinds.get(kind)
         if slots is None:
             slots = self._kinds[kind] = tuple(
-                self._slot(number, place) for number in stages_at(self._templates, k, k_grid)
+                self._slot(number, place) for number in stages_at(self._templates, k, k_grid, is_later)
             )
         return slots
 
@@ -170,6 +175,7 @@ class TileSequence(Sequence[TilePlan]):
         memory = memory_side(template)
         follows_m, follows_n = (memory.follows(dimension) for dimension in (0, 1))
         again = (not follows_n and n_grid > 1) or (not follows_m and m_grid > 1)
+        again = again and not template.fills_panel
         end = 1 if template.when is When.FIRST_K else k_grid
         follows = self._order.outer_first(follows_m, follows_n)
         return _Moving(number, stage_type, component, memory, template.to_registers, *follows, again, end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from msgspec import Struct
 
 from kb_messages import OperandTemplate, PipelinePlan, Place, PlanError, Role, StageTemplate, StageType, depth_axis
@@ -28,13 +30,12 @@ def count(plan: PipelinePlan) -> PlanCounts:
     """
     if not isinstance(plan, PipelinePlan):
         raise PlanError("count", f"a value of type {type(plan).__name__}", "a plan")
-    m, n, _ = plan.grid
     stages: dict[StageType, int] = {}
     nbytes: dict[StageType, int] = {}
     macs = streamed_nbytes = 0
     for stage in plan.stages:
         kind = stage.stage_type
-        stages[kind] = stages.get(kind, 0) + m * n * plan.tiles_with(stage.when)
+        stages[kind] = stages.get(kind, 0) + prod(plan.sums_with(stage)) * plan.tiles_with(stage.when)
         if kind in (StageType.GEMM, StageType.MATH):
             by_role = {operand.role: operand for operand in stage.operands}
             if kind is StageType.GEMM:
@@ -53,7 +54,7 @@ def count(plan: PipelinePlan) -> PlanCounts:
 
 def _moved(plan: PipelinePlan, stage: StageTemplate, operand: OperandTemplate) -> int:
     """Bytes over all tiles: the whole operand, once for each place along the dimensions that it does not follow."""
-    places = (*plan.grid[:2], plan.tiles_with(stage.when, operand.when))
+    places = (*plan.sums_with(stage), plan.tiles_with(stage.when, operand.when))
     times = 1
     for dimension, size in enumerate(places):
         if dimension not in (operand.rows.dimension, operand.cols.dimension):

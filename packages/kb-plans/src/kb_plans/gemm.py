@@ -12,6 +12,7 @@ from kb_messages import (
     EpilogueScope,
     GemmAttributes,
     GemmCommand,
+    LoopOrder,
     MathAttributes,
     OperandTemplate,
     PipelinePlan,
@@ -30,7 +31,9 @@ from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot,
 def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
     """Plan `out[M, N] = a[M, K] @ b[K, N]` for the PE *pe*, in tiles of `command.tile`.
 
-    The output tiles are in the order of `command.loop_order`, and K is the innermost loop.
+    The output tiles are in the order of `command.loop_order`, and K is the innermost loop. With `weight_stationary`,
+    only the first row of tiles has DMA_READs of B: a panel of B stays in TCM for the tiles below. With
+    `input_stationary`, only the first column of tiles has DMA_READs of A.
 
     Every tile has a DMA_READ of A and one of B (none for a pinned operand, which lies in TCM already), one FETCH of
     both, and a GEMM. The last tile over K adds a STORE and, unless the output is pinned, a DMA_WRITE. The accumulator
@@ -77,6 +80,7 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
             output_nbytes=0 if command.out_pinned else slot(sides.m, sides.n, command.out.dtype),
             register_nbytes=register_nbytes,
             accumulator_nbytes=slot(sides.m, sides.n, product),
+            panel_nbytes=sum(each.nbytes * sides.grid[2] for each in (left, right) if each.kept),
         ),
         loop_order=command.loop_order,
     )
@@ -114,8 +118,11 @@ def _cut(command: GemmCommand) -> _Sides:
 def _factors(command: GemmCommand, sides: _Sides) -> tuple[Input, Input]:
     """A and B as they are stored."""
     m, n, k = sides
-    left = Input(command.a, command.a_pinned, *((k, m) if command.transpose_a else (m, k)))
-    right = Input(command.b, command.b_pinned, *((n, k) if command.transpose_b else (k, n)), streamed=command.b_stream)
+    down_a, down_b = (k, m) if command.transpose_a else (m, k), (n, k) if command.transpose_b else (k, n)
+    order = command.loop_order
+    left = Input(command.a, command.a_pinned, *down_a, kept=order is LoopOrder.INPUT_STATIONARY)
+    keeps_b = order is LoopOrder.WEIGHT_STATIONARY
+    right = Input(command.b, command.b_pinned, *down_b, streamed=command.b_stream, kept=keeps_b)
     return left, right
 
 
@@ -222,7 +229,22 @@ def _check(command: GemmCommand) -> tuple[int, int, int]:
         raise PlanError("gemm", f"a of {a.dtype} and b of {b.dtype}", "two float or two integer operands")
     if command.b_stream and command.b_pinned:
         raise PlanError("gemm b_stream", "a b that is pinned in TCM", "one in memory", "leave out b_stream")
+    _check_order(command)
     return m, n, k
+
+
+def _check_order(command: GemmCommand) -> None:
+    """Raises PlanError when the operand that `loop_order` keeps is not read into tile buffers."""
+    order = command.loop_order
+    if order is LoopOrder.WEIGHT_STATIONARY and command.b_stream:
+        got = "weight_stationary with b_stream: a streamed b goes past TCM to registers, where no panel of it fits"
+        raise PlanError("gemm loop_order", got, "b in tile buffers", "leave out b_stream, or use nmk")
+    kept = {LoopOrder.WEIGHT_STATIONARY: ("b", command.b_pinned), LoopOrder.INPUT_STATIONARY: ("a", command.a_pinned)}
+    name, pinned = kept.get(order, ("", False))
+    if pinned:
+        loops = "".join(order.outer_first("m", "n")) + "k"
+        got = f"{order} with {name} in TCM: no DMA reads {name}, so there is nothing to keep"
+        raise PlanError("gemm loop_order", got, f"{name} in memory", f"use {loops}, which has the same order of tiles")
 
 
 def _as_stored(transposed: bool) -> str:

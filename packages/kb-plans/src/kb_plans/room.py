@@ -29,20 +29,24 @@ class TileRoom(Struct, frozen=True, kw_only=True):
     register_nbytes: int
 
     def holds(self, needs: BufferNeeds, copies: int) -> bool:
-        """Whether *copies* tiles fit at once."""
+        """Whether *copies* tiles fit at once, beside one panel if they share panels."""
         return (
-            copies * needs.input_nbytes <= self.input_nbytes
+            max(needs.panel_nbytes + copies * needs.input_nbytes, needs.least_input_nbytes) <= self.input_nbytes
             and copies * needs.output_nbytes <= self.output_nbytes
             and copies * (needs.register_nbytes + needs.accumulator_nbytes) <= self.register_nbytes
         )
 
     def at_once(self, needs: BufferNeeds) -> TilesAtOnce:
-        """The tiles that fit. Registers hold two accumulators if the operands of a tile fit beside them, else one."""
+        """The tiles that fit. Registers hold two accumulators if the operands of a tile fit beside them, else one.
+
+        The tiles of a panel have the rest of the input buffers, and none fits where two do not.
+        """
         both = 2 * needs.accumulator_nbytes + needs.register_nbytes <= self.register_nbytes
         one = needs.accumulator_nbytes + needs.register_nbytes <= self.register_nbytes
         beside = max(0, self.register_nbytes - (1 + both) * needs.accumulator_nbytes)
+        inputs = self.input_nbytes - needs.panel_nbytes if needs.least_input_nbytes <= self.input_nbytes else 0
         return TilesAtOnce(
-            self.input_nbytes // needs.input_nbytes if needs.input_nbytes else None,
+            inputs // needs.input_nbytes if needs.input_nbytes else None,
             self.output_nbytes // needs.output_nbytes if needs.output_nbytes else None,
             beside // needs.register_nbytes if needs.register_nbytes else None,
             both + one if needs.accumulator_nbytes else None,

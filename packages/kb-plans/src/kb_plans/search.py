@@ -118,7 +118,9 @@ class Search:
         needs, room = plan.buffers, self._room
         registers = 2 * needs.register_nbytes + needs.accumulator_nbytes
         return (
-            room.holds(needs, 1) and 2 * needs.input_nbytes <= room.input_nbytes and registers <= room.register_nbytes
+            room.holds(needs, 1)
+            and needs.panel_nbytes + 2 * needs.input_nbytes <= room.input_nbytes
+            and registers <= room.register_nbytes
         )
 
     def _near(self, place: _Place) -> Iterator[_Place]:

@@ -12,6 +12,7 @@ from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 from kb_plans.room import TileRoom
 from kb_plans.search import Search, sides_of
+from kb_plans.templates import SLOT_ALIGNMENT
 from kb_plans.tile_times import TileCosts
 
 LARGEST_SIDE = 256
@@ -29,8 +30,9 @@ def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None =
     shortest side that can still grow (of equal sides k, then n, then m), so the tile is as near a cube as the problem
     allows. Where no two tiles fit, one has to.
 
-    Where the epilogue has groups along K, the tile is as deep as a group. Raises PlanError when not even the smallest
-    tile fits.
+    Where the epilogue has groups along K, the tile is as deep as a group. With a stationary loop order, a panel and two
+    tiles beside it fit, and the smallest tile is 64 deep: shallower ones take as many bytes, and more of them make the
+    panel larger. Raises PlanError when not even the smallest tile fits.
     """
 
     def plan(tile: TileShape) -> PipelinePlan:
@@ -46,6 +48,8 @@ def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None =
         found = Search(plan, room, costs, sides).best()
         if found is not None:
             return found
+    if command.loop_order.is_stationary and not groups:
+        smallest = min(k, SLOT_ALIGNMENT)
     return _grow("gemm", lambda tile: plan(tile).buffers, TileShape(1, 1, smallest), problem, room)
 
 
@@ -79,12 +83,15 @@ def _grow(
             if not grown:
                 return tile
             tile = grown[0]
+    panel_nbytes = needs(smallest).panel_nbytes
     raise PlanError(
         where,
         f"{room.input_nbytes} bytes of input buffer, {room.output_nbytes} of output buffer, "
         f"{room.register_nbytes} of registers",
-        f"room for one tile of {smallest}",
-        "make the buffers larger",
+        f"room for a panel of {panel_nbytes} bytes and two tiles of {smallest}"
+        if panel_nbytes
+        else f"room for one tile of {smallest}",
+        "make the buffers larger" + (", or use mnk or nmk" if panel_nbytes else ""),
     )
 
 

@@ -107,7 +107,8 @@ class Input:
     """An operand on its way to registers.
 
     DMA brings it to the input buffer of the tile, and FETCH from there to registers. A *pinned* operand lies in TCM and
-    has no DMA. A *streamed* operand has no FETCH, because DMA writes registers.
+    has no DMA. A *streamed* operand has no FETCH, because DMA writes registers. A *kept* operand has a panel's buffer
+    instead of the tile's, so that later tiles along the inner loop fetch it without DMA.
     """
 
     def __init__(
@@ -118,16 +119,17 @@ class Input:
         cols: Axis,
         when: When = When.EVERY_TILE,
         streamed: bool = False,
+        kept: bool = False,
     ) -> None:
         self.matrix, self.pinned, self.rows, self.cols, self.when = matrix, pinned, rows, cols, when
-        self.streamed = streamed
+        self.streamed, self.kept = streamed, kept
         self.nbytes = slot(rows, cols, matrix.dtype)
-        self.input_nbytes = 0 if pinned or streamed else self.nbytes
+        self.input_nbytes = 0 if pinned or streamed or kept else self.nbytes
         self.buffer_at = self.register_at = 0
 
     def read(self, pe: str) -> StageTemplate:
         """The DMA_READ of the operand."""
-        place, at = (Place.REGISTERS, self.register_at) if self.streamed else (Place.INPUT_BUFFER, self.buffer_at)
+        place, at = (Place.REGISTERS, self.register_at) if self.streamed else self._buffer
         arriving = in_buffer(Role.DST, place, at, self.rows, self.cols, self.matrix.dtype)
         return stage(
             StageType.DMA_READ,
@@ -143,8 +145,7 @@ class Input:
         else:
             source = in_buffer(
                 Role.SRC,
-                Place.INPUT_BUFFER,
-                self.buffer_at,
+                *self._buffer,
                 self.rows,
                 self.cols,
                 self.matrix.dtype,
@@ -155,6 +156,11 @@ class Input:
             Role.DST, Place.REGISTERS, self.register_at, self.rows, self.cols, self.matrix.dtype, when=self.when
         )
         return [source, target]
+
+    @property
+    def _buffer(self) -> tuple[Place, int]:
+        """The buffer in TCM, and the offset in it."""
+        return (Place.PANEL, 0) if self.kept else (Place.INPUT_BUFFER, self.buffer_at)
 
     def in_registers(self, role: Role) -> OperandTemplate:
         """The operand in registers as its last reader sees it: reading releases the bytes."""

@@ -117,7 +117,7 @@ class TileTimes:
         self.plan = plan
         self.costs = costs
         self._known: dict[tuple[int, int, int, int], StageTime] = {}
-        self._layouts: dict[int, tuple[list[int], StageSpans]] = {}
+        self._layouts: dict[tuple[int, bool], tuple[list[int], StageSpans]] = {}
         self._follows = [[_axis(stage, dimension) is not None for dimension in (0, 1)] for stage in plan.stages]
         ragged_k = self._is_ragged(2)
         self._last_differs = [ragged_k and _axis(stage, 2) is not None for stage in plan.stages]
@@ -131,11 +131,17 @@ class TileTimes:
     def least_ps(self) -> int:
         """What the busiest channel takes for tiles of full size alone: no estimate is shorter. Costs little."""
         m_grid, n_grid, k_grid = self.plan.grid
-        full = (m_grid - self._is_ragged(0) or 1) * (n_grid - self._is_ragged(1) or 1) * (k_grid - 1 or 1)
-        kind = self._kind(full, (0, 0, 0))
+        full = m_grid - self._is_ragged(0) or 1, n_grid - self._is_ragged(1) or 1
+        outer, inner = self.plan.loop_order.outer_first(*full)
+        n_first = (1 if self.plan.has_panels else inner) * outer * (k_grid - 1 or 1)
+        kinds = [self._kind(n_first, (0, 0, 0))]
+        if self.plan.has_panels and inner > 1:
+            m, n = self.plan.loop_order.outer_first(0, 1)
+            kinds.append(self._kind(n_first * (inner - 1), (m, n, 0)))
         held: dict[StageType, int] = {}
-        for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
-            held[stage_type] = held.get(stage_type, 0) + full * time.holds_ps
+        for kind in kinds:
+            for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
+                held[stage_type] = held.get(stage_type, 0) + kind.n_tiles * time.holds_ps
         return max(held.values())
 
     def _sums(self) -> Iterator[SumKind]:
@@ -143,7 +149,8 @@ class TileTimes:
         spans = {0: 1, k_grid - 1: 1} if k_grid < 3 else {0: 1, 1: k_grid - 2, k_grid - 1: 1}
         order = self.plan.loop_order
         ends = order.outer_first(_ends(m_grid, self._is_ragged(0)), _ends(n_grid, self._is_ragged(1)))
-        for (outer, outer_count), (inner, inner_count) in product(*ends):
+        inner_ends = _first_apart(ends[1]) if self.plan.has_panels else ends[1]
+        for (outer, outer_count), (inner, inner_count) in product(ends[0], inner_ends):
             count = outer_count * inner_count
             m, n = order.outer_first(outer, inner)
             tiles = [self._kind(count * k_count, (m, n, k)) for k, k_count in spans.items()]
@@ -151,12 +158,16 @@ class TileTimes:
 
     def _kind(self, count: int, place: tuple[int, int, int]) -> TileKind:
         k = place[2]
-        known = self._layouts.get(k)
+        is_later = self.plan.has_panels and self.plan.loop_order.outer_first(*place[:2])[1] > 0
+        known = self._layouts.get((k, is_later))
         if known is None:
-            numbers = self.plan.stages_at(k)
+            numbers = self.plan.stages_at(k, is_later)
             registers = self.plan.lifetimes.get(Place.REGISTERS)
             types = tuple(self.plan.stages[at].stage_type for at in numbers)
-            known = self._layouts[k] = numbers, StageSpans.of(types, None if registers is None else registers.claimed)
+            known = self._layouts[k, is_later] = (
+                numbers,
+                StageSpans.of(types, None if registers is None else registers.claimed),
+            )
         numbers, layout = known
         times = tuple(self._time(at, place) for at in numbers)
         return TileKind(count, layout, times, tuple(accumulate((time.alone_ps for time in times), initial=0)))
@@ -202,3 +213,9 @@ def _axis(stage: StageTemplate, dimension: int) -> Axis | None:
 def _ends(count: int, ragged: bool) -> list[tuple[int, int]]:
     """Places along a side with other sizes than the place before, and how many places have them."""
     return [(0, count - 1), (count - 1, 1)] if ragged and count > 1 else [(0, count)]
+
+
+def _first_apart(ends: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """*ends* with the first place by itself: its tiles fill panels."""
+    (_, count), *rest = ends
+    return [(0, 1), (1, count - 1), *rest] if count > 1 else ends

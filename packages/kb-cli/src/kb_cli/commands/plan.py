@@ -60,7 +60,11 @@ def command() -> None:
     "relu@output_tile or dequant@k_tile; several run in their order.",
 )  # fmt: skip
 @click.option(
-    "--loop-order", default="mnk", metavar="ORDER", help="The order of tiles: mnk (rows of tiles) or nmk (columns)."
+    "--loop-order",
+    default="mnk",
+    metavar="ORDER",
+    help="The order of tiles: mnk (rows of tiles) or nmk (columns); "
+    "weight_stationary or input_stationary, which keep a panel of b or a in TCM.",
 )
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with several tiles), nothing else.")

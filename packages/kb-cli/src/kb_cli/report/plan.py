@@ -13,7 +13,10 @@ from kb_topology import MemoryRegion
 
 
 class Buffer(Struct, frozen=True, kw_only=True):
-    """Bytes that one tile takes of `room`, and how many tiles fit at once; `fits` is None where a tile takes none."""
+    """Bytes that one tile takes of `room`, and how many tiles fit at once; `fits` is None where a tile takes none.
+
+    A panel is shared by tiles, and counts once; input buffers have the room beside it.
+    """
 
     nbytes: int
     room: int
@@ -129,8 +132,13 @@ def _room(pe: ProcessingElement) -> TileRoom:
 def _buffers(plan: PipelinePlan, room: TileRoom, fit: TilesAtOnce) -> dict[str, Buffer]:
     needs = plan.buffers
     beside = max(0, room.register_nbytes - (fit.accumulators or 1) * needs.accumulator_nbytes)
+    shared = {}
+    if needs.panel_nbytes:
+        fits = int(needs.least_input_nbytes <= room.input_nbytes)
+        shared["panel"] = Buffer(nbytes=needs.panel_nbytes, room=room.input_nbytes, fits=fits)
     return {
-        "input": Buffer(nbytes=needs.input_nbytes, room=room.input_nbytes, fits=fit.input),
+        **shared,
+        "input": Buffer(nbytes=needs.input_nbytes, room=max(0, room.input_nbytes - needs.panel_nbytes), fits=fit.input),
         "output": Buffer(nbytes=needs.output_nbytes, room=room.output_nbytes, fits=fit.output),
         "accumulators": Buffer(nbytes=needs.accumulator_nbytes, room=room.register_nbytes, fits=fit.accumulators),
         "registers": Buffer(nbytes=needs.register_nbytes, room=beside, fits=fit.registers),

@@ -31,7 +31,7 @@ class FetchOrder:
         first = plan.stages[0]
         registers = plan.lifetimes.get(Place.REGISTERS)
         self.counts_fetches = any(stage.stage_type is StageType.FETCH for stage in plan.stages)
-        self.starts_differ = first.when is not When.EVERY_TILE
+        self.starts_differ = first.when is not When.EVERY_TILE or first.fills_panel
         self.holds_back = first.stage_type is StageType.FETCH and not self.starts_differ
         if registers is not None:
             self.holds_back = self.holds_back or registers.claimed < self._claimed

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+from kb_components.pe.panels import no_room_for_panel, panel_slots
 from kb_engine.block import KIB, CommandInFlight, FeederWait, Region, Ring, Slots, TileToken
 from kb_messages import PipelinePlan, Place, PlanError, StageType
 
 
 class TileBuffers:
-    """TCM from offset 0 on: the input buffers, then the output buffers."""
+    """TCM from offset 0 on: the input buffers, then the output buffers.
 
-    __slots__ = ("_input_ring", "_output_ring", "inputs", "outputs")
+    The input buffers also hold the panels that tiles share: below the buffers of the tiles.
+    """
+
+    __slots__ = ("_input_ring", "_output_ring", "_panel_ring", "inputs", "outputs")
 
     def __init__(self, input_nbytes: int, output_nbytes: int) -> None:
         self.inputs = Region(0, input_nbytes)
         self.outputs = Region(input_nbytes, output_nbytes)
-        self._input_ring, self._output_ring = Ring(), Ring()
+        self._input_ring, self._output_ring, self._panel_ring = Ring(), Ring(), Ring()
 
     def check(self, plan: PipelinePlan, tcm: str) -> None:
-        """Raise PlanError when not even one tile of *plan* fits. *tcm* is the node that the error names."""
+        """Raise PlanError when not even one tile of *plan* fits, or no panel beside the buffers of two.
+
+        *tcm* is the node that the error names.
+        """
+        if plan.has_panels and plan.buffers.least_input_nbytes > self.inputs.nbytes:
+            raise no_room_for_panel(plan, tcm, self.inputs.nbytes)
         for name, needs, region in (
             ("input", plan.buffers.input_nbytes, self.inputs),
             ("output", plan.buffers.output_nbytes, self.outputs),
@@ -33,27 +42,83 @@ class TileBuffers:
                 )
 
     def place(self, command: CommandInFlight) -> None:
-        """Cut the buffers for the tiles of *command*."""
+        """Cut the buffers for the tiles of *command*, and the panel that they share, if any."""
         plan, placement = command.plan, command.placement
         buffers = plan.buffers
+        below = 0
+        if buffers.panel_nbytes:
+            placement.panel = panel_slots(plan, self._panel_ring, self.inputs)
+            below = placement.panel.count * placement.panel.nbytes
         if buffers.input_nbytes:
-            placement.input = _cut(self._input_ring, self.inputs, buffers.input_nbytes, plan.n_tiles)
+            base, count = self.inputs.base + below, (self.inputs.nbytes - below) // buffers.input_nbytes
+            placement.input = self._input_ring.cut(base, buffers.input_nbytes, count, plan.n_tiles)
+        placement.input_cut = below, buffers.panel_nbytes, buffers.input_nbytes
         if buffers.output_nbytes:
             m, n, _ = plan.grid
-            placement.output = _cut(self._output_ring, self.outputs, buffers.output_nbytes, m * n)
+            count = self.outputs.nbytes // buffers.output_nbytes
+            placement.output = self._output_ring.cut(self.outputs.base, buffers.output_nbytes, count, m * n)
 
     def claim(self, token: TileToken) -> bool:
-        """Give *token* its input buffer and, if it is the last tile over K, its output buffer: both or none."""
+        """Give *token* all of its buffers, or none.
+
+        These are its input buffer, its piece of a panel if it fills one, and, if it is the last tile over K, its output
+        buffer. A piece lies in its slot and nowhere else: it stays for long, and could leave no room in one piece for
+        the buffers of tiles. Those that hold the slot are tiles before this one, so they free it.
+        """
+        plan, placement = token.context.plan, token.context.placement
+        panel = placement.panel
+        if panel is None or plan.is_later(token.tile):
+            return self._claim_tile(token)
+        at = panel.offset(plan.panel_piece(token.tile))
+        if not self.inputs.claim(placement.input_cut, at, panel.nbytes):
+            return False
+        if self._claim_tile(token):
+            return True
+        self.inputs.free(at)
+        return False
+
+    def free_inputs(self, token: TileToken) -> None:
+        """The tile of *token* is in registers: free its input buffer, and its piece of a panel if no other reads it."""
+        if token.input_at is not None:
+            self.inputs.free(token.input_at)
+        plan, panel = token.context.plan, token.context.placement.panel
+        if panel is not None and plan.is_last(token.tile):
+            self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
+
+    def wait_of(self, node_id: str, token: TileToken, since_ps: int) -> FeederWait:
+        """The wait of *token*, which has no piece of a panel or no input buffer, or no output buffer to these.
+
+        *node_id* is the scheduler.
+        """
+        name, last, region = "input", StageType.FETCH, self.inputs
+        slots = token.context.placement.input
+        if not self._waits_for_panel(token) and (
+            slots is None or region.room_for(slots.nbytes, slots.base) is not None
+        ):
+            name, last, region = "output", StageType.DMA_WRITE, self.outputs
+            slots = token.context.placement.output
+        slots = slots or token.context.placement.panel
+        assert slots is not None
+        nbytes = slots.base - region.base + (slots.count + 1) * slots.nbytes
+        return FeederWait(
+            token,
+            since_ps,
+            needs=f"an {name} buffer of {node_id}",
+            held_by=_has_ahead(last),
+            change=f"{name}_kib of {node_id} from {region.nbytes // KIB} to {-(-nbytes // KIB)} may break it",
+        )
+
+    def _claim_tile(self, token: TileToken) -> bool:
         tile, grid, placement = token.tile, token.context.plan.grid, token.context.placement
         inputs, outputs = placement.input, placement.output
         at = None
         if inputs is not None:
-            at = _claim(self.inputs, inputs, tile.tile_id)
+            at = _claim(self.inputs, placement.input_cut, inputs, tile.tile_id)
             if at is None:
                 return False
         if outputs is not None and tile.k == grid[2] - 1:
             number = tile.tile_id // grid[2]
-            output_at = _claim(self.outputs, outputs, number)
+            output_at = _claim(self.outputs, outputs.nbytes, outputs, number)
             if output_at is None:
                 if at is not None:
                     self.inputs.free(at)
@@ -66,39 +131,25 @@ class TileBuffers:
         token.input_at = at
         return True
 
-    def wait_of(self, node_id: str, token: TileToken, since_ps: int) -> FeederWait:
-        """The wait of *token*, which has no input buffer, or no output buffer to its input buffer.
-
-        *node_id* is the scheduler.
-        """
-        name, last, region = "input", StageType.FETCH, self.inputs
-        slots = token.context.placement.input
-        if slots is None or region.room_for(slots.nbytes) is not None:
-            name, last, region = "output", StageType.DMA_WRITE, self.outputs
-            slots = token.context.placement.output
-        assert slots is not None
-        nbytes = (slots.count + 1) * slots.nbytes
-        return FeederWait(
-            token,
-            since_ps,
-            needs=f"an {name} buffer of {node_id}",
-            held_by=_has_ahead(last),
-            change=f"{name}_kib of {node_id} from {region.nbytes // KIB} to {-(-nbytes // KIB)} may break it",
-        )
+    def _waits_for_panel(self, token: TileToken) -> bool:
+        """Whether *token* fills a piece of a panel whose slot is not free."""
+        plan, panel = token.context.plan, token.context.placement.panel
+        if panel is None or plan.is_later(token.tile):
+            return False
+        return not self.inputs.is_free(panel.offset(plan.panel_piece(token.tile)), panel.nbytes)
 
 
 def _has_ahead(stage_type: StageType) -> Callable[[TileToken, frozenset[StageType]], bool]:
     return lambda _, ahead: stage_type in ahead
 
 
-def _claim(region: Region, slots: Slots, number: int) -> int | None:
-    """Take the slot of piece *number*, or as many bytes elsewhere. Returns their offset, or None."""
+def _claim(region: Region, cut: Hashable, slots: Slots, number: int) -> int | None:
+    """Take the slot of piece *number*, or as many bytes elsewhere. Returns their offset, or None.
+
+    Elsewhere is from the first slot on: below lie the pieces of a panel, which wait for their own slots.
+    """
     at = slots.offset(number)
-    return at if region.claim(slots.nbytes, at, slots.nbytes) else region.claim_elsewhere(slots.nbytes)
-
-
-def _cut(ring: Ring, region: Region, nbytes: int, pieces: int) -> Slots:
-    return ring.cut(region.base, nbytes, region.nbytes // nbytes, pieces)
+    return at if region.claim(cut, at, slots.nbytes) else region.claim_elsewhere(slots.nbytes, slots.base)
 
 
 def _kib(nbytes: int) -> str:

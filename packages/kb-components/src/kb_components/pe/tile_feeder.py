@@ -173,10 +173,9 @@ class TileFeeder:
         self._op_id = command.first_op
 
     def _fetched(self, token: TileToken) -> None:
-        """The tile of *token* is in registers: its input buffer is free."""
+        """The tile of *token* is in registers: the buffers that no other tile reads are free."""
         self._unfetched -= 1
-        if token.input_at is not None:
-            self._buffers.inputs.free(token.input_at)
+        self._buffers.free_inputs(token)
         if not self._first_queue_full:
             self._feed()
 

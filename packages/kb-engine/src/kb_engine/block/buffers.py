@@ -79,19 +79,27 @@ class Region:
         self.live_nbytes += nbytes
         return True
 
-    def claim_elsewhere(self, nbytes: int) -> int | None:
-        """Take the first *nbytes* that are free in one piece, whatever the slots are. Returns their offset, or None."""
-        offset = self.room_for(nbytes)
+    def claim_elsewhere(self, nbytes: int, base: int = 0) -> int | None:
+        """Take the first *nbytes* from *base* on that are free in one piece, whatever the slots are.
+
+        Returns their offset, or None.
+        """
+        offset = self.room_for(nbytes, base)
         if offset is not None:
             self._others.setdefault(_ELSEWHERE, {})[offset] = nbytes
             self.live_nbytes += nbytes
         return offset
 
-    def room_for(self, nbytes: int) -> int | None:
-        """The offset at which `claim_elsewhere` would take *nbytes*, or None."""
+    def room_for(self, nbytes: int, base: int = 0) -> int | None:
+        """The offset from *base* on at which `claim_elsewhere` would take *nbytes*, or None."""
         if self.live_nbytes + nbytes > self.nbytes:
             return None
-        return next((begin for begin, end in self._gaps() if end - begin >= nbytes), None)
+        gaps = ((max(begin, base), end) for begin, end in self._gaps())
+        return next((begin for begin, end in gaps if end - begin >= nbytes), None)
+
+    def is_free(self, offset: int, nbytes: int) -> bool:
+        """Whether no byte of the *nbytes* from *offset* on is claimed."""
+        return not _overlap((self._live, *self._others.values()), offset, nbytes)
 
     def free(self, offset: int) -> None:
         """Give back the claim at *offset*. Raises KeyError when there is none."""

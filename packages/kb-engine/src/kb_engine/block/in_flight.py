@@ -34,16 +34,19 @@ class Placement(Struct, kw_only=True):
     of the piece (the tile's id, or the number of its output for output buffers and accumulators). `operands_held` and
     `sums_held` count the operand slots and the accumulators that the command's tiles hold now.
 
-    `register_cut` names the way the register file is divided for the command. `claimed_by` has the index of the stage
+    `input_cut` and `register_cut` name the way the input buffers and the register file are divided for the command.
+    `panel` has the slots of the panels that tiles share. `claimed_by` has the index of the stage
     that claims registers, by kind of tile, or None where the type of the stage says it.
     """
 
     input: Slots | None = None
+    panel: Slots | None = None
     output: Slots | None = None
     registers: Slots | None = None
     accumulators: Slots | None = None
+    input_cut: tuple[int, int, int] | None = None
     register_cut: tuple[int, int, int] | None = None
-    claimed_by: tuple[int, int, int, int] | None = None
+    claimed_by: tuple[int, ...] | None = None
     moved: dict[Place, dict[int, int]] = {}
     operands_held: int = 0
     sums_held: int = 0
@@ -124,6 +127,8 @@ class CommandInFlight:
             raise self._not_placed(scheduler, "registers", fix)
         if needs.input_nbytes and placement.input is None:
             raise self._not_placed(scheduler, "input buffers", "set `command.placement.input`")
+        if needs.panel_nbytes and placement.panel is None:
+            raise self._not_placed(scheduler, "panels", "set `command.placement.panel`")
         if needs.output_nbytes and placement.output is None:
             raise self._not_placed(scheduler, "output buffers", "set `command.placement.output`")
 

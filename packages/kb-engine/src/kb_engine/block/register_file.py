@@ -188,5 +188,7 @@ def _output_of(token: TileToken) -> int:
     return token.tile.tile_id // token.context.plan.grid[2]
 
 
-def _is_at(token: TileToken, indices: tuple[int, int, int, int]) -> bool:
-    return token.index == indices[tile_kind(token.tile.k, token.context.plan.grid[2])]
+def _is_at(token: TileToken, indices: tuple[int, ...]) -> bool:
+    plan, tile = token.context.plan, token.tile
+    is_later = plan.has_panels and plan.is_later(tile)
+    return token.index == indices[tile_kind(tile.k, plan.grid[2], is_later)]

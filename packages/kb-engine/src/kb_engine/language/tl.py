@@ -124,9 +124,11 @@ class Language(EpilogueOps, GemmOps):
 
         `"gemm"` is `out = a @ b` of M x K and K x N, then the ops of *epilogue*; a and b may be transposed (`x.T`). It
         uses DMA, fetch/store, GEMM and MATH. With *b_stream*, b goes from memory to registers and takes no TCM.
-        *loop_order* is `"mnk"` (the default: output tiles row by row) or `"nmk"` (column by column). Every
-        elementwise function (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)`, over DMA, fetch/store and MATH;
-        *b* may be a number. Operands are slices of tensors, or handles, whose data stays where it is in TCM.
+        *loop_order* is `"mnk"` (the default: output tiles row by row), `"nmk"` (column by column),
+        `"weight_stationary"` (as `"nmk"`, and a panel of b stays in TCM for all tiles of a column) or
+        `"input_stationary"` (as `"mnk"`, and a panel of a stays for all tiles of a row). Every elementwise function
+        (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)`, over DMA, fetch/store and MATH; *b* may be a number.
+        Operands are slices of tensors, or handles, whose data stays where it is in TCM.
 
         The result goes to *out*, with its dtype, or stays in TCM with `out=None`. *tile* is M x N x K for a GEMM and
         M x N for a function, as a tuple, a TileShape or text; without it the scheduler chooses. `tl.wait` waits for the

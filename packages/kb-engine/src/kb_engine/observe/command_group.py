@@ -56,7 +56,8 @@ class CommandGroup:
 
     `rows` are the positions of the group's records in the chunk, and `which` numbers the command of each record.
     `stages` pairs each stage template of the first command with the positions of its records within the group. `mn`,
-    `k` and `tile` place each record's tile in the plan's grid; `position` is the stage's index within the tile.
+    `k`, `tile`, `outer` and `inner` place each record's tile in the plan's grid. The inner loop has
+    `inner_grid` turns. `position` is the stage's index within the tile.
     """
 
     def __init__(
@@ -64,21 +65,24 @@ class CommandGroup:
     ) -> None:
         plan = commands[0].plan
         _, n_grid, k_grid = plan.grid
-        variants = [plan.stages_at(k) for k in (0, 1, k_grid - 1)]  # the first tile over K, those between, the last
-        first, later = len(variants[0]), len(variants[1])
         self.rows = rows
         self.commands = commands
         self.which = which
         self.owners = owners
         nth = op_ids[rows] - self.each([command.first_op for command in commands])
-        self.mn, rest = np.divmod(nth, plan.n_stages // (plan.grid[0] * n_grid))
+        order = plan.loop_order
+        self.inner_grid = order.outer_first(plan.grid[0], n_grid)[1]
+        self.mn, rest, is_later = _sums_of(plan, nth, self.inner_grid)
+        # The first tile over K, those between, the last; then the same for tiles that fill no panel.
+        variants = [plan.stages_at(k, fills_none) for fills_none in (False, True) for k in (0, 1, k_grid - 1)]
+        sizes = np.array([len(each) for each in variants])
+        first, later = sizes[3 * is_later], sizes[3 * is_later + 1]
         self.k = np.clip((rest - first) // later + 1, 0, k_grid - 1)
         self.position = rest - np.where(self.k > 0, first + (self.k - 1) * later, 0)
         self.tile = self.mn * k_grid + self.k
-        order = plan.loop_order
-        loops = np.divmod(self.mn, order.outer_first(plan.grid[0], n_grid)[1])
-        self.axes = (*order.outer_first(*loops), self.k)
-        variant = np.where(self.k == 0, 0, np.where(self.k == k_grid - 1, 2, 1))
+        self.outer, self.inner = np.divmod(self.mn, self.inner_grid)
+        self.axes = (*order.outer_first(self.outer, self.inner), self.k)
+        variant = np.where(self.k == 0, 0, np.where(self.k == k_grid - 1, 2, 1)) + 3 * is_later
         self.stage = _padded(variants)[variant, self.position]
         self.stages = [(template, np.flatnonzero(self.stage == number)) for number, template in enumerate(plan.stages)]
         present = np.bincount(which * len(plan.stages) + self.stage, minlength=len(commands) * len(plan.stages))
@@ -115,6 +119,23 @@ class CommandGroup:
         if len(values) == 1:
             return np.int64(values[0])  # type: ignore[return-value]  # broadcasts as an array would
         return np.array(values, dtype=np.int64)[self.which if users is None else self.which[users]]
+
+
+def _sums_of(plan: PipelinePlan, nth: Ints, inner_grid: int) -> tuple[Ints, Ints, Ints]:
+    """Where each *nth* stage service of *plan* belongs: three arrays as long as *nth*.
+
+    The first has the numbers of output tiles, the second the services' numbers among those of their output tile. The
+    third is 1 for output tiles behind the first one along the inner loop of a plan with panels, and 0 for all others.
+    """
+    if not plan.has_panels:
+        mn, rest = np.divmod(nth, plan.n_stages // (plan.grid[0] * plan.grid[1]))
+        return mn, rest, np.zeros_like(nth)
+    later = sum(plan.tiles_with(stage.when) for stage in plan.stages if not stage.fills_panel)
+    first = sum(plan.tiles_with(stage.when) for stage in plan.stages)
+    outer, rest = np.divmod(nth, first + (inner_grid - 1) * later)
+    inner = np.where(rest < first, 0, 1 + (rest - first) // later)
+    rest = np.where(inner > 0, (rest - first) % later, rest)
+    return outer * inner_grid + inner, rest, (inner > 0).astype(np.int64)
 
 
 def _padded(lists: list[list[int]]) -> Ints:

@@ -38,6 +38,8 @@ def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users:
     part["role"] = operand.role
     part["dtype"] = operand.dtype.info.code
     part["release"] = operand.release
+    if operand.place is Place.PANEL and operand.release:
+        part["release"] = group.inner[users] == group.inner_grid - 1
     part["rows"] = np.minimum(operand.rows.tile, operand.rows.total - row * operand.rows.tile)
     width = np.minimum(operand.cols.tile, operand.cols.total - col * operand.cols.tile)
     part["row_nbytes"] = width * nbytes
@@ -55,7 +57,7 @@ def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
     base, nbytes, count, first = (
         group.each([getattr(each, name) for each in slots], users) for name in ("base", "nbytes", "count", "first")
     )
-    number = (group.tile if place in (Place.INPUT_BUFFER, Place.REGISTERS) else group.mn)[users]
+    number = _numbers(group, place)[users]
     offsets = (first + number) % count * nbytes + base
     for which, command in enumerate(group.commands):
         moved = command.placement.moved.get(place)
@@ -66,10 +68,19 @@ def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
     return offsets
 
 
+def _numbers(group: CommandGroup, place: Place) -> Ints:
+    """For each record, the number of its piece of *place* among those of its command."""
+    if place is Place.PANEL:
+        pieces: Ints = group.outer * group.commands[0].plan.grid[2] + group.k
+        return pieces
+    return group.tile if place in (Place.INPUT_BUFFER, Place.REGISTERS) else group.mn
+
+
 def _slots(command: CommandInFlight, place: Place) -> Slots:
     placement = command.placement
     slots = {
         Place.INPUT_BUFFER: placement.input,
+        Place.PANEL: placement.panel,
         Place.OUTPUT_BUFFER: placement.output,
         Place.REGISTERS: placement.registers,
         Place.ACCUMULATOR: placement.accumulators,

@@ -26,7 +26,7 @@ def loop_order_named(order: object, line: str) -> LoopOrder:
     if order is None or isinstance(order, LoopOrder):
         return order or LoopOrder.MNK
     if not isinstance(order, str):
-        raise KernelError(line, f"loop_order={order!r}", " or ".join(map(repr, map(str, LoopOrder))))
+        raise KernelError(line, f"loop_order={order!r}", f"one of {', '.join(repr(str(each)) for each in LoopOrder)}")
     try:
         return LoopOrder.parse(order)
     except PlanError as error:
