@@ -30,7 +30,7 @@ ALLOWED = {
     ),
     "kb_engine.testing": ("servers closed", "the contract suite builds a line around one block"),
     "kb_components.pe": (
-        "input output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
+        "input input_cut panel output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
         "a tile's token and a command in flight carry their buffers",
     ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
