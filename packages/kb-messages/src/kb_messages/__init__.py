@@ -54,6 +54,7 @@ from kb_messages.errors import (
 )
 from kb_messages.functions import MATH_FUNCTIONS, MathFunction
 from kb_messages.lazy import lazy_door
+from kb_messages.lever import Lever, levers_of
 from kb_messages.lifetimes import Lifetime, tile_kind
 from kb_messages.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind, TableSchema
 from kb_messages.loop_order import LoopOrder
@@ -161,6 +162,7 @@ __all__ = [
     "LaunchEvent",
     "LaunchResponse",
     "LaunchSent",
+    "Lever",
     "Lifetime",
     "LoadCommand",
     "LogError",
@@ -223,6 +225,7 @@ __all__ = [
     "is_virtual",
     "join_address",
     "lazy_door",
+    "levers_of",
     "matrices_of",
     "memory_side",
     "open_regular",

@@ -8,13 +8,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns
-from kb_messages import HostMessage, KernelLaunch
+from kb_messages import HostMessage, KernelLaunch, Lever
 
 
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`overhead_ns`: the time to read a message and pass it on. Source: assumed, unless the topology says."""
 
-    overhead_ns: Annotated[float, Meta(ge=0)] = 0.0
+    overhead_ns: Annotated[float, Meta(ge=0, extra=Lever(("m_cpu",), "half", "overhead").extra)] = 0.0
 
 
 class MCpu(CommandDispatcher[MCpuSpec]):

@@ -7,12 +7,15 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.block import ForwardingComponent, ps_from_ns
+from kb_messages import Lever
 
 
 class TransitSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`overhead_ns`: the delay of the head of a transfer. Source: assumed, unless the topology says."""
 
-    overhead_ns: Annotated[float, Meta(ge=0)] = 0.0
+    overhead_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("links: request", "links: response"), "half", "overhead").extra)
+    ] = 0.0
 
 
 class Transit(ForwardingComponent[TransitSpec]):

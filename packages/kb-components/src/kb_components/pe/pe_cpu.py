@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from kb_engine.block import CommandIssuer, ps_from_ns
-from kb_messages import Command
+from kb_messages import Command, Lever
 
 
 class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,7 +17,7 @@ class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     issued, and a command is issued when no earlier one conflicts with its operands.
     """
 
-    issue_ns: Annotated[float, Meta(ge=0)]
+    issue_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: issue",), "half", "issue time").extra)]
     issue: Literal["blocking", "scoreboard"] = "blocking"
 
 

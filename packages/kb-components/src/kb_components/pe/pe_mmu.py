@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.block import KIB, AddressTranslator, Context, ps_from_ns
-from kb_messages import Rectangle
+from kb_messages import Lever, Rectangle
 
 
 class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,9 +20,9 @@ class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     page_kib: Annotated[int, Meta(ge=1)] = 4
     tlb_entries: Annotated[int, Meta(ge=1)]
-    hit_ns: Annotated[float, Meta(ge=0)] = 0.0
+    hit_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: lookup",), "half", "hit time").extra)] = 0.0
     levels: Annotated[int, Meta(ge=1)]
-    level_ns: Annotated[float, Meta(ge=0)]
+    level_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: lookup",), "half", "walk time").extra)]
 
 
 class PeMmu(AddressTranslator[PeMmuSpec]):

@@ -28,6 +28,7 @@ from kb_messages import (
     Command,
     DispatchWait,
     GemmCommand,
+    Lever,
     MathCommand,
     PipelinePlan,
     PlanError,
@@ -45,7 +46,9 @@ class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     submission_depth: Annotated[int, Meta(ge=1)] = 8
-    command_ns: Annotated[float, Meta(ge=0)] = 0.0
+    command_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_scheduler: decode",), "half", "decoding time").extra)] = (
+        0.0
+    )
     input_kib: Annotated[int, Meta(ge=1)]
     output_kib: Annotated[int, Meta(ge=1)]
     compute_slots: Literal["shared", "independent"] = "shared"

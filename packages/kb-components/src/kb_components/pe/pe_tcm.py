@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.block import Context, ExclusivePort, Gate, Rate, Scratchpad, SingleChannelMemory, ps_from_ns
-from kb_messages import StageType, WaitReason
+from kb_messages import Lever, StageType, WaitReason
 
 
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,10 +21,18 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Source: assumed, unless the topology says.
     """
 
-    bw_gbs: Annotated[float, Meta(gt=0)]
-    latency_ns: Annotated[float, Meta(ge=0)] = 0.0
-    dma_bw_gbs: Annotated[float, Meta(gt=0)] | None = None
-    dma_latency_ns: Annotated[float, Meta(ge=0)] | None = None
+    bw_gbs: Annotated[
+        float, Meta(gt=0, extra=Lever(("pe_fetch_store: bytes", "pe_tcm: bytes"), "twice", "bandwidth").extra)
+    ]
+    latency_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("pe_fetch_store: latency", "pe_tcm: latency"), "half", "latency").extra)
+    ] = 0.0
+    dma_bw_gbs: (
+        Annotated[float, Meta(gt=0, extra=Lever(("pe_tcm: bytes",), "twice", "bandwidth of the DMA port").extra)] | None
+    ) = None
+    dma_latency_ns: (
+        Annotated[float, Meta(ge=0, extra=Lever(("pe_tcm: latency",), "half", "latency of the DMA port").extra)] | None
+    ) = None
 
 
 class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from kb_engine.block import Context, Rate, SingleChannelMemory, ps_from_ns
+from kb_messages import Lever
 
 
 class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -15,8 +16,8 @@ class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source: JEDEC JESD238 (HBM3).
     """
 
-    bw_gbs: Annotated[float, Meta(gt=0)]
-    latency_ns: Annotated[float, Meta(ge=0)]
+    bw_gbs: Annotated[float, Meta(gt=0, extra=Lever(("hbm: bytes",), "twice", "bandwidth").extra)]
+    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: latency",), "half", "latency").extra)]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 64
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from kb_components.memory.hbm.address_bits import PATTERN, address_mapping
 from kb_engine.block import exact
+from kb_messages import Lever
 
 Ns = Annotated[float, Meta(ge=0)]
 Cycles = Annotated[int, Meta(ge=0)]
@@ -23,7 +24,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     says whether rows stay open after the request that used them.
     """
 
-    clock_mhz: Annotated[float, Meta(gt=0)]
+    clock_mhz: Annotated[float, Meta(gt=0, extra=Lever(("hbm",), "twice", "clock").extra)]
     mapping: Annotated[str, Meta(pattern=f"^{PATTERN}$")]
     rl_cycles: Cycles
     wl_cycles: Cycles
@@ -42,7 +43,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     twtr_l_ns: Ns
     trefi_ns: Ns
     trfc_ns: Ns
-    latency_ns: Ns
+    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: latency",), "half", "latency").extra)]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 32
     page_policy: Literal["open", "closed"] = "open"
 

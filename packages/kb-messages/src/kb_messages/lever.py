@@ -1,0 +1,51 @@
+"""Levers: the fields of a block's attributes that are costs, and what of a critical path each of them makes cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+_KEY: Final = "lever"
+
+
+class Lever(Struct, frozen=True):
+    """What a field that is a cost is good for. It stands in the field's `Meta`, as `extra=Lever(...).extra`.
+
+    `classes` are the parts of a critical path that scale with the field: a block and what it does (`hbm: bytes`), or
+    all that a block does (`pe_gemm`). `better` says whether twice or half the value is the faster chip. `noun` is the
+    field's name in sentences, such as `bandwidth`.
+    """
+
+    classes: tuple[str, ...]
+    better: Literal["twice", "half"]
+    noun: str
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The `extra` of a `Meta` that holds this lever."""
+        return {_KEY: self}
+
+    def moves(self, block: str, what: str) -> bool:
+        """Whether the time in which *block* does *what* scales with the field."""
+        return block in self.classes or f"{block}: {what}" in self.classes
+
+
+def levers_of(spec_type: type[Struct]) -> Iterator[tuple[str, Lever]]:
+    """(name in a file, lever) of every field of *spec_type* that has one, in order."""
+    info: Any = msgspec.inspect.type_info(spec_type)
+    for field in info.fields:
+        lever = _lever(field.type)
+        if lever is not None:
+            yield field.encode_name, lever
+
+
+def _lever(type_: Any) -> Lever | None:
+    """The lever of a field's type as msgspec describes it. An optional field has it in one of its alternatives."""
+    for each in getattr(type_, "types", (type_,)):
+        found = (getattr(each, "extra", None) or {}).get(_KEY)
+        if isinstance(found, Lever):
+            return found
+    return None
