@@ -20,12 +20,14 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """No room on the disk, none in the user's share of it, or a file beyond the limit on the size of files."""
 
 COMMANDS = {
+    "compare": "Say what changed between two runs, and what that cost.",
     "plan": "Count what a tiling moves and computes, without running it.",
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "run": "Run a benchmark on a simulated chip and check its numbers.",
     "topology": "Look at chips described in YAML.",
     "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",
+    "whatif": "Run a finished run again on its chip with other values: what would they gain?",
 }
 """Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""
 

@@ -54,7 +54,14 @@ def load_benchmark(text: str) -> LoadedBenchmark:
     Raises BenchmarkError when the file cannot be read or imported, or has no usable benchmark.
     """
     path = bundled.find("benchmarks", text).resolve()
-    source = read_bytes(path, BenchmarkError, MOST_NBYTES)
+    return load_source(path, read_bytes(path, BenchmarkError, MOST_NBYTES))
+
+
+def load_source(path: Path, source: bytes) -> LoadedBenchmark:
+    """The benchmark that *source* defines, as if it stood in the file *path*. Errors and kernel lines name *path*.
+
+    Raises BenchmarkError when *source* cannot be imported, or has no usable benchmark.
+    """
     module = _execute(path, source)
     with user_code(path, "a look for the benchmark"):
         bench_type = _the_benchmark(module, path.name)

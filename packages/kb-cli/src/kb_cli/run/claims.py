@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kb_cli.run.data import EXPECTED, LOG, MEMORY
 from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WALL, RunFolderError
-from kb_cli.run.run_json import FileClaim, RunJson
+from kb_cli.run.run_json import FileClaim, RunJson, is_sealed
 from kb_dataexec.files import file_in, open_regular
 
 UNCLAIMED = frozenset({RUN, WALL})
@@ -39,6 +39,17 @@ def broken_claim(folder: Path, run: RunJson) -> str | None:
     if wrong is not None:
         return f"{folder / wrong}: got other bytes than the run wrote, needs those of {RUN}"
     return None if strange is None else f"{folder / strange}: got a file of which {RUN} says nothing, needs none"
+
+
+def check_written(folder: Path, run: RunJson, names: Iterable[str]) -> None:
+    """Raise RunFolderError unless run.json and the files *names* of *folder* hold what the run wrote."""
+    if not is_sealed(folder):
+        raise RunFolderError(str(folder / RUN), "other content than the run wrote", "the run's own", "run it again")
+    for name in names:
+        if name not in run.files or not holds(folder, name, run.files[name]):
+            raise RunFolderError(
+                str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
+            )
 
 
 def extra_files(folder: Path, claimed: Mapping[str, FileClaim]) -> list[str]:

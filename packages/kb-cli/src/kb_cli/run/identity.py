@@ -23,8 +23,13 @@ def identity(setup: Setup) -> dict[str, Any]:
         "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
         "seed": setup.seed,
         "flags": {"verify": setup.verify, "log": setup.log},
-        "versions": {name: version(name) for name in _PACKAGES},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages of kernbench."""
+    return {name: version(name) for name in _PACKAGES}
 
 
 def environment() -> dict[str, str]:

@@ -45,7 +45,7 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
     span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
     return Metrics(
         span_ps=span_ps,
-        uses=_uses(usage.busy_ps, span_ps),
+        uses=uses_of(usage.busy_ps, span_ps),
         traffic=_traffic(usage, plans),
         bandwidth_gbs=_bandwidths(engine),
         tile_stages=sum(server.served for server in engine.servers),
@@ -53,7 +53,8 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
     )
 
 
-def _uses(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use]:
+def uses_of(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use]:
+    """How busy the blocks of each kind were, from (kind, node, picoseconds in service), over *span_ps*."""
     by_kind: dict[str, list[tuple[int, str]]] = {}
     for kind, node, busy_ps in busy:
         by_kind.setdefault(kind, []).append((busy_ps, node))

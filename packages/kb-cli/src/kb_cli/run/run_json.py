@@ -112,6 +112,17 @@ def read_run(folder: Path) -> RunJson | RowsJson:
     return decode_json(read_bytes(folder / RUN, RunFolderError), kind, str(folder / RUN), RunFolderError)
 
 
+def read_one_run(folder: Path) -> RunJson:
+    """The run.json of the one run in *folder*. Raises RunFolderError for the runs of a shapes file too."""
+    run = read_run(folder)
+    if isinstance(run, RunJson):
+        return run
+    row = folder / (run.rows[0].folder if run.rows else "0000")
+    raise RunFolderError(
+        str(folder), "the folder of a shapes file", "the folder of one run", f"name a row, such as {row}"
+    )
+
+
 def is_sealed(folder: Path) -> bool:
     """Whether the run.json of *folder* holds what the run wrote there. Raises RunFolderError when it cannot be read."""
     fields = _fields(folder)

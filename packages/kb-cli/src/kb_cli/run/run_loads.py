@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kb_cli.run.claims import holds
+from kb_cli.run.claims import check_written
 from kb_cli.run.files import RUN, TOPOLOGY, USAGE, RunFolderError
-from kb_cli.run.run_json import RowsJson, RunJson, is_sealed, read_run
+from kb_cli.run.run_json import RowsJson, RunJson, read_run
 from kb_cli.run.usage_file import UsageTable
 from kb_dataexec.files import file_in, read_json
 from kb_topology import Graph, Node, Topology, load_topology
@@ -37,13 +37,7 @@ def _check(folder: Path, run: RunJson) -> None:
     if USAGE not in run.files:
         fix = "run the benchmark again: kb wrote no such file before"
         raise RunFolderError(str(folder), f"a run without {USAGE}", "how busy links and blocks were", fix)
-    if not is_sealed(folder):
-        raise RunFolderError(str(folder / RUN), "other content than the run wrote", "the run's own", "run it again")
-    for name in (USAGE, TOPOLOGY):
-        if name not in run.files or not holds(folder, name, run.files[name]):
-            raise RunFolderError(
-                str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
-            )
+    check_written(folder, run, (USAGE, TOPOLOGY))
 
 
 def loads_of(table: UsageTable, graph: Graph, name: str, where: str) -> Loads:

@@ -98,7 +98,7 @@ def _simulate(
     progress.begin(SET_UP, "inputs()")
     check_capacity(setup)
     flops, inputs = flops_of(setup), inputs_of(setup)
-    digests = {name: _sha256(array) for name, array in inputs.items()}
+    digests = {name: array_sha256(array) for name, array in inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
     counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
@@ -200,7 +200,7 @@ def _verify(
     return expected, verdict, Wall(timing, executed - began, perf_counter() - executed)
 
 
-def _sha256(array: npt.NDArray[Any]) -> str:
+def array_sha256(array: npt.NDArray[Any]) -> str:
     """The sha256 of an array's dtype, shape and bytes, in hex."""
     digest = hashlib.sha256(f"{array.dtype.name} {array.shape}\n".encode())
     digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kb_cli.run.data import LOG
 from kb_cli.run.files import RunFolderError
-from kb_cli.run.run_json import RunJson, read_run
+from kb_cli.run.run_json import RunJson, read_one_run
 from kb_dataexec import OpLog, read_log
 
 
@@ -29,12 +29,7 @@ def read_run_log(folder: Path) -> RunLog:
 
     Raises RunFolderError when *folder* is not the folder of one run, or has no log, and LogError for a damaged one.
     """
-    run = read_run(folder)
-    if not isinstance(run, RunJson):
-        row = folder / run.rows[0].folder if run.rows else folder / "0000"
-        raise RunFolderError(
-            str(folder), "the folder of a shapes file", "the folder of one run", f"name a row, such as {row}"
-        )
+    run = read_one_run(folder)
     if not run.flags.log:
         raise RunFolderError(str(folder), "a run without an op log", "one", "run it again without --no-log")
     if not run.keep.data:

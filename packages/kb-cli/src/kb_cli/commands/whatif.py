@@ -1,0 +1,40 @@
+"""`kb whatif`: a finished run again, on its chip with other values."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+
+import click
+
+from kb_cli.report.compare_tables import comparison_parts, whatif_lines
+from kb_cli.run.progress import RunProgress
+from kb_cli.terminal.output import emit_json, emit_tables
+from kb_cli.whatif.whatif import what_if
+
+
+@click.command("whatif")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--set",
+    "texts",
+    multiple=True,
+    required=True,
+    metavar="PATH=VALUE",
+    help="Set a value of the chip's YAML, e.g. '$.cube.nodes.hbm.bw_gbs=204.8'. May be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
+def command(run: Path, texts: tuple[str, ...], as_json: bool) -> None:
+    """Run the benchmark of RUN, a run folder, again on its chip with other values, and compare.
+
+    This runs bench.py of RUN, which is a program with all your rights: name folders of people whom you trust. The
+    files that are used are compared with the hashes of run.json before. RUN stays as it is.
+    """
+    printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark itself
+    with printing, RunProgress() as progress:
+        found = what_if(run, texts, progress)
+    if as_json:
+        emit_json(found)
+    else:
+        emit_tables(*whatif_lines(found), *comparison_parts(found.comparison))

@@ -1,0 +1,1 @@
+"""What changed between two runs: their configurations, and where their time went."""

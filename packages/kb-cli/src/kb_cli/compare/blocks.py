@@ -1,0 +1,72 @@
+"""What each kind of block did in two runs, and what that cost: apart, because hidden work is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from kb_cli.compare.names import block_name
+from kb_cli.terminal.units import duration
+from kb_dataexec.analysis import Where
+
+SMALL = 0.01
+"""A change of the path by a smaller share of the latency is not put into a sentence."""
+
+
+class BlockChange(Struct, frozen=True, kw_only=True):
+    """Picoseconds of a kind of block in two runs, before and after: `busy_ps` are what it did, added up over the blocks
+    of that kind, and `path_ps` what that cost, on the critical path."""
+
+    block: str
+    busy_ps: tuple[int, int]
+    path_ps: tuple[int, int]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is different."""
+        return self.busy_ps[0] != self.busy_ps[1] or self.path_change_ps != 0
+
+    @property
+    def path_change_ps(self) -> int:
+        """What the block costs more."""
+        return self.path_ps[1] - self.path_ps[0]
+
+    def matters(self, latency_ps: int) -> bool:
+        """Whether its part of the path changed by a share of *latency_ps* that is worth a sentence."""
+        return abs(self.path_change_ps) > SMALL * latency_ps
+
+    def sentence(self, others: Iterable[BlockChange]) -> str:
+        """What the block did and what that cost, in one sentence. *others* are the changes of all blocks."""
+        name, work_ps, change = block_name(self.block), self.busy_ps[1] - self.busy_ps[0], self.path_change_ps
+        cost = f"{duration(abs(change))} {'more' if change > 0 else 'less'} of it is on the path"
+        if work_ps:
+            return f"{name} works {duration(abs(work_ps))} {'longer' if work_ps > 0 else 'less'}, and {cost}."
+        against = min(others, key=lambda each: each.path_change_ps * (1 if change > 0 else -1))
+        text = f"The work of {name} is the same, but {cost}"
+        if against.path_change_ps * change >= 0:
+            return f"{text}."
+        if change > 0:
+            return f"{text}: it was hidden behind {block_name(against.block)}."
+        return f"{text}: it is hidden behind {block_name(against.block)} now."
+
+
+def block_changes(before: Where, after: Where) -> list[BlockChange]:
+    """Every kind of block of either run, the largest change of the path first."""
+    busy: dict[str, list[int]] = {}
+    path: dict[str, list[int]] = {}
+    for place, where in enumerate((before, after)):
+        for launch in where.launches:
+            for block, ps in launch.busy.items():
+                busy.setdefault(block, [0, 0])[place] += ps
+            for row in launch.rows:
+                path.setdefault(row.block, [0, 0])[place] += row.ps
+    found = [
+        BlockChange(block=block, busy_ps=_pair(busy.get(block)), path_ps=_pair(path.get(block)))
+        for block in dict.fromkeys((*path, *busy))
+    ]
+    return sorted(found, key=lambda each: (-abs(each.path_change_ps), each.block))
+
+
+def _pair(values: list[int] | None) -> tuple[int, int]:
+    return (values[0], values[1]) if values else (0, 0)

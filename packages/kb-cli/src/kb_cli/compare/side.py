@@ -1,0 +1,33 @@
+"""One of two runs that are compared: what its folder says. No code of the folder is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kb_cli.run.claims import check_written
+from kb_cli.run.files import BENCH, TOPOLOGY, RunFolderError
+from kb_cli.run.run_json import RunJson, read_one_run
+from kb_cli.run.where_time import read_where
+from kb_dataexec.analysis import Where
+from kb_dataexec.files import file_in, read_bytes
+from kb_topology import Topology, load_topology
+
+
+class Side(NamedTuple):
+    """A run: its folder, run.json, chip, benchmark source, and where its time went, if its folder says so."""
+
+    folder: Path
+    run: RunJson
+    topology: Topology
+    source: list[str]
+    where: Where | None
+
+
+def read_side(folder: Path) -> Side:
+    """The run in *folder*. Raises RunFolderError when it is none of one run, or has other files than the run wrote."""
+    run = read_one_run(folder)
+    check_written(folder, run, (BENCH, TOPOLOGY))
+    source = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "replace")
+    topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
+    return Side(folder, run, topology, source.splitlines(), read_where(folder, run))

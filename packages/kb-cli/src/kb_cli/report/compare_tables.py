@@ -1,0 +1,99 @@
+"""The comparison of two runs, and the answer to "what if", as lines and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kb_cli.compare.comparison import Comparison
+from kb_cli.compare.configuration import ConfigurationChange
+from kb_cli.compare.names import block_name
+from kb_cli.terminal.output import new_table
+from kb_cli.terminal.units import duration, percent
+from kb_cli.whatif.whatif import WhatIf
+
+MOST_ROWS = 12
+"""Rows of a table; the JSON has all."""
+
+
+def whatif_lines(found: WhatIf) -> Iterator[str]:
+    """What was set, and what that gains at best and in fact."""
+    for each in found.set:
+        yield f"{each.path}: {_text(each.before)} -> {_text(each.after)}"
+    if found.bound_ps is not None:
+        yield f"at best   {duration(found.bound_ps)} ({_signed(found.bound_ps - found.before_ps, found.before_ps)})"
+    yield f"measured  {duration(found.latency_ps)} ({_signed(found.latency_ps - found.before_ps, found.before_ps)})"
+    yield ""
+
+
+def comparison_parts(found: Comparison) -> Iterator[Any]:
+    """Configuration, latency, sentences, then the tables of blocks, rows and PEs."""
+    if found.same:
+        yield "The same run: the digests of the two logs are equal."
+    if found.configuration:
+        yield "What is different:"
+        yield from (f"  {_difference(each)}" for each in found.configuration)
+    before, after = found.latency_ps
+    yield f"latency {duration(before)} -> {duration(after)} ({_signed(found.change_ps, before)})"
+    if found.whole_ps is not None and found.whole_ps != found.latency_ps:
+        old, new = found.whole_ps
+        yield f"from call to answer {duration(old)} -> {duration(new)} ({_signed(new - old, old)})"
+    if not found.same:
+        yield from found.missing
+    yield from found.sentences
+    if found.blocks:
+        yield ""
+        yield _block_table(found)
+    if found.rows:
+        yield ""
+        yield _row_table(found)
+        if len(found.rows) > MOST_ROWS:
+            rest = sum(each.change_ps for each in found.rows[MOST_ROWS:])
+            yield f"and {len(found.rows) - MOST_ROWS} more rows, together {_change(rest)}; --json has all"
+    if len(found.pes) > 1:
+        yield ""
+        yield _pe_table(found)
+
+
+def _difference(each: ConfigurationChange) -> str:
+    return f"{each.part} {each.place}: {_text(each.before)} -> {_text(each.after)}".replace(" : ", ": ")
+
+
+def _block_table(found: Comparison) -> Any:
+    table = new_table("block", "busy before", "after", "on the path before", "after", "change", left=1)
+    for each in found.blocks:
+        times = (*each.busy_ps, *each.path_ps)
+        table.add_row(block_name(each.block), *map(duration, times), _change(each.path_change_ps))
+    return table
+
+
+def _row_table(found: Comparison) -> Any:
+    table = new_table("line", "block", "what", "held up by", "before", "after", "change", left=4)
+    for each in found.rows[:MOST_ROWS]:
+        lines = each.line or "none"
+        if each.line_after != each.line:
+            lines = f"{lines} -> {each.line_after or 'none'}"
+        times = (duration(each.before_ps), duration(each.after_ps), _change(each.change_ps))
+        table.add_row(lines, block_name(each.block), each.what, each.via, *times)
+    return table
+
+
+def _pe_table(found: Comparison) -> Any:
+    table = new_table("PEs", "first", "change in its own view", left=3)
+    for each in found.pes[:MOST_ROWS]:
+        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in list(each.change_ps.items())[:4])
+        table.add_row(str(len(each.pes)), each.pes[0], changes)
+    return table
+
+
+def _change(ps: int) -> str:
+    return f"{'+' if ps > 0 else ''}{duration(ps)}"
+
+
+def _signed(change: int, before: int) -> str:
+    share = change / before if before else 0.0
+    return f"{'+' if change > 0 else ''}{percent(share)}"
+
+
+def _text(value: object) -> str:
+    return "not stated" if value is None else str(value)

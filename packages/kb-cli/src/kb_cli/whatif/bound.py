@@ -1,0 +1,60 @@
+"""The bound of a change: how fast a run can get at best, as long as services keep their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from math import ceil, prod
+
+from kb_cli.run.usage_file import UsageTable
+from kb_cli.whatif.chip_levers import LINKS, Moved
+from kb_dataexec.analysis import Where, WhereRow
+from kb_topology import Topology
+
+OUTSIDE = ("launch", "answer")
+"""`via` of the rows that lie before the first kernel's start and behind the last one's end."""
+
+
+def kernel_rows(where: Where) -> Iterator[WhereRow]:
+    """The rows of all launch views between the first kernel's start and the last one's end."""
+    return (row for launch in where.launches for row in launch.rows if row.via not in OUTSIDE)
+
+
+def moved_ps(where: Where, moved: Sequence[Moved]) -> int:
+    """Picoseconds of the path that any of *moved* scales."""
+    return sum(row.ps for row in kernel_rows(where) if any(each.lever.moves(row.block, row.what) for each in moved))
+
+
+def bound_ps(where: Where, busy_ps: Iterable[tuple[str, int]], moved: Sequence[Moved]) -> int:
+    """The path with the classes of *moved* scaled, or the busiest block that they leave alone, whichever is longer.
+
+    *busy_ps* has the picoseconds of the busiest block of each kind. A class that other values of the chip are in too
+    gets no longer, because nobody knows which share of it would.
+    """
+    path = sum((row.ps * _factor(row, moved) for row in kernel_rows(where)), Fraction(0))
+    touched = {each.partition(":")[0] for one in moved for each in one.lever.classes}
+    return max([ceil(path), *(ps for block, ps in busy_ps if block not in touched)])
+
+
+def _factor(row: WhereRow, moved: Sequence[Moved]) -> Fraction:
+    factors = [
+        each.factor if each.whole else min(each.factor, Fraction(1))
+        for each in moved
+        if each.lever.moves(row.block, row.what)
+    ]
+    return prod(factors, start=Fraction(1))
+
+
+def busiest_ps(table: UsageTable, topology: Topology) -> Iterator[tuple[str, int]]:
+    """(block, picoseconds of work) of the busiest block of each kind that does one thing after the other.
+
+    Left out are DMAs, which are busy while they wait for memories, SRAMs of two ports, and the links of a chip whose
+    launches have bytes, because those pass before kernels start.
+    """
+    nodes = topology.graph.nodes.values()
+    two_ports = any(node.attrs.get("ports", "shared") != "shared" for node in nodes if node.kind.value == "sram")
+    for column in table.blocks:
+        if not column.channel and not (column.kind == "sram" and two_ports):
+            yield column.kind, max((ps for ps in column.busy_ps if ps is not None), default=0)
+    if not any(node.attrs.get("launch_nbytes", 0) for node in nodes):
+        yield LINKS, max(table.links.busy_ps, default=0)

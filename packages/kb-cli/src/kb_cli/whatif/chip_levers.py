@@ -1,0 +1,97 @@
+"""The levers of a chip: the values in its file that are costs, and the change that makes each of them better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from msgspec import Struct, UnsetType
+
+from kb_engine.engine import Registry
+from kb_messages import Lever, levers_of
+from kb_topology import Topology, YamlPath, exact
+
+LINKS = "links"
+
+
+class ChipLever(Struct, frozen=True):
+    """Field `field` of all blocks of one kind, or of all links (`links`). `values` are those of the file, by place."""
+
+    block: str
+    field: str
+    lever: Lever
+    values: Mapping[YamlPath, float]
+
+    @property
+    def better(self) -> dict[YamlPath, str]:
+        """Twice or half each value, exactly, as texts for the file."""
+        factor = Decimal(2) if self.lever.better == "twice" else Decimal("0.5")
+        return {path: f"{(Decimal(str(value)) * factor).normalize():f}" for path, value in self.values.items()}
+
+
+class Moved(Struct, frozen=True):
+    """A lever that is pulled: the time of its classes becomes `factor` times as long. `whole` says that no other value
+    of the file is in these classes."""
+
+    lever: Lever
+    factor: Fraction
+    whole: bool = True
+
+
+def chip_levers(topology: Topology) -> list[ChipLever]:
+    """Every lever of *topology* whose value is not zero, in the order of the file's nodes, then that of links.
+
+    Raises TopologyError when a block is not installed, or does not take its attributes.
+    """
+    found: dict[tuple[str, str], tuple[Lever, dict[YamlPath, float]]] = {}
+    for block, path, field, lever, value in (*_nodes(topology), *_links(topology)):
+        if value:
+            found.setdefault((block, field), (lever, {}))[1][(*path, field)] = float(value)
+    return [ChipLever(block, field, lever, values) for (block, field), (lever, values) in found.items()]
+
+
+def moved(levers: list[ChipLever], before: Mapping[YamlPath, float], after: Mapping[YamlPath, float]) -> list[Moved]:
+    """The levers among the values *before* and *after* a change, by place. Each place must be that of a lever."""
+    pulled = []
+    for path, old in before.items():
+        each = next(each for each in levers if path in each.values)
+        ratio = exact(after[path]) / exact(old)
+        factor = 1 / ratio if each.lever.better == "twice" else ratio
+        others = [place for other in levers if _share(each.lever, other.lever) for place in other.values]
+        pulled.append(Moved(each.lever, factor, all(place in before for place in others)))
+    return pulled
+
+
+def _share(one: Lever, other: Lever) -> bool:
+    """Whether two levers have a class in common. `hbm` is every class of that block."""
+    return any(a == b or a.startswith(f"{b}:") or b.startswith(f"{a}:") for a in one.classes for b in other.classes)
+
+
+def _nodes(topology: Topology) -> Iterator[tuple[str, YamlPath, str, Lever, float | None]]:
+    registry = Registry()
+    templates = {node.yaml_path: node for node in topology.graph.nodes.values()}
+    for path, node in templates.items():
+        block, spec = registry.spec(node, topology.source)
+        values = msgspec.structs.asdict(spec)
+        names = {field.encode_name: field.name for field in msgspec.structs.fields(spec)}
+        for field, lever in levers_of(block.spec_type):
+            yield node.kind.value, path, field, lever, values[names[field]]
+
+
+def _links(topology: Topology) -> Iterator[tuple[str, YamlPath, str, Lever, float | None]]:
+    spec = topology.spec
+    for level in ("system", "sip", "io", "cube"):
+        part = getattr(spec, level)
+        if isinstance(part, UnsetType):
+            continue
+        templates: list[tuple[YamlPath, Any]] = [
+            ((level, "links", number), link) for number, link in enumerate(part.links)
+        ]
+        if level == "sip" and part.cube_mesh is not None:
+            templates.append((("sip", "cube_mesh"), part.cube_mesh))
+        for path, template in templates:
+            for field, lever in levers_of(type(template)):
+                yield LINKS, path, field, lever, getattr(template, field)

@@ -1,0 +1,87 @@
+"""The setup of a finished run, from its folder: the same benchmark, parameters, seed and chip.
+
+Reading it runs the benchmark's code.
+"""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
+
+from kb_cli.benchmark.author_calls import inputs_of
+from kb_cli.benchmark.field_values import BadValue, value_of
+from kb_cli.benchmark.load import MOST_NBYTES, load_source
+from kb_cli.benchmark.params import params_code
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.claims import check_written
+from kb_cli.run.files import BENCH, RUN, TOPOLOGY, RunFolderError
+from kb_cli.run.run_json import RunJson, read_one_run
+from kb_cli.run.simulate import array_sha256
+from kb_dataexec.files import file_in, read_bytes
+from kb_topology import load_topology
+
+
+class RanSetup(NamedTuple):
+    """A run folder and the setup that repeats its run, without log and data."""
+
+    folder: Path
+    run: RunJson
+    setup: Setup
+
+
+def read_setup(folder: Path) -> RanSetup:
+    """The setup of the run in *folder*. Its benchmark is imported, and its inputs are made once and compared.
+
+    Raises RunFolderError for a folder that is none of one run, or whose files are not as the run wrote them, and for
+    inputs that are not those of the run. Raises KbErrors for an exception in the benchmark's code.
+    """
+    run = read_one_run(folder)
+    check_written(folder, run, (BENCH, TOPOLOGY))
+    topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
+    if topology.digest != run.topology.digest:
+        got = f"a chip with digest {topology.digest[:12]}"
+        raise RunFolderError(str(folder / TOPOLOGY), got, f"{run.topology.digest[:12]}, as {RUN} says")
+    name = run.benchmark.file
+    if Path(name).name != name or not name.isprintable():
+        raise RunFolderError(str(folder / RUN), f"the benchmark file {name[:80]!r}", "the name of a file")
+    source = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError, MOST_NBYTES)
+    path = folder.resolve() / name
+    lines = source.decode("utf-8", "replace").splitlines(keepends=True)
+    linecache.cache[str(path)] = (len(source), None, lines, str(path))  # kernel lines and frames look there
+    loaded = load_source(path, source)
+    params = _params(loaded.bench.Params, run.params, str(folder / RUN))
+    setup = Setup(loaded, params, topology, run.seed, verify=False, log=False)
+    found = {key: array_sha256(array) for key, array in inputs_of(setup).items()}
+    if found != run.inputs:
+        got = "inputs of other bytes than those of the run"
+        fix = "use the versions of numpy and of the benchmark's other files with which the run was made"
+        raise RunFolderError(str(folder), got, "the same ones, which the benchmark makes from the seed", fix)
+    return RanSetup(folder, run, setup)
+
+
+def _params(params_type: type[Struct], shown: dict[str, Any], where: str) -> Any:
+    """The *params_type* of which *shown* are the parameters as a run folder has them."""
+    types = {field.encode_name: field.type for field in fields(params_type)}
+    if unknown := [name for name in shown if name not in types]:
+        raise RunFolderError(where, f"the parameter {unknown[0][:80]!r}", "those of the benchmark")
+    with params_code(params_type):
+        try:
+            values = {name: _value(value, types[name]) for name, value in shown.items()}
+            return msgspec.convert(values, params_type)
+        except (msgspec.ValidationError, BadValue) as error:
+            raise RunFolderError(where, f"parameters that do not fit ({error})", "those of the benchmark") from None
+
+
+def _value(value: Any, type_: Any) -> Any:
+    """A parameter from JSON as a value of *type_*. Types that JSON lacks are there as the texts that `-p` takes."""
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError:
+        if isinstance(value, str):
+            return value_of(value, type_)
+        raise

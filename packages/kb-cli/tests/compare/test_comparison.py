@@ -1,0 +1,177 @@
+"""Comparisons of runs: differences that add up, lines through a diff, and what blocks did and cost."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_cli.compare.comparison import Comparison, compare
+from kb_cli.compare.line_match import LineMatch
+from kb_cli.compare.side import Side, read_side
+from kb_cli.report.compare_tables import comparison_parts
+from kb_dataexec.analysis import LaunchWhere, PeWhere, Where, WhereRow
+from kb_messages import KbError
+
+Invoke = Callable[..., Result]
+Rows = dict[tuple[str, str, str, str], int]
+
+
+def launch(rows: Rows, busy: dict[str, int] | None = None, start_ps: int = 100, number: int = 0) -> LaunchWhere:
+    listed = [
+        WhereRow(line=line, block=block, what=what, via=via, ps=ps, segments=1)
+        for (line, block, what, via), ps in rows.items()
+    ]
+    total = sum(rows.values())
+    outside = {name: sum(ps for key, ps in rows.items() if key[3] == name) for name in ("launch", "answer")}
+    end_ps = start_ps + total
+    return LaunchWhere(
+        launch=number,
+        start_ps=start_ps,
+        kernels_start_ps=start_ps + outside["launch"],
+        kernels_end_ps=end_ps - outside["answer"],
+        end_ps=end_ps,
+        rows=listed,
+        pes=[PeWhere(pes=["pe0", "pe1"], start_ps=start_ps, end_ps=end_ps, rows=listed)],
+        busy=busy or {},
+        hidden={},
+        ties=0,
+    )
+
+
+@pytest.fixture
+def side(invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path) -> Callable[..., Side]:
+    """A run of the small benchmark, with a hand-made answer to where its time went."""
+
+    def make(*launches: LaunchWhere, options: tuple[str, ...] = (), replace: tuple[str, ...] = ()) -> Side:
+        out = tmp_path / f"out{len(list(tmp_path.glob('out*')))}"
+        assert invoke("run", bench_file(*replace), "--topology", "one_pe", "--out", out, *options).exit_code == 0
+        found = read_side(next(out.iterdir()))
+        return found._replace(where=Where(launches=list(launches), missing=[])) if launches else found
+
+    return make
+
+
+def test_the_differences_of_rows_add_up_and_blocks_say_what_they_did(side: Callable[..., Side]) -> None:
+    gemm, hbm = ("small.py:9", "pe_gemm", "steps", "data"), ("small.py:9", "hbm", "bytes", "memory")
+    before = side(
+        launch({gemm: 1_000, hbm: 9_000, ("", "host", "", "launch"): 50}, {"pe_gemm": 6_000, "hbm": 9_500}),
+        launch({gemm: 500}, {"pe_gemm": 500}, number=1),
+    )
+    after = before._replace(
+        where=Where(
+            launches=[launch({gemm: 5_501, hbm: 3_000}, {"pe_gemm": 6_500, "hbm": 4_750}, start_ps=7)], missing=[]
+        )
+    )
+    found = compare(before, after)
+    assert found.whole_ps == (10_550, 8_501)
+    assert [(each.block, each.change_ps) for each in found.rows] == [("hbm", -6_000), ("pe_gemm", 4_001), ("host", -50)]
+    assert sum(each.change_ps for each in found.rows) == 8_501 - 10_550
+    assert found.blocks[0].busy_ps == (9_500, 4_750)
+    assert found.blocks[1].path_ps == (1_500, 5_501)
+    assert found.sentences == [
+        "HBM works 4.750 ns less, and 6.000 ns less of it is on the path.",
+        "The work of GEMM is the same, but 4.001 ns more of it is on the path: it was hidden behind HBM.",
+    ]
+    assert [(each.pes, each.change_ps) for each in found.pes] == [
+        (["pe0", "pe1"], {"hbm": -6_000, "pe_gemm": 4_001, "host": -50})
+    ]
+    back = compare(after, before)
+    assert [each.change_ps for each in back.rows] == [-each.change_ps for each in found.rows]
+    assert back.blocks[1].sentence(back.blocks) == (
+        "The work of GEMM is the same, but 4.001 ns less of it is on the path: it is hidden behind HBM now."
+    )
+
+
+def test_a_run_against_itself_is_empty(side: Callable[..., Side]) -> None:
+    one = side(launch({("small.py:9", "hbm", "bytes", "memory"): 9_000}, {"hbm": 9_500}))
+    found = compare(one, one)
+    assert found.same
+    assert (found.configuration, found.rows, found.blocks, found.pes, found.sentences) == ([], [], [], [], [])
+    assert found.change_ps == 0
+    assert next(iter(comparison_parts(found))) == "The same run: the digests of the two logs are equal."
+    assert len(list(comparison_parts(found))) == 2
+
+
+def test_lines_are_matched_through_a_diff(side: Callable[..., Side]) -> None:
+    row = ("pe_gemm", "steps", "data")
+    before = side(launch({("small.py:9", *row): 70, ("other.py:3", *row): 5}))
+    longer = ('"""A matrix product', '# one\n# two\n"""A matrix product')
+    after = side(launch({("small.py:11", *row): 40, ("other.py:3", *row): 5, ("small.py:1", *row): 2}), replace=longer)
+    found = compare(before, after)
+    lines = [(each.line, each.line_after, each.change_ps) for each in found.rows]
+    assert lines == [("small.py:9", "small.py:11", -30), ("", "small.py:1", 2)]
+    (source,) = found.configuration
+    assert (source.part, source.place) == ("source", "0 lines removed, 2 added")
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+def test_matched_lines_match_back(before: list[str], after: list[str]) -> None:
+    match = LineMatch(("a.py", before), ("b.py", after))
+    for number in range(1, len(after) + 1):
+        line = match.first(f"b.py:{number}")
+        assert not line or match.second(line) == f"b.py:{number}"
+    assert match.second(f"a.py:{len(before) + 1}") == ""
+    assert match.first("") == ""
+    assert match.first("?:0") == "?:0"
+
+
+def test_configurations_by_place(side: Callable[..., Side]) -> None:
+    before, after = side(options=("-p", "size=9")), side(options=("--seed", "3", "--topology", "one_cube"))
+    found = {f"{each.part} {each.place}": (each.before, each.after) for each in compare(before, after).configuration}
+    assert found["topology $.name"] == ("one_pe", "one_cube")
+    assert found["topology $.cube.pe_layout.count"] == (1, 8)
+    assert found["parameter size"] == (9, 8)
+    assert found["seed "] == (0, 3)
+    assert "parameter label" not in found
+
+
+def test_runs_of_two_benchmarks(invoke: Invoke, side: Callable[..., Side]) -> None:
+    one = side(launch({("small.py:9", "hbm", "bytes", "memory"): 9_000}))
+    other = side(replace=("class Small(Benchmark[Params]):\n", 'class Small(Benchmark[Params]):\n    name = "other"\n'))
+    with pytest.raises(KbError) as error:
+        compare(one, other)
+    assert str(error.value) == (
+        f"{one.folder}, {other.folder}: got small and other, needs runs of one benchmark; "
+        "--blocks compares blocks alone"
+    )
+    assert compare(one, other, blocks_alone=True).rows == []
+    done = invoke("compare", one.folder, other.folder)
+    assert (done.exit_code, "got small and other, needs runs of one benchmark" in done.stderr) == (2, True)
+    assert invoke("compare", one.folder, other.folder, "--blocks").exit_code == 0
+
+
+def test_the_exit_code_says_slower(invoke: Invoke, side: Callable[..., Side]) -> None:
+    fast, slow = side(), side(options=("-p", "size=64"))
+    times = [each.run.results.latency_ps for each in (fast, slow)]
+    more = (times[1] - times[0]) / times[0] * 100
+    assert more > 1
+    assert invoke("compare", fast.folder, slow.folder, "--fail-above", f"{more * 0.99}").exit_code == 1
+    assert invoke("compare", fast.folder, slow.folder, "--fail-above", f"{more * 1.01}").exit_code == 0
+    assert invoke("compare", slow.folder, fast.folder, "--fail-above", "0").exit_code == 0
+    assert invoke("compare", fast.folder, fast.folder, "--fail-above", "0").exit_code == 0
+    found = json.loads(invoke("compare", fast.folder, slow.folder, "--json").stdout)
+    assert found["change_ps"] == times[1] - times[0]
+
+
+def test_folders_that_hold_no_run(invoke: Invoke, side: Callable[..., Side], tmp_path: Path) -> None:
+    one = side()
+    done = invoke("compare", one.folder, tmp_path)
+    sentence = f"error: {tmp_path}: got a folder without run.json, needs the folder of a run; kb run prints its name\n"
+    assert (done.exit_code, done.stderr) == (2, sentence)
+    (one.folder / "bench.py").write_text("changed")
+    done = invoke("compare", one.folder, one.folder)
+    sentence = (
+        f"error: {one.folder}/bench.py: got other bytes than the run wrote, needs those of run.json; run it again\n"
+    )
+    assert (done.exit_code, done.stderr) == (2, sentence)
+
+
+def test_a_run_without_a_log_is_compared_by_its_times(side: Callable[..., Side]) -> None:
+    one = side(options=("--no-log",))
+    found: Comparison = compare(one, one)
+    sentence = f"{one.folder}: got a run that does not say where its time went, so only the times are compared"
+    assert (found.same, found.missing, found.whole_ps) == (False, [sentence, sentence], None)
