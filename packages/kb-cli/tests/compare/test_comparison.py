@@ -93,7 +93,7 @@ def test_a_run_against_itself_is_empty(side: Callable[..., Side]) -> None:
     assert (found.configuration, found.rows, found.blocks, found.pes, found.sentences) == ([], [], [], [], [])
     assert found.change_ps == 0
     assert next(iter(comparison_parts(found))) == "The same run: the digests of the two logs are equal."
-    assert len(list(comparison_parts(found))) == 2
+    assert len(list(comparison_parts(found))) == 3
 
 
 def test_lines_are_matched_through_a_diff(side: Callable[..., Side]) -> None:

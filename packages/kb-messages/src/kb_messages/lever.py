@@ -15,8 +15,9 @@ class Lever(Struct, frozen=True):
     """What a field that is a cost is good for. It stands in the field's `Meta`, as `extra=Lever(...).extra`.
 
     `classes` are the parts of a critical path that scale with the field: a block and what it does (`hbm: bytes`), or
-    all that a block does (`pe_gemm`). `better` says whether twice or half the value is the faster chip. `noun` is the
-    field's name in sentences, such as `bandwidth`.
+    all that a block does (`pe_gemm`). What a log does not split (`pe_dma: service`) is a class of every lever that a
+    piece of it scales with, so that no bound is too high. `better` says whether twice or half the value is the faster
+    chip. `noun` is the field's name in sentences, such as `bandwidth`.
     """
 
     classes: tuple[str, ...]

@@ -15,7 +15,12 @@ from kb_messages import Lever
 
 Count = Annotated[int, Meta(ge=1)]
 Bandwidth = Annotated[
-    float, Meta(ge=0.001, le=1_000_000, extra=Lever(("links: bytes", "links: shared"), "twice", "bandwidth").extra)
+    float,
+    Meta(
+        ge=0.001,
+        le=1_000_000,
+        extra=Lever(("links: bytes", "links: shared", "pe_dma: service"), "twice", "bandwidth").extra,
+    ),
 ]
 """GB/s (bytes per nanosecond), from 1 MB/s to 1 PB/s, so that the picoseconds of every transfer fit 64 bits."""
 Length = Annotated[float, Meta(ge=0, le=1_000_000)]

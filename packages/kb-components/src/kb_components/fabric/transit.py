@@ -14,7 +14,8 @@ class TransitSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`overhead_ns`: the delay of the head of a transfer. Source: assumed, unless the topology says."""
 
     overhead_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("links: request", "links: response"), "half", "overhead").extra)
+        float,
+        Meta(ge=0, extra=Lever(("links: request", "links: response", "pe_dma: service"), "half", "overhead").extra),
     ] = 0.0
 
 

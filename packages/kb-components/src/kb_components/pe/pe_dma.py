@@ -33,7 +33,9 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     a transfer's set-up, and the lookups of its pages after it, end before the next set-up begins.
     """
 
-    setup_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: setup",), "half", "set-up time").extra)] = 0.0
+    setup_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "set-up time").extra)
+    ] = 0.0
     outstanding: Annotated[int, Meta(ge=1)] = 1
     queue_depth: Annotated[int, Meta(ge=1)] = 2
 

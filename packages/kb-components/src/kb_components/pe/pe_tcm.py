@@ -22,16 +22,40 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     bw_gbs: Annotated[
-        float, Meta(gt=0, extra=Lever(("pe_fetch_store: bytes", "pe_tcm: bytes"), "twice", "bandwidth").extra)
+        float,
+        Meta(
+            gt=0,
+            extra=Lever(
+                ("pe_fetch_store", "pe_tcm: bytes", "pe_dma: service"),
+                "twice",
+                "bandwidth",
+            ).extra,
+        ),
     ]
     latency_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("pe_fetch_store: latency", "pe_tcm: latency"), "half", "latency").extra)
+        float,
+        Meta(
+            ge=0,
+            extra=Lever(
+                ("pe_fetch_store", "pe_tcm: latency", "pe_dma: service"),
+                "half",
+                "latency",
+            ).extra,
+        ),
     ] = 0.0
     dma_bw_gbs: (
-        Annotated[float, Meta(gt=0, extra=Lever(("pe_tcm: bytes",), "twice", "bandwidth of the DMA port").extra)] | None
+        Annotated[
+            float,
+            Meta(gt=0, extra=Lever(("pe_tcm: bytes", "pe_dma: service"), "twice", "bandwidth of the DMA port").extra),
+        ]
+        | None
     ) = None
     dma_latency_ns: (
-        Annotated[float, Meta(ge=0, extra=Lever(("pe_tcm: latency",), "half", "latency of the DMA port").extra)] | None
+        Annotated[
+            float,
+            Meta(ge=0, extra=Lever(("pe_tcm: latency", "pe_dma: service"), "half", "latency of the DMA port").extra),
+        ]
+        | None
     ) = None
 
 

@@ -24,7 +24,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     says whether rows stay open after the request that used them.
     """
 
-    clock_mhz: Annotated[float, Meta(gt=0, extra=Lever(("hbm",), "twice", "clock").extra)]
+    clock_mhz: Annotated[float, Meta(gt=0, extra=Lever(("hbm", "pe_dma: service"), "twice", "clock").extra)]
     mapping: Annotated[str, Meta(pattern=f"^{PATTERN}$")]
     rl_cycles: Cycles
     wl_cycles: Cycles
@@ -43,7 +43,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     twtr_l_ns: Ns
     trefi_ns: Ns
     trfc_ns: Ns
-    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: latency",), "half", "latency").extra)]
+    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: latency", "pe_dma: service"), "half", "latency").extra)]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 32
     page_policy: Literal["open", "closed"] = "open"
 

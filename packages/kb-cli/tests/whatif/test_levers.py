@@ -1,0 +1,207 @@
+"""Levers of finished runs: bounds, measurements, and what bounds the run afterwards."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import Result
+
+from kb_cli.benchmark import bundled
+from kb_cli.run.run_json import read_one_run, write_run
+from kb_cli.whatif import levers as levers_module
+from kb_cli.whatif.bound import bound_ps
+from kb_cli.whatif.chip_levers import ChipLever, Moved, chip_levers, moved
+from kb_cli.whatif.levers import Levers, TriedLever, levers
+from kb_dataexec.analysis import LaunchWhere, Where, WhereRow
+from kb_messages import KbError, Lever
+from kb_topology import format_path, loads_topology
+
+Invoke = Callable[..., Result]
+HBM = Lever(("hbm: bytes",), "twice", "bandwidth")
+
+
+def path_of(*rows: tuple[str, str, str, int]) -> Where:
+    listed = [WhereRow(line="", block=block, what=what, via=via, ps=ps, segments=1) for block, what, via, ps in rows]
+    end_ps = sum(row.ps for row in listed)
+    times: dict[str, int] = {"start_ps": 0, "kernels_start_ps": 0, "kernels_end_ps": end_ps, "end_ps": end_ps}
+    return Where(launches=[LaunchWhere(launch=0, rows=listed, pes=[], busy={}, hidden={}, ties=0, **times)], missing=[])
+
+
+PATH = path_of(
+    ("host", "call", "launch", 77),
+    ("hbm", "bytes", "data", 1001),
+    ("hbm", "latency", "data", 30),
+    ("pe_gemm", "x", "y", 5),
+)
+
+
+def test_a_bound_is_the_scaled_path_or_the_busiest_block_left_alone() -> None:
+    half = [Moved(HBM, Fraction(1, 2))]
+    assert bound_ps(PATH, [], half) == 501 + 30 + 5  # 500.5, rounded up; the host is outside the kernels
+    assert bound_ps(PATH, [("pe_gemm", 700), ("hbm", 1001)], half) == 700
+    assert bound_ps(PATH, [("pe_gemm", 535)], half) == 536
+    both = [*half, Moved(Lever(("hbm",), "twice", "clock"), Fraction(1, 3))]
+    assert bound_ps(PATH, [], both) == -(-1001 // 6) + 10 + 5
+
+
+def test_a_slower_value_makes_no_path_longer_that_others_share() -> None:
+    assert bound_ps(PATH, [], [Moved(HBM, Fraction(3))]) == 3003 + 35
+    assert bound_ps(PATH, [], [Moved(HBM, Fraction(3), whole=False)]) == 1036
+
+
+CHIP = bundled.folder("topologies")
+
+
+def test_the_levers_of_a_chip_stand_in_its_file() -> None:
+    topology = loads_topology((CHIP / "one_pe.yaml").read_text(), "one_pe.yaml")
+    found = {(each.block, each.field): each for each in chip_levers(topology)}
+    assert found["hbm", "bw_gbs"].better == {("cube", "nodes", "hbm", "bw_gbs"): "204.8"}
+    assert found["pe_dma", "setup_ns"].better == {("cube", "pe_template", "nodes", "pe_dma", "setup_ns"): "2.5"}
+    assert found["pe_gemm", "clock_ghz"].better == {("cube", "pe_template", "nodes", "pe_gemm", "clock_ghz"): "2"}
+    links = found["links", "bw_gbs"].better
+    assert links == {("cube", "links", 0, "bw_gbs"): "256", ("cube", "links", 1, "bw_gbs"): "204.8"}
+    assert ("pe_tcm", "dma_bw_gbs") not in found, "a value that is not stated"
+
+
+def test_meshes_and_links_between_chiplets_are_one_lever() -> None:
+    topology = loads_topology((CHIP / "one_sip.yaml").read_text(), "one_sip.yaml")
+    places = {format_path(path) for each in chip_levers(topology) if each.block == "links" for path in each.values}
+    assert {"$.sip.cube_mesh.bw_gbs", "$.system.links[0].bw_gbs", "$.io.links[0].bw_gbs"} <= places
+
+
+def test_a_pulled_lever_knows_its_factor_and_its_company() -> None:
+    path, other = ("a", "bw_gbs"), ("b", "bw_gbs")
+    alone = ChipLever("hbm", "bw_gbs", HBM, {path: 102.4})
+    both = ChipLever("hbm", "bw_gbs", HBM, {path: 102.4, other: 1.0})
+    assert moved([alone], {path: 102.4}, {path: 153.6}) == [Moved(HBM, Fraction(2, 3))]
+    assert moved([both], {path: 102.4}, {path: 51.2}) == [Moved(HBM, Fraction(2), whole=False)]
+    slow = Lever(("hbm: bytes",), "half", "latency")
+    assert moved([ChipLever("hbm", "x_ns", slow, {path: 4.0})], {path: 4.0}, {path: 3.0})[0].factor == Fraction(3, 4)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture
+def ran(invoke: Invoke, runs: Path) -> Callable[..., Path]:
+    """The folder of a run, made once."""
+
+    def folder(name: str, *args: Any) -> Path:
+        if not (runs / name).exists():
+            assert invoke("run", *args, "--out", runs / name).exit_code == 0
+        return next((runs / name).iterdir())
+
+    return folder
+
+
+TILES = "tile=64x64x64"
+GEMM = {
+    "serial": ("gemm", "--topology", "one_pe", "-p", "M=64", "-p", "N=64", "-p", "K=64", "-p", TILES),
+    "pipelined": ("gemm", "--topology", "one_pe", "-p", "M=200", "-p", "N=140", "-p", "K=260", "-p", TILES),
+    "contended": ("gemm", "--topology", "one_cube", "-p", "M=200", "-p", "N=140", "-p", "K=260", "-p", TILES),
+}
+
+
+@pytest.fixture
+def every_lever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levers with any part of the path are tried."""
+    monkeypatch.setattr(levers_module, "LEAST_SHARE", 1e-9)
+
+
+@pytest.mark.usefixtures("every_lever")
+def test_serial_kernels_take_as_long_as_the_bound(ran: Callable[..., Path]) -> None:
+    found = levers(ran("serial", *GEMM["serial"]))
+    assert {each.name: each.latency_ps for each in found.levers if "DMA" not in each.name}
+    whole = {("pe_gemm", "clock_ghz"), ("pe_cpu", "issue_ns"), ("pe_scheduler", "command_ns")}
+    sure = [each for each in found.levers if (each.block, each.field) in whole]
+    assert len(sure) == 3
+    for each in sure:
+        assert each.latency_ps == each.bound_ps == found.latency_ps - each.path_ps // 2, each.name
+
+
+@pytest.mark.usefixtures("every_lever")
+@pytest.mark.parametrize("name", GEMM)
+def test_no_measurement_is_below_its_bound(ran: Callable[..., Path], name: str) -> None:
+    found = levers(ran(name, *GEMM[name]))
+    assert len(found.levers) >= 5
+    for each in found.levers:
+        assert each.latency_ps is not None
+        assert each.latency_ps >= each.bound_ps, each.name
+
+
+def test_the_most_gain_comes_first_and_small_parts_are_not_tried(ran: Callable[..., Path]) -> None:
+    found = levers(ran("pipelined", *GEMM["pipelined"]))
+    gains = [each.gain for each in found.levers]
+    assert gains == sorted(gains, key=lambda gain: -(gain or 0))
+    assert gains[0] is not None
+    assert gains[0] > 0.02
+    assert all(each.share >= 0.02 for each in found.levers)
+    assert levers(ran("pipelined", *GEMM["pipelined"])) == found
+    assert len(levers(ran("pipelined", *GEMM["pipelined"]), most=1).levers) == 1
+    dearest = max(found.levers, key=lambda each: each.path_ps)
+    assert levers(ran("pipelined", *GEMM["pipelined"]), most=1).levers[0].path_ps == dearest.path_ps
+
+
+def test_without_time_nothing_is_measured(ran: Callable[..., Path]) -> None:
+    found = levers(ran("pipelined", *GEMM["pipelined"]), within_s=0.0)
+    assert {each.latency_ps for each in found.levers} == {None}
+    assert found.levers[0].sentence.endswith(" at best; not measured.")
+
+
+def test_a_measurement_ends_when_the_time_is_over(ran: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_cli.whatif.pass_one.perf_counter", lambda: float("inf"))
+    found = levers(ran("pipelined", *GEMM["pipelined"]))
+    assert {each.latency_ps for each in found.levers} == {None}
+
+
+def test_a_lever_in_a_sentence() -> None:
+    name, bound = "Twice the bandwidth of HBM", 300_000_000
+    lever = TriedLever(name=name, block="hbm", field="bw_gbs", set={}, path_ps=1, share=0.5, bound_ps=bound)
+    measured = {"latency_ps": 327_506_000, "gain": 0.156, "then": "GEMM", "then_busy": 0.9}
+    found = msgspec.structs.replace(lever, **measured)
+    assert found.sentence == "Twice the bandwidth of HBM: 327.506 us (-15.6 %); then GEMM bounds it."
+    slower = msgspec.structs.replace(found, gain=-0.01, then_busy=0.5)
+    assert (
+        slower.sentence == "Twice the bandwidth of HBM: 327.506 us (+1.0 %); then no block is busy 60.0 % of the time."
+    )
+    assert lever.sentence == "Twice the bandwidth of HBM: 300.000 us at best; not measured."
+
+
+def test_a_kernel_that_asks_for_values_is_measured_too(invoke: Invoke, tmp_path: Path) -> None:
+    assert invoke("run", "power_iteration", "--topology", "one_pe", "--out", tmp_path / "out").exit_code == 0
+    found: Levers = levers(next((tmp_path / "out").iterdir()), most=1)
+    assert found.levers[0].latency_ps is not None
+
+
+def other_version(folder: Path, **results: Any) -> None:
+    """Let run.json say that another version of kb made the run."""
+    plain = msgspec.to_builtins(read_one_run(folder))
+    plain["versions"]["kb-engine"] = "0.0.1"
+    plain["results"] |= results
+    write_run(folder, plain)
+
+
+def test_a_run_of_another_version_of_kb_has_to_take_the_same_time(invoke: Invoke, tmp_path: Path) -> None:
+    invoke("run", *GEMM["serial"], "--out", tmp_path / "out")
+    folder = next((tmp_path / "out").iterdir())
+    before_ps = read_one_run(folder).results.latency_ps
+    other_version(folder)
+    assert levers(folder, most=1).latency_ps == before_ps
+    other_version(folder, latency_ps=5)
+    with pytest.raises(KbError) as error:
+        levers(folder)
+    got = f"{before_ps} ps for the unchanged chip with this version of kb"
+    assert str(error.value) == f"{folder}: got {got}, needs 5 ps, as the run took; run it again"
+
+
+def test_a_run_without_a_log_has_no_levers(invoke: Invoke, tmp_path: Path) -> None:
+    invoke("run", *GEMM["serial"], "--no-log", "--out", tmp_path / "out")
+    folder = next((tmp_path / "out").iterdir())
+    with pytest.raises(KbError) as error:
+        levers(folder)
+    assert str(error.value) == f"{folder}: got a run without an op log, needs one; run it again without --no-log"
