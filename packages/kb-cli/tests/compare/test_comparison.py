@@ -9,7 +9,7 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_cli.compare.comparison import Comparison, compare
+from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.compare.line_match import LineMatch
 from kb_cli.compare.side import Side, read_side
 from kb_cli.report.compare_tables import comparison_parts
@@ -172,6 +172,6 @@ def test_folders_that_hold_no_run(invoke: Invoke, side: Callable[..., Side], tmp
 
 def test_a_run_without_a_log_is_compared_by_its_times(side: Callable[..., Side]) -> None:
     one = side(options=("--no-log",))
-    found: Comparison = compare(one, one)
+    found: RunComparison = compare(one, one)
     sentence = f"{one.folder}: got a run that does not say where its time went, so only the times are compared"
     assert (found.same, found.missing, found.whole_ps) == (False, [sentence, sentence], None)

@@ -35,7 +35,7 @@ class RowChange(Struct, frozen=True, kw_only=True):
     change_ps: int
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class RunComparison(Struct, frozen=True, kw_only=True):
     """The second run against the first.
 
     `same` says that their logs have one digest: they are the same run. `latency_ps` are from the first kernel's start
@@ -59,7 +59,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     missing: list[str]
 
 
-def compare(one: Side, other: Side, blocks_alone: bool = False) -> Comparison:
+def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison:
     """Compare two runs, with *blocks_alone* without kernel lines. Raises KbError for runs of two benchmarks else."""
     names = one.run.benchmark.name, other.run.benchmark.name
     if names[0] != names[1] and not blocks_alone:
@@ -71,7 +71,7 @@ def compare(one: Side, other: Side, blocks_alone: bool = False) -> Comparison:
     if not there:
         before = after = Where(launches=[], missing=[])
     blocks = block_changes(before, after)
-    return Comparison(
+    return RunComparison(
         before=str(one.folder),
         after=str(other.folder),
         same=one.run.log_digest is not None and one.run.log_digest == other.run.log_digest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kb_cli.compare.comparison import Comparison
+from kb_cli.compare.comparison import RunComparison
 from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.names import block_name
 from kb_cli.terminal.output import new_table
@@ -26,7 +26,7 @@ def whatif_lines(found: WhatIf) -> Iterator[str]:
     yield ""
 
 
-def comparison_parts(found: Comparison) -> Iterator[Any]:
+def comparison_parts(found: RunComparison) -> Iterator[Any]:
     """Configuration, latency, sentences, then the tables of blocks, rows and PEs."""
     if found.same:
         yield "The same run: the digests of the two logs are equal."
@@ -59,7 +59,7 @@ def _difference(each: ConfigurationChange) -> str:
     return f"{each.part} {each.place}: {_text(each.before)} -> {_text(each.after)}".replace(" : ", ": ")
 
 
-def _block_table(found: Comparison) -> Any:
+def _block_table(found: RunComparison) -> Any:
     table = new_table("block", "busy before", "after", "on the path before", "after", "change", left=1)
     for each in found.blocks:
         times = (*each.busy_ps, *each.path_ps)
@@ -67,7 +67,7 @@ def _block_table(found: Comparison) -> Any:
     return table
 
 
-def _row_table(found: Comparison) -> Any:
+def _row_table(found: RunComparison) -> Any:
     table = new_table("line", "block", "what", "held up by", "before", "after", "change", left=4)
     for each in found.rows[:MOST_ROWS]:
         lines = each.line or "none"
@@ -78,7 +78,7 @@ def _row_table(found: Comparison) -> Any:
     return table
 
 
-def _pe_table(found: Comparison) -> Any:
+def _pe_table(found: RunComparison) -> Any:
     table = new_table("PEs", "first", "change in its own view", left=3)
     for each in found.pes[:MOST_ROWS]:
         changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in list(each.change_ps.items())[:4])

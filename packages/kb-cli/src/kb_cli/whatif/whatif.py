@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from kb_cli.compare.comparison import Comparison, compare
+from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.compare.side import read_side
 from kb_cli.run.keep import Policy
 from kb_cli.run.progress import RunProgress
@@ -43,7 +43,7 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     bound_ps: int | None
     latency_ps: int
     change: float
-    comparison: Comparison
+    comparison: RunComparison
 
 
 def parse_sets(texts: Sequence[str]) -> dict[YamlPath, str]:
