@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kb_cli.run.claims import check_written
 from kb_cli.run.files import BENCH, TOPOLOGY, RunFolderError
 from kb_cli.run.run_json import RunJson, read_one_run
-from kb_cli.run.where_time import read_where
+from kb_cli.run.where_time import where_of
 from kb_dataexec.analysis import Where
 from kb_dataexec.files import file_in, read_bytes
 from kb_topology import Topology, load_topology
@@ -30,4 +30,4 @@ def read_side(folder: Path) -> Side:
     check_written(folder, run, (BENCH, TOPOLOGY))
     source = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "replace")
     topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
-    return Side(folder, run, topology, source.splitlines(), read_where(folder, run))
+    return Side(folder, run, topology, source.splitlines(), where_of(folder, run))

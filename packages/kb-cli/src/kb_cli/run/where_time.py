@@ -1,4 +1,4 @@
-"""Where the time of a finished run went, from where.json of its folder or else from its op log."""
+"""Where the time of a finished run went, from its folder, if the folder says so."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from pathlib import Path
 
 from kb_cli.run.claims import check_written
 from kb_cli.run.data import LOG
-from kb_cli.run.files import RunFolderError
+from kb_cli.run.files import WHERE
 from kb_cli.run.run_json import RunJson
+from kb_cli.run.where_file import read_where
 from kb_dataexec import read_log
 from kb_dataexec.analysis import Where, where
-from kb_dataexec.files import file_in, read_json
-
-WHERE = "where.json"
 
 
-def read_where(folder: Path, run: RunJson) -> Where | None:
-    """Where the time of *run* in *folder* went; None for a run without where.json whose log was not kept either."""
+def where_of(folder: Path, run: RunJson) -> Where | None:
+    """Where the time of *run* in *folder* went: from where.json, or from the op log of an older folder.
+
+    None for a run with neither. Raises RunFolderError for a where.json that is not as the run wrote it.
+    """
     if WHERE in run.files:
         check_written(folder, run, (WHERE,))
-        return read_json(file_in(folder, WHERE, RunFolderError), Where, RunFolderError)
+        return read_where(folder)
     return where(read_log(folder / LOG)) if run.flags.log and run.keep.data else None

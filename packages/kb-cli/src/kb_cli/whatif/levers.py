@@ -17,7 +17,7 @@ from kb_cli.run.identity import versions
 from kb_cli.run.metrics import Use
 from kb_cli.run.progress import PASS_1, RunProgress
 from kb_cli.run.usage_file import UsageTable
-from kb_cli.run.where_time import read_where
+from kb_cli.run.where_time import where_of
 from kb_cli.terminal.units import duration, percent
 from kb_cli.whatif.bound import bound_ps, busiest_ps, moved_ps
 from kb_cli.whatif.chip_levers import chip_levers, moved
@@ -144,7 +144,7 @@ def _chances(ran: RanSetup) -> Iterator[_Chance]:
 
 def path_of(ran: RanSetup) -> Where:
     """Where the time of *ran* went. Raises RunFolderError when its folder does not say."""
-    found = read_where(ran.folder, ran.run)
+    found = where_of(ran.folder, ran.run)
     if found is None:
         got = "a run that does not say where its time went" if ran.run.flags.log else "a run without an op log"
         fix = "run it again" if ran.run.flags.log else "run it again without --no-log"

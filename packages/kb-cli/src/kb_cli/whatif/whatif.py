@@ -13,7 +13,7 @@ from kb_cli.compare.side import read_side
 from kb_cli.run.keep import Policy
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.save import record_run
-from kb_cli.run.where_time import read_where
+from kb_cli.run.where_time import where_of
 from kb_cli.whatif.bound import bound_ps
 from kb_cli.whatif.chip_levers import Moved, chip_levers, moved
 from kb_cli.whatif.levers import busy_of, check_baseline
@@ -79,7 +79,7 @@ def what_if(folder: Path, texts: Sequence[str], progress: RunProgress) -> WhatIf
     with TemporaryDirectory(prefix="kb-whatif-") as place:
         path = Path(place) / "changed"
         setup = ran.setup._replace(topology=new, log=ran.run.flags.log)
-        result = record_run((path, path), setup, Policy.ALL, progress)
+        result = record_run((path, path), setup, Policy.NONE, progress)
         comparison = compare(read_side(folder), read_side(path)._replace(folder=Path("changed")))
     before_ps = ran.run.results.latency_ps
     return WhatIf(
@@ -98,7 +98,7 @@ def what_if(folder: Path, texts: Sequence[str], progress: RunProgress) -> WhatIf
 
 def _bound_ps(ran: RanSetup, new: Topology, values: Mapping[YamlPath, str]) -> int | None:
     """The bound when all *values* are levers, on both chips; None else."""
-    where = read_where(ran.folder, ran.run)
+    where = where_of(ran.folder, ran.run)
     levers = chip_levers(ran.setup.topology)
     before = {path: value for each in levers for path, value in each.values.items() if path in values}
     after = {path: value for each in chip_levers(new) for path, value in each.values.items() if path in before}
