@@ -81,4 +81,4 @@ def test_the_parts_of_any_service_add_up_to_it(name: str, seed: int) -> None:
     ]
     topology = chip(name, 1 + 2 * (seed % 2), any_of("shared", "separate"), any_of("blocking", "scoreboard"))
     has_sram = SRAM in (CHIPS / name).read_text(encoding="utf-8")
-    check(log_of(topology, program, any_of("hbm", "sram") if has_sram else "hbm"))
+    check(log_of(topology, program, any_of("hbm", "sram", "tcm") if has_sram else "hbm"))

@@ -39,6 +39,17 @@ def test_separate_ports_do_not_wait_for_each_other():
     assert (memory.busy_ps, memory.read_nbytes, memory.written_nbytes) == (4 * 6400, 1024, 1024)
 
 
+def test_each_port_says_from_when_to_when_bytes_hold_it():
+    shared, separate = sram(), sram(ports="separate")
+    assert (shared.has_write_port, separate.has_write_port) == (False, True)
+    for memory in (shared, separate):
+        memory.reserve(1000, HALF_KIB, 1000, False)
+        assert memory.held_ps(HALF_KIB, False) == (1000, 7400)
+        memory.reserve(2000, HALF_KIB, 2000, True)
+    assert (shared.held_ps(HALF_KIB, True), separate.held_ps(HALF_KIB, True)) == ((7400, 13800), (2000, 8400))
+    assert separate.held_ps(HALF_KIB, False) == (1000, 7400)
+
+
 @pytest.mark.parametrize("pes", ["count: 1", "count: 3"], ids=["reserved ahead", "by events"])
 def test_a_load_and_a_store_go_over_the_noc(chip_host, noc, pes):
     host = chip_host(*noc, ("pe_layout: {count: 1}", f"pe_layout: {{{pes}}}"))

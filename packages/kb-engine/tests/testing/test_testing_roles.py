@@ -43,6 +43,23 @@ class ForgetfulWhenBusy(Hbm):
         return super().reserve(t_ps, memory, t_ps or last_byte_ps, write)
 
 
+class Boastful(Hbm):
+    """Says that bytes hold it before they are there."""
+
+    def held_ps(self, memory, write):
+        begin, end = super().held_ps(memory, write)
+        return begin - 1, end
+
+
+class Generous(Hbm):
+    """Says that reads and writes do not wait for each other, and has them wait."""
+
+    has_write_port = True
+
+    def held_ps(self, memory, write):
+        return self.free_ps - 2 * memory.nbytes * self.spec.ps_per_byte, self.free_ps
+
+
 class Timeless(Hbm):
     def latency_ps(self, nbytes, write):
         return 0
@@ -172,6 +189,16 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
             "requests_are_served_in_order",
             "got -1 and 0 for a request that arrives at 0, needs ints in order, not before the arrival",
         ),
+        (
+            Boastful,
+            HBM,
+            "requests_are_served_in_order",
+            (
+                "Boastful.held_ps: got (-1, 10240) for a request that arrives at 0 and is answered at 30000 and 40240, "
+                "needs ints in order, from 0 on; return None where requests of a port do not follow one another"
+            ),
+        ),
+        (Generous, HBM, "requests_are_served_in_order", "Generous.held_ps: got (-10240, 10240) for a request that"),
         (
             Forgetful,
             HBM,

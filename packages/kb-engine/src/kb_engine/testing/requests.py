@@ -32,7 +32,7 @@ def check_serves_in_order(subject: Subject) -> None:
             begin, end = held
             latest = last if write else first
             if not (type(begin) is type(end) is int and max(arrival, free[port]) <= begin <= end and begin <= latest):
-                got = f"{held} for a request that arrives at {arrival}, is answered at {first} and {last}"
+                got = f"{held} for a request that arrives at {arrival} and is answered at {first} and {last}"
                 fix = "return None where requests of a port do not follow one another"
                 subject.fail("held_ps", got, f"ints in order, from {max(arrival, free[port])} on", fix)
             free[port] = end
