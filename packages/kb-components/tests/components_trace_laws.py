@@ -243,6 +243,7 @@ def check_behind(rows, ops):
     for row in rows[waited & (rows["behind_op"] >= 0)]:
         before = row_of[row["behind_op"].item()]
         assert row["memory"] == before["memory"]
+        assert row["op_id"] != before["op_id"]
         if ops[before["op_id"].item()].name == "dma_read":
             assert row["t_served_ps"] == before["t_served_ps"] + before["t_last_ps"] - before["t_first_ps"]
         elif before["t_first_ps"] > before["t_arrived_ps"] and before["t_served_ps"] < row["t_served_ps"]:

@@ -71,10 +71,11 @@ def test_a_write_whose_bytes_come_more_slowly_than_the_memory_takes_them_waits_f
     assert parts(log) == {number: ends | {"links_bytes": nbytes * 80} for number, nbytes in enumerate((512, 512, 128))}
 
 
-def test_a_write_in_parts_has_the_times_of_its_last_part(simulate):
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_write_in_parts_has_the_times_of_its_last_part(simulate, strided):
     def kernel(tl, a, b, c):
         if tl.program_id() == 0:
-            tl.store(c, tl.load(a))
+            tl.store(c[0:4, 0:64] if strided else c, tl.load(a))
         else:
             tl.load(b)
             tl.load(b)
@@ -83,7 +84,9 @@ def test_a_write_in_parts_has_the_times_of_its_last_part(simulate):
     # ends at 53800, and its second is at the slice at 63800, when 255 bytes of the store have come: three bursts of 64.
     # The slice has them at 61240 + 3840 = 65080, reads 128 bytes until 67640, and has the other 320, of which the
     # first came at 63160, at 74040.
-    log = simulate(kernel, F16, (4, 16, "f16"), F16, changes=(TWO_PES,), pes=(0, 1)).log
+    # A strided store has four rows of 128 bytes, so the rest is half a row and two rows.
+    shapes = ((4, 64, "f16"), (4, 16, "f16"), (4, 128, "f16")) if strided else (F16, (4, 16, "f16"), F16)
+    log = simulate(kernel, *shapes, changes=(TWO_PES,), pes=(0, 1)).log
     assert rows(log) == [
         (0, HBM, 9000, 10000, 10000, 40000, 50240, 1000, 0, -1),
         (1, HBM, 9000, 10000, 20240, 50240, 52800, 1000, 0, 0),
@@ -155,6 +158,35 @@ def test_a_write_waits_for_reads_at_a_shared_port_alone(chip_host, noc, ports):
     # there at 63240, and the second load at 110000 or later.
     assert write[4:6] == ((76000, 140000) if ports == "shared" else (63240, 127240))
     assert names.get(write[9]) == ("dma_read" if ports == "shared" else None)
+
+
+def test_writes_are_behind_writes_where_they_have_a_port(chip_host, noc):
+    changes = (
+        *noc,
+        ("pe_layout: {count: 1}", "pe_layout: {count: 3}"),
+        ("bw_gbs: 80, latency_ns: 10}", "bw_gbs: 8, latency_ns: 10, ports: separate}"),
+    )
+    host = chip_host(*changes, writer=MemoryLogWriter())
+    x = host.tensor("x", np.zeros((16, 16), np.float16), "f16")
+    a, *b = (host.tensor(name, np.zeros((16, 16), np.float16), "f16", memory="sram") for name in "abc")
+
+    def kernel(tl, x, a, b):
+        value = tl.load(x)
+        if tl.program_id() < 2:
+            tl.store(b[tl.program_id()], value)
+        else:
+            tl.load(a)
+
+    host.launch(kernel, x, a, b)
+    log = host.engine.close_log()
+    names = {record.op_id: record.name for record in log.records()}
+    first, second = [row for row in rows(log, all_transfers(log)) if names[row[0]] == "dma_write"]
+    # The first store's bytes come from 63240 on, at 25 each. At 73480 the second one's come too: 409 are there, of
+    # which the port has 384 at 63240 + 48000 = 111240. Then each comes at 50. The first has all at 78600, and 64 of the
+    # second are there, which the port has at 119240, behind them the other 128 of the first at 135240, and then the
+    # second's 448. PE 2's load, at 83720, cuts these in two, which follow each other without a pause.
+    assert (first[3:6], first[9]) == ((72840, 119240, 135240), second[0])
+    assert (second[4:6], second[9]) == ((135240, 191240), first[0])
 
 
 def test_transfers_of_the_host_have_no_rows(chip):
