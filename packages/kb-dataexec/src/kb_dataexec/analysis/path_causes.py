@@ -12,6 +12,7 @@ import numpy as np
 from kb_dataexec.analysis.moments import Moments
 from kb_dataexec.analysis.path_events import CommandEvent, KernelEvent, OpEvent, PathEvents, Work
 from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.arrays.dtypes import Array
 from kb_messages import CallCause, StageType
 
@@ -23,14 +24,15 @@ _GATES = (
 """Gates, the one that a service passes last first, and the stages whose ends open them."""
 
 
-def events_of(rows: PathRows) -> PathEvents:
-    """All events of *rows* with their causes."""
-    return _Causes(rows).events
+def events_of(rows: PathRows, transfers: TransferParts) -> PathEvents:
+    """All events of *rows* with their causes. Requests that waited for a memory follow the requests before them."""
+    return _Causes(rows, transfers).events
 
 
 class _Causes:
-    def __init__(self, rows: PathRows) -> None:
+    def __init__(self, rows: PathRows, transfers: TransferParts) -> None:
         self.rows, self.ops, self.commands = rows, rows.ops, rows.commands
+        self.transfers = transfers
         self.events = PathEvents(rows)
         self.all_ops = np.arange(len(self.ops))
         self.all_commands = np.arange(len(self.commands))
@@ -59,7 +61,9 @@ class _Causes:
 
     def _set_times(self) -> None:
         time, numbers, ops, commands = self.events.time, self.events.numbers, self.ops, self.commands
-        for event, times in zip(OpEvent, (ops.t_ready, ops.t_start, ops.t_end, ops.t_out), strict=True):
+        served = ops.t_start.copy()
+        served[self.transfers.op] = self.transfers.served_ps
+        for event, times in zip(OpEvent, (ops.t_ready, ops.t_start, ops.t_end, ops.t_out, served), strict=True):
             time[numbers.op(event, self.all_ops)] = times
         times_of = commands.t_call, commands.t_issued, commands.t_submitted, commands.t_taken
         later = commands.t_decoded, commands.t_fed, commands.t_done
@@ -71,8 +75,14 @@ class _Causes:
         time[numbers.kernel(KernelEvent.END, every)] = kernels["t_end_ps"]
 
     def _explain_ends(self) -> None:
-        """A service ended: it lasted since its start."""
-        every = self.all_ops
+        """A service ended: it lasted since its start, or since the memory was done with the request before."""
+        every, transfers = self.all_ops, self.transfers
+        waited = transfers.behind >= 0
+        op, behind = transfers.op[waited], transfers.behind[waited]
+        served = self.op(OpEvent.SERVED, op)
+        self.events.work_since(self.op(OpEvent.END, op), served, Work.SERVICE, op)
+        self.events.work_since(served, self.op(OpEvent.SERVED, behind), Work.MEMORY, behind, "memory")
+        self.events.work_since(self.op(OpEvent.SERVED, every), self.op(OpEvent.START, every), Work.SERVICE, every)
         self.events.work_since(self.op(OpEvent.END, every), self.op(OpEvent.START, every), Work.SERVICE, every)
 
     def _explain_leaving(self) -> None:

@@ -12,12 +12,16 @@ from kb_dataexec.arrays.dtypes import Array
 
 
 class OpEvent(IntEnum):
-    """What happens to a tile at an op: it comes, its service starts and ends, and it goes on."""
+    """What happens to a tile at an op: it comes, its service starts and ends, and it goes on.
+
+    In between, a memory begins to serve its request.
+    """
 
     READY = 0
     START = 1
     END = 2
     LEFT = 3
+    SERVED = 4
 
 
 class CommandEvent(IntEnum):
@@ -40,13 +44,17 @@ class KernelEvent(IntEnum):
 
 
 class Work(IntEnum):
-    """What the time between an event and its cause is: nothing, or work, or what the log does not tell."""
+    """What the time between an event and its cause is: nothing, or work, or what the log does not tell.
+
+    With MEMORY, the bytes of a request held the memory.
+    """
 
     NONE = 0
     SERVICE = 1
     DECODE = 2
     ISSUE = 3
     UNKNOWN = 4
+    MEMORY = 5
 
 
 VIA: Final = (
@@ -63,7 +71,7 @@ def via(name: str) -> int:
 
 
 class Events(NamedTuple):
-    """Numbers of events: four for each op, seven for each command, two for each row of `kernels`."""
+    """Numbers of events: five for each op, seven for each command, two for each row of `kernels`."""
 
     n_ops: int
     n_commands: int

@@ -9,9 +9,11 @@ import numpy as np
 
 from kb_dataexec.analysis.attribution import LaunchWhere, PathColumns, PeWhere, Where, WhereRow
 from kb_dataexec.analysis.launch_way import HopSegment, LaunchWay
+from kb_dataexec.analysis.path_busy import busy_of
 from kb_dataexec.analysis.path_causes import events_of
 from kb_dataexec.analysis.path_events import KernelEvent
 from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.analysis.path_transfers import BUSY_WITH_OTHERS, TransferParts
 from kb_dataexec.analysis.path_walk import UNKNOWN, PathTexts, PathWalk, Segments
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.tables import OpLog
@@ -53,8 +55,9 @@ class _Paths:
 
     def __init__(self, log: OpLog) -> None:
         self.rows = PathRows(log)
-        self._events = events_of(self.rows)
-        self._walk = PathWalk(self.rows, self._events, PathTexts(log.strings))
+        self._transfers = TransferParts(self.rows)
+        self._events = events_of(self.rows, self._transfers)
+        self._walk = PathWalk(self.rows, self._events, self._transfers, PathTexts(log.strings))
 
     @cached_property
     def launches(self) -> list[int]:
@@ -74,18 +77,19 @@ class _Paths:
         whole = self._columns(way, launch, last)
         ends = self.rows.kernels["t_end_ps"][kernels]
         ties = self._ties(last) + int((ends == way.last_end_ps).sum() > 1)
-        busy = self._busy(kernels, whole)
-        texts = whole.strings
+        busy = busy_of(self.rows, self._transfers, np.isin(self.rows.kernel_of, kernels), whole)
+        rows = rows_of(whole)
         on_path = dict.fromkeys(busy, 0)
-        for block, ps in zip(whole.block.tolist(), (whole.end_ps - whole.start_ps).tolist(), strict=True):
-            on_path[texts[block]] = on_path.get(texts[block], 0) + ps
+        for row in rows:
+            if row.what != BUSY_WITH_OTHERS:
+                on_path[row.block] = on_path.get(row.block, 0) + row.ps
         return LaunchWhere(
             launch=launch,
             start_ps=way.call_ps,
             kernels_start_ps=way.first_start_ps,
             kernels_end_ps=way.last_end_ps,
             end_ps=way.answer_ps,
-            rows=rows_of(whole),
+            rows=rows,
             pes=self._pes(way, launch, kernels),
             busy=busy,
             hidden={block: ps - on_path[block] for block, ps in busy.items()},
@@ -104,17 +108,17 @@ class _Paths:
         strings = self.rows.log.strings
         found: dict[tuple[WhereRow, ...], list[str]] = {}
         for kernel in kernels[np.argsort(self.rows.kernels["pe"][kernels], kind="stable")].tolist():
-            rows = rows_of(self._columns(way, launch, kernel))
+            rows = rows_of(self._columns(way, launch, kernel, stays=True))
             found.setdefault(tuple(rows), []).append(strings[self.rows.kernels["pe"][kernel]])
         times = {"start_ps": way.call_ps, "end_ps": way.answer_ps}
         return [PeWhere(pes=pes, rows=list(rows), **times) for rows, pes in found.items()]
 
-    def _columns(self, way: LaunchWay, launch: int, kernel: int) -> PathColumns:
-        return self._walk.columns(launch, list(self._parts(way, kernel)))
+    def _columns(self, way: LaunchWay, launch: int, kernel: int, stays: bool = False) -> PathColumns:
+        return self._walk.columns(launch, list(self._parts(way, self._back(kernel, stays))))
 
-    def _parts(self, way: LaunchWay, kernel: int) -> Iterator[Segments]:
-        """From the last answer back to the call, by way of the program *kernel*."""
-        walk, back = self._walk, self._back(kernel)
+    def _parts(self, way: LaunchWay, back: Array) -> Iterator[Segments]:
+        """From the last answer back to the call, by way of the events *back* of programs."""
+        walk = self._walk
         start_ps, end_ps = (int(self._events.time[back[at]]) for at in (-1, 0))
         yield walk.hops(way.up(), "answer")
         yield walk.hops([HopSegment(end_ps, way.last_end_ps, "program", "waits for other PEs")], "end")
@@ -124,36 +128,14 @@ class _Paths:
         yield walk.hops(late, "start")
         yield walk.hops([hop._replace(end_ps=min(hop.end_ps, way.first_start_ps)) for hop in before], "launch")
 
-    def _back(self, kernel: int) -> Array:
+    def _back(self, kernel: int, stays: bool = False) -> Array:
         end, start = (
             int(self._events.numbers.kernel(event, np.array(kernel))) for event in (KernelEvent.END, KernelEvent.START)
         )
-        return self._walk.back_from(end, start)
+        return self._walk.back_from(end, start, stays)
 
     def _ties(self, kernel: int) -> int:
         return int(self._events.is_tie[self._back(kernel)].sum())
-
-    def _busy(self, kernels: Array, whole: PathColumns) -> dict[str, int]:
-        """Picoseconds of services, decodes and issues in the programs *kernels*, and of the launch's way, by block."""
-        rows, texts = self.rows, whole.strings
-        mine = np.isin(rows.kernel_of, kernels)
-        ops, commands = rows.ops, rows.commands
-        busy: dict[str, int] = {}
-
-        def add(block: str, ps: int) -> None:
-            if ps:
-                busy[block] = busy.get(block, 0) + ps
-
-        spent = np.zeros(len(rows.log.strings), np.int64)
-        served = mine[ops.command]
-        np.add.at(spent, ops.component[served], (ops.t_end - ops.t_start)[served])
-        for component in np.flatnonzero(spent).tolist():
-            add(rows.log.strings[component].rpartition(".")[2], int(spent[component]))
-        add("pe_scheduler", int((commands.t_decoded - commands.t_taken)[mine].sum()))
-        add("pe_cpu", int((commands.t_issued - commands.operand_ps - commands.t_call)[mine].sum()))
-        for segment in np.flatnonzero(whole.pe == texts.index("")).tolist():
-            add(texts[whole.block[segment]], int(whole.end_ps[segment] - whole.start_ps[segment]))
-        return dict(sorted(busy.items()))
 
 
 def rows_of(path: PathColumns) -> list[WhereRow]:
