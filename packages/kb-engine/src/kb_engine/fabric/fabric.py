@@ -17,7 +17,7 @@ from typing import Any
 from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.in_flight import PipelineError
+from kb_engine.block.in_flight import PipelineError, TileToken
 from kb_engine.fabric.compile import PathCompiler
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.link import LinkState
@@ -118,8 +118,11 @@ class Fabric:
         _, end = flow.reserve_ahead(head, tail)
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
         if self._rows is not None:
-            opened = self._rows.served(path, memory, argument)
-            self._rows.read_ended((path, flow), opened, (start_ps, head, tail, end))
+            if self._rows.alone_ps.get(flow) == end - start_ps and type(argument) is TileToken:
+                requests.holders[0] = argument.first_op_id + argument.index
+            else:
+                opened = self._rows.served(path, memory, argument)
+                self._rows.read_ended((path, flow), opened, (start_ps, head, tail, end))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 

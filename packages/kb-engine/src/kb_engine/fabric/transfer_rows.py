@@ -62,13 +62,15 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *add* takes the numbers of a row, and *number_of* gives the number of a memory's id in the log.
+    *add* takes the numbers of a row, and *number_of* gives the number of a memory's id in the log. `alone_ps` is how
+    long a read that meets nobody takes, from its request on. A read of that length has no row.
     """
 
     def __init__(self, add: Callable[[Iterable[int]], None], number_of: Callable[[str], int]) -> None:
         self._add = add
         self._number_of = number_of
-        self._alone: tuple[dict[Flow, int], dict[Flow, int]] = {}, {}
+        self.alone_ps: dict[Flow, int] = {}
+        self._alone_writes: dict[Flow, int] = {}
         self._slowest: dict[Flow, int] = {}
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
@@ -85,7 +87,7 @@ class TransferRows:
         """The end of a read is known. *times_ps*: it leaves, its first and last byte leave the memory, the end."""
         (path, flow), (t_sent, t_first, t_last, t_end) = way, times_ps
         op_id, behind_op, held_ps = opened
-        if op_id < 0 or self._alone[0].get(flow) == t_end - t_sent:
+        if op_id < 0 or self.alone_ps.get(flow) == t_end - t_sent:
             return
         alone = max(t_last, t_first + self._slowest_ps(path.back, flow)) + path.response_ps
         shared, t_arrived = max(0, t_end - alone), t_sent + path.request_ps
@@ -93,7 +95,7 @@ class TransferRows:
         if t_served <= t_arrived:
             behind_op = -1
             if t_served == t_arrived and not shared:
-                self._alone[0].setdefault(flow, t_end - t_sent)
+                self.alone_ps.setdefault(flow, t_end - t_sent)
         number = self._number_of(path.dst)
         self._add((op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.response_ps, shared, behind_op))
 
@@ -102,7 +104,7 @@ class TransferRows:
     ) -> None:
         """A write has its last byte at the memory. *times_ps*: it left, the last byte came, the commit, the end."""
         (path, flow), (t_sent, came, t_last, t_end) = way, times_ps
-        if write.op_id < 0 or self._alone[1].get(flow) == t_end - t_sent:
+        if write.op_id < 0 or self._alone_writes.get(flow) == t_end - t_sent:
             return
         head, behind_op, held_ps = t_sent + path.request_ps, -1, write.held_ps
         shared = max(0, came - head - self._slowest_ps(path.away, flow))
@@ -115,7 +117,7 @@ class TransferRows:
             shared = min(shared, t_arrived - head)
             behind_op = write.behind_op if t_served > t_arrived else -1
         if t_served == t_arrived and not shared:
-            self._alone[1].setdefault(flow, t_end - t_sent)
+            self._alone_writes.setdefault(flow, t_end - t_sent)
         number = self._number_of(path.dst)
         self._add(
             (write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op)
