@@ -104,7 +104,7 @@ class BurstSimulation:
         self.ticks_a_ps = math.lcm(*((rate / self.grains_a_byte).denominator for rate in rates))
         self.wires = {(link.src, link.dst): self.wire(link, nodes[link.src]) for link in topology.graph.links}
         self.ports = {(node.id, kind): port for node in memories for kind, port in self.ports_of(node)}
-        self.events: list[tuple[int, int, Callable[..., None], Any]] = []
+        self.events: list[tuple[int, int, int, Callable[..., None], Any]] = []
         self.tickets = self.now = 0
         self.transfers: list[Transfer] = []
         self.ends: dict[int, int] = {}
@@ -135,19 +135,21 @@ class BurstSimulation:
         for number, transfer in enumerate(transfers):
             self.at(transfer.start_ps * self.ticks_a_ps, self.start, number)
         while self.events:
-            self.now, _, step, argument = heappop(self.events)
+            self.now, _, _, step, argument = heappop(self.events)
             step(argument)
         return [Fraction(self.ends[number], self.ticks_a_ps) for number in range(len(transfers))]
 
-    def at(self, t: int, step: Callable[[Any], None], argument: Any) -> None:
+    def at(self, t: int, step: Callable[[Any], None], argument: Any, place: int | None = None) -> None:
+        """Of the arrivals at memories in one tick, which have a *place* below 0, the lowest goes first."""
         self.tickets += 1
-        heappush(self.events, (t, self.tickets, step, argument))
+        heappush(self.events, (t, self.tickets if place is None else place, self.tickets, step, argument))
 
     def start(self, number: int) -> None:
         transfer = self.transfers[number]
         if transfer.kind == "read" or not transfer.nbytes:
             step = self.request if transfer.kind == "read" else self.end
-            self.at(self.now + self.latency(transfer.src, transfer.dst), step, number)
+            place = number - len(self.transfers)
+            self.at(self.now + self.latency(transfer.src, transfer.dst), step, number, place)
             return
         for burst in self.bursts(number, transfer.src, transfer.dst):
             self.enter(burst)
@@ -196,7 +198,7 @@ class BurstSimulation:
         if burst.way:
             self.at(max(head, tail - burst.size * burst.way[0].ticks_each), self.enter, burst)
         elif transfer.kind == "write":
-            self.at(tail, self.write, burst)
+            self.at(tail, self.write, burst, burst.number - len(self.transfers))
         elif burst.is_last:
             self.at(tail, self.end, burst.number)
 

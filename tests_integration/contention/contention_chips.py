@@ -70,7 +70,8 @@ def yaml_of(chip: Chip) -> str:
         keys = f"kind: {memory.space}, impl: builtin.{memory.impl}, count: {memory.count}"
         keys += f", memory: {{space: {memory.space}, size: 1 MiB}}"
         keys += f", latency_ns: {memory.latency_ns}"
-        keys += f", mapping: {memory.mapping}, {BANKS}" if memory.mapping else f", bw_gbs: {memory.bw_gbs}"
+        one_channel = f"bw_gbs: {memory.bw_gbs}, burst_nbytes: 1"
+        keys += f", mapping: {memory.mapping}, {BANKS}" if memory.mapping else f", {one_channel}"
         keys += f", ports: {memory.ports}" if memory.ports else ""
         lines.append(f"    {memory.space}: {{{keys}}}")
     for name, kind, overhead_ns in chip.forwarders:

@@ -66,7 +66,7 @@ def compare(case: Case, burst_nbytes: Fraction | None = None, most_burst_hops: i
     transfers = [outcome.transfer for outcome in outcomes]
     ends = simulation.run(transfers)
     burst_ps = burst * slowest_ps(simulation, transfers)
-    rounding = rounding_ps(simulation, transfers)
+    rounding = rounding_ps(simulation, transfers, case.chip.outstanding)
     differences = []
     for outcome, end in zip(outcomes, ends, strict=True):
         beyond = max(Fraction(0), abs(outcome.end_ps - end) - rounding)
@@ -125,14 +125,14 @@ def slowest_ps(simulation: BurstSimulation, transfers: list[Transfer]) -> Fracti
     return Fraction(max(used) * simulation.grains_a_byte, simulation.ticks_a_ps)
 
 
-def rounding_ps(simulation: BurstSimulation, transfers: list[Transfer]) -> Fraction:
+def rounding_ps(simulation: BurstSimulation, transfers: list[Transfer], outstanding: int) -> Fraction:
     """What rounding may add up to. A memory of the engine serves whole bytes: a byte of each write that it is getting
     may be served before another request or behind it."""
-    writers: dict[str, set[str]] = {}
-    for t in transfers:
-        if t.kind == "write":
-            writers.setdefault(t.dst, set()).add(t.src)
-    ticks = max((simulation.ports[dst, "write"].ticks_each * len(srcs) for dst, srcs in writers.items()), default=0)
+    writes = Counter((t.src, t.dst) for t in transfers if t.kind == "write")
+    under_way: Counter[str] = Counter()
+    for (_, dst), count in writes.items():
+        under_way[dst] += min(count, outstanding)
+    ticks = max((simulation.ports[dst, "write"].ticks_each * count for dst, count in under_way.items()), default=0)
     return ROUNDING_PS + Fraction(ticks * simulation.grains_a_byte, simulation.ticks_a_ps)
 
 
