@@ -58,9 +58,9 @@ def mixed(tl: Any, x: Any, y: Any) -> None:
 def reads(tl: Any, x: Any, y: Any) -> None:
     """The PEs read at different times, and the memory is busy with one when another comes."""
     first = 8 * (1 + tl.program_id())
-    value = tl.load(x[0:first, 0:96])
+    tl.load(x[0:first, 0:96])
     for row in range(first, 90, 30):
-        value = tl.exp(tl.load(x[row : row + 5 + tl.program_id(), 0:96]))
+        tl.exp(tl.load(x[row : row + 5 + tl.program_id(), 0:96]))
 
 
 def topology_text(chip: str, issue: str, outstanding: int) -> str:
