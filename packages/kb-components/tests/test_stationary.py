@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host
-from kb_messages import KernelError, MemorySpace, Role
+from kb_messages import KernelError, LoopOrder, MemorySpace, Role
 from kb_topology import load_topology
 
 ONE_PE = load_topology(Path(__file__).parents[3] / "topologies/one_pe.yaml")
@@ -128,6 +130,38 @@ def test_the_smallest_buffers_and_queues_of_one_are_enough(simulate, order, pinn
         ("clock_ghz: 1.0", f"clock_ghz: {clock_ghz}"),
     )
     run = simulate(kernel, *shapes, changes=changes)
+    buffers = run.engine.components["sip0.cube0.pe0.pe_scheduler"]._buffers
+    assert (buffers.inputs.live_nbytes, buffers.outputs.live_nbytes) == (0, 0)
+
+
+@given(
+    outstanding=st.integers(1, 8),
+    depth=st.integers(1, 3),
+    orders=st.lists(st.tuples(st.sampled_from([*LoopOrder]), st.booleans()), min_size=1, max_size=3),
+    sizes=st.lists(st.tuples(*[st.integers(1, 40)] * 3), min_size=3, max_size=3),
+    spare=st.integers(0, 2),
+    issue=st.sampled_from(["blocking", "scoreboard"]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_any_commands_end_and_leave_no_buffer_claimed(simulate, outstanding, depth, orders, sizes, spare, issue):
+    """Reads under way at once, queues of one, registers and buffers for one tile, and a panel that just fits."""
+
+    def kernel(tl, a, b, *outputs):
+        for (order, aside), (m, n, k), out in zip(orders, sizes, outputs, strict=False):
+            left, right = a[0:m, 0:k], b[0:k, 0:n]
+            more = {"b_stream": aside and order is LoopOrder.INPUT_STATIONARY}
+            left = tl.load(left) if aside and order is LoopOrder.WEIGHT_STATIONARY else left
+            tl.composite("gemm", left, right, out=out[0:m, 0:n], tile=(16, 16, 16), loop_order=order, **more)
+
+    changes = (
+        ("size: 64 KiB", "size: 2 KiB"),
+        ("queue_depth: 4", f"queue_depth: {depth}"),
+        ("input_kib: 64", f"input_kib: {3 + spare}"),
+        ("output_kib: 64", "output_kib: 1"),
+        ("setup_ns: 2", f"setup_ns: 2, outstanding: {outstanding}"),
+        ("issue_ns: 3", f"issue_ns: 3, issue: {issue}"),
+    )
+    run = simulate(kernel, (40, 40, "f16"), (40, 40, "f16"), *[(40, 40, "f16")] * 3, changes=changes)
     buffers = run.engine.components["sip0.cube0.pe0.pe_scheduler"]._buffers
     assert (buffers.inputs.live_nbytes, buffers.outputs.live_nbytes) == (0, 0)
 
