@@ -80,7 +80,11 @@ class Group:
         heard_ps = changed_ps + self.delay_ps
         if rate > self.ceiling and heard_ps != self._heard_ps:
             self._heard_ps = heard_ps
-            clock.push((heard_ps, NORMAL, next(clock.tickets), self._hear, self))
+            clock.push((heard_ps, NORMAL, next(clock.tickets), self._is_told, None))
+
+    def _is_told(self, _: None) -> None:
+        self._heard_ps = -1  # another change in this picosecond has to be heard too
+        self._hear(self)
 
     def retire(self) -> None:
         """The group is empty: hear of no change."""
