@@ -5,26 +5,46 @@ from kb_dataexec.analysis.dependencies import backward_slice, dependencies
 from kb_dataexec.analysis.hazards import Hazard
 from kb_dataexec.analysis.provenance import Origin, origin
 from kb_dataexec.analysis.sanitize import Finding, sanitize
+from kb_dataexec.analysis.shares import (
+    BlockShare,
+    LineShare,
+    PathShare,
+    PeShares,
+    block_shares,
+    line_shares,
+    path_shares,
+    pe_shares,
+    total_ps,
+)
 from kb_dataexec.analysis.transfers import all_transfers, service_parts
 from kb_dataexec.analysis.where_time import path, paths, where
 
 __all__ = [
     "WHERE_FORMAT",
+    "BlockShare",
     "Finding",
     "Hazard",
     "LaunchWhere",
+    "LineShare",
     "Origin",
     "PathColumns",
+    "PathShare",
+    "PeShares",
     "PeWhere",
     "Where",
     "WhereRow",
     "all_transfers",
     "backward_slice",
+    "block_shares",
     "dependencies",
+    "line_shares",
     "origin",
     "path",
+    "path_shares",
     "paths",
+    "pe_shares",
     "sanitize",
     "service_parts",
+    "total_ps",
     "where",
 ]
