@@ -62,7 +62,8 @@ def test_json_has_what_tools_read(tmp_path: Path) -> None:
     assert result["bytes"]["hbm"]["write"] == 2 * 256 * 256 == result["bytes"]["reg"]["read"]
     assert result["ops"] == result["tile_stages"] > 0
     assert result["wall_s"].keys() == {"timing", "data", "verify"}
-    assert result["bounded_by"].startswith("Bound by ")
+    assert " of the time" in result["bounded_by"]
+    assert sum(share["ps"] for share in result["where"]) == result["latency_ps"]
     assert sum(sum(times.values()) for times in result["stages_ps"].values()) > 0
 
 

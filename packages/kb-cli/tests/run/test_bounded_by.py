@@ -1,86 +1,72 @@
 """The sentence that names what bounds a run, for made-up figures."""
 
-import pytest
-
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.metrics import Use
+from kb_dataexec.analysis import PathShare
 
 
-def use(mean: float, busiest: float | None = None, node: str = "n", count: int = 8) -> Use:
-    return Use(count=count, mean=mean, busiest=mean if busiest is None else busiest, node=node)
+def share(block: str, what: str, ps: int, line: str = "k.py:4", line_ps: int | None = None) -> PathShare:
+    """Of a run of 1000 ps."""
+    found = ps if line_ps is None else line_ps
+    return PathShare(block=block, what=what, ps=ps, share=ps / 1000, line=line, line_ps=found)
 
 
-IDLE = {"pe_dma_write": use(0.01, node="pe0.pe_dma"), "pe_fetch_store": use(0.04, node="pe0.pe_fetch_store")}
-
-
-def test_dma_channels_bound_where_no_memory_is_as_busy() -> None:
-    uses = {**IDLE, "pe_dma_read": use(0.999, 1.0, "pe0.pe_dma"), "hbm": use(0.3, 0.61, "hbm3")}
-    assert bounded_by(uses, None) == (
-        "Bound by the DMA read channels: busy 99.9 % of the time on average; HBM slice hbm3 is next at 61.0 %."
+def test_the_largest_share_is_named_with_its_line_and_the_next_one() -> None:
+    shares = [share("hbm", "bytes", 610, line_ps=400), share("pe_gemm", "steps", 200), share("pe_cpu", "issue", 190)]
+    assert bounded_by(shares, {}) == (
+        "HBM's bytes are 61.0 % of the time, mostly of k.py:4; the GEMM arrays' steps come next with 20.0 %. "
+        "To change first: fewer bytes of HBM, or more bandwidth."
     )
 
 
-def test_a_slice_about_as_busy_is_what_the_channels_wait_for() -> None:
-    uses = {**IDLE, "pe_dma_read": use(0.9, 0.999, "pe0.pe_dma"), "hbm": use(0.22, 0.98, "hbm0"), "pe_gemm": use(0.2)}
-    assert bounded_by(uses, None) == (
-        "Bound by HBM slice hbm0: busy 98.0 % of the time (22.0 % on average over 8); "
-        "the DMA read channels in front of it are held 90.0 % of the time on average; block n is next at 20.0 %."
+def test_a_line_that_has_all_of_it_and_one_that_has_little() -> None:
+    assert bounded_by([share("pe_gemm", "fill_drain", 900), share("hbm", "latency", 100)], {}) == (
+        "Filling and draining the GEMM arrays is 90.0 % of the time, all of k.py:4; "
+        "HBM's latency comes next with 10.0 %. To change first: larger tiles, which need it less."
+    )
+    assert bounded_by([share("pe_math", "service", 1000, line_ps=500)], {}) == (
+        "The math units' work is 100.0 % of the time, most at k.py:4 (50.0 % of it). "
+        "To change first: more lanes, or fewer math operations."
     )
 
 
-def test_slices_that_are_evenly_busy_are_named_together() -> None:
-    uses = {"pe_dma_read": use(0.71, node="pe0.pe_dma"), "hbm": use(0.68, 0.69, "hbm0")}
-    assert bounded_by(uses, None) == (
-        "Bound by the HBM slices: busy 68.0 % of the time on average; "
-        "the DMA read channels in front of them are held 71.0 % of the time on average."
+def test_work_of_no_line_names_none() -> None:
+    assert bounded_by([share("io_cpu", "forward", 1000, line="")], {}) == (
+        "Launching the kernels is 100.0 % of the time. To change first: fewer launches, with more work in each."
     )
 
 
-def test_a_link_that_is_busier_than_the_slice_is_named() -> None:
-    uses = {"pe_dma_read": use(0.99), "hbm": use(0.3, 0.5, "hbm0"), "link": use(0.1, 0.97, "xbar0 -> bridge", 68)}
-    assert bounded_by(uses, None).startswith(
-        "Bound by link xbar0 -> bridge: busy 97.0 % of the time (10.0 % on average"
+def test_the_way_of_a_launch_is_not_that_of_data() -> None:
+    launch, data = (bounded_by([share("links", "request", 1000, line=line)], {}) for line in ("", "k.py:4"))
+    assert launch.startswith("The launches' way over the links is 100.0 % of the time. To change first: fewer launches")
+    assert data.endswith(
+        "all of k.py:4. To change first: data that lies nearer to its PE, or transfers that begin earlier."
     )
 
 
-def test_a_slice_comes_before_the_link_that_carries_the_same_bytes() -> None:
-    uses = {"link": use(0.1, 0.981, "a -> b"), "hbm": use(0.2, 0.98, "hbm0")}
-    assert bounded_by(uses, None) == "Bound by HBM slice hbm0: busy 98.0 % of the time (20.0 % on average over 8)."
-
-
-def test_gemm_arrays_bound_a_compute_heavy_run() -> None:
-    uses = {**IDLE, "pe_gemm": use(0.95, 0.97, "pe1.pe_gemm"), "pe_dma_read": use(0.5, 0.6, "pe0.pe_dma")}
-    assert bounded_by(uses, None) == (
-        "Bound by the GEMM arrays: busy 95.0 % of the time on average; "
-        "the DMA read channel of pe0.pe_dma is next at 60.0 %."
+def test_a_block_of_somebody_else_has_its_own_names() -> None:
+    assert bounded_by([share("codec", "unpack", 1000, line="")], {}) == (
+        "Codec: unpack is 100.0 % of the time. To change first: what codec does, or how often."
     )
 
 
-def test_one_busy_block_among_idle_ones_is_named() -> None:
-    sentence = bounded_by({"pe_gemm": use(0.12, 0.96, "pe3.pe_gemm")}, None)
-    assert sentence == "Bound by the GEMM arrays: pe3.pe_gemm busy 96.0 % of the time (12.0 % on average over 8)."
+def test_parts_of_one_cost_do_not_come_next() -> None:
+    """Both rows are the math units' work."""
+    shares = [share("pe_math", "exp", 500), share("pe_math", "max", 300), share("pe_cpu", "issue", 200)]
+    assert "; issuing commands comes next with 20.0 %." in bounded_by(shares, {})
 
 
-def test_the_only_block_of_its_kind_has_no_average() -> None:
-    assert bounded_by({"hbm": use(0.9, node="hbm0", count=1)}, None) == (
-        "Bound by HBM slice hbm0: busy 90.0 % of the time."
+def test_a_run_without_time_says_so() -> None:
+    assert bounded_by([], {}) == bounded_by([share("pe_cpu", "issue", 0)], {}) == "The run took no time."
+
+
+def use(mean: float) -> Use:
+    return Use(count=8, mean=mean, busiest=1.0, node="n")
+
+
+def test_without_a_log_the_busiest_blocks_are_named_and_no_cost() -> None:
+    assert bounded_by(None, {"pe_dma_read": use(0.3), "pe_gemm": use(0.95), "link": use(0.4)}) == (
+        "The GEMM arrays were busiest, 95.0 % of the time on average; what that cost is not recorded."
     )
-
-
-def test_nothing_busy_is_latency_with_the_longest_wait() -> None:
-    uses = {"pe_gemm": use(0.2), "pe_dma_read": use(0.3, 0.45, "pe0.pe_dma")}
-    assert bounded_by(uses, {"channel": 25, "register_file": 75, "queue_full": 0}) == (
-        "Bound by latency: no block is busy 60.0 % of the time, the DMA read channel of pe0.pe_dma most, at 45.0 %; "
-        "tiles waited longest for room in the register file (75.0 % of all waits)."
-    )
-
-
-@pytest.mark.parametrize("waits", [None, {}, {"channel": 0}])
-def test_latency_without_waits_says_no_more(waits: dict[str, int] | None) -> None:
-    assert bounded_by({"pe_gemm": use(0.2, node="g", count=1)}, waits) == (
-        "Bound by latency: no block is busy 60.0 % of the time, block g most, at 20.0 %."
-    )
-
-
-def test_nothing_measured_is_said() -> None:
-    assert bounded_by({}, None) == "Nothing was measured."
+    assert bounded_by(None, {"codec": use(0.5)}).startswith("The codec blocks were busiest, 50.0 % of the time")
+    assert bounded_by(None, {}) == "Nothing was measured."

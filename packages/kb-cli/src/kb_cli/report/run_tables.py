@@ -8,6 +8,7 @@ from rich.table import Table
 
 from kb_cli.report.performance import SPACES, performance_rows
 from kb_cli.report.verification import sanitizer_texts, verdict_cell, verdict_style
+from kb_cli.report.where_tables import where_table
 from kb_cli.run.launch_times import HostTime
 from kb_cli.run.result import RunResult
 from kb_cli.run.sanitizer import Sanitized
@@ -26,12 +27,14 @@ _COLUMNS = {
 
 
 def run_tables(result: RunResult) -> list[Any]:
-    """Summary, tables of blocks, memories, counters and stages, and the sentence on what bounds the run."""
+    """Summary, tables of blocks, memories, counters, stages and the path, and the sentence on what bounds the run."""
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
     if result.counters:
         parts.append(_counters(result))
     if result.stages_ps:
         parts.append(_times(result.stages_ps))
+    if isinstance(result.where, list):
+        parts.append(where_table(result.where))
     parts += sanitizer_texts(result.sanitizer)
     return [part for table in parts for part in (table, "")] + [result.bounded_by]
 

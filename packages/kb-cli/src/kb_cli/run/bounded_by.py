@@ -1,119 +1,110 @@
-"""The sentence that names what bounds a run: a busy block, or latency and its longest wait."""
+"""The sentence on what bounds a run: what most of the critical path is, of which kernel line, and what to change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from kb_cli.run.metrics import Use
-from kb_cli.run.usage import LINK
 from kb_cli.terminal.units import percent
+from kb_dataexec.analysis import PathShare
 
-BUSY = 0.6
-"""A block that is busy for a smaller share of the time does not bound a run: something else keeps it waiting."""
-NEAR = 0.1
-"""When a DMA channel's utilization is this close to that of a memory or link, the channel waits for the memory or
-link."""
-EVEN = 0.05
-"""Blocks are evenly busy when the busiest is at most this far above their mean."""
+UNKNOWN: Final = "unknown"
+"""The block of time that a log gives no cause for."""
 
-_PLURAL = {
-    "pe_gemm": "the GEMM arrays",
-    "pe_math": "the math units",
-    "pe_dma_read": "the DMA read channels",
-    "pe_dma_write": "the DMA write channels",
-    "pe_fetch_store": "the TCM ports",
-    "hbm": "the HBM slices",
-    "sram": "the SRAMs",
-    LINK: "the links",
+
+class _Cost(NamedTuple):
+    """A cost as the subject of a sentence, its verb, and what makes it smaller."""
+
+    subject: str
+    verb: str
+    change: str
+
+
+_NEXT: Final = {"is": "comes", "are": "come"}
+_LAUNCH: Final = _Cost("launching the kernels", "is", "fewer launches, with more work in each")
+_MESSAGES: Final = _LAUNCH._replace(subject="the launches' way over the links")
+_TRANSFERS: Final = "transfers that begin earlier, or fewer and larger ones"
+_WAY: Final = "data that lies nearer to its PE, or transfers that begin earlier"
+_MEMORIES: Final = {"hbm": "HBM", "sram": "SRAM", "pe_tcm": "TCM", "tcm": "TCM"}
+_COSTS: Final = {
+    ("pe_gemm", "steps"): _Cost("the GEMM arrays' steps", "are", "a larger or faster array, or fewer operations"),
+    ("pe_gemm", "fill_drain"): _Cost("filling and draining the GEMM arrays", "is", "larger tiles, which need it less"),
+    ("pe_gemm", ""): _Cost("the GEMM arrays' work", "is", "a larger or faster array, or fewer operations"),
+    ("pe_math", ""): _Cost("the math units' work", "is", "more lanes, or fewer math operations"),
+    ("pe_fetch_store", "bytes"): _Cost("the TCM ports' bytes", "are", "wider TCM ports, or values kept in registers"),
+    ("pe_fetch_store", "latency"): _Cost("the TCM ports' latency", "is", "fewer and larger operations"),
+    ("pe_fetch_store", "fetch"): _Cost("fetching from TCM", "is", "wider TCM ports, or values kept in registers"),
+    ("pe_fetch_store", "store"): _Cost("storing to TCM", "is", "wider TCM ports, or values kept in registers"),
+    ("pe_fetch_store", ""): _Cost("the TCM ports' work", "is", "wider TCM ports, or values kept in registers"),
+    ("pe_dma", "setup"): _Cost("setting up transfers", "is", "fewer and larger transfers"),
+    ("pe_dma", "lookup"): _Cost("translating addresses", "is", "larger pages, or transfers of fewer pages"),
+    ("pe_dma", ""): _Cost("the DMAs' transfers", "are", "fewer bytes, or transfers that begin earlier"),
+    ("links", "bytes"): _Cost("the links' bytes", "are", "wider links, or fewer bytes over them"),
+    ("links", "shared"): _Cost("sharing links", "is", "data spread over more memories and links"),
+    ("links", ""): _Cost("the way over the links", "is", _WAY),
+    ("pe_cpu", ""): _Cost("issuing commands", "is", "fewer and larger commands"),
+    ("pe_scheduler", ""): _Cost("scheduling commands", "is", "fewer and larger commands"),
+    ("program", ""): _Cost("the kernel's own steps", "are", "a kernel that waits less often"),
+    ("host", ""): _LAUNCH,
+    ("io_cpu", ""): _LAUNCH,
+    ("m_cpu", ""): _LAUNCH,
+    (UNKNOWN, ""): _Cost("time without a recorded cause", "is", "the cause, with a log of this version of kb"),
+    **{(block, "bytes"): _Cost(f"{name}'s bytes", "are", f"fewer bytes of {name}, or more bandwidth")
+       for block, name in _MEMORIES.items()},
+    **{(block, "latency"): _Cost(f"{name}'s latency", "is", _TRANSFERS) for block, name in _MEMORIES.items()},
+    **{(block, ""): _Cost(f"{name}'s work", "is", f"fewer bytes of {name}, or more bandwidth")
+       for block, name in _MEMORIES.items()},
+}  # fmt: skip
+"""By block and what it does; "" stands for all else that the block does."""
+_KINDS: Final = {
+    "pe_gemm": "the GEMM arrays were",
+    "pe_math": "the math units were",
+    "pe_dma_read": "the DMA read channels were",
+    "pe_dma_write": "the DMA write channels were",
+    "pe_fetch_store": "the TCM ports were",
+    "hbm": "HBM was",
+    "sram": "SRAM was",
+    "link": "the links were",
 }
-_SINGULAR = {"hbm": "HBM slice", "sram": "SRAM", LINK: "link"}
-_CHANNELS = ("pe_dma_read", "pe_dma_write")
-
-WAITS = {
-    "channel": "a block that serves another tile",
-    "tcm_port": "the TCM port",
-    "register_file": "room in the register file",
-    "compute_slot": "a compute slot",
-    "operand": "an operand",
-    "barrier": "a barrier",
-    "queue_full": "room in the next queue",
-}
-"""Words for the reasons of waits in the log."""
 
 
-def bounded_by(uses: Mapping[str, Use], waits_ps: Mapping[str, int] | None) -> str:
-    """One sentence, from *uses* by kind of block (`pe_gemm`, `hbm`, `link`, ...) and *waits_ps* by reason.
+def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> str:
+    """One sentence or two from *shares* of the path, the largest first; from *uses* by kind of block without a path."""
+    if shares is None:
+        return _without_path(uses)
+    if not shares or not shares[0].ps:
+        return "The run took no time."
+    top, *rest = shares
+    cost = _cost(top)
+    text = f"{cost.subject} {cost.verb} {percent(top.share)} of the time{_of_line(top)}"
+    after = next((each for each in rest if each.ps and _cost(each) != cost), None)
+    if after is not None:
+        text += f"; {_cost(after).subject} {_NEXT[_cost(after).verb]} next with {percent(after.share)}"
+    return f"{text[0].upper()}{text[1:]}. To change first: {cost.change}."
 
-    *waits_ps* is None for a run without a log.
-    """
+
+def _cost(share: PathShare) -> _Cost:
+    """The cost of *share*; a block of somebody else has its own names."""
+    if share.block == "links" and not share.line:
+        return _MESSAGES
+    found = _COSTS.get((share.block, share.what)) or _COSTS.get((share.block, ""))
+    return found or _Cost(f"{share.block}: {share.what}", "is", f"what {share.block} does, or how often")
+
+
+def _of_line(share: PathShare) -> str:
+    if not share.line:
+        return ""
+    if share.line_ps == share.ps:
+        return f", all of {share.line}"
+    if 2 * share.line_ps > share.ps:
+        return f", mostly of {share.line}"
+    return f", most at {share.line} ({percent(share.line_ps / share.ps)} of it)"
+
+
+def _without_path(uses: Mapping[str, Use]) -> str:
     if not uses:
         return "Nothing was measured."
-    ranked = sorted(uses, key=lambda kind: (-round(uses[kind].busiest, 2), kind == LINK, -uses[kind].mean))
-    top = ranked[0]
-    waiting = ""
-    if top in _CHANNELS:
-        cause = _cause(top, uses, ranked)
-        if cause:
-            waiting, top = top, cause
-    if uses[top].busiest < BUSY:
-        return _latency_bound(uses[top], top, waits_ps)
-    others = [kind for kind in ranked if kind not in (top, waiting) and not _same_bytes(kind, top)]
-    parts = [f"Bound by {_name(top, uses[top])}: {_busy(top, uses[top])}"]
-    if waiting:
-        it = "them" if _is_even(uses[top]) else "it"
-        parts.append(
-            f"{_PLURAL[waiting]} in front of {it} are held {percent(uses[waiting].mean)} of the time on average"
-        )
-    if others and uses[others[0]].busiest > 0:
-        parts.append(f"{_which(others[0], uses[others[0]])} is next at {percent(uses[others[0]].busiest)}")
-    return "; ".join(parts) + "."
-
-
-def _cause(channel: str, uses: Mapping[str, Use], ranked: list[str]) -> str | None:
-    """The memory or link that the DMA *channel* waits for: one that is about as busy as the channel."""
-    near = uses[channel].busiest - NEAR
-    return next((kind for kind in ranked if kind in _SINGULAR and uses[kind].busiest >= max(near, BUSY)), None)
-
-
-def _same_bytes(kind: str, top: str) -> bool:
-    """Whether both kinds are memories or links. Those carry the same bytes, so naming the second says nothing new."""
-    return kind in _SINGULAR and top in _SINGULAR
-
-
-def _name(kind: str, use: Use) -> str:
-    one = kind in _SINGULAR and not _is_even(use)
-    return f"{_SINGULAR[kind]} {use.node}" if one else _PLURAL.get(kind, f"the {kind} blocks")
-
-
-def _which(kind: str, use: Use) -> str:
-    return (
-        f"{_SINGULAR.get(kind, 'block')} {use.node}"
-        if kind not in _CHANNELS
-        else f"the {_PLURAL[kind][4:-1]} of {use.node}"
-    )
-
-
-def _busy(kind: str, use: Use) -> str:
-    if use.count == 1:
-        return f"busy {percent(use.busiest)} of the time"
-    if kind in _SINGULAR and not _is_even(use):
-        return f"busy {percent(use.busiest)} of the time ({percent(use.mean)} on average over {use.count})"
-    if _is_even(use):
-        return f"busy {percent(use.mean)} of the time on average"
-    return f"{use.node} busy {percent(use.busiest)} of the time ({percent(use.mean)} on average over {use.count})"
-
-
-def _is_even(use: Use) -> bool:
-    """Whether all blocks of a kind are about equally busy, so that naming the busiest says nothing."""
-    return use.count > 1 and use.busiest - use.mean < EVEN
-
-
-def _latency_bound(use: Use, kind: str, waits_ps: Mapping[str, int] | None) -> str:
-    most = f"{_which(kind, use)} most, at {percent(use.busiest)}"
-    text = f"Bound by latency: no block is busy {percent(BUSY)} of the time, {most}"
-    total = sum(waits_ps.values()) if waits_ps else 0
-    if not waits_ps or not total:
-        return f"{text}."
-    reason = max(waits_ps, key=lambda each: waits_ps[each])
-    share = percent(waits_ps[reason] / total)
-    return f"{text}; tiles waited longest for {WAITS.get(reason, reason)} ({share} of all waits)."
+    kind = max(uses, key=lambda each: uses[each].mean)
+    busy = f"{_KINDS.get(kind, f'the {kind} blocks were')} busiest, {percent(uses[kind].mean)} of the time on average"
+    return f"{busy[0].upper()}{busy[1:]}; what that cost is not recorded."

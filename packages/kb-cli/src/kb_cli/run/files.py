@@ -11,8 +11,8 @@ from kb_dataexec.files import writing
 from kb_messages import KbError
 
 FORMAT, FORMAT_VERSION = "kernbench-run", 2
-RUN, WALL, TOPOLOGY, BENCH = "run.json", "wall.json", "topology.yaml", "bench.py"
-USAGE, WHERE = "usage.json", "where.json"
+RUN, WALL, TOPOLOGY, BENCH, USAGE = "run.json", "wall.json", "topology.yaml", "bench.py", "usage.json"
+WHERE = "where.json"
 
 
 class RunFolderError(KbError):

@@ -49,7 +49,7 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
         traffic=_traffic(usage, plans),
         bandwidth_gbs=_bandwidths(engine),
         tile_stages=sum(server.served for server in engine.servers),
-        peak_flops=_peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
+        peak_flops=peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
     )
 
 
@@ -97,7 +97,8 @@ def _bandwidths(engine: Engine) -> dict[str, float]:
     return {space: float(bw_gbs) for space, bw_gbs in found.items()}
 
 
-def _peak_flops(engine: Engine, dtype: DType) -> float | None:
+def peak_flops(engine: Engine, dtype: DType) -> float | None:
+    """Operations a second of all blocks together for operands of *dtype*; None when no block states any."""
     peaks = []
     for component in engine.components.values():
         peak = getattr(component, "peak_flops", None)

@@ -20,6 +20,7 @@ from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.usage import Traffic
 from kb_cli.run.verdict import OutputCheck
 from kb_cli.terminal.units import PS_PER_NS
+from kb_dataexec.analysis import PathShare, path_shares
 
 
 class Busiest(Struct, frozen=True, kw_only=True):
@@ -37,7 +38,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     from the call of the first launch to the answer of the last. `host` is the host's time on top of the latency, and
     None on a topology without a host. `roofline` is None on a chip that states no limits. Older folders have neither
     `whole_ns` nor `roofline`. `shape` is the row of a shapes file, and
-    missing for other runs. `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
+    missing for other runs. `where` is the critical path by block, the largest share first, and missing without a log.
+    `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
     `counters` has what blocks counted during launches.
     """
 
@@ -60,6 +62,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     bytes: dict[str, Traffic]
     bandwidth_gbs: dict[str, float]
     counters: list[CounterSum] = []
+    where: list[PathShare] | UnsetType = UNSET
     bounded_by: str
     tile_stages: int
     ops: int
@@ -90,6 +93,7 @@ def make_result(
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
     waits = waits_ps(outcome.stage_times)
+    shares = path_shares(outcome.where) if outcome.where is not None and outcome.where.launches else None
     return RunResult(
         benchmark=setup.loaded.name,
         topology=setup.topology.name,
@@ -112,7 +116,8 @@ def make_result(
         bytes=metrics.traffic,
         bandwidth_gbs=metrics.bandwidth_gbs,
         counters=outcome.counters,
-        bounded_by=bounded_by(metrics.uses, waits),
+        where=UNSET if shares is None else shares,
+        bounded_by=bounded_by(shares, metrics.uses),
         tile_stages=metrics.tile_stages,
         ops=outcome.log.n_ops if outcome.log is not None else 0,
         log_digest=outcome.log.digest if outcome.log is not None else None,
