@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 KB = str(Path(sys.executable).with_name("kb"))
 FIRST_STEPS = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+README = (ROOT / "packages" / "kb-cli" / "README.md").read_text(encoding="utf-8")
 NAME = re.compile(r"kb-runs/(gemm-[0-9a-f]{12})")
 
 
@@ -31,9 +32,14 @@ def quoted(start: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def first_run(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    sizes = ("-p", "M=512", "-p", "N=4096", "-p", "K=4096", "-p", "dtype=f16")
-    return printed(tmp_path_factory.mktemp("run"), "run", "gemm", *sizes)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The working directory of the first run."""
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="module")
+def first_run(place: Path) -> list[str]:
+    return printed(place, "run", "gemm", "-p", "M=512", "-p", "N=4096", "-p", "K=4096", "-p", "dtype=f16")
 
 
 def test_the_first_report_is_the_one_that_is_quoted(first_run: list[str]) -> None:
@@ -42,8 +48,7 @@ def test_the_first_report_is_the_one_that_is_quoted(first_run: list[str]) -> Non
 
 def test_the_run_folder_has_the_name_that_the_docs_give(first_run: list[str]) -> None:
     name = NAME.findall("\n".join(first_run))
-    readme = (ROOT / "packages" / "kb-cli" / "README.md").read_text(encoding="utf-8")
-    assert set(NAME.findall(readme)) == set(name)
+    assert set(NAME.findall(README)) == set(name)
     assert NAME.findall(FIRST_STEPS)[0] == name[0]
 
 
@@ -51,3 +56,16 @@ def test_the_shapes_are_those_that_are_quoted(tmp_path: Path) -> None:
     table = FIRST_STEPS[FIRST_STEPS.index("```text\nlayer,M,N,K") :].split("```")[1]
     (tmp_path / "shapes.csv").write_text(table.partition("\n")[2], encoding="utf-8")
     assert quoted("layer      M") == printed(tmp_path, "run", "gemm", "--shapes", "shapes.csv")
+
+
+def test_the_report_from_python_says_what_the_run_said(first_run: list[str], place: Path) -> None:
+    program = README.partition("### From Python")[2].partition("```python\n")[2].partition("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, timeout=100, check=True
+    )
+    sentence, share, *_, line = done.stdout.splitlines()
+    assert sentence == first_run[-1]
+    path = first_run[[row.startswith("where the time went") for row in first_run].index(True) + 2]
+    assert share.split()[:2] == path.split()[:2]
+    assert line.split()[0] == share.split()[-1] == "gemm.py:29"
+    assert "tl.composite(" in line

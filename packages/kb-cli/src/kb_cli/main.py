@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "Say what changed between two runs, and what that cost.",
     "plan": "Count what a tiling moves and computes, without running it.",
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
+    "report": "Say where the time of a finished run went, on the terminal or as one HTML file.",
     "run": "Run a benchmark on a simulated chip and check its numbers.",
     "topology": "Look at chips described in YAML.",
     "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",

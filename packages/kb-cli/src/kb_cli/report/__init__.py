@@ -1,1 +1,15 @@
-"""Results as tables, sentences and pictures. Files named `..._tables` hold what a command prints."""
+"""What commands print. The report of a finished run is public, for programs that read it as data."""
+
+from typing import TYPE_CHECKING
+
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_cli.report.run_report import TimeReport as TimeReport
+    from kb_cli.report.run_report import read_report as read_report
+
+
+_NAMES = {
+    "kb_cli.report.run_report": ("TimeReport", "read_report"),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

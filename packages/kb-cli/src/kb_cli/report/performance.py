@@ -9,7 +9,8 @@ from kb_messages import DType
 
 SPACES = {"hbm": "HBM", "sram": "SRAM", "tcm": "TCM", "reg": "registers (TCM port)"}
 """Words for memory spaces."""
-_PORTS = {**SPACES, "reg": "the TCM ports"}
+PORTS = {**SPACES, "reg": "the TCM ports"}
+"""Words for memory spaces in sentences on bandwidth, where `reg` stands for the ports."""
 
 
 def operation(result: RunResult) -> str:
@@ -26,7 +27,7 @@ def performance_rows(result: RunResult) -> list[tuple[str, str]]:
     if not isinstance(roof, Roofline):
         return rows
     if roof.memory is not None and roof.memory_gbs is not None and roof.memory_share is not None:
-        moved = f"{bandwidth(roof.memory_gbs * roof.memory_share)} of {_PORTS.get(roof.memory, roof.memory)}"
+        moved = f"{bandwidth(roof.memory_gbs * roof.memory_share)} of {PORTS.get(roof.memory, roof.memory)}"
         rows.append(("memory", f"{moved}, {percent(roof.memory_share)} of {bandwidth(roof.memory_gbs)}"))
     return [*rows, ("roofline", _roofline(result, roof))]
 
@@ -42,11 +43,11 @@ def _achieved(result: RunResult) -> str:
 
 def _roofline(result: RunResult, roof: Roofline) -> str:
     """The least time that the roofline allows, what sets it, and how many operations there are for each byte."""
-    what = COMPUTE if roof.bound == COMPUTE else _PORTS.get(roof.bound, roof.bound)
+    what = COMPUTE if roof.bound == COMPUTE else PORTS.get(roof.bound, roof.bound)
     least_ps = roof.least_ns * PS_PER_NS
     text = f"at least {duration(least_ps)}, set by {what}"
     moved = result.bytes.get(roof.memory or "")
     if moved is None or not result.flops:
         return text
     intensity = f"{result.flops / (moved.read + moved.write):.4g} {operation(result)}"
-    return f"{text}, with {intensity} for each byte of {_PORTS.get(roof.memory or '', roof.memory or '')}"
+    return f"{text}, with {intensity} for each byte of {PORTS.get(roof.memory or '', roof.memory or '')}"

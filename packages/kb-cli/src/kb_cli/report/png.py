@@ -1,4 +1,4 @@
-"""Numbers as colours, and colours as a PNG image."""
+"""Numbers as colours or as shades of one colour, and these as a PNG image."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _COLOURS = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), 
 """RGB from low to high. Source: five points of matplotlib's viridis, which stays readable in grey and for the
 colour-blind."""
 _MISSING = (200, 200, 200)
+_SHADE = (42, 120, 214)
+"""RGB of pictures in one colour."""
 
 
 def coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
@@ -29,14 +31,34 @@ def coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
 
 
 def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Pixels (rows x columns x RGB) as a PNG. Source: W3C, Portable Network Graphics, section 11."""
+    """Pixels (rows x columns x RGB) as a PNG."""
     rows, columns, _ = pixels.shape
     lines = np.zeros((rows, 1 + 3 * columns), dtype=np.uint8)
     lines[:, 1:] = pixels.reshape(rows, -1)
 
+    return _file(struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0), [], lines)
+
+
+def shaded_png(levels: npt.NDArray[np.int64], most: int) -> bytes:
+    """*levels* (rows x columns, 0 to *most*, at most 15) as a PNG of one colour: 0 is clear, and *most* is opaque.
+
+    A pixel takes 4 bits and has no background, so the picture suits a light and a dark page.
+    """
+    rows, columns = levels.shape
+    padded = np.zeros((rows, columns + columns % 2), np.uint8)
+    padded[:, :columns] = levels
+    lines = np.zeros((rows, 1 + padded.shape[1] // 2), np.uint8)
+    lines[:, 1:] = padded[:, ::2] << 4 | padded[:, 1::2]
+    alpha = bytes(round(255 * level / most) for level in range(most + 1))
+    header = struct.pack(">IIBBBBB", columns, rows, 4, 3, 0, 0, 0)
+    return _file(header, [(b"PLTE", bytes(_SHADE) * (most + 1)), (b"tRNS", alpha)], lines)
+
+
+def _file(header: bytes, further: list[tuple[bytes, bytes]], lines: npt.NDArray[np.uint8]) -> bytes:
+    """A PNG file. Source: W3C, Portable Network Graphics, section 11."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
-    body = zlib.compress(lines.tobytes(), 9)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    chunks = [(b"IHDR", header), *further, (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)

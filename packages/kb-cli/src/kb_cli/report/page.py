@@ -1,0 +1,63 @@
+"""The HTML report: one file without script that needs no network, of texts and inline pictures."""
+
+from __future__ import annotations
+
+from kb_cli.report.lane_pictures import Lanes
+from kb_cli.report.page_elements import Markup, element, joined
+from kb_cli.report.page_sections import (
+    configuration_section,
+    lanes_section,
+    lines_section,
+    path_section,
+    pes_section,
+    roofline_section,
+    speed_section,
+)
+from kb_cli.report.page_style import STYLE
+from kb_cli.report.run_report import TimeReport
+from kb_cli.terminal.units import duration, percent, quantity
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Even if a text became a tag, the browser would neither run a script nor ask another host."""
+
+
+def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
+    """The page of *report* in UTF-8. *source* is the benchmark's file. Equal reports give equal bytes."""
+    title = f"{report.benchmark} on {report.topology}"
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        element("title", f"kernbench: {title}"),
+        element("style", Markup(STYLE)),
+    )
+    parts = [
+        element("h1", title),
+        element("p", report.sentence, class_="sentence"),
+        _figures(report),
+        *(element("p", note, class_="note") for note in report.notes),
+        path_section(report),
+        speed_section(report),
+        lines_section(report, source),
+        roofline_section(report),
+        *([] if lanes is None else [lanes_section(lanes)]),
+        pes_section(report),
+        configuration_section(report),
+    ]
+    page = f"<!doctype html>\n{element('html', head, element('body', *parts), lang='en')}\n"
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _figures(report: TimeReport) -> Markup:
+    """The latency, and how near to its peak the chip came."""
+    figures: list[tuple[str, str]] = [("latency of the kernels", duration(report.latency_ps))]
+    if report.total_ps != report.latency_ps:
+        figures.append(("from call to answer", duration(report.total_ps)))
+    figures.append(("achieved", quantity(report.achieved_flops, "FLOP/s")))
+    if report.peak_flops:
+        share = percent(report.achieved_flops / report.peak_flops)
+        figures.append(("speed of light", f"{share} of {quantity(report.peak_flops, 'FLOP/s')}"))
+    verdict = {None: "not verified", True: "ok", False: "FAILED"}[report.verified]
+    cells = [element("div", element("dt", name), element("dd", text)) for name, text in figures]
+    shown = element("dd", verdict, class_="bad") if report.verified is False else element("dd", verdict)
+    return element("dl", joined(cells), element("div", element("dt", "numbers"), shown), class_="figures")

@@ -1,0 +1,96 @@
+"""What a report is made from: the run.json of a run folder, where its time went, its source, and its op log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kb_cli.run.claims import holds
+from kb_cli.run.data import LOG
+from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WHERE, RunFolderError
+from kb_cli.run.run_json import RunJson, is_sealed, read_run
+from kb_cli.run.where_file import read_where
+from kb_cli.terminal.units import PS_PER_NS
+from kb_dataexec import OpLog, read_log
+from kb_dataexec.analysis import Where
+from kb_dataexec.analysis import where as where_of
+from kb_dataexec.files import file_in, read_bytes
+from kb_topology import Topology, load_topology
+
+
+class RunSource(NamedTuple):
+    """A run folder that is as the run wrote it. `log` is None where the data was not kept."""
+
+    folder: Path
+    run: RunJson
+    where: Where
+    text: str
+    chip: Topology
+    log: OpLog | None
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for each thing that the report cannot tell."""
+        notes = []
+        if self.where.missing:
+            names = ", ".join(self.where.missing)
+            notes.append(f"{self.folder / LOG}: got a log without {names}; what they would tell is not told apart")
+        if self.where.unexplained_ps:
+            lost = self.where.unexplained_ps / PS_PER_NS
+            notes.append(f"{self.folder / LOG}: got a log that gives no cause for {lost} ns, shown as unknown")
+        if self.log is None:
+            why = self.run.keep.why
+            notes.append(
+                f"{self.folder}: got a run whose op log was not kept ({why}): no lanes, and one roofline point"
+            )
+        elif not self.log.is_complete:
+            end = int(self.log.ops["t_out_ps"].max(initial=0)) / PS_PER_NS
+            notes.append(f"{self.folder}: got a log that was cut off: it goes up to {end} ns, and the rest is missing")
+        return notes
+
+
+def read_run_source(folder: Path) -> RunSource:
+    """The run in *folder*. Nothing that the folder holds is run.
+
+    Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
+    the run had no op log, and LogError for a damaged one.
+    """
+    run = read_run(folder)
+    if not isinstance(run, RunJson):
+        row = folder / run.rows[0].folder if run.rows else folder / "0000"
+        raise RunFolderError(
+            str(folder), "the folder of a shapes file", "the folder of one run", f"name a row, such as {row}"
+        )
+    if not run.flags.log:
+        raise RunFolderError(str(folder), "a run without an op log", "one", "run it again without --no-log")
+    if not is_sealed(folder):
+        raise RunFolderError(str(folder / RUN), "other content than the run wrote", "the run's own", "run it again")
+    for name in (BENCH, TOPOLOGY, WHERE):
+        if name in run.files and not holds(folder, name, run.files[name]):
+            raise RunFolderError(
+                str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
+            )
+    log = _log_of(folder, run)
+    text = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "backslashreplace")
+    chip = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
+    return RunSource(folder, run, _where_of(folder, run, log), text, chip, log)
+
+
+def _log_of(folder: Path, run: RunJson) -> OpLog | None:
+    """The log, as far as it goes. Raises RunFolderError for the log of another run."""
+    if not run.keep.data:
+        return None
+    log = read_log(folder / LOG, prefix=True)
+    if log.is_complete and log.digest != run.log_digest:
+        raise RunFolderError(str(folder / LOG), f"a log of digest {log.digest}", f"{run.log_digest}", "run it again")
+    return log
+
+
+def _where_of(folder: Path, run: RunJson, log: OpLog | None) -> Where:
+    """The file of the folder; for a folder of an older kb, what its log tells."""
+    if WHERE in run.files:
+        return read_where(folder)
+    if log is None:
+        got = f"a run without {WHERE} and whose op log was not kept ({run.keep.why})"
+        raise RunFolderError(str(folder), got, "one of the two", "run the benchmark again")
+    return where_of(log)

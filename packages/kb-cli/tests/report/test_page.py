@@ -1,0 +1,115 @@
+"""The page of a chip of 512 PEs, none of which is like another, and what it says when there is little to say."""
+
+import numpy as np
+import pytest
+
+from kb_cli.report.lane_pictures import COLUMNS, LEVELS, LanePicture, Lanes
+from kb_cli.report.page import report_page
+from kb_cli.report.png import shaded_png
+from kb_cli.report.roofline_chart import DTypePeak, RooflineChart
+from kb_cli.report.roofline_picture import roofline_picture
+from kb_cli.report.roofline_points import RooflinePoint
+from kb_cli.report.run_report import ReportBlock, ReportLine, TimeReport
+from kb_dataexec.analysis import PathShare, PeShares
+
+BLOCKS = ["pe_gemm", "pe_math", "pe_dma", "pe_fetch_store", "pe_cpu", "pe_scheduler", "hbm", "links"]
+
+
+def share(block: str, ps: int) -> PathShare:
+    return PathShare(block=block, what="service", ps=ps, share=ps / 1000, line="k.py:2", line_ps=ps)
+
+
+def report_of(n_pes: int) -> TimeReport:
+    """Every PE has shares of its own."""
+    pes = [
+        PeShares(pes=[f"sip{pe // 128}.cube{pe // 8 % 16}.pe{pe % 8}"], shares=[share(each, pe) for each in BLOCKS])
+        for pe in range(n_pes)
+    ]
+    point = RooflinePoint(line="", flops=10**9, ps=10**6, nbytes={"hbm": 10**7, "sram": 10**6, "reg": 10**8})
+    return TimeReport(
+        run_dir="kb-runs/k",
+        benchmark="k",
+        topology="four_sip",
+        params={"M": 64, "tile": None},
+        seed=0,
+        sentence="So it is.",
+        notes=["a note"],
+        latency_ps=1000,
+        total_ps=1200,
+        verified=False,
+        flops=10**9,
+        achieved_flops=1e15,
+        peak_flops=None,
+        path=[share(each, 125) for each in BLOCKS],
+        blocks=[ReportBlock(block="pe_gemm", path_ps=1, share=0.1, busy_ps=4, hidden_ps=1, of_peak=0.8)],
+        lines=[ReportLine(line="k.py:2", number=2, text="b", ps=9, share=0.9, blocks={"hbm": 9}, in_flight_ps=None)],
+        roofline=RooflineChart(
+            peaks=[DTypePeak(dtypes=["f16"], flops=4e15)],
+            bandwidth_gbs={"hbm": 1e4, "sram": 1e5, "reg": 1e5},
+            points=[point],
+        ),
+        pes=pes,
+        ties=0,
+        benchmark_sha256="0" * 64,
+        topology_digest="1" * 64,
+        log_digest=None,
+        versions={"kb-cli": "0.1.0"},
+        environment={"python": "3.11"},
+    )
+
+
+def test_the_page_of_512_pes_that_differ_in_every_pixel_has_less_than_2_mb() -> None:
+    rng = np.random.default_rng(0)
+    titles = ["pe_dma: dma_read", "pe_fetch_store: fetch", "pe_gemm: gemm", "pe_math: math", "pe_dma: dma_write"]
+    titles += ["pe_fetch_store: store"]
+    report = report_of(512)
+    pictures = [
+        LanePicture(each.pes, titles, shaded_png(rng.integers(0, LEVELS + 1, (len(titles), COLUMNS)), LEVELS))
+        for each in report.pes
+    ]
+    page = report_page(report, "a\nb\nc\n", Lanes(0, 1000, pictures))
+    assert page.count(b"<img") == 512
+    assert 500_000 < len(page) < 2_000_000
+
+
+def test_a_wrong_run_is_marked_and_notes_are_shown() -> None:
+    page = report_page(report_of(1), "a\nb\nc\n", None).decode()
+    assert '<dd class="bad">FAILED</dd>' in page
+    assert '<p class="note">a note</p>' in page
+    assert "from call to answer" in page
+    assert "<h2>Lanes</h2>" not in page
+    assert "<td>b</td>" in page
+
+
+def test_hidden_work_is_a_part_of_the_bar() -> None:
+    """0.8 of the peak, a quarter of it hidden."""
+    page = report_page(report_of(1), "", None).decode()
+    assert '<i class="path" style="width:60.000%"></i><i class="hidden" style="width:20.000%"></i>' in page
+
+
+def test_a_mark_stands_where_its_numbers_say() -> None:
+    """1e15 FLOP/s and 100 FLOP a byte. The frame has 10 to 1000 FLOP a byte and 1e15 to 1e16 FLOP/s or more around."""
+    chart = RooflineChart(
+        peaks=[DTypePeak(dtypes=["f16"], flops=2e15)],
+        bandwidth_gbs={"hbm": 1e4},
+        points=[RooflinePoint(line="", flops=10**9, ps=10**6, nbytes={"hbm": 10**7})],
+    )
+    picture = roofline_picture(chart)
+    assert picture is not None
+    # x: 10 to 1000 from 84 to 690, so 100 is at 387; y: 1e14 to 1e16 from 384 up to 14, so 1e15 is at 199.
+    assert 'd="M382.00 199.00a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z"' in picture
+
+
+@pytest.mark.parametrize("nbytes", [{}, {"hbm": 0}, {"elsewhere": 5}])
+def test_a_run_without_bytes_has_no_picture(nbytes: dict[str, int]) -> None:
+    point = RooflinePoint(line="", flops=1, ps=1, nbytes=nbytes)
+    assert roofline_picture(RooflineChart(peaks=[], bandwidth_gbs={"hbm": 1.0}, points=[point])) is None
+
+
+def test_the_picture_holds_runs_that_did_next_to_nothing() -> None:
+    point = RooflinePoint(line="<x>", flops=1, ps=10**18, nbytes={"hbm": 10**18})
+    peak = DTypePeak(dtypes=["f16"], flops=1e15)
+    picture = roofline_picture(RooflineChart(peaks=[peak], bandwidth_gbs={"hbm": 1e3}, points=[point]))
+    assert picture is not None
+    assert picture.count("<line") < 60
+    assert "<x>" not in picture

@@ -1,0 +1,28 @@
+"""Elements of a page escape whatever is not HTML already."""
+
+from kb_cli.report.page_elements import Markup, bar, element, joined, table
+
+
+def test_texts_and_attributes_are_escaped() -> None:
+    assert element("p", "<b>&\x1b", title='"><script>') == (
+        '<p title="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;\\x1b</p>'
+    )
+    assert element("p", element("b", "<"), Markup("<i>")) == "<p><b>&lt;</b><i></p>"
+    assert joined(["a<", Markup("<br>")]) == "a&lt;<br>"
+
+
+def test_cells_of_tables_are_escaped() -> None:
+    found = table(["<x>"], [["<y>"], [element("b", "z")]])
+    assert "&lt;x&gt;" in found
+    assert "&lt;y&gt;" in found
+    assert "<b>z</b>" in found
+
+
+def test_attributes_have_the_names_of_html() -> None:
+    assert element("g", class_="a", text_anchor="end", x=1 / 3) == '<g class="a" text-anchor="end" x="0.333333"></g>'
+
+
+def test_a_bar_leaves_out_what_is_nothing() -> None:
+    assert bar(("path", 0.25), ("hidden", 0.0)) == (
+        '<span class="bar"><i class="path" style="width:25.000%"></i></span>'
+    )

@@ -1,0 +1,72 @@
+"""Points of the roofline, for a product that is small enough to count by hand."""
+
+import numpy as np
+import pytest
+
+from kb_cli.benchmark.bundled import find
+from kb_cli.report.roofline_points import in_flight_ps, line_points, union_ps
+from kb_dataexec import MemoryLogWriter, OpLog
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
+from kb_engine import Engine, Host
+from kb_messages import TileShape
+from kb_topology import load_topology
+
+M, N, K = 40, 24, 72
+TILE = TileShape(16, 16, 32)
+"""3 x 2 x 3 tiles, the last ones of which are smaller."""
+
+
+def kernel(tl, a, b, c):
+    tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
+    value = tl.load(c)
+    tl.store(c, tl.exp(value.to("f32")).to("f16"))
+
+
+@pytest.fixture(scope="module")
+def log() -> OpLog:
+    engine = Engine(load_topology(find("topologies", "one_cube")), MemoryLogWriter())
+    host = Host(engine)
+    a, b = (host.tensor(name, np.ones(shape, np.float16), "f16") for name, shape in (("a", (M, K)), ("b", (K, N))))
+    host.launch(kernel, a, b, host.empty("c", (M, N), "f16"), pes=[0])
+    found = engine.close_log()
+    assert isinstance(found, OpLog)
+    return found
+
+
+def test_a_product_has_two_operations_for_each_multiply_add_whatever_the_tiles(log: OpLog) -> None:
+    """A is read once for each of 2 tiles along N, B once for each of 3 along M, and C is written once: f16 each."""
+    product = line_points(log)[0]
+    assert product.flops == 2 * M * N * K
+    read = 2 * (2 * M * K + 3 * K * N)
+    assert product.nbytes == {"hbm": read + 2 * M * N, "reg": read + 2 * M * N}
+
+
+def test_a_function_has_an_operation_for_each_element(log: OpLog) -> None:
+    """The function and the two casts of the last line: two casts and an exp of M x N elements, all in TCM."""
+    rest = line_points(log)[1:]
+    assert sum(point.flops for point in rest) == 3 * M * N
+    assert sum(point.nbytes.get("reg", 0) for point in rest) == (2 + 4 + 4 + 4 + 4 + 2) * M * N
+
+
+def test_the_time_of_a_line_is_that_of_its_commands(log: OpLog) -> None:
+    commands = log.table("commands")
+    product = line_points(log)[0]
+    assert product.ps == int(commands["t_done_ps"][0] - commands["t_submitted_ps"][0])
+    assert in_flight_ps(log)[product.line] == product.ps
+
+
+def test_without_commands_the_records_tell_the_time(log: OpLog) -> None:
+    bare = OpLog(log.ops, log.operands, log.strings)
+    line = line_points(log)[0].line
+    mine = log.ops[log.ops["line"] == log.strings.index(line)]
+    assert in_flight_ps(bare)[line] == int(mine["t_out_ps"].max() - mine["t_ready_ps"].min())
+
+
+def test_time_in_several_spans_counts_once() -> None:
+    """0 to 10, with 2 to 3 within and 8 to 12 beyond; then 20 to 21."""
+    assert union_ps(np.array([0, 2, 8, 20]), np.array([10, 3, 12, 21])) == 13
+    assert union_ps(np.array([], np.int64), np.array([], np.int64)) == 0
+
+
+def test_a_log_without_records_has_no_points() -> None:
+    assert line_points(OpLog(np.zeros(0, OPS_DTYPE), np.zeros(0, OPERAND_DTYPE), [])) == []
