@@ -1,6 +1,6 @@
 """Units of the reports."""
 
-from kb_cli.terminal.units import bandwidth, duration, percent, quantity
+from kb_cli.terminal.units import bandwidth, duration, percent, quantity, signed_percent
 
 
 def test_units_suit_the_value() -> None:
@@ -8,6 +8,7 @@ def test_units_suit_the_value() -> None:
     assert quantity(13.42e12, "FLOP/s") == "13.42 TFLOP/s"
     assert [quantity(0, "B"), quantity(4_194_304, "B")] == ["0 B", "4.194 MB"]
     assert percent(0.5) == "50.0 %"
+    assert [signed_percent(share) for share in (-0.156, 0.02, 0.0, -0.0004)] == ["-15.6 %", "+2.0 %", "0.0 %", "0.0 %"]
 
 
 def test_bandwidths_are_in_one_unit_without_powers_of_ten() -> None:

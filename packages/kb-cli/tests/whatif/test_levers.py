@@ -1,5 +1,6 @@
 """Levers of finished runs: bounds, measurements, and what bounds the run afterwards."""
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -80,6 +81,22 @@ def test_a_pulled_lever_knows_its_factor_and_its_company() -> None:
     assert moved([both], {path: 102.4}, {path: 51.2}) == [Moved(HBM, Fraction(2), whole=False)]
     slow = Lever(("hbm: bytes",), "half", "latency")
     assert moved([ChipLever("hbm", "x_ns", slow, {path: 4.0})], {path: 4.0}, {path: 3.0})[0].factor == Fraction(3, 4)
+
+
+def test_a_block_of_any_name_has_the_levers_of_its_kind(invoke: Invoke, tmp_path: Path) -> None:
+    text = (CHIP / "one_pe.yaml").read_text()
+    for old, new in (("hbm: {kind", "mem: {kind"), ('"hbm[0]"', '"mem[0]"'), ("pe_gemm: {kind", "array: {kind")):
+        assert old in text
+        text = text.replace(old, new)
+    text = re.sub(r"pe_gemm(?= ->)|(?<=-> )pe_gemm", "array", text)
+    (tmp_path / "chip.yaml").write_text(text)
+    options = (*GEMM["serial"][3:], "--topology", tmp_path / "chip.yaml", "--out", tmp_path / "out")
+    done = invoke("run", "gemm", *options)
+    assert done.exit_code == 0, done.stderr
+    tried = {each.name: each for each in levers(next((tmp_path / "out").iterdir())).levers}
+    assert tried["Twice the bandwidth of HBM"].set == {"$.cube.nodes.mem.bw_gbs": "204.8"}
+    gemm = tried["Twice the clock of GEMM"]
+    assert gemm.latency_ps == gemm.bound_ps
 
 
 @pytest.fixture(scope="module")

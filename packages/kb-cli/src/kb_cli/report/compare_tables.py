@@ -9,7 +9,7 @@ from kb_cli.compare.comparison import RunComparison
 from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.names import block_name
 from kb_cli.terminal.output import new_table
-from kb_cli.terminal.units import duration, percent
+from kb_cli.terminal.units import duration, signed_percent
 from kb_cli.whatif.whatif import WhatIf
 
 MOST_ROWS = 12
@@ -91,8 +91,7 @@ def _change(ps: int) -> str:
 
 
 def _signed(change: int, before: int) -> str:
-    share = change / before if before else 0.0
-    return f"{'+' if change > 0 else ''}{percent(share)}"
+    return signed_percent(change / before if before else 0.0)
 
 
 def _text(value: object) -> str:

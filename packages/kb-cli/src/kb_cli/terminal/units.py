@@ -10,6 +10,12 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+def signed_percent(share: float) -> str:
+    """`-15.6 %` and `+2.0 %`, and `0.0 %` for what is neither."""
+    text = percent(abs(share))
+    return text if text == percent(0.0) else f"{'+' if share > 0 else '-'}{text}"
+
+
 def duration(ps: float) -> str:
     """Picoseconds in the unit that suits them: `12.345 us`."""
     for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import ceil, prod
 
+from msgspec.structs import replace
+
 from kb_cli.run.usage_file import UsageTable
 from kb_cli.whatif.chip_levers import LINKS, Moved
 from kb_dataexec.analysis import Where, WhereRow
@@ -13,6 +15,23 @@ from kb_topology import Topology
 
 OUTSIDE = ("launch", "answer")
 """`via` of the rows that lie before the first kernel's start and behind the last one's end."""
+
+
+def by_kind(where: Where, topology: Topology) -> Where:
+    """*where* with the kinds of blocks of *topology* in the place of their names in its file, in all launch views.
+
+    A file may give a node any name. Levers are those of kinds.
+    """
+    names: dict[str, str] = {}
+    for node in topology.graph.nodes.values():
+        name = node.id.rpartition(".")[2]
+        names.setdefault(name, node.kind.value)
+        names.setdefault(name.rstrip("0123456789"), node.kind.value)
+    launches = [
+        replace(each, rows=[replace(row, block=names.get(row.block, row.block)) for row in each.rows])
+        for each in where.launches
+    ]
+    return replace(where, launches=launches)
 
 
 def kernel_rows(where: Where) -> Iterator[WhereRow]:

@@ -18,8 +18,8 @@ from kb_cli.run.metrics import Use
 from kb_cli.run.progress import PASS_1, RunProgress
 from kb_cli.run.usage_file import UsageTable
 from kb_cli.run.where_time import where_of
-from kb_cli.terminal.units import duration, percent
-from kb_cli.whatif.bound import bound_ps, busiest_ps, moved_ps
+from kb_cli.terminal.units import duration, percent, signed_percent
+from kb_cli.whatif.bound import bound_ps, busiest_ps, by_kind, moved_ps
 from kb_cli.whatif.chip_levers import chip_levers, moved
 from kb_cli.whatif.pass_one import OutOfTime, pass_one
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
@@ -61,8 +61,7 @@ class TriedLever(Struct, frozen=True, kw_only=True):
         """The lever in one sentence: `Twice the bandwidth of HBM: 327.506 us (-15.6 %); then GEMM bounds it.`"""
         if self.latency_ps is None or self.gain is None or self.then is None or self.then_busy is None:
             return f"{self.name}: {duration(self.bound_ps)} at best; not measured."
-        sign = "+" if self.gain < 0 else "-"
-        text = f"{self.name}: {duration(self.latency_ps)} ({sign}{percent(abs(self.gain))})"
+        text = f"{self.name}: {duration(self.latency_ps)} ({signed_percent(-self.gain)})"
         if self.then_busy >= BUSY:
             return f"{text}; then {self.then} bounds it."
         return f"{text}; then no block is busy {percent(BUSY)} of the time."
@@ -120,7 +119,7 @@ class _Chance(NamedTuple):
 def _chances(ran: RanSetup) -> Iterator[_Chance]:
     """Every lever of the chip that has a part of the path. Values beyond the limits of the file format are left out."""
     topology, latency_ps = ran.setup.topology, ran.run.results.latency_ps
-    where, busy = path_of(ran), list(busy_of(ran))
+    where, busy = by_kind(path_of(ran), topology), list(busy_of(ran))
     every = chip_levers(topology)
     for each in every:
         better = each.better

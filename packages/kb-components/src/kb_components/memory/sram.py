@@ -17,8 +17,18 @@ class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     write that other requests interrupt is served in whole bursts. Source: assumed.
     """
 
-    bw_gbs: Annotated[float, Meta(gt=0, extra=Lever(("sram: bytes", "pe_dma: service"), "twice", "bandwidth").extra)]
-    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("sram: latency", "pe_dma: service"), "half", "latency").extra)]
+    bw_gbs: Annotated[
+        float,
+        Meta(
+            gt=0,
+            extra=Lever(
+                ("sram: bytes", "sram: busy with others", "sram: service", "pe_dma: service"), "twice", "bandwidth"
+            ).extra,
+        ),
+    ]
+    latency_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("sram: latency", "sram: service", "pe_dma: service"), "half", "latency").extra)
+    ]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 64
     ports: Literal["shared", "separate"] = "shared"
 

@@ -21,12 +21,10 @@ class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     page_kib: Annotated[int, Meta(ge=1)] = 4
     tlb_entries: Annotated[int, Meta(ge=1)]
     hit_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("pe_dma: lookup", "pe_dma: service"), "half", "hit time").extra)
+        float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "hit time").extra)
     ] = 0.0
     levels: Annotated[int, Meta(ge=1)]
-    level_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("pe_dma: lookup", "pe_dma: service"), "half", "walk time").extra)
-    ]
+    level_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "walk time").extra)]
 
 
 class PeMmu(AddressTranslator[PeMmuSpec]):

@@ -26,7 +26,7 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             gt=0,
             extra=Lever(
-                ("pe_fetch_store", "pe_tcm: bytes", "pe_dma: service"),
+                ("pe_fetch_store", "pe_tcm: bytes", "pe_tcm: busy with others", "pe_tcm: service", "pe_dma: service"),
                 "twice",
                 "bandwidth",
             ).extra,
@@ -37,7 +37,7 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             ge=0,
             extra=Lever(
-                ("pe_fetch_store", "pe_tcm: latency", "pe_dma: service"),
+                ("pe_fetch_store", "pe_tcm: latency", "pe_tcm: service", "pe_dma: service"),
                 "half",
                 "latency",
             ).extra,
@@ -46,14 +46,26 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dma_bw_gbs: (
         Annotated[
             float,
-            Meta(gt=0, extra=Lever(("pe_tcm: bytes", "pe_dma: service"), "twice", "bandwidth of the DMA port").extra),
+            Meta(
+                gt=0,
+                extra=Lever(
+                    ("pe_tcm: bytes", "pe_tcm: busy with others", "pe_tcm: service", "pe_dma: service"),
+                    "twice",
+                    "bandwidth of the DMA port",
+                ).extra,
+            ),
         ]
         | None
     ) = None
     dma_latency_ns: (
         Annotated[
             float,
-            Meta(ge=0, extra=Lever(("pe_tcm: latency", "pe_dma: service"), "half", "latency of the DMA port").extra),
+            Meta(
+                ge=0,
+                extra=Lever(
+                    ("pe_tcm: latency", "pe_tcm: service", "pe_dma: service"), "half", "latency of the DMA port"
+                ).extra,
+            ),
         ]
         | None
     ) = None

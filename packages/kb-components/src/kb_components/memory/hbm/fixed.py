@@ -16,8 +16,18 @@ class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source: JEDEC JESD238 (HBM3).
     """
 
-    bw_gbs: Annotated[float, Meta(gt=0, extra=Lever(("hbm: bytes", "pe_dma: service"), "twice", "bandwidth").extra)]
-    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: latency", "pe_dma: service"), "half", "latency").extra)]
+    bw_gbs: Annotated[
+        float,
+        Meta(
+            gt=0,
+            extra=Lever(
+                ("hbm: bytes", "hbm: busy with others", "hbm: service", "pe_dma: service"), "twice", "bandwidth"
+            ).extra,
+        ),
+    ]
+    latency_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("hbm: latency", "hbm: service", "pe_dma: service"), "half", "latency").extra)
+    ]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 64
 
 

@@ -43,7 +43,9 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     twtr_l_ns: Ns
     trefi_ns: Ns
     trfc_ns: Ns
-    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: latency", "pe_dma: service"), "half", "latency").extra)]
+    latency_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("hbm: latency", "hbm: service", "pe_dma: service"), "half", "latency").extra)
+    ]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 32
     page_policy: Literal["open", "closed"] = "open"
 
