@@ -75,8 +75,8 @@ NAMES = "hbm, sram, xbar, bridge, noc, " + ", ".join(
     [
         pytest.param(
             "bw_gbs: 102.4, latency_ns: 45", "bw_gbs: 102.4, latencyns: 45", "latencyns",
-            "$.cube.nodes.hbm.latencyns: got an unknown key, needs one of bw_gbs, latency_ns, burst_nbytes, kind, impl, "
-            "count, memory; did you mean 'latency_ns'?", id="unknown key"),
+            "$.cube.nodes.hbm.latencyns: got an unknown key, needs one of bw_gbs, latency_ns, burst_nbytes, kind, "
+            "impl, count, memory; did you mean 'latency_ns'?", id="unknown key"),
         pytest.param(
             "rows: 64", "rows: many", "rows",
             "$.cube.pe_template.nodes.pe_gemm.rows: got 'many', needs an int", id="wrong type"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kb_cli.compare.names import block_name
+from kb_cli.compare.names import LINKS_NAME, block_name
 from kb_cli.terminal.units import duration
 from kb_dataexec.analysis import Where
 
@@ -41,7 +41,8 @@ class BlockChange(Struct, frozen=True, kw_only=True):
         name, work_ps, change = block_name(self.block), self.busy_ps[1] - self.busy_ps[0], self.path_change_ps
         cost = f"{duration(abs(change))} {'more' if change > 0 else 'less'} of it is on the path"
         if work_ps:
-            return f"{name} works {duration(abs(work_ps))} {'longer' if work_ps > 0 else 'less'}, and {cost}."
+            works = "work" if name == LINKS_NAME else "works"
+            return f"{name} {works} {duration(abs(work_ps))} {'longer' if work_ps > 0 else 'less'}, and {cost}."
         against = min(others, key=lambda each: each.path_change_ps * (1 if change > 0 else -1))
         text = f"The work of {name} is the same, but {cost}"
         if against.path_change_ps * change >= 0:
