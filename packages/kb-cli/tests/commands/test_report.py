@@ -144,6 +144,19 @@ def test_the_page_is_one_file_that_asks_nobody_and_runs_nothing(invoke: Invoke, 
 TITLES = ["Where the time went", "Speed of light", "Lines", "Roofline", "Lanes", "PEs", "Configuration"]
 
 
+def test_levers_are_measured_when_they_are_asked_for(invoke: Invoke, folder: Path) -> None:
+    done = invoke("report", folder, "--levers", "1", "--json")
+    assert done.exit_code == 0
+    (lever,) = json.loads(done.stdout)["levers"]
+    assert 0 < lever["latency_ps"] < json.loads(done.stdout)["latency_ps"]
+    assert "levers" not in reported(invoke, folder)
+    assert f"{lever['name']}: " in invoke("report", folder, "--levers", "1").stdout
+    assert invoke("report", folder, "--levers", "1", "-o", "x.html").exit_code == 0
+    texts = Tags(Path("x.html").read_text()).texts
+    assert texts.index("Speed of light") < texts.index("Levers") < texts.index("Lines")
+    assert invoke("report", folder, "--levers", "0").exit_code == 2
+
+
 def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path) -> None:
     assert page_of(invoke, folder) == page_of(invoke, folder)
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from kb_cli.report.lane_pictures import lane_pictures
 from kb_cli.report.page import report_page
 from kb_cli.report.report_tables import report_tables
 from kb_cli.report.run_report import make_report
 from kb_cli.report.run_source import read_run_source
+from kb_cli.run.progress import RunProgress
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.units import quantity
+from kb_cli.whatif.levers import levers
 from kb_dataexec.files import writing
 from kb_messages import KbError
 
@@ -29,17 +34,29 @@ _ENDINGS = (".html", ".htm")
     metavar="FILE.html",
     help="Write one HTML file that needs no network. An existing file is overwritten.",
 )
+@click.option(
+    "--levers",
+    "most",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measure up to N values of the chip that would gain most, within 30 s. This runs bench.py of RUN.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
-def command(run: Path, out: Path | None, as_json: bool) -> None:
+def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> None:
     """Say where the time of RUN went, a run folder or a row of a shapes run (RUN/0003).
 
     The report has the critical path by block and by kernel line, how busy each kind of block was and how much of its
-    work was hidden, the roofline, and every PE's own view. With -o it has pictures of all lanes too.
+    work was hidden, the roofline, and every PE's own view. With -o it has pictures of all lanes too. No code of RUN is
+    run, except with --levers: name folders of people whom you trust.
     """
     if out is not None and out.suffix.lower() not in _ENDINGS:
         raise KbError("-o", out.suffix or repr(out.name), ".html")
     source = read_run_source(run)
     report = make_report(source)
+    if most is not None:
+        printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark itself
+        with printing, RunProgress() as progress:
+            report = replace(report, levers=levers(run, most, progress=progress).levers)
     if out is not None:
         lanes = None if source.log is None else lane_pictures(source.log, str(run))
         page = report_page(report, source.text, lanes)

@@ -7,6 +7,7 @@ from kb_cli.report.page_elements import Markup, element, joined
 from kb_cli.report.page_sections import (
     configuration_section,
     lanes_section,
+    levers_section,
     lines_section,
     path_section,
     pes_section,
@@ -38,6 +39,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         *(element("p", note, class_="note") for note in report.notes),
         path_section(report),
         speed_section(report),
+        *([levers_section(report.levers)] if isinstance(report.levers, list) else []),
         lines_section(report, source),
         roofline_section(report),
         *([] if lanes is None else [lanes_section(lanes)]),

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from kb_cli.report.lane_pictures import Lanes, folded_names
 from kb_cli.report.page_elements import Markup, bar, element, joined, table
 from kb_cli.report.performance import PORTS
+from kb_cli.report.report_tables import NO_LEVERS
 from kb_cli.report.roofline_picture import roofline_picture
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.where_tables import dearest, main_shares
 from kb_cli.terminal.units import duration, percent, quantity
+from kb_cli.whatif.levers import TriedLever
 
 _LANE_PX = 16
 _PE_PARTS = 4
@@ -52,6 +54,13 @@ def speed_section(report: TimeReport) -> Markup:
     text = "How much of the time of the kernels all blocks of a kind were at work: the whole bar is the most they can."
     headers = ("block", "", "of its peak", "on the path", "of its work hidden")
     return section("Speed of light", text, key, table(headers, rows, text=2))
+
+
+def levers_section(levers: list[TriedLever]) -> Markup:
+    """What better values of the chip would gain, each measured by simulating the run again."""
+    text = "Each was measured by running the simulation again with that value."
+    lines = [element("p", each.sentence) for each in levers] or [element("p", NO_LEVERS)]
+    return section("Levers", text, *lines)
 
 
 def lines_section(report: TimeReport, source: str) -> Markup:

@@ -16,12 +16,16 @@ from kb_cli.terminal.units import duration, percent, quantity
 _PES = 8
 """Kinds of PEs that the terminal lists; `-o` and `--json` have all."""
 
+NO_LEVERS = "No value of the chip has 2 % of the critical path."
+
 
 def report_tables(report: TimeReport) -> list[Any]:
     """The sentence, then the tables: the path, its lines, blocks, roofline and PEs."""
     title = f"{report.benchmark} on {report.topology}: {duration(report.latency_ps)}, {report.run_dir}"
     tables = [where_table(report.path), _lines(report), _blocks(report), _roofline(report), _pes(report)]
     parts: list[Any] = [title, "", report.sentence, ""]
+    if isinstance(report.levers, list):
+        parts += [*([each.sentence for each in report.levers] or [NO_LEVERS]), ""]
     parts += [part for table in tables for part in (table, "")]
     parts += [styled(note, WARNING) for note in report.notes]
     return parts if report.notes else parts[:-1]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.report.roofline_chart import RooflineChart, roofline_chart
 from kb_cli.report.roofline_points import in_flight_ps
 from kb_cli.report.run_source import RunSource, read_run_source
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.result import Busiest
+from kb_cli.whatif.levers import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
 from kb_dataexec.analysis import total_ps as total_ps_of
 
@@ -58,6 +59,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     `latency_ps` is the time of the kernels, and `total_ps` that of the launches, from the host's call to its last
     answer. The `ps` of `path` add up to `total_ps`, and so do those of `lines`, and of the shares of each of `pes` that
     took part in all launches. Shares are 0 to 1. `notes` say what could not be told.
+    `levers` are missing unless they were asked for.
     """
 
     run_dir: str
@@ -84,6 +86,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     log_digest: str | None
     versions: dict[str, str]
     environment: dict[str, str]
+    levers: list[TriedLever] | UnsetType = UNSET
 
 
 def read_report(folder: Path) -> TimeReport:
