@@ -9,7 +9,7 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_cli.compare.comparison import RunComparison, compare
+from kb_cli.compare.comparison import RunComparison, compare, row_changes
 from kb_cli.compare.line_match import LineMatch
 from kb_cli.compare.side import Side, read_side
 from kb_cli.report.compare_tables import comparison_parts
@@ -117,6 +117,27 @@ def test_matched_lines_match_back(before: list[str], after: list[str]) -> None:
     assert match.second(f"a.py:{len(before) + 1}") == ""
     assert match.first("") == ""
     assert match.first("?:0") == "?:0"
+
+
+ROWS = st.dictionaries(
+    st.tuples(
+        *(st.sampled_from(each) for each in (["a.py:1", "a.py:2", ""], ["hbm", "x"], ["p", "q"], ["launch", "v"]))
+    ),
+    st.integers(1, 10**15),
+    max_size=8,
+)
+
+
+@given(ROWS, ROWS, st.lists(st.sampled_from("ab"), max_size=3), st.lists(st.sampled_from("ab"), max_size=3))
+def test_differences_add_up_whatever_the_lines(one: Rows, other: Rows, before: list[str], after: list[str]) -> None:
+    match = LineMatch(("a.py", before), ("a.py", after))
+    first, second = (Where(launches=[launch(rows)], missing=[]) for rows in (one, other))
+    found = list(row_changes(first, second, match))
+    assert sum(row.change_ps for row in found) == sum(other.values()) - sum(one.values())
+    kernels = [row.change_ps for row in found if row.via != "launch"]
+    assert sum(kernels) == sum(
+        ps * sign for rows, sign in ((other, 1), (one, -1)) for k, ps in rows.items() if k[3] == "v"
+    )
 
 
 def test_configurations_by_place(side: Callable[..., Side]) -> None:

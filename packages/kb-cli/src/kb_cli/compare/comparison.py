@@ -79,7 +79,7 @@ def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison
         latency_ps=latency,
         change_ps=latency[1] - latency[0],
         whole_ps=(_whole_ps(before), _whole_ps(after)) if there else None,
-        rows=[] if blocks_alone else list(_rows(before, after, _match(one, other))),
+        rows=[] if blocks_alone else list(row_changes(before, after, _match(one, other))),
         blocks=[each for each in blocks if each.changed],
         pes=pe_changes(before, after),
         sentences=[each.sentence(blocks) for each in blocks if each.matters(latency[0])],
@@ -103,7 +103,7 @@ def _whole_ps(where: Where) -> int:
     return sum(launch.end_ps - launch.start_ps for launch in where.launches)
 
 
-def _rows(before: Where, after: Where, match: LineMatch) -> Iterator[RowChange]:
+def row_changes(before: Where, after: Where, match: LineMatch) -> Iterator[RowChange]:
     """The differences of two partitions, the largest first."""
     sums: dict[_Key, list[int]] = {}
     for place, where in enumerate((before, after)):
