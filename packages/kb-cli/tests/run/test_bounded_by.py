@@ -36,6 +36,12 @@ def test_work_of_no_line_names_none() -> None:
     )
 
 
+def test_what_is_shown_as_nothing_does_not_come_next() -> None:
+    big = PathShare(block="pe_gemm", what="gemm", ps=9999, share=0.9999, line="", line_ps=9999)
+    small = PathShare(block="pe_cpu", what="issue", ps=1, share=0.0001, line="", line_ps=1)
+    assert "next" not in bounded_by([big, small], {})
+
+
 def test_the_way_of_a_launch_is_not_that_of_data() -> None:
     launch, data = (bounded_by([share("links", "request", 1000, line=line)], {}) for line in ("", "k.py:4"))
     assert launch.startswith("The launches' way over the links is 100.0 % of the time. To change first: fewer launches")

@@ -9,6 +9,8 @@ from kb_cli.run.metrics import Use
 from kb_cli.terminal.units import percent
 from kb_dataexec.analysis import PathShare
 
+_LEAST: Final = 0.0005
+"""A smaller share is shown as 0.0 %, and does not come next."""
 UNKNOWN: Final = "unknown"
 """The block of time that a log gives no cause for."""
 
@@ -78,7 +80,7 @@ def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> s
     top, *rest = shares
     cost = _cost(top)
     text = f"{cost.subject} {cost.verb} {percent(top.share)} of the time{_of_line(top)}"
-    after = next((each for each in rest if each.ps and _cost(each) != cost), None)
+    after = next((each for each in rest if each.share >= _LEAST and _cost(each) != cost), None)
     if after is not None:
         text += f"; {_cost(after).subject} {_NEXT[_cost(after).verb]} next with {percent(after.share)}"
     return f"{text[0].upper()}{text[1:]}. To change first: {cost.change}."
