@@ -13,7 +13,7 @@ from perfetto_decoder import Decoded
 
 from kb_cli.benchmark import bundled
 from kb_cli.run.run_json import write_run
-from kb_cli.trace.critical_path import PathSegments
+from kb_cli.trace.critical_path import PATH, PathSegments
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit, trace_blocks
@@ -58,9 +58,10 @@ def read(invoke: Invoke, folder: Path, name: str, *options: str) -> Decoded:
 
 
 def services(decoded: Decoded) -> list[Any]:
-    """The slices of PEs, by op."""
+    """The slices of PEs but those of the critical path, by op."""
     return sorted(
-        (each for each in decoded.slices if each.track[1] != "launches"), key=lambda each: each.arguments["op"]
+        (each for each in decoded.slices if each.track[1] != "launches" and each.track[2] != PATH),
+        key=lambda each: each.arguments["op"],
     )
 
 
@@ -101,6 +102,7 @@ def test_tracks_stand_in_the_order_of_the_pipeline(invoke: Invoke, folder: Path)
     assert {track for track in decoded.tracks if len(track) == 3} == used, "a track without slices"
     mine = [track[2] for track in decoded.tracks if track[1:2] == ("sip0.cube0.pe0",) and len(track) == 3]
     port = "pe_fetch_store"
+    mine = [track for track in mine if track != PATH]
     assert mine == ["pe_dma: dma_read", f"{port}: fetch", "pe_gemm: gemm", f"{port}: store", "pe_dma: dma_write"]
     groups = [track[1] for track in decoded.tracks if len(track) == 2]
     assert groups == [f"sip0.cube0.pe{pe}" for pe in range(8)] + ["memories", "links", "launches"]
@@ -111,6 +113,10 @@ def test_services_lie_inside_the_kernels_and_these_inside_the_call(invoke: Invok
     run_dir = json.loads(invoke("run", "softmax", "--topology", "one_sip", "--json").stdout)["run_dir"]
     decoded = read(invoke, Path(run_dir), "x.pftrace")
     ((call, kernels),) = [[each for each in decoded.slices if each.track[1] == "launches"]]
+    path = [each for each in decoded.slices if each.track[2] == PATH]
+    assert sum(each.arguments["end_ps"] - each.arguments["start_ps"] for each in path) == (
+        kernels.arguments["end_ps"] - kernels.arguments["start_ps"]
+    )
     assert (call.track[2], kernels.track[2]) == ("call to answer", "kernels")
     assert (call.name, kernels.arguments["pes"]) == ("launch 0", 128)
     assert call.ts < kernels.ts
@@ -132,10 +138,12 @@ def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path, tmp_path: Pat
     assert Path("a.pftrace").read_bytes() == Path("b.pftrace").read_bytes()
     assert Path("a.pftrace.gz").read_bytes() == Path("b.pftrace.gz").read_bytes()
     assert Path("a.pftrace.gz").read_bytes()[3:8] == bytes(5), "the name or the time of the file is in it"
-    n_slices, size = read_log(folder / "log").n_ops + 2, Path("b.pftrace.gz").stat().st_size
+    on_path = [each for each in Decoded.file(Path("a.pftrace")).slices if each.track[2] == PATH]
+    assert len({each.track for each in on_path}) == 1, "no memory is shared, so the path stays on one PE"
+    n_slices, size = read_log(folder / "log").n_ops + 2 + len(on_path), Path("b.pftrace.gz").stat().st_size
     assert (
         done.stdout
-        == f"b.pftrace.gz: {n_slices} slices on {1 + 8 * 6 + 3 + 1 + 8 + 1 + 32} tracks, {size / 1000:.4g} kB\n"
+        == f"b.pftrace.gz: {n_slices} slices on {1 + 8 * 6 + 1 + 3 + 1 + 8 + 1 + 32} tracks, {size / 1000:.4g} kB\n"
     )
     assert len(list(tmp_path.iterdir())) == 4, "something stays beside the files"
 
@@ -320,14 +328,17 @@ def test_a_pe_that_is_not_there(invoke: Invoke, folder: Path) -> None:
 
 def test_windows_in_which_nothing_happens(invoke: Invoke, folder: Path) -> None:
     log = read_log(folder / "log")
-    start, end = int(log.ops["t_start_ps"].min()) / 1000, int(log.ops["t_end_ps"].max()) / 1000
+    end = int(log.ops["t_end_ps"].max()) / 1000
     options = [folder, "-o", "x.pftrace"]
-    needs = f"needs a window that meets the time from {start} to {end} ns"
+    needs = f"needs a window that meets the time from 0.0 to {end} ns"  # the path begins with the first call
     assert refused(invoke, *options, "--from", "1e9") == (
         f"error: --from, --to: got 1000000000.0 ns to the end, in which nothing happens, {needs}\n"
     )
-    assert refused(invoke, *options, "--to", "0.001") == (
-        f"error: --from, --to: got 0.0 ns to 0.001 ns, in which nothing happens, {needs}\n"
+    mine = log.ops["component"] == log.strings.index("sip0.cube0.pe7.pe_dma")
+    first = int(log.ops["t_start_ps"][mine].min()) / 1000
+    assert refused(invoke, *options, "--pe", "sip0.cube0.pe7", "--to", "0.001").startswith(
+        f"error: --from, --to: got 0.0 ns to 0.001 ns, in which nothing happens, "
+        f"needs a window that meets the time from {first} "
     )
     for begin, stop in (("5", "5"), ("5", "4.999")):
         assert refused(invoke, *options, "--from", begin, "--to", stop) == (

@@ -9,6 +9,7 @@ import click
 from kb_cli.run.files import TOPOLOGY
 from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
+from kb_cli.trace.launch_paths import path_of
 from kb_cli.trace.output import check_name, write_trace
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
@@ -60,7 +61,12 @@ def command(
         counters.append(traffic(found.log, load_topology(run / TOPOLOGY), shown.window, shown.pe))
     except KbError as error:  # a chip whose blocks are not installed here
         notes.append(f"{run}: got no counters of links and memories: {error}")
-    trace = run_trace(found, shown, counters=counters)
+    path = None
+    if "kernels" in found.log.missing:
+        notes.append(f"{run}: got a log without the table kernels, so the critical path is left out")
+    else:
+        path = path_of(found.log)
+    trace = run_trace(found, shown, path, counters)
     nbytes = write_trace(trace, shown.unit, out)
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"

@@ -44,9 +44,10 @@ def run_trace(
     tables = [services, launch_slices(found.run.results.launches)]
     if path is not None:
         tables.insert(0, _path_of(path, shown.pe))
+    of_pes = tables[:-1]
     tables = [shown.window.cut(table) for table in tables]
     if not any(len(table.track) for table in tables[:-1]):
-        raise _nothing(shown.window, services)
+        raise _nothing(shown.window, of_pes)
     return arrange(_name(found.run, shown.unit), tables, counters)
 
 
@@ -64,8 +65,10 @@ def _path_of(path: PathSegments, pe: str | None) -> Slices:
     return slices if pe is None else slices.where(np.array([each.group == pe for each in slices.places])[slices.track])
 
 
-def _nothing(window: Window, services: Slices) -> KbError:
-    start, end = (at / PS_PER_NS for at in (services.start_ps.min(), services.end_ps.max()))
+def _nothing(window: Window, tables: Sequence[Slices]) -> KbError:
+    tables = [table for table in tables if len(table.track)]
+    start = min(table.start_ps.min() for table in tables) / PS_PER_NS
+    end = max(table.end_ps.max() for table in tables) / PS_PER_NS
     return KbError(
         "--from, --to", f"{window}, in which nothing happens", f"a window that meets the time from {start} to {end} ns"
     )
