@@ -142,10 +142,14 @@ def rows_of(path: PathColumns) -> list[WhereRow]:
     """The segments of *path* added up by what they have in common, the dearest rows first."""
     if not len(path.start_ps):
         return []
-    keys = np.stack([getattr(path, name) for name in _FIELDS], axis=1)
-    kinds, row, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    key = np.zeros(len(path.start_ps), np.int64)
+    for name in _FIELDS:
+        texts, number = np.unique(getattr(path, name), return_inverse=True)
+        key = key * len(texts) + number
+    _, first, row, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    kinds = np.stack([getattr(path, name)[first] for name in _FIELDS], axis=1)
     spent = np.zeros(len(kinds), np.int64)
-    np.add.at(spent, row.reshape(-1), path.end_ps - path.start_ps)
+    np.add.at(spent, row, path.end_ps - path.start_ps)
     rows = [
         WhereRow(**{name: path.strings[text] for name, text in zip(_FIELDS, kind, strict=True)}, ps=ps, segments=count)
         for kind, ps, count in zip(kinds.tolist(), spent.tolist(), counts.tolist(), strict=True)
