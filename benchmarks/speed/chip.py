@@ -42,7 +42,10 @@ class Transfer(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """The time that a tile takes in each block, in picoseconds. `first` and `last` are its place in the K loop."""
+    """The time that a tile takes in each block, in picoseconds. `first` and `last` are its place in the K loop.
+
+    `written` is the bytes of its output, and of a row of it.
+    """
 
     first: bool
     last: bool
@@ -52,6 +55,7 @@ class Tile(NamedTuple):
     gemm: int
     store: int
     write: Transfer
+    written: tuple[int, int]
 
 
 class Chip:
@@ -67,6 +71,7 @@ class Chip:
         gbs = [link["bw_gbs"] for link in cube["links"]]
         self.away = [(gbs[0], wires[0] + xbar), (gbs[1], wires[1])]
         self.back = [(gbs[1], wires[1] + xbar), (gbs[0], wires[0])]
+        self.burst_nbytes: int = self.hbm.get("burst_nbytes", 64)
         self.command_ps = ps(self.pe["pe_cpu"]["issue_ns"]) + ps(self.pe["pe_scheduler"]["command_ns"])
 
     def read(self, nbytes: int) -> Transfer:
@@ -81,6 +86,9 @@ class Chip:
         service = wire_ps(nbytes, self.hbm["bw_gbs"])
         return Transfer(ps(self.pe["pe_dma"]["setup_ns"]) + head, service, last_byte - head, tail)
 
+    def slice_ps(self, nbytes: int) -> int:
+        return wire_ps(nbytes, self.hbm["bw_gbs"])
+
     def port(self, nbytes: int) -> int:
         return ps(self.pe["pe_tcm"]["latency_ns"]) + wire_ps(nbytes, self.pe["pe_tcm"]["bw_gbs"])
 
@@ -93,7 +101,9 @@ class Chip:
     def tile(self, m: int, n: int, k: int, first: bool, last: bool) -> Tile:
         a, b, out = m * k * ELEMENT, k * n * ELEMENT, m * n * ELEMENT
         moved, product = self.port(a + b), self.gemm(m, n, k)
-        return Tile(first, last, self.read(a), self.read(b), moved, product, self.port(out), self.write(out))
+        return Tile(
+            first, last, self.read(a), self.read(b), moved, product, self.port(out), self.write(out), (out, n * ELEMENT)
+        )
 
 
 def cut_through(hops: list[tuple[float, int]], nbytes: int, head: int, tail: int) -> tuple[int, int]:

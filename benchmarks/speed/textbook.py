@@ -5,6 +5,9 @@ is written to be quick. Each block has one process. Latencies that nothing can i
 a tile are computed once for each shape. Queues, slots and Resources exist only where a process can wait. On one PE
 nothing waits for a link, because each direction carries one transfer at a time, so links are closed forms here. The
 engine keeps a state for each link.
+
+A read that comes while a write comes in is served after the bursts of the write that came before. The model takes it
+that rows begin with a burst.
 """
 
 from __future__ import annotations
@@ -48,7 +51,9 @@ class TextbookPe:
         self.reads, self.writes = (simpy.Store(env, pe["pe_dma"]["queue_depth"]) for _ in range(2))
         self.fetches, self.stores = (simpy.Store(env, pe["pe_fetch_store"]["queue_depth"]) for _ in range(2))
         self.gemms = simpy.Store(env, pe["pe_gemm"]["queue_depth"])
-        self.tcm_port, self.hbm = simpy.Resource(env), simpy.Resource(env)
+        self.tcm_port = simpy.Resource(env)
+        self.free = 0
+        self.incoming: IncomingBytes | None = None
         for process in (self.feed, self.read, self.fetch, self.multiply, self.store, self.write):
             env.process(process())
 
@@ -85,18 +90,20 @@ class TextbookPe:
     def read(self) -> Process:
         while True:
             tile = yield self.reads.get()
-            yield from self.transfer(tile.read_a)
-            yield from self.transfer(tile.read_b)
+            yield from self.fetch_from_memory(tile.read_a)
+            yield from self.fetch_from_memory(tile.read_b)
             yield self.fetches.put(tile)
 
-    def transfer(self, costs: Transfer) -> Process:
+    def fetch_from_memory(self, costs: Transfer) -> Process:
+        """The slice serves bytes in the order in which they come: a read after what came of the write before it."""
         env = self.env
         yield env.timeout(costs.lead)
-        last_byte = env.now + costs.spread
-        with self.hbm.request() as turn:
-            yield turn
-            yield env.timeout(costs.service)
-        yield env.timeout(max(0, last_byte - env.now) + costs.tail)
+        incoming = self.incoming
+        if incoming is not None:
+            self.free = incoming.interrupt(env.now, self.free)
+        start = max(env.now, self.free)
+        self.free = start + costs.service
+        yield env.timeout(self.free - env.now + costs.tail)
 
     def fetch(self) -> Process:
         while True:
@@ -130,10 +137,46 @@ class TextbookPe:
     def write(self) -> Process:
         while True:
             tile = yield self.writes.get()
-            yield from self.transfer(tile.write)
+            costs = tile.write
+            yield self.env.timeout(costs.lead)
+            self.incoming = incoming = IncomingBytes(self.chip, costs, *tile.written, self.env.now)
+            yield self.env.timeout(costs.spread)
+            self.incoming = None
+            self.free = incoming.serve(incoming.nbytes, self.free)
+            yield self.env.timeout(max(self.free - self.env.now, 0) + costs.tail)
             self.outputs.put(1)
             for _ in range(self.yields):
                 yield self.env.timeout(0)
+
+
+class IncomingBytes:
+    """The bytes of a write of rows of *width* bytes, which come to the slice evenly from *since* on."""
+
+    def __init__(self, chip: Chip, costs: Transfer, nbytes: int, width: int, since: int) -> None:
+        self.chip, self.costs, self.nbytes, self.width = chip, costs, nbytes, width
+        self.began = self.since = since
+        self.handed = 0
+
+    def interrupt(self, now: int, free: int) -> int:
+        """When the slice is free for a read that comes at *now*, after the bytes that came before."""
+        spread = self.costs.spread
+        came = self.nbytes * (now - 1 - self.began) / spread if now > self.began else 0
+        whole = int(came) - int(came) % self.width % self.chip.burst_nbytes
+        if whole > self.handed:
+            free = self.serve(whole, free)
+            self.since = max(self.since, now - 1 - int((came - self.handed) * spread / self.nbytes))
+        return free
+
+    def serve(self, end: int, free: int) -> int:
+        """When the slice is free after the bytes up to number *end*: part of a row, whole rows, part of a row."""
+        free = max(free, self.since)
+        while self.handed < end:
+            within = self.handed % self.width
+            rows = 0 if within else (end - self.handed) // self.width
+            taken = rows * self.width if rows else min(self.width - within, end - self.handed)
+            free += self.chip.slice_ps(taken)
+            self.handed += taken
+        return free
 
 
 def slots(env: simpy.Environment, count: int) -> simpy.Container:
