@@ -18,10 +18,9 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil, inf
-from typing import Any, Final
+from typing import Final
 
-from simpy.events import NORMAL
-
+from kb_engine.fabric.departures import Departures, Leaving
 from kb_engine.fabric.group import Group
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
 from kb_engine.fabric.stream import Passage, Stream
@@ -46,7 +45,7 @@ class SharedLink:
         "_alone_pace",
         "_bandwidth",
         "_clock",
-        "_deliver",
+        "_departures",
         "_ends",
         "_finishes",
         "_groups",
@@ -61,7 +60,7 @@ class SharedLink:
     def __init__(self, clock: Clock, rate: Rate, deliver: Callable[[Passage], None]) -> None:
         self._clock = clock
         self._bandwidth = float(1 / rate.ps_each)
-        self._deliver = deliver
+        self._departures = Departures(clock, deliver)
         self._groups: dict[tuple[Pace, int], Group] = {}
         self._share = FairShare(0)
         self._n_waiting = 0
@@ -87,10 +86,10 @@ class SharedLink:
             if end_ps > line.end_ps + stream.delay_ps:
                 self._alone = stream
                 self._alone_pace = SteadyPace(now, end_ps, stream.nbytes)
-                self._send_head(stream, now)
+                self._departures.send_head(stream, self._leaves(stream))
                 return
         self._enter(stream, now)
-        self._send_head(stream, now)
+        self._departures.send_head(stream, self._leaves(stream))
 
     def regroup(self, change: tuple[Stream, Pace, int, float]) -> None:
         """From now on the bytes of a stream come at another pace. *change* is the stream, pace, delay and offset."""
@@ -113,7 +112,7 @@ class SharedLink:
             new = self._group_of(stream, now)
             new.passing[stream] = None
             self._promised += new.ceiling
-            self._tell_next(stream, now)
+            self._tell_next(stream)
         self._drop_if_empty(old)
         self._react(now)
 
@@ -132,7 +131,7 @@ class SharedLink:
         del group.passing[stream]
         self._promised -= group.ceiling
         self._drop_if_empty(group)
-        self._send_tail(stream, now)
+        self._departures.send_tail(stream)
         if self._watches:
             self._settle(now)
 
@@ -197,7 +196,7 @@ class SharedLink:
         self._group_of(stream, now)
         self._wait(stream, now, line.level_at(now))
         self._watches = True
-        self._tell_next(stream, now)
+        self._tell_next(stream)
 
     def _wait(self, stream: Stream, now: int, served: float) -> None:
         """*stream*, of which *served* bytes have left, waits from now on."""
@@ -266,7 +265,7 @@ class SharedLink:
         while finishes and finishes[0][0] <= level + _NO_BYTES:
             finish, _, stream = heappop(finishes)
             if stream.waits and stream.finish == finish and not stream.done:
-                self._finish(stream, now)
+                self._finish(stream)
         rate, taken, slowest = self._divide(now)
         share = self._share
         if rate != share.rate:
@@ -317,7 +316,7 @@ class SharedLink:
             for stream in list(fastest.passing):
                 del fastest.passing[stream]
                 self._wait(stream, now, stream.came_by(now))
-                self._tell_next(stream, now)
+                self._tell_next(stream)
 
     def _let_pass(self, now: int, equal: float) -> bool:
         """Let the streams pass that have no bytes left and come more slowly than *equal*. Whether there are any."""
@@ -333,7 +332,7 @@ class SharedLink:
                 self._n_waiting -= 1
                 group.drop_waiting()
                 group.passing[stream] = None
-                self._tell_next(stream, now)
+                self._tell_next(stream)
         return found
 
     def _plan_tick(self, now: int, slowest: float) -> None:
@@ -353,9 +352,9 @@ class SharedLink:
             tick_ps = self._ends[0][0]
         if tick_ps != self._tick_ps:
             self._tick_ps = tick_ps
-            self._at(tick_ps, self._tick, tick_ps)
+            self._clock.call_at(tick_ps, self._tick, tick_ps)
 
-    def _finish(self, stream: Stream, now: int) -> None:
+    def _finish(self, stream: Stream) -> None:
         """The last byte of *stream*, which waited, leaves now."""
         self._n_waiting -= 1
         if not stream.complete:
@@ -363,9 +362,9 @@ class SharedLink:
             group.drop_waiting()
             self._drop_if_empty(group)
         stream.has_left()
-        self._send_tail(stream, now)
+        self._departures.send_tail(stream)
 
-    def _leaves(self, stream: Stream) -> tuple[Pace, int, float]:
+    def _leaves(self, stream: Stream) -> Leaving:
         """The pace, delay and offset of *stream* at the next shared link, or at the end of the leg."""
         if stream is self._alone:
             return self._alone_pace, stream.after_ps, 0.0
@@ -373,53 +372,7 @@ class SharedLink:
             return self._share, stream.after_ps, stream.own_offset
         return stream.pace, stream.delay_ps + stream.after_ps, stream.offset
 
-    def _send_head(self, stream: Stream, now: int) -> None:
-        """Send the head of *stream* to the next shared link of its leg, or to the end of the leg."""
-        passage, number = stream.passage, stream.number + 1
-        if number < len(passage.flow.shared):
-            behind = Stream(passage, number, *self._leaves(stream))
-            stream.go_on(behind)
-            self._at(now + stream.after_ps, behind.link.arrive, behind)
-        else:
-            stream.go_on(None)
-            self._tell_next(stream, now)
-
-    def _tell_next(self, stream: Stream, now: int) -> None:
-        """Tell the next shared link, or the end of the leg, that *stream* leaves at another pace from now on."""
-        if not stream.is_on_its_way:
-            return
-        pace, delay_ps, offset = self._leaves(stream)
-        behind = stream.behind
-        if behind is not None:
-            self._at(now + stream.after_ps, behind.link.regroup, (behind, pace, delay_ps, offset))
-            return
-        passage = stream.passage
-        passage.comes(now + stream.after_ps, pace, delay_ps, offset)
-        if type(pace) is SteadyPace:
-            due_ps = pace.end_ps + delay_ps
-            passage.is_due(due_ps)
-            self._at(due_ps, self._arrived, passage)
-        else:
-            assert type(pace) is FairShare
-            pace.look_back(delay_ps)
-            passage.is_due(-1)
-
-    def _send_tail(self, stream: Stream, now: int) -> None:
-        """The last byte of *stream* leaves now."""
-        behind = stream.behind
-        if behind is not None:
-            self._at(now + stream.after_ps, behind.link.complete, behind)
-            return
-        due_ps = now + stream.after_ps
-        stream.passage.is_due(due_ps)
-        self._at(due_ps, self._arrived, stream.passage)
-
-    def _at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
-        clock = self._clock
-        clock.push((t_ps, NORMAL, next(clock.tickets), function, argument))
-
-    def _arrived(self, passage: Passage) -> None:
-        """The last byte is at the end of the leg now, unless a later change has moved that moment."""
-        if passage.due_ps == self._clock.now_ps:
-            passage.is_due(-1)
-            self._deliver(passage)
+    def _tell_next(self, stream: Stream) -> None:
+        """Tell the place behind that *stream* leaves at another pace from now on, unless its head is still here."""
+        if stream.is_on_its_way:
+            self._departures.tell_next(stream, self._leaves(stream))
