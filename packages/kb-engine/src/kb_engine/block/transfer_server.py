@@ -136,14 +136,8 @@ class TransferServer(StageServer):
                 return
             self._to_begin.remove(token)
             self._entering = token
-            if token.context is not self._command:
-                self._turn_to(token.context)
-            for gate in self.gates:
-                if gate.waiting or not gate.admit(token):
-                    self._wait_at(gate, token)
-                    return
-            token.t_start = self.clock.now_ps
-            self.begin(token, self.finish)
+            super()._serve(token)
+            self._note_room()
 
     def _may_begin(self, token: TileToken) -> bool:
         """Whether *token* claims nothing with its service, or no token before it has a service here left to begin."""
