@@ -20,9 +20,9 @@ ROWS = {
 }
 
 
-def log_with_tables() -> OpLog:
-    """A product of 12 x 12 x 12 with the tables above."""
-    log = GemmProblem(12, 12, 12, (4, 4, 4)).log()
+def log_with_tables(size: int = 12) -> OpLog:
+    """A product of *size* x *size* x *size* with the tables above."""
+    log = GemmProblem(size, size, size, (4, 4, 4)).log()
     strings = list(log.strings)
 
     def number(value: int | str) -> int:

@@ -2,13 +2,16 @@
 
 import json
 import re
+import shutil
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
 from dataexec_tables import ROWS, log_with_tables
 from dataexec_written_log import expect
 
+from kb_dataexec.log.packed import pack
 from kb_dataexec.log.reader import LogFolder, read_log
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import FolderLogWriter, MemoryLogWriter, write_log
@@ -63,9 +66,9 @@ def test_tables_come_back_however_they_were_cut_into_chunks(tmp_path, at):
     assert same_tables(log.tables, LOG.tables)
     assert (log.missing, log.digest) == ((), LOG.digest)
     assert summary.digest == LOG.digest == append_all(MemoryLogWriter(), at).digest
-    files = {path.name for path in tmp_path.glob("commands-*.npy")}
-    assert files == {0: {"commands-000000.npy"}, 2: {"commands-000000.npy", "commands-000002.npy"}}.get(
-        at, {"commands-000000.npy", "commands-000001.npy"}
+    files = {path.name for path in tmp_path.glob("commands-*")}
+    assert files == {0: {"commands-000000.z"}, 2: {"commands-000000.z", "commands-000002.z"}}.get(
+        at, {"commands-000000.z", "commands-000001.z"}
     )
 
 
@@ -97,15 +100,31 @@ def test_a_log_of_version_1_opens_and_names_what_it_cannot_tell(tmp_path):
     assert write_log(new, log).digest == digest_of(old, 2) == read_log(new).digest
 
 
+def test_a_log_of_version_2_opens_whole_and_cut_off(tmp_path):
+    """The folder beside this file was written by the last release of version 2, whose further tables were `.npy`."""
+    shutil.copytree(Path(__file__).with_name("version_2"), tmp_path / "log")
+    wanted, log = log_with_tables(4), read_log(tmp_path / "log")
+    assert (log.version, log.missing) == (2, ())
+    assert same_tables(log.tables, wanted.tables)
+    assert log.digest == wanted.digest == digest_of(wanted, 2)
+    written = write_log(tmp_path / "new", log)
+    assert json.loads((tmp_path / "new" / "manifest.json").read_text())["version"] == 3
+    assert written.digest == log.digest == read_log(tmp_path / "new").digest
+    (tmp_path / "log" / "manifest.json").unlink()
+    prefix = read_log(tmp_path / "log", prefix=True)
+    assert (prefix.version, prefix.is_complete) == (2, False)
+    assert same_tables(prefix.tables, wanted.tables)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_that_is_changed_lost_or_hidden_is_seen(tmp_path, name):
     write_log(tmp_path, LOG)
-    path, manifest = tmp_path / f"{name}-000000.npy", tmp_path / "manifest.json"
+    path, manifest = tmp_path / f"{name}-000000.z", tmp_path / "manifest.json"
     whole, told = path.read_bytes(), manifest.read_text()
     rows = LOG.tables[name].copy()
     column = rows.dtype.names[0]
     rows[column][0] += 1
-    np.save(path, rows)
+    path.write_bytes(pack(rows, ""))
     with pytest.raises(LogError, match=r"manifest\.json: digest: got "):
         read_log(tmp_path)
     path.unlink()
@@ -115,7 +134,7 @@ def test_a_row_that_is_changed_lost_or_hidden_is_seen(tmp_path, name):
     manifest.write_text(json.dumps({key: value for key, value in json.loads(told).items() if key != name}))
     with pytest.raises(LogError, match=r"manifest\.json: digest: got "):
         read_log(tmp_path)
-    manifest.write_text(told.replace('"version": 2', '"version": 1'))
+    manifest.write_text(told.replace('"version": 3', '"version": 1'))
     with pytest.raises(LogError, match=r"manifest\.json: digest: got "):
         read_log(tmp_path)
     manifest.write_text(told)

@@ -21,7 +21,7 @@ from kb_messages.dtypes import DType
 T = TypeVar("T")
 
 LOG_FORMAT: Final = "kernbench-oplog"
-LOG_FORMAT_VERSION: Final = 2
+LOG_FORMAT_VERSION: Final = 3
 
 
 class OpKind(IntEnum):

@@ -25,6 +25,9 @@ class LogSummary(NamedTuple):
     n_rows: Mapping[str, int]
 
 
+_NEWEST_ROWS: Final = 2
+"""The last version that changed what rows there are."""
+
 _WORTH_A_THREAD: Final = 1 << 16
 """Bytes. Source: measured. Hashing this many takes about 40 us, as long as handing them to the thread."""
 
@@ -41,14 +44,14 @@ class Digest:
     """The digest of a log that arrives piece by piece. The digest does not depend on how the rows were cut into chunks.
 
     The digest is the sha256 over the line `kernbench-oplog 2` and then one line for each part, the hex sha256 of that
-    part: rows of ops, of operands and of each further table, strings (JSON, one a line, ASCII), immediates. The digest
-    of *version* 1 has no further tables. A thread hashes large pieces in order while the caller goes on, so the caller
-    must not change the pieces.
+    part: rows of ops, of operands and of each further table, strings (JSON, one a line, ASCII), immediates. Versions 2
+    and 3 have the same rows, and so the same digest. That of *version* 1 has no further tables. A thread hashes large
+    pieces in order while the caller goes on, so the caller must not change the pieces.
     """
 
     def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
         tables = () if version == 1 else tuple(LOG_TABLES)
-        self._version = version
+        self._version = min(version, _NEWEST_ROWS)
         self._parts = {part: hashlib.sha256() for part in ("ops", "operands", *tables, "strings", "immediates")}
         self._last: Future[None] | None = None
         self._waiting_nbytes = 0

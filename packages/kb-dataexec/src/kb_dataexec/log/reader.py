@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -16,6 +16,7 @@ from kb_dataexec.files import decode_json, file_in, read_array, read_bytes
 from kb_dataexec.log.digest import RunningDigest
 from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
+from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
@@ -50,6 +51,10 @@ def read_log(path: Path, prefix: bool = False) -> OpLog:
     tables = joined([chunk.tables for chunk in chunks])
     rows = np.concatenate(ops), np.concatenate(operands)
     return OpLog(*rows, source.strings, source.immediates, source.is_complete, tables, source.version)
+
+
+_LAST_UNPACKED: Final = 2
+"""The last version whose further tables are `.npy` files."""
 
 
 class ManifestError(LogError):
@@ -107,8 +112,10 @@ class LogFolder:
         self.manifest = _read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
         self.n_chunks = _count_chunks(folder) if self.manifest is None else self.manifest.chunks
-        self.version = LOG_FORMAT_VERSION if self.manifest is None else self.manifest.version
-        self._further = _begun_tables(folder) if self.manifest is None else tuple(self.manifest.n_rows)
+        if self.manifest is None:
+            self.version, self._further = _begun_tables(folder)
+        else:
+            self.version, self._further = self.manifest.version, tuple(self.manifest.n_rows)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -139,7 +146,7 @@ class LogFolder:
         for number in range(self.n_chunks):
             ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE)
             operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE)
-            tables = {name: _read_further(self.folder, name, number) for name in self._further}
+            tables = {name: _read_further(self.folder, name, number, self.version) for name in self._further}
             chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
             chunk.check(str(self.folder))
             for name, table in (("ops", ops), ("operands", operands), *tables.items()):
@@ -182,16 +189,25 @@ def _count_chunks(folder: Path) -> int:
     return chunk
 
 
-def _begun_tables(folder: Path) -> tuple[str, ...]:
-    """The further tables of which a log that was cut off has a file."""
-    return tuple(name for name in TABLE_DTYPES if any(folder.glob(f"{name}-*.npy")))
+def _begun_tables(folder: Path) -> tuple[int, tuple[str, ...]]:
+    """The version of a log that was cut off, and the further tables of which it has a file."""
+
+    def begun(suffix: str) -> tuple[str, ...]:
+        return tuple(name for name in TABLE_DTYPES if any(folder.glob(f"{name}-*{suffix}")))
+
+    unpacked = begun(".npy")
+    return (_LAST_UNPACKED, unpacked) if unpacked else (LOG_FORMAT_VERSION, begun(PACKED_SUFFIX))
 
 
-def _read_further(folder: Path, name: str, chunk: int) -> Array:
+def _read_further(folder: Path, name: str, chunk: int, version: int) -> Array:
     """The rows of a further table in one chunk. A chunk without rows of it may be without a file of it."""
-    if not os.path.lexists(chunk_path(folder, name, chunk)):
+    is_packed = version > _LAST_UNPACKED
+    path = packed_path(folder, name, chunk) if is_packed else chunk_path(folder, name, chunk)
+    if not os.path.lexists(path):
         return np.empty(0, TABLE_DTYPES[name])
-    return _read_table(folder, name, chunk, chunk + 1, TABLE_DTYPES[name])
+    if not is_packed:
+        return _read_table(folder, name, chunk, chunk + 1, TABLE_DTYPES[name])
+    return unpack(_read_bytes(folder, path.name), TABLE_DTYPES[name], str(path))
 
 
 def _read_table(folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any]) -> Array:

@@ -6,7 +6,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import write_array, writing
 from kb_dataexec.log.digest import Digest, LogSummary, string_line
 from kb_dataexec.log.further import Tables, check_columns, joined
+from kb_dataexec.log.packed import pack, packed_path
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, LogError
@@ -26,7 +27,7 @@ IMMEDIATES: Final = "immediates.bin"
 
 
 def chunk_path(folder: Path, name: str, chunk: int) -> Path:
-    """The file of one chunk of the table *name*."""
+    """The file of one chunk of the table *name*: ops or operands, or, in version 2, a further table."""
     return folder / f"{name}-{chunk:06d}.npy"
 
 
@@ -227,11 +228,23 @@ class FolderLogWriter(LogWriter):
                 file.flush()
         further = [(name, table) for name, table in tables.items() if len(table) or name not in self._begun]
         self._begun.update(tables)
-        for name, table in (*further, ("operands", operands), ("ops", ops)):
-            partial = self._folder / f"{name}.partial"
-            write_array(partial, table)
-            os.replace(partial, chunk_path(self._folder, name, self._chunks))
+        for name, table in further:
+            path = packed_path(self._folder, name, self._chunks)
+            data = pack(table, str(path))
+            with _whole(path) as partial, writing(partial):
+                partial.write_bytes(data)
+        for name, table in (("operands", operands), ("ops", ops)):
+            with _whole(chunk_path(self._folder, name, self._chunks)) as partial:
+                write_array(partial, table)
         self._chunks += 1
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A path to write to. What was written there appears at *path* when the block ends."""
+    partial = path.with_name(f"{path.name}.partial")
+    yield partial
+    os.replace(partial, path)
 
 
 def write_log(folder: Path, log: OpLog) -> LogSummary:
