@@ -61,9 +61,22 @@ class Language(EpilogueOps, GemmOps):
         and the rest is *other*. Raises KernelError when TCM is full, when the bytes were never written, for a slice
         over several blocks of the tensor, for a mask that does not fit, and for *other* without a mask.
         """
+        return self._load(pointer, mask, other, "load", waits=True)
+
+    def load_async(self, pointer: TensorRef, mask: Concrete | Handle | None = None, other: float = 0) -> LoadedTensor:
+        """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
+
+        A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
+        follow the wait, or it may overwrite the bytes before they are read. Raises KernelError as `load` does.
+        """
+        return self._load(pointer, mask, other, "load_async", waits=False)
+
+    def _load(
+        self, pointer: TensorRef, mask: Concrete | Handle | None, other: float, call: str, waits: bool
+    ) -> LoadedTensor:
         port, line = self._port, self._port.line()
-        refuse(pointer, "tl.load of", line, "tl.load it as it is stored and pass its .T to them")
-        access = masks.masked_access(self._ref(pointer, "load", line), mask, line)
+        refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
+        access = masks.masked_access(self._ref(pointer, call, line), mask, line)
         if mask is None and other != 0:
             raise KernelError(line, f"other={other!r} without a mask", "a mask, which says where it goes")
         src = self._memory_of(access.ref, line)
@@ -77,7 +90,7 @@ class Language(EpilogueOps, GemmOps):
             known = None if known is None else masks.padded(known, access, element)
         known = None if known is None else known.reshape(access.shape)
         loaded = LoadedTensor(dst, access.shape, known, producer, self)
-        port.submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, True)
+        port.submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, waits)
         return loaded
 
     def store(self, pointer: TensorRef, value: Handle, mask: Concrete | Handle | None = None) -> None:
@@ -93,7 +106,7 @@ class Language(EpilogueOps, GemmOps):
             refuse(each, "tl.store of", line, SWAP)
         access = masks.masked_access(self._ref(pointer, "store", line), mask, line)
         dst = self._memory_of(access.ref, line)
-        src = in_tcm(value, line)
+        src = self._arrived(value, line)
         if src is None:
             needs = "a loaded tensor, or a composite's result in TCM (out=None)"
             raise KernelError(line, f"tl.store of {describe(value)}", needs)

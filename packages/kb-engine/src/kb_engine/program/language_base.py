@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.arguments import describe, in_tcm
-from kb_engine.program.handles import Handle
+from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
@@ -44,9 +44,16 @@ class LanguageBase:
         if isinstance(value, TensorRef):
             return self._memory_of(value, line)
         refuse(value, f"{name} =", line)
-        matrix = in_tcm(value, line)
+        matrix = self._arrived(value, line)
         if matrix is None:
             raise KernelError(line, f"{name} = {describe(value)}", "a slice of a tensor argument or a loaded tensor")
+        return matrix
+
+    def _arrived(self, value: object, line: str) -> Matrix | None:
+        """As `in_tcm`, after a wait for the `load_async` behind *value*. With a scoreboard the command itself waits."""
+        matrix = in_tcm(value, line)
+        if isinstance(value, LoadedTensor) and not self._port.issues_ahead:
+            self._port.wait(value.completion)
         return matrix
 
     def _loaded(self, value: object, op: str, line: str) -> Matrix:
