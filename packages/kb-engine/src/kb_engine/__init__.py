@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from kb_engine.host.read import DeferredRead as DeferredRead
     from kb_engine.host.read import read_tensor as read_tensor
     from kb_engine.host.sharding import Sharding as Sharding
-    from kb_engine.language.concrete import Concrete as Concrete
     from kb_engine.language.epilogue import Epilogue as Epilogue
     from kb_engine.language.tl import Language as Language
     from kb_engine.launch.launch import LaunchResult as LaunchResult
     from kb_engine.program.handles import CompositeHandle as CompositeHandle
     from kb_engine.program.handles import LoadedTensor as LoadedTensor
+    from kb_engine.program.known import Known as Known
     from kb_engine.program.tensors import Tensor as Tensor
     from kb_engine.program.tensors import TensorRef as TensorRef
     from kb_messages import CubeTarget as CubeTarget
@@ -36,7 +36,7 @@ _NAMES = {
     "kb_engine.host.host": ("Host",),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
-    "kb_engine.language.concrete": ("Concrete",),
+    "kb_engine.program.known": ("Known",),
     "kb_engine.language.epilogue": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),
     "kb_engine.launch.launch": ("LaunchResult",),

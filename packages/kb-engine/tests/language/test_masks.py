@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.language.concrete import Concrete
 from kb_engine.language.masks import masked_access
+from kb_engine.program.known import Known
 from kb_engine.program.tensors import Tensor
 from kb_messages import DType, KernelError
 
@@ -29,7 +29,7 @@ def test_a_rectangle_of_ones_is_found_wherever_it_lies(data):
     bottom, right = data.draw(st.integers(top + 1, 6)), data.draw(st.integers(left + 1, 6))
     mask = np.zeros((8, 9), bool)
     mask[top:bottom, left:right] = True
-    found = masked_access(ref(20, 10)[3:11, 4:13], Concrete(mask, lambda: ""), "line")
+    found = masked_access(ref(20, 10)[3:11, 4:13], Known(mask, lambda: ""), "line")
     assert (found.rows, found.cols) == (8, 9)
     assert (found.down, found.along) == (slice(top, bottom), slice(left, right))
     assert (found.ref.row_slice, found.ref.col_slice) == (slice(3 + top, 3 + bottom), slice(4 + left, 4 + right))
@@ -106,7 +106,7 @@ def range_of_fractions(tl, a):
     ("kernel", "message"),
     [
         (mask_of_a_number, "got mask = an int, needs a comparison of what tl.arange gives or of loaded integers"),
-        (mask_of_integers, "got a mask of int64, needs booleans; compare it"),
+        (mask_of_integers, "got a mask of 16 integers, needs booleans; compare it"),
         (mask_of_another_shape, "got a mask of 4 for 16 x 16 of a[0:16, 0:16], needs a shape that broadcasts"),
         (
             mask_of_nothing,
@@ -134,10 +134,10 @@ def range_of_fractions(tl, a):
         ),
         (
             store_of_a_range,
-            "got tl.store of a Concrete, needs a loaded tensor, or a composite's result in TCM (out=None)",
+            "got tl.store of a Known, needs a loaded tensor, or a composite's result in TCM (out=None)",
         ),
-        (sum_with_a_range, "got tl.add of a Concrete, needs a tensor or a number"),
-        (sum_of_a_range, "got tl.add of a Concrete, needs a tensor or a number"),
+        (sum_with_a_range, "got tl.add of a Known, needs a tensor or a number"),
+        (sum_of_a_range, "got tl.add of a Known, needs a tensor or a number"),
         (empty_range, "got tl.arange from 4 to 4, needs integers, the second larger than the first"),
         (range_of_fractions, "got tl.arange from 0 to 0.5, needs integers, the second larger than the first"),
     ],

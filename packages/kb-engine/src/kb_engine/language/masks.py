@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.concrete import Concrete
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
+from kb_engine.program.known import Known
+from kb_engine.program.known_masks import IndexBox
 from kb_engine.program.tensors import TensorRef
 from kb_messages import DType, KernelError
 
@@ -80,29 +81,39 @@ def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
     return element
 
 
-def _matrix(mask: object, ref: TensorRef, line: str) -> npt.NDArray[np.bool_]:
-    """The mask, broadcast to the rows and columns that the kernel asked for."""
+def _matrix(mask: object, ref: TensorRef, line: str) -> Known:
+    """The mask, broadcast to what the kernel asked for."""
     if isinstance(mask, Handle):
         in_tcm(mask, line)
-        data = mask.look("use as a mask")
-    elif isinstance(mask, Concrete):
-        data = mask.data
-    else:
+        mask = Known(mask.look("use as a mask"), lambda: line)
+    if not isinstance(mask, Known):
         raise KernelError(
             line, f"mask = {describe(mask)}", "a comparison of what tl.arange gives or of loaded integers"
         )
-    if data.dtype != np.bool_:
-        raise KernelError(line, f"a mask of {data.dtype}", "booleans", "compare it")
+    if not mask.is_mask:
+        raise KernelError(line, f"a mask of {mask}", "booleans", "compare it")
     rows, cols = ref.asked_shape
     shape = (cols,) if len(ref.tensor.shape) == 1 else (rows, cols)
     try:
-        return np.broadcast_to(data, shape).reshape(rows, cols)
+        return mask.broadcast_to(shape)
     except ValueError:
-        sizes = [" x ".join(map(str, each)) for each in (data.shape, shape)]
+        sizes = [" x ".join(map(str, each)) for each in (mask.shape, shape)]
         raise KernelError(line, f"a mask of {sizes[0]} for {sizes[1]} of {ref}", "a shape that broadcasts") from None
 
 
-def _rectangle(mask: npt.NDArray[np.bool_], ref: TensorRef, line: str) -> tuple[slice, slice]:
+def _rectangle(mask: Known, ref: TensorRef, line: str) -> tuple[slice, slice]:
+    """The rows and columns that *mask* chooses."""
+    if isinstance(mask.form, IndexBox):
+        if not mask.form.is_empty:
+            down, along = ((0, 1), *mask.form.intervals)[-2:]
+            return slice(*down), slice(*along)
+        chosen = np.zeros((1, 1), np.bool_)
+    else:
+        chosen = mask.data.reshape(ref.asked_shape)
+    return _rectangle_of_data(chosen, ref, line)
+
+
+def _rectangle_of_data(mask: npt.NDArray[np.bool_], ref: TensorRef, line: str) -> tuple[slice, slice]:
     """The rows and columns that *mask* chooses."""
     down, along = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
     if not len(down):

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
-import numpy as np
-
 from kb_engine.language import masks
-from kb_engine.language.concrete import Concrete
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.math_results import Argument
+from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.known import Known
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
@@ -41,7 +40,7 @@ class Language(EpilogueOps, GemmOps):
         self._check_axis(axis)
         return self._port.num_programs
 
-    def arange(self, start: int, end: int | None = None) -> Concrete:
+    def arange(self, start: int, end: int | None = None) -> Known:
         """The integers from *start* to *end* - 1, a vector; with one argument, from 0. Takes no time and no TCM.
 
         Raises KernelError for an empty range, and for anything but integers.
@@ -50,9 +49,10 @@ class Language(EpilogueOps, GemmOps):
         if not all(isinstance(each, SupportsIndex) for each in (first, stop)) or index(stop) <= index(first):
             needs = "integers, the second larger than the first"
             raise KernelError(self._port.line(), f"tl.arange from {first!r} to {stop!r}", needs)
-        return Concrete(np.arange(index(first), index(stop)), self._port.line)
+        count = index(stop) - index(first)
+        return Known.of(Affine((count,), index(first), (int(count > 1),)), self._port.line)
 
-    def load(self, pointer: TensorRef, mask: Concrete | Handle | None = None, other: float = 0) -> LoadedTensor:
+    def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
         """Copy a rectangle of memory to TCM, with one DMA read, and wait for it.
 
         The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
@@ -63,7 +63,7 @@ class Language(EpilogueOps, GemmOps):
         """
         return self._load(pointer, mask, other, "load", waits=True)
 
-    def load_async(self, pointer: TensorRef, mask: Concrete | Handle | None = None, other: float = 0) -> LoadedTensor:
+    def load_async(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
         """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
 
         A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
@@ -72,7 +72,7 @@ class Language(EpilogueOps, GemmOps):
         return self._load(pointer, mask, other, "load_async", waits=False)
 
     def _load(
-        self, pointer: TensorRef, mask: Concrete | Handle | None, other: float, call: str, waits: bool
+        self, pointer: TensorRef, mask: Known | Handle | None, other: float, call: str, waits: bool
     ) -> LoadedTensor:
         port, line = self._port, self._port.line()
         refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
@@ -93,7 +93,7 @@ class Language(EpilogueOps, GemmOps):
         port.submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, waits)
         return loaded
 
-    def store(self, pointer: TensorRef, value: Handle, mask: Concrete | Handle | None = None) -> None:
+    def store(self, pointer: TensorRef, value: Handle, mask: Known | Handle | None = None) -> None:
         """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
 
         Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
