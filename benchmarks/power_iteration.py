@@ -28,8 +28,6 @@ def kernel(tl: Language, a: TensorRef, x: TensorRef, eigenvalue: TensorRef, tole
         distances = tl.abs(difference)
         change = tl.materialize(tl.max(distances, axis=0))
         tl.store(eigenvalue, largest)
-        for value in (image, largest, difference, distances, change, vector):
-            tl.free(value)
         vector = following
         if change[0, 0] <= tolerance:
             break

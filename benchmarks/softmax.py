@@ -25,8 +25,6 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, rows: int) -> None:
         quotient = powers / total
         result = quotient.to(y.dtype)
         tl.store(y[part, :], result)
-        for value in (loaded, wide, largest, shifted, powers, total, quotient, result):
-            tl.free(value)
 
 
 class SoftmaxParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

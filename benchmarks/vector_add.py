@@ -20,8 +20,6 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, out: TensorRef, block: int)
         b = tl.load(y[start : start + block], mask=mask)
         total = a + b
         tl.store(out[start : start + block], total, mask=mask)
-        for value in (a, b, total):
-            tl.free(value)
 
 
 class VectorAddParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

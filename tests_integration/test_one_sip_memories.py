@@ -170,12 +170,12 @@ def test_a_full_tcm_tells_the_host_and_a_kernel_what_tile_buffers_leave(host: Ho
     def kernel(tl: Any, a: Any) -> None:
         first = tl.load(a[0:32])
         tl.load(a)
-        tl.free(first)
+        tl.store(a[0:32], first)
 
     assert refused(lambda: host.launch(kernel, a, pes=[3])) == (
         f"{line_of(kernel, 2)}: sip0.cube0.pe3.pe_tcm: got a request for 262144 bytes, needs at most 131072 in one "
-        f"piece (131072 of 1310720 are free, pinned holds 1048576, {line_of(kernel, 1)} holds 131072); tl.free what is "
-        "no longer needed"
+        f"piece (131072 of 1310720 are free, pinned holds 1048576, {line_of(kernel, 1)} holds 131072); keep "
+        "fewer values at a time, or smaller ones"
     )
 
 

@@ -136,7 +136,7 @@ class _Program:
 
     def free(self, number: int, _: int) -> None:
         if len(self.values) > 1:
-            self.tl.free(self.values.pop(number % len(self.values)))
+            self.values.pop(number % len(self.values))
 
 
 def in_place(host: Host, name: str, data: np.ndarray) -> Tensor:

@@ -71,7 +71,7 @@ def read_of_another(tl: Any, a: Any, b: Any, c: Any, d: Any, mended: bool) -> No
     if tl.program_id() == 0:
         tl.store(c[:BAND], tl.load(a[:BAND]))
     else:
-        tl.free(tl.load(b))
+        tl.load(b)
         tl.load((a if mended else c)[:BAND])
 
 
@@ -79,7 +79,7 @@ def overwrite_of_another(tl: Any, a: Any, b: Any, c: Any, d: Any, mended: bool) 
     if tl.program_id() == 0:
         tl.load(c[:BAND])
     else:
-        tl.free(tl.load(b))
+        tl.load(b)
         tl.store((d if mended else c)[:BAND], tl.load(a[:BAND]))
 
 
@@ -87,15 +87,17 @@ def write_twice(tl: Any, a: Any, b: Any, c: Any, d: Any, mended: bool) -> None:
     for source in (a, b):
         band = tl.load(source[:BAND])
         tl.store(c[:BAND], band)
-        tl.free(band)
+
+
+KEPT: list[Any] = []
 
 
 def leak(tl: Any, a: Any, b: Any, c: Any, d: Any, mended: bool) -> None:
     for row in range(tl.program_id(), SIDE, SIDE // 4):
         loaded = tl.load(a[row : row + 1])
         tl.store(c[row : row + 1], loaded)
-        if mended:
-            tl.free(loaded)
+        if not mended:
+            KEPT.append(loaded)
 
 
 class Params(Struct, frozen=True, kw_only=True):

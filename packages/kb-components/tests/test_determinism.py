@@ -45,6 +45,14 @@ KERNEL = """
 def kernel(tl, a, b, c):
     x = tl.load(a[0:16, 0:32])
     tl.wait(tl.composite("gemm", a, b, out=c, tile=(16, 16, 16)))
+    kept = {}
+    for row in range(16):  # values go back in another order than they came
+        kept[f"name {row % 5}"] = tl.exp(tl.load(a[row : row + 1]) + 1)
+        if len(kept) == 4:
+            del kept[min(kept)]
+        cycle = [tl.load(a[row : row + 1])]
+        cycle.append(cycle)
+        tl.composite("add", kept[f"name {row % 5}"], 1.0) if f"name {row % 5}" in kept else None
     tl.store(a[0:16, 0:32], x)
 """
 

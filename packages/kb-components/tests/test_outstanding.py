@@ -29,8 +29,8 @@ AHEAD = (("issue_ns: 3", "issue_ns: 3, issue: scoreboard"),)
 
 
 def six_loads(tl, *tensors):
-    for each in tensors:
-        tl.load(each)
+    loaded = [tl.load(each) for each in tensors]
+    assert len({each.place.address for each in loaded}) == len(loaded)
 
 
 SIX = [(16, 16, "f16")] * 6
@@ -140,8 +140,9 @@ def test_a_tile_that_is_read_early_waits_for_the_tile_before_it(simulate):
 
 def test_a_tile_that_ends_with_its_transfer_waits_for_no_other(simulate):
     def kernel(tl, a):
-        tl.load(a[0:16, 0:16])
-        tl.load(a[16:32, 0:16])
+        first = tl.load(a[0:16, 0:16])
+        second = tl.load(a[16:32, 0:16])
+        assert first.place.address != second.place.address
 
     run = simulate(kernel, HALF_SLOW, changes=(*SLOW_AND_FAST, *AHEAD, *outstanding(2)))
     assert run.times(0, 0) == [(START, START, START + SLOW_READ, START + SLOW_READ)]

@@ -39,8 +39,8 @@ def operands(log):
 
 
 def two_loads(tl, a, b):
-    tl.load(a)
-    tl.load(b)
+    x, y = tl.load(a), tl.load(b)
+    assert x.place.address != y.place.address
 
 
 def test_one_load_is_called_issued_taken_decoded_fed_and_done(simulate):

@@ -24,8 +24,8 @@ def submitted(run):
 
 def test_independent_loads_are_issued_one_after_the_other(simulate):
     def kernel(tl, a, b):
-        tl.load(a)
-        tl.load(b)
+        x, y = tl.load(a), tl.load(b)
+        assert x.place.address != y.place.address
 
     # The second call begins at 3000, when the first returns; its command is taken from 7000 to 11000, and the channel
     # is free at 7000 + 44240 = 51240. Blocking, it would begin at 51240 + 7000.
@@ -58,9 +58,9 @@ def test_a_dot_waits_for_both_of_its_loads(simulate):
 
 def test_what_does_not_depend_on_a_load_overtakes_the_wait_for_it(simulate):
     def kernel(tl, a, b):
-        x = tl.load(a)
-        tl.load(b)
+        x, y = tl.load(a), tl.load(b)
         tl.exp(x)
+        assert x.place.address != y.place.address
 
     run = simulate(kernel, F16, F16, changes=SCOREBOARD)
     # exp waits for the first load alone, so it runs while the second is read.
@@ -72,10 +72,11 @@ def test_what_does_not_depend_on_a_load_overtakes_the_wait_for_it(simulate):
 def test_freed_bytes_are_written_when_their_reader_is_done(simulate):
     def kernel(tl, a, b, frees):
         x = tl.load(a)
-        tl.exp(x)
+        powers = tl.exp(x)
         if frees:
             tl.free(x)
         y = tl.load(b)
+        assert y.matrix.address != powers.matrix.address
         assert (y.matrix.address == x.matrix.address) is frees
 
     # exp enters the queue at 51240, with its operand, is taken at 55240 and done at 55240 + 3560 + 64000 + 3560. The
@@ -151,8 +152,8 @@ def test_integers_are_known_when_their_loads_are_done(simulate):
 
 def test_a_full_submission_queue_holds_the_kernel_back(simulate):
     def kernel(tl, a):
-        for _ in range(4):
-            tl.load(a)
+        loaded = [tl.load(a) for _ in range(4)]
+        assert len({each.place.address for each in loaded}) == 4
 
     changes = (*SCOREBOARD, ("submission_depth: 8", "submission_depth: 1"), ("command_ns: 4", "command_ns: 10"))
     run = simulate(kernel, F16, changes=changes)

@@ -299,7 +299,8 @@ def test_a_kernels_tcm_and_the_hosts_tensors_share_one_allocator(toy_host):
     tensor = host.empty("a", (100, 1024), "i8", memory="tcm")  # of 128 KiB
 
     def kernel(tl, rows, many):
-        seen.append([tl.load(rows).place.address for _ in range(many)])
+        loaded = [tl.load(rows) for _ in range(many)]
+        seen.append([each.place.address for each in loaded])
 
     rows = host.tensor("b", np.ones((10, 1024), np.int8), "i8")
     host.launch(kernel, rows, 2)
@@ -310,7 +311,7 @@ def test_a_kernels_tcm_and_the_hosts_tensors_share_one_allocator(toy_host):
     at = f"test_tensor_memory.py:{kernel.__code__.co_firstlineno + 1}"
     assert str(caught.value).endswith(
         f"sip0.cube0.pe0.pe_tcm: got a request for 10240 bytes, needs at most 8192 in one piece (8192 of 131072 are "
-        f"free, a holds 102400, {at} holds 20480); tl.free what is no longer needed"
+        f"free, a holds 102400, {at} holds 20480); keep fewer values at a time, or smaller ones"
     )
 
 

@@ -157,7 +157,8 @@ def tcm_that_is_full(tl, a, c):
 
 OUT_OF_TCM = (
     "sip0.cube0.pe0.pe_tcm: got a request for 512 bytes, needs at most 0 in one piece (0 of 131072 are free, "
-    f"test_tl.py:{tcm_that_is_full.__code__.co_firstlineno + 1} holds 131072); tl.free what is no longer needed"
+    f"test_tl.py:{tcm_that_is_full.__code__.co_firstlineno + 1} holds 131072); keep fewer values "
+    "at a time, or smaller ones"
 )
 
 
@@ -253,8 +254,10 @@ def test_store_of_another_dtype_is_refused(toy_host):
 
 def test_freed_tcm_is_used_again(toy_host):
     def kernel(tl, a):
+        kept = [tl.load(a)]
         for _ in range(1000):
-            tl.free(tl.load(a))
+            kept.append(tl.load(a))
+            tl.free(kept[-1])
 
     host = toy_host()
     host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"))

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from kb_engine.memory.allocator import Allocator, Lease
 from kb_engine.memory.pending import Producer
 from kb_engine.program.handles import CompositeHandle, LoadedTensor
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_messages import DType, KernelError, Matrix
 
 MATRIX = Matrix.packed(2, 3, DType.F32, 1 << 40)
+HOLDER = TcmHolder(Lease(Allocator("tcm", 1 << 40, 64)), MATRIX)
 PRODUCER = Producer("composite gemm", "gemm.py:12")
 
 
@@ -37,7 +40,7 @@ def expected(touch):
 
 
 @pytest.mark.parametrize(
-    "value", [CompositeHandle(MATRIX, True, PRODUCER), LoadedTensor(MATRIX, (2, 3), None, PRODUCER)]
+    "value", [CompositeHandle(MATRIX, HOLDER, PRODUCER), LoadedTensor(MATRIX, (2, 3), None, PRODUCER)]
 )
 @pytest.mark.parametrize(("touch", "how"), TOUCHES.items(), ids=TOUCHES)
 def test_every_touch_of_a_pending_value_is_refused(value, touch, how):
@@ -55,10 +58,10 @@ def test_numpy_cannot_smuggle_a_pending_value_in(how):
 
 
 def test_what_does_not_look_at_the_value_is_free():
-    handle = CompositeHandle(MATRIX, True, PRODUCER)
+    handle = CompositeHandle(MATRIX, HOLDER, PRODUCER)
     assert (handle.shape, handle.dtype, len(handle)) == ((2, 3), DType.F32, 2)
     assert handle.matrix == MATRIX
-    assert CompositeHandle(MATRIX, False, PRODUCER).matrix is None
+    assert CompositeHandle(MATRIX, None, PRODUCER).matrix is None
     assert {handle: "as a key"}[handle] == "as a key"
     assert not handle.completion.done
 

@@ -33,11 +33,11 @@ class GemmOps(MathOps):
         (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
         dtype = left.dtype.accumulator if out_dtype is None else dtype_named(out_dtype, line)
         m, k, n = *_turned(left, transpose_a), _turned(right, transpose_b)[1]
-        target = self._allocate(m, n, dtype, line)
+        holder = self._allocate(m, n, dtype, line)
         command = GemmCommand(
             a=left,
             b=right,
-            out=target,
+            out=holder.matrix,
             tile=TileShape(m, n, k),
             a_pinned=True,
             b_pinned=True,
@@ -46,8 +46,8 @@ class GemmOps(MathOps):
             transpose_b=transpose_b,
         )
         producer = Producer("tl.dot", line)
-        result = LoadedTensor(target, (m, n), None, producer, self)
-        self._port.memory.pending.mark(target, producer)
+        result = LoadedTensor(holder.matrix, (m, n), None, producer, self, holder)
+        self._port.memory.pending.mark(holder.matrix, producer)
         self._port.submit(command, line, result.completion, True)
         return result
 
@@ -77,10 +77,11 @@ class GemmOps(MathOps):
         shape = tile_shape(tile, line)
         if out is None:
             m, n = _turned(left, transpose_a)[0], _turned(right, transpose_b)[1]
-            target = self._allocate(m, n, _result_dtype(left.dtype, ops), line)
+            holder = self._allocate(m, n, _result_dtype(left.dtype, ops), line)
+            target = holder.matrix
         else:
             refuse(out, "out =", line, SWAP)
-            target = self._memory_of(self._ref(out, "composite", line), line)
+            holder, target = None, self._memory_of(self._ref(out, "composite", line), line)
         command = GemmCommand(
             a=left,
             b=right,
@@ -95,13 +96,8 @@ class GemmOps(MathOps):
             epilogue=ops,
             loop_order=loop_order_named(loop_order, line),
         )
-        producer = Producer("composite gemm", line)
-        handle = CompositeHandle(target, out is None, producer, self)
-        for operand in (_stored(a), _stored(b), *(op.operand for op in epilogue)):
-            if isinstance(operand, Handle):
-                operand.readers.append(handle.completion)
-        self._port.memory.pending.mark(target, producer)
-        self._port.submit(command, line, handle.completion, False)
+        handle = CompositeHandle(target, holder, Producer("composite gemm", line), self)
+        self._start(command, (_stored(a), _stored(b), *(op.operand for op in epilogue)), handle, line)
         return handle
 
     def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:

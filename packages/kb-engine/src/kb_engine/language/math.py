@@ -20,8 +20,8 @@ class MathOps(LanguageBase):
 
     Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result lies in
     TCM and has the widest dtype among the arguments, floats before integers; numbers do not count, and a comparison
-    gives bool. A result of floats is pending; a result of integers is known if the arguments are. Every result holds
-    its TCM until `tl.free` or the end of the kernel, also in the middle of an expression.
+    gives bool. A result of floats is pending; a result of integers is known if the arguments are. The TCM of a result
+    goes back with the last reference to it.
 
     Every function raises KernelError when TCM is full, for arguments that are not in TCM, for shapes that do not
     broadcast, and for integers of two types of one width.
@@ -102,13 +102,14 @@ class MathOps(LanguageBase):
         shape = result_shape(op, [value.shape for value in values], axis, line)
         dtype = dtype or result_dtype(op, [matrix.dtype for matrix in sources], line)
         rows = shape[0] if len(shape) == 2 else 1
-        target = self._allocate(rows, shape[-1], dtype, line)
+        holder = self._allocate(rows, shape[-1], dtype, line)
+        target = holder.matrix
         # A vector is one row: its only axis is the axis along the row.
         axis = axis if axis is None or len(shape) == 2 else 1
         attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
         known = known_value(attributes, values, shape, dtype)
         producer = None if known is not None else Producer(f"tl.{op}", line)
-        result = LoadedTensor(target, shape, known, producer, self)
+        result = LoadedTensor(target, shape, known, producer, self, holder)
         if producer is not None:
             self._port.memory.pending.mark(target, producer)
         command = MathCommand(
@@ -132,9 +133,10 @@ class MathOps(LanguageBase):
         matrices = [self._operand(value, name, line) for value, name in zip(values, "ab", strict=False)]
         if out is None:
             rows, cols = broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
-            target = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices], line), line)
+            holder = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices], line), line)
+            target = holder.matrix
         else:
-            target = self._memory_of(self._ref(out, "composite", line), line)
+            holder, target = None, self._memory_of(self._ref(out, "composite", line), line)
         command = MathCommand(
             math=MathAttributes(op=op, scalars=scalars, scalar_at=scalar_at),
             inputs=tuple(
@@ -145,11 +147,6 @@ class MathOps(LanguageBase):
             tile=tile_shape(tile, line, flat=True),
             out_pinned=out is None,
         )
-        producer = Producer(f"composite {op}", line)
-        handle = CompositeHandle(target, out is None, producer, self)
-        for value in values:
-            if isinstance(value, Handle):
-                value.readers.append(handle.completion)
-        self._port.memory.pending.mark(target, producer)
-        self._port.submit(command, line, handle.completion, False)
+        handle = CompositeHandle(target, holder, Producer(f"composite {op}", line), self)
+        self._start(command, values, handle, line)
         return handle

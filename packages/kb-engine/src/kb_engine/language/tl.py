@@ -80,7 +80,7 @@ class Language(EpilogueOps, GemmOps):
         if mask is None and other != 0:
             raise KernelError(line, f"other={other!r} without a mask", "a mask, which says where it goes")
         src = self._memory_of(access.ref, line)
-        dst = self._allocate(access.rows, access.cols, src.dtype, line)
+        holder = self._allocate(access.rows, access.cols, src.dtype, line)
         producer = port.memory.pending.producer(src)
         known = None if producer is not None else port.memory.read_copy(src)
         fill = None
@@ -89,8 +89,10 @@ class Language(EpilogueOps, GemmOps):
             fill = self._fill(access, src, element.tobytes())
             known = None if known is None else masks.padded(known, access, element)
         known = None if known is None else known.reshape(access.shape)
-        loaded = LoadedTensor(dst, access.shape, known, producer, self)
-        port.submit(LoadCommand(src=src, dst=dst, fill=fill), line, loaded.completion, waits)
+        loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
+        if not (waits or port.issues_ahead):
+            loaded.completion.keep((holder,))
+        port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
         return loaded
 
     def store(self, pointer: TensorRef, value: Handle, mask: Known | Handle | None = None) -> None:
@@ -182,20 +184,19 @@ class Language(EpilogueOps, GemmOps):
         return handle
 
     def free(self, handle: Handle) -> None:
-        """Give a handle's TCM back before the kernel ends. Takes no time.
+        """Give a handle's TCM back before its last reference goes. Takes no time.
 
         Raises KernelError for a handle that holds no TCM or was freed, for a result that is not there yet, and for an
         operand of a composite that is not done. A PE whose CPU has a scoreboard allows the last two: the command that
         takes the bytes next waits.
         """
         given: object = handle
-        matrix = handle.matrix if isinstance(given, Handle) and not handle.freed else None
-        if matrix is None:
+        holder = handle.holder if isinstance(given, Handle) else None
+        if holder is None or holder.freed:
             raise self._not_freeable(handle)
         if not self._port.issues_ahead:
             self._check_unused(handle)
-        handle.mark_freed()
-        self._port.tcm.release(matrix.address)
+        holder.free()
 
     def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
         """The elements around those that are moved, as the op log has them."""

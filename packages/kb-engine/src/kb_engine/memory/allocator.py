@@ -1,8 +1,8 @@
-"""First-fit allocation of bytes in HBM, in SRAM, and in the part of a TCM that tile buffers do not use."""
+"""Allocation of bytes in HBM, in SRAM, and in the part of a TCM that tile buffers do not use."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import deque
 from heapq import nlargest
 
 from kb_messages import KbError
@@ -16,7 +16,11 @@ class OutOfMemoryError(KbError):
 
 
 class Allocator:
-    """Hands out ranges of the *nbytes* bytes at *base*, the lowest free range first, and takes them back.
+    """Hands out ranges of the *nbytes* bytes at *base*, and takes them back.
+
+    An allocation takes the free range of its size that was given back longest ago. So a loop that loads tile after tile
+    keeps as many ranges as it has tiles at a time, and takes them in turn. If there is no such range, the largest free
+    one is split, of equals the lowest. Free neighbours become one range when no range is large enough otherwise.
 
     Every range begins at a multiple of *alignment* bytes from *base*. *label* names the memory in errors.
     """
@@ -24,14 +28,12 @@ class Allocator:
     def __init__(self, label: str, base: int, nbytes: int, alignment: int = 64) -> None:
         self._label = label
         self._alignment = alignment
-        self._free: list[tuple[int, int]] = [(base, base + nbytes)] if nbytes > 0 else []
+        self._free: dict[int, deque[int]] = {}
         self._taken: dict[int, tuple[int, str]] = {}
-        self._nbytes = nbytes
-
-    @property
-    def free_nbytes(self) -> int:
+        self._nbytes = self.free_nbytes = max(0, nbytes)
         """Free bytes, in one piece or in several."""
-        return sum(end - start for start, end in self._free)
+        if nbytes > 0:
+            self._free[nbytes] = deque([base])
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
         """The address of *nbytes* free bytes, which *holder* has from now on.
@@ -39,18 +41,17 @@ class Allocator:
         Raises OutOfMemoryError, which says how much is free and who holds the rest.
         """
         size = max(1, -(-nbytes // self._alignment)) * self._alignment
-        for position, (start, end) in enumerate(self._free):
-            if end - start >= size:
-                self._free[position : position + 1] = [(start + size, end)] if end - start > size else []
-                self._taken[start] = start + size, holder
-                return start
-        largest = max((end - start for start, end in self._free), default=0)
-        raise OutOfMemoryError(
-            self._label,
-            f"a request for {nbytes} bytes",
-            f"at most {largest} in one piece ({self.free_nbytes} of {self._nbytes} are free{self._held()})",
-            "use smaller tensors or a larger memory",
-        )
+        start = self._take(size)
+        if start is None:
+            start = self._split(size)
+        if start is None and self.free_nbytes >= size:
+            self._join()
+            start = self._split(size)
+        if start is None:
+            raise self._full(nbytes)
+        self._taken[start] = size, holder
+        self.free_nbytes -= size
+        return start
 
     def release(self, start: int) -> None:
         """Give back the range that `allocate` put at *start*. Raises KbError for any other address."""
@@ -58,31 +59,76 @@ class Allocator:
             raise KbError(
                 self._label, f"a release of {start:#x}", "the start of an allocation that is not yet released"
             )
-        end, _ = self._taken.pop(start)
-        free = self._free
-        after = bisect_left(free, (start, end))
-        before = after
-        if after < len(free) and free[after][0] == end:
-            end, after = free[after][1], after + 1
-        if before and free[before - 1][1] == start:
-            start, before = free[before - 1][0], before - 1
-        free[before:after] = [(start, end)]
+        size, _ = self._taken.pop(start)
+        self._give(start, size)
+        self.free_nbytes += size
+
+    def _take(self, size: int) -> int | None:
+        """The free range of *size* bytes that was given back longest ago, which is free no more."""
+        starts = self._free.get(size)
+        if starts is None:
+            return None
+        start = starts.popleft()
+        if not starts:
+            del self._free[size]
+        return start
+
+    def _give(self, start: int, size: int) -> None:
+        self._free.setdefault(size, deque()).append(start)
+
+    def _split(self, size: int) -> int | None:
+        """The first *size* bytes of the largest free range, whose rest stays free; None if it is too small."""
+        largest = max(self._free, default=0)
+        if largest < size:
+            return None
+        start = min(self._free[largest])
+        self._free[largest].remove(start)
+        if not self._free[largest]:
+            del self._free[largest]
+        if largest > size:
+            self._give(start + size, largest - size)
+        return start
+
+    def _join(self) -> None:
+        """Make one range of all free ranges that lie side by side."""
+        ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
+        self._free.clear()
+        at = 0
+        while at < len(ranges):
+            start, end = ranges[at]
+            while (at := at + 1) < len(ranges) and ranges[at][0] == end:
+                end = ranges[at][1]
+            self._give(start, end - start)
+
+    def _full(self, nbytes: int) -> OutOfMemoryError:
+        self._join()
+        return OutOfMemoryError(
+            self._label,
+            f"a request for {nbytes} bytes",
+            f"at most {max(self._free, default=0)} in one piece ({self.free_nbytes} of {self._nbytes} are free"
+            f"{self._held()})",
+            "use smaller tensors or a larger memory",
+        )
 
     def _held(self) -> str:
         """The largest holders and how many bytes each has, as the end of a sentence."""
         held: dict[str, int] = {}
-        for start, (end, holder) in self._taken.items():
+        for size, holder in self._taken.values():
             if holder:
-                held[holder] = held.get(holder, 0) + end - start
+                held[holder] = held.get(holder, 0) + size
         return "".join(f", {holder} holds {held[holder]}" for holder in nlargest(_SHOWN, held, held.__getitem__))
 
 
 class Lease:
-    """One program's share of an allocator that others use too. `end` gives back all that the program still holds."""
+    """One program's share of an allocator that others use too. `end` gives back all that the program still holds.
+
+    `has_ended` says that the program holds nothing any more.
+    """
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._starts: set[int] = set()
+        self.has_ended = False
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
         """As `Allocator.allocate`."""
@@ -97,6 +143,7 @@ class Lease:
 
     def end(self) -> None:
         """Give back all ranges that are still held."""
+        self.has_ended = True
         for start in sorted(self._starts):
             self._allocator.release(start)
         self._starts.clear()

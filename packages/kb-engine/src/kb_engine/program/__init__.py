@@ -9,6 +9,7 @@ from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.leaks import Leak, LeakWatch
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, FrontEnd, ProgramPort
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.program.transposed import Transposed
 
@@ -28,6 +29,7 @@ __all__ = [
     "ProcessingElement",
     "Producer",
     "ProgramPort",
+    "TcmHolder",
     "Tensor",
     "TensorRef",
     "Transposed",

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.transposed import Transposed
 from kb_messages import DType, Matrix
 
@@ -41,8 +42,9 @@ class Handle:
 
     `place` is where the elements lie, in TCM or in memory, and `known` is their values, read-only, or None while they
     are pending; `producer` is then the op that produces them. `completion` says whether the command behind the handle
-    is done, `readers` which composites have the handle as an operand, and `freed` whether its TCM was given back.
-    *operators* issues the commands of `x + y` and the like.
+    is done, and `readers` which composites have the handle as an operand. *operators* issues the commands of `x + y`
+    and the like. `holder` is the allocation in TCM that the handle lies in, alone or with others; None if it lies
+    elsewhere.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Handle:
         known: npt.NDArray[Any] | None,
         producer: Producer | None,
         operators: Operators | None = None,
+        holder: TcmHolder | None = None,
     ):
         self.place = place
         self.shape = shape
@@ -59,7 +62,7 @@ class Handle:
         self.producer = producer
         self.completion = Completion()
         self.readers: list[Completion] = []
-        self.freed = False
+        self.holder = holder
         self._operators = operators
 
     @property
@@ -71,6 +74,11 @@ class Handle:
     def dtype(self) -> DType:
         """Element type."""
         return self.place.dtype
+
+    @property
+    def freed(self) -> bool:
+        """Whether `tl.free` gave the handle's TCM back."""
+        return self.holder is not None and self.holder.freed
 
     @property
     def is_pending(self) -> bool:
@@ -91,10 +99,6 @@ class Handle:
     def settle(self, elements: npt.NDArray[Any]) -> None:
         """Make *elements*, as many as the handle has, known."""
         self.known = elements.reshape(self.shape)
-
-    def mark_freed(self) -> None:
-        """Note that the handle's TCM was given back."""
-        self.freed = True
 
     def _refuse(self, touched_by: str) -> NoReturn:
         assert self.producer is not None
@@ -186,14 +190,15 @@ class CompositeHandle(Handle):
     `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
     """
 
-    def __init__(self, place: Matrix, in_tcm: bool, producer: Producer, operators: Operators | None = None) -> None:
-        super().__init__(place, (place.rows, place.cols), None, producer, operators)
-        self._in_tcm = in_tcm
+    def __init__(
+        self, place: Matrix, holder: TcmHolder | None, producer: Producer, operators: Operators | None = None
+    ) -> None:
+        super().__init__(place, (place.rows, place.cols), None, producer, operators, holder)
 
     @property
     def matrix(self) -> Matrix | None:
         """Where the result lies in TCM; None if it lies elsewhere."""
-        return self.place if self._in_tcm else None
+        return None if self.holder is None else self.place
 
 
 class TransposedHandle(Transposed[Handle]):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.arguments import describe, in_tcm
-from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.port import Completion, ProgramPort
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
-from kb_messages import VIRTUAL_END, AddressError, DType, KernelError, Matrix
+from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, Matrix
 
 
 class LanguageBase:
@@ -62,14 +65,29 @@ class LanguageBase:
             raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
         return self._operand(value, f"an argument of tl.{op}", line)
 
-    def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> Matrix:
-        """A fresh packed matrix in TCM. Raises KernelError when the TCM is full."""
+    def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
+        """A fresh packed matrix in TCM, which goes back with the last reference. Raises KernelError for a full TCM."""
         try:
             address = self._port.tcm.allocate(rows * cols * dtype.nbytes, line)
         except OutOfMemoryError as error:
-            fix = "tl.free what is no longer needed"
+            fix = "keep fewer values at a time, or smaller ones"
             raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
-        return Matrix.packed(rows, cols, dtype, address)
+        return TcmHolder(self._port.tcm, Matrix.packed(rows, cols, dtype, address))
+
+    def _start(self, command: Command, operands: Iterable[object], handle: CompositeHandle, line: str) -> None:
+        """Submit the *command* of a composite, whose result is *handle*, and return while it is on its way.
+
+        Without a scoreboard, which knows what bytes are in use, the command itself keeps the TCM of its result and of
+        the handles among its *operands*.
+        """
+        values = [each for each in operands if isinstance(each, Handle)]
+        for value in values:
+            value.readers.append(handle.completion)
+        if not self._port.issues_ahead:
+            handle.completion.keep((handle.holder, *(value.holder for value in values)))
+        assert handle.producer is not None
+        self._port.memory.pending.mark(handle.place, handle.producer)
+        self._port.submit(command, line, handle.completion, False)
 
     def _ref(self, value: object, call: str, line: str) -> TensorRef:
         """*value*, which has to be a reference to a tensor in memory. Raises KernelError for anything else."""

@@ -1,4 +1,8 @@
-"""Leaks of TCM: loops that allocate and never free. An observer finds them at the end of each program."""
+"""Leaks of TCM: values that a loop makes and something keeps when the kernel has returned.
+
+TCM goes back with the last reference to a value. So a leak is a list outside the kernel, or a cycle of references. An
+observer finds leaks at the end of each program.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ _Site = tuple[tuple[CodeType, int], ...]
 
 
 class Leak(Struct, frozen=True, kw_only=True):
-    """A kernel line that allocated TCM again and again, and never freed it.
+    """A kernel line that allocated TCM again and again, and whose values are still referred to at the end.
 
     The program that held most at its end held `count` allocations of `nbytes` bytes in all. `programs` is the number of
     programs that held some, and `pes` are the PEs on which those ran, in the order in which they ended.
@@ -32,7 +36,8 @@ class Leak(Struct, frozen=True, kw_only=True):
         up_to, ends = ("up to ", f"each of {self.programs} programs ends") if self.programs > 1 else ("", "it ends")
         return (
             f"leak of TCM: {self.line} allocates in a loop, and its program holds {up_to}{self.count} of these "
-            f"({self.nbytes} bytes) until {ends}, on {where}; tl.free each when it is no longer needed"
+            f"({self.nbytes} bytes) until {ends}, on {where}; keep no reference to a value outside the kernel or in a "
+            "cycle"
         )
 
 

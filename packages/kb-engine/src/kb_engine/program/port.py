@@ -15,19 +15,25 @@ from kb_messages import Command, Matrix
 class Completion:
     """Whether a command is done in simulated time, and the one callback that runs when the command ends."""
 
-    __slots__ = ("_waiter", "done")
+    __slots__ = ("_kept", "_waiter", "done")
 
     def __init__(self) -> None:
         self.done = False
+        self._kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
     def when_done(self, waiter: Callable[[object], None]) -> None:
         """Have *waiter* called once, with any argument, after the command has ended. A second call replaces it."""
         self._waiter = waiter
 
+    def keep(self, objects: tuple[object, ...]) -> None:
+        """Refer to *objects* until the command ends."""
+        self._kept = objects
+
     def finish(self) -> Callable[[object], None] | None:
         """Mark the command as done. Returns the waiter, which the caller has to call, or None."""
         self.done = True
+        self._kept = ()
         waiter, self._waiter = self._waiter, None
         return waiter
 

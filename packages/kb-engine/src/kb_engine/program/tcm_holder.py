@@ -1,0 +1,51 @@
+"""TcmHolder: bytes of TCM that go back to the allocator when the last value that lies in them is forgotten.
+
+CPython counts references, so this moment depends on the kernel alone and is the same in every run. The collector of
+reference cycles is different: when it runs depends on everything else in the process. So it gives no bytes back, and
+what a cycle keeps is held until the program ends.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, Final
+
+from kb_engine.memory.allocator import Lease
+from kb_messages import Matrix
+
+
+class _CycleCollector:
+    """Whether Python's collector of reference cycles runs now."""
+
+    def __init__(self) -> None:
+        self.runs = False
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: dict[str, Any]) -> None:
+        self.runs = phase == "start"
+
+
+_COLLECTOR: Final = _CycleCollector()
+
+
+class TcmHolder:
+    """The allocation of *lease* at `matrix`. All values that lie in it refer to it, and it refers to none of them.
+
+    `freed` says whether the bytes were given back.
+    """
+
+    __slots__ = ("_lease", "freed", "matrix")
+
+    def __init__(self, lease: Lease, matrix: Matrix) -> None:
+        self.matrix = matrix
+        self.freed = False
+        self._lease = lease
+
+    def free(self) -> None:
+        """Give the bytes back now. The caller has checked that they were not given back before."""
+        self.freed = True
+        self._lease.release(self.matrix.address)
+
+    def __del__(self) -> None:
+        if not (self.freed or self._lease.has_ended or _COLLECTOR.runs):
+            self._lease.release(self.matrix.address)
