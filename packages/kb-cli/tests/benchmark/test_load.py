@@ -44,7 +44,8 @@ def test_a_benchmark_may_import_its_neighbour(bench_file: Write, monkeypatch: py
 def test_no_benchmark_two_and_an_abstract_one_are_refused(bench_file: Write) -> None:
     path = bench_file("(Benchmark[Params])", "")
     assert refusal(path) == (
-        "small.py: got no Benchmark subclass, needs exactly one; derive a class from kb_engine.Benchmark"
+        "small.py: got no Benchmark subclass, needs exactly one; derive a class from kb_engine.Benchmark, "
+        "or put @kernbench.benchmark over a function"
     )
     path = bench_file()
     path.write_text(path.read_text() + "\n\nclass Other(Small):\n    pass\n")

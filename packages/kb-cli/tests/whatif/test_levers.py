@@ -173,7 +173,7 @@ def test_where_memories_keep_their_order_no_measurement_is_below_its_bound(
         source = with_values(setup.topology.source, {parse_path(path): text for path, text in each.set.items()})
         changed = setup._replace(topology=loads_topology(source.text, source.path), log=True)
         place = tmp_path / str(number)
-        result = record_run((place, place), changed, Policy.ALL, RunProgress())
+        result = record_run((place, place), changed, Policy.ALL, RunProgress()).result
         assert result.latency_ps == each.latency_ps, "with and without a log"
         if order_of(place) == before:
             n_kept += 1

@@ -35,7 +35,7 @@ def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
         outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
     if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
         raise setup.error("launch", type(outputs).__name__, "a dict of the output tensors by name")
-    if not outputs:
+    if not outputs and setup.loaded.call is None:
         raise setup.error("launch", "no outputs", "at least one")
     check_names(setup.place("launch"), outputs)
     if not host.launches:
@@ -55,10 +55,25 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], l
 
     Raises BenchmarkError for wrong names, shapes or numbers.
     """
-    references = _references(setup, inputs, outputs)
+    with user_code(setup.loaded.path, "reference()"), limited_memory():
+        answer: Any = setup.loaded.bench.reference(setup.params, inputs)
+    references = _checked_references(setup, answer, outputs)
     with user_code(setup.loaded.path, "tolerance()"), limited_memory():
-        answer: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
-    stated = _arrays(setup, "tolerance", answer)
+        tolerance: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
+    return _expected(setup, outputs, references, tolerance, length)
+
+
+def stated_outputs(
+    setup: Setup, outputs: dict[str, Tensor], reference: Any, tolerance: Any, length: int
+) -> dict[str, Expected]:
+    """As `expected_outputs`, from references and allowed errors by output that the caller has."""
+    return _expected(setup, outputs, _checked_references(setup, reference, outputs), tolerance, length)
+
+
+def _expected(
+    setup: Setup, outputs: dict[str, Tensor], references: Arrays, tolerance: Any, length: int
+) -> dict[str, Expected]:
+    stated = _arrays(setup, "tolerance", tolerance)
     for name, error in stated.items():
         if name not in outputs:
             raise setup.error("tolerance", f"an output {name!r}", f"some of {list(outputs)}")
@@ -74,9 +89,7 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], l
     return expected
 
 
-def _references(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor]) -> Arrays:
-    with user_code(setup.loaded.path, "reference()"), limited_memory():
-        answer: Any = setup.loaded.bench.reference(setup.params, inputs)
+def _checked_references(setup: Setup, answer: Any, outputs: dict[str, Tensor]) -> Arrays:
     references = _arrays(setup, "reference", answer)
     if references.keys() != outputs.keys():
         raise setup.error("reference", f"outputs {list(references)}", f"those of launch(), {list(outputs)}")

@@ -1,4 +1,7 @@
-"""Loads a benchmark file with exactly one Benchmark subclass. The bytes that run are the bytes that are hashed."""
+"""Loads a benchmark file: one Benchmark subclass, or one function under `@kernbench.benchmark`.
+
+The bytes that run are the bytes that are hashed.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.answers import check_benchmark_name
+from kb_cli.benchmark.call_benchmark import FunctionBenchmark
+from kb_cli.benchmark.call_record import RecordedCall
+from kb_cli.benchmark.loading import loading
 from kb_cli.benchmark.user_code import user_code
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError, read_bytes
@@ -25,12 +31,13 @@ MOST_NBYTES = 16 << 20
 
 
 class LoadedBenchmark(NamedTuple):
-    """A benchmark with the file that defines it."""
+    """A benchmark with the file that defines it. `call` is the record of a call that is a benchmark of its own."""
 
     name: str
     path: Path
     source: bytes
     bench: Benchmark[Any]
+    call: RecordedCall | None = None
 
     @property
     def root(self) -> Path:
@@ -62,18 +69,39 @@ def load_source(path: Path, source: bytes) -> LoadedBenchmark:
 
     Raises BenchmarkError when *source* cannot be imported, or has no usable benchmark.
     """
-    module = _execute(path, source)
+    module = execute_source(path, source)
     with user_code(path, "a look for the benchmark"):
-        bench_type = _the_benchmark(module, path.name)
-        _check_params(f"{path.name}: {bench_type.__name__}", getattr(bench_type, "Params", None))
-    with user_code(path, f"{bench_type.__name__}()"):
-        bench = bench_type()
+        found = _the_benchmark(module, path.name)
+    return _made_of(found, path, source)
+
+
+def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
+    """The benchmark that the class or function *found* of a running program makes.
+
+    Raises BenchmarkError when its file cannot be read.
+    """
+    module = sys.modules.get(found.__module__)
+    path = Path(getattr(module, "__file__", None) or f"{found.__module__}.py").resolve()
+    return _made_of(found, path, read_bytes(path, BenchmarkError, MOST_NBYTES))
+
+
+def _made_of(found: BenchmarkType | FunctionBenchmark, path: Path, source: bytes) -> LoadedBenchmark:
+    """The benchmark that the class or function *found* makes. Raises BenchmarkError for one that cannot be made."""
+    if isinstance(found, FunctionBenchmark):
+        with user_code(path, f"{found.name}()"):
+            bench: Benchmark[Any] = found.new()
+        _check_params(f"{path.name}: {found.name}", bench.Params)
+        return LoadedBenchmark(check_benchmark_name(f"{path.name}: name", found.name), path, source, bench)
+    with user_code(path, "a look for the benchmark"):
+        _check_params(f"{path.name}: {found.__name__}", getattr(found, "Params", None))
+    with user_code(path, f"{found.__name__}()"):
+        bench = found()
         given: Any = bench.name
     named = path.stem if isinstance(given, str) and not given else given
     return LoadedBenchmark(check_benchmark_name(f"{path.name}: name", named), path, source, bench)
 
 
-def _execute(path: Path, source: bytes) -> ModuleType:
+def execute_source(path: Path, source: bytes) -> ModuleType:
     """The file as a module. *source* is compiled here, because an import might run a stale cache instead."""
     try:
         code = compile(source, str(path), "exec", dont_inherit=True)
@@ -87,21 +115,27 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # a benchmark may import files beside its own
-    with user_code(path, "the import of the file"):
+    with user_code(path, "the import of the file"), loading(path.name):
         exec(code, module.__dict__)
     return module
 
 
-def _the_benchmark(module: ModuleType, label: str) -> BenchmarkType:
-    named = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Benchmark)]
-    found: list[BenchmarkType] = [each for each in dict.fromkeys(named) if each.__module__ == module.__name__]
-    concrete = [bench_type for bench_type in found if not inspect.isabstract(bench_type)]
+def _the_benchmark(module: ModuleType, label: str) -> BenchmarkType | FunctionBenchmark:
+    named = [value for value in vars(module).values() if _is_benchmark(value)]
+    found: list[BenchmarkType | FunctionBenchmark] = [
+        each for each in dict.fromkeys(named) if each.__module__ == module.__name__
+    ]
+    concrete = [each for each in found if not inspect.isabstract(each)]
     if len(concrete) > 1:
-        names = ", ".join(bench_type.__name__ for bench_type in concrete)
+        names = ", ".join(getattr(each, "__name__", "") or each.name for each in concrete)
         raise BenchmarkError(label, f"{len(concrete)} benchmarks ({names})", "exactly one", "one file a benchmark")
     if not concrete:
-        raise _none_usable(found, label)
+        raise _none_usable([each for each in found if isinstance(each, type)], label)
     return concrete[0]
+
+
+def _is_benchmark(value: object) -> bool:
+    return isinstance(value, FunctionBenchmark) or (isinstance(value, type) and issubclass(value, Benchmark))
 
 
 def _check_params(where: str, params: object) -> None:
@@ -117,7 +151,7 @@ def _check_params(where: str, params: object) -> None:
 
 def _none_usable(found: list[BenchmarkType], label: str) -> BenchmarkError:
     if not found:
-        fix = "derive a class from kb_engine.Benchmark"
+        fix = "derive a class from kb_engine.Benchmark, or put @kernbench.benchmark over a function"
         return BenchmarkError(label, "no Benchmark subclass", "exactly one", fix)
     missing = ", ".join(sorted(found[0].__abstractmethods__))
     return BenchmarkError(f"{label}: {found[0].__name__}", f"no {missing}", "every method of Benchmark")

@@ -12,7 +12,8 @@ from kb_topology import Topology
 class Setup(NamedTuple):
     """One run to do. `log` records the ops, and `verify` computes them from the log and compares the outputs.
 
-    `sanitize` searches the log for missing waits, races and leaks; it changes no result.
+    `sanitize` searches the log for missing waits, races and leaks; it changes no result. `compute` asks for the outputs
+    of pass 2, also where nothing is compared; that needs the log.
     """
 
     loaded: LoadedBenchmark
@@ -22,6 +23,7 @@ class Setup(NamedTuple):
     verify: bool
     log: bool
     sanitize: bool = False
+    compute: bool = False
 
     @property
     def checks(self) -> bool:

@@ -89,7 +89,7 @@ def command(
             refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
         setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log, sanitize=sanitize)
         results = (
-            [run_once(setup, out, Policy(policy), trace_path)]
+            [run_once(setup, out, Policy(policy), trace_path).result]
             if rows is None
             else run_rows(setup, rows, out, Policy(policy))
         )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from kb_cli.benchmark.expected import Expected
 from kb_cli.run.files import RunFolderError, write_json
-from kb_dataexec import MemoryStore, OpLog, read_log
+from kb_dataexec import MemoryStore, OpLog, numpy_dtype, read_log
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_engine import Tensor
+from kb_messages import DType
 
-MEMORY, EXPECTED, LOG = "memory", "expected", "log"
+MEMORY, EXPECTED, LOG, INPUTS = "memory", "expected", "log", "inputs"
 """Folders in a run folder."""
 INDEX = "index.json"
 """The list of the outputs in the folder of expected outputs."""
@@ -54,6 +58,29 @@ def save_expected(folder: Path, expected: dict[str, Expected]) -> None:
         write_array(folder / files["allowed"], output.allowed)
         index.append(StoredOutput(name=name, **files, tensor=output.tensor, default_terms=output.default_terms))
     write_json(folder / INDEX, index)
+
+
+def save_inputs(folder: Path, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Create *folder* with the bytes of each input of a call, which no code of the folder can make again."""
+    with writing(folder):
+        folder.mkdir()
+    for number, array in enumerate(inputs.values()):
+        write_array(folder / f"{number:06d}.npy", np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def load_inputs(folder: Path, forms: Mapping[str, tuple[tuple[int, ...], DType]]) -> dict[str, npt.NDArray[Any]]:
+    """The inputs that `save_inputs` wrote, by name; *forms* has the shape and type of each in order.
+
+    Raises RunFolderError when a file is missing, damaged, or of another length.
+    """
+    found = {}
+    for number, (name, (shape, dtype)) in enumerate(forms.items()):
+        path = file_in(folder, f"{number:06d}.npy", RunFolderError)
+        data = read_array(path, RunFolderError, kinds="u", ndim=1)
+        if data.dtype != np.uint8 or data.size != math.prod(shape) * dtype.nbytes:
+            raise RunFolderError(str(path), f"{data.size} bytes", f"those of {dtype} {shape}")
+        found[name] = data.view(numpy_dtype(dtype)).reshape(shape)
+    return found
 
 
 def load_expected(folder: Path) -> dict[str, Expected]:

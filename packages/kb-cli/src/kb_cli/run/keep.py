@@ -34,6 +34,10 @@ class Kept(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
+NO_FOLDER = Kept(policy=Policy.NONE, data=False, nbytes=0, why="a run without a folder")
+"""What is kept of a run that writes nothing."""
+
+
 def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = SHAPES_LIMIT) -> Kept:
     """Write the data of *outcome* into *folder*, or delete its log there when *policy* or a limit says so.
 

@@ -87,9 +87,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
 
 def make_result(
-    setup: Setup, outcome: RunOutcome, kept: Kept, run_dir: str, shape: dict[str, object] | None
+    setup: Setup, outcome: RunOutcome, kept: Kept, run_dir: str | None, shape: dict[str, object] | None
 ) -> RunResult:
-    """The result of running *setup*: *outcome*, whose data lies in the folder *run_dir*."""
+    """The result of running *setup*: *outcome*, whose data lies in the folder *run_dir*, None for none."""
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
     waits = waits_ps(outcome.stage_times)
@@ -130,7 +130,7 @@ def make_result(
         sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
         keep=kept,
         wall_s=outcome.wall._asdict(),
-        run_dir=run_dir,
+        run_dir=UNSET if run_dir is None else run_dir,
     )
 
 

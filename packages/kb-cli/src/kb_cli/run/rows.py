@@ -43,9 +43,8 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
                 progress.row(number + 1, len(rows))
                 paths = (folder.path / f"{number:04d}", folder.final / f"{number:04d}")
                 with _errors_name(row):
-                    results.append(
-                        record_run(paths, setup._replace(params=row.params), policy, progress, left, row.cells)
-                    )
+                    row_setup = setup._replace(params=row.params)
+                    results.append(record_run(paths, row_setup, policy, progress, left, row.cells).result)
                 gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
                 left -= results[-1].keep.nbytes if results[-1].keep.data else 0
             progress.remove_file(folder.path)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from kb_cli.benchmark.call_record import RecordedCall
 from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
 from kb_cli.run.keep import Kept
 from kb_cli.run.result import RunResult
@@ -47,7 +48,10 @@ class FileClaim(Struct, frozen=True, kw_only=True):
 
 
 class RunJson(Struct, frozen=True, kw_only=True):
-    """The run.json of one run. `files` has every file of the folder, except run.json and wall.json."""
+    """The run.json of one run. `files` has every file of the folder, except run.json and wall.json.
+
+    `call` is there for a run of `kernbench.run`, which repeats the call in place of a benchmark's methods.
+    """
 
     format: Literal["kernbench-run"]
     version: int
@@ -64,6 +68,7 @@ class RunJson(Struct, frozen=True, kw_only=True):
     files: dict[str, FileClaim]
     results: RunResult
     sha256: str
+    call: RecordedCall | None = None
 
 
 class RowClaim(Struct, frozen=True, kw_only=True):

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from kb_cli.benchmark.call_benchmark import CallBenchmark
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.claims import claims
-from kb_cli.run.data import LOG
+from kb_cli.run.data import INPUTS, LOG, save_inputs
 from kb_cli.run.files import BENCH, FORMAT, FORMAT_VERSION, TOPOLOGY, WALL, write_json
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
 from kb_cli.run.interrupted import kept_on_interrupt
-from kb_cli.run.keep import SHAPES_LIMIT, Policy, keep
+from kb_cli.run.keep import NO_FOLDER, SHAPES_LIMIT, Policy, keep
 from kb_cli.run.progress import SAVE, RunProgress
 from kb_cli.run.result import RunResult, make_result
 from kb_cli.run.run_json import FileClaim, write_run
-from kb_cli.run.simulate import simulate
+from kb_cli.run.simulate import RunOutcome, simulate
 from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.usage_file import write_usage
 from kb_cli.run.where_file import write_where
 from kb_dataexec.files import writing
+
+
+class Finished(NamedTuple):
+    """A run that is over: its results as JSON has them, and all that it gave."""
+
+    result: RunResult
+    outcome: RunOutcome
 
 
 def record_run(
@@ -32,7 +40,7 @@ def record_run(
     left_nbytes: int = SHAPES_LIMIT,
     shape: dict[str, object] | None = None,
     trace: Trace | None = None,
-) -> RunResult:
+) -> Finished:
     """Run *setup*. The first path of *folder* is written, the second path is the folder's later name.
 
     The log streams to the folder, so the log of a killed run can be read there. With `--keep none` the log stays in
@@ -48,6 +56,8 @@ def record_run(
     outcome = simulate(setup, log, progress, trace)
     progress.begin(SAVE)
     kept = keep(path, outcome, policy, left_nbytes)
+    if kept.data and isinstance(setup.loaded.bench, CallBenchmark):
+        save_inputs(path / INPUTS, setup.loaded.bench.call.inputs)
     write_usage(path, outcome.usage)
     if outcome.where is not None:
         write_where(path, outcome.where)
@@ -55,10 +65,17 @@ def record_run(
     progress.remove_file(path)
     write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
-    return result
+    return Finished(result, outcome)
 
 
-def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -> RunResult:
+def run_unsaved(setup: Setup) -> Finished:
+    """Run *setup* and write nothing. Ctrl-C leaves nothing either."""
+    with RunProgress() as progress:
+        outcome = simulate(setup, None, progress)
+    return Finished(make_result(setup, outcome, NO_FOLDER, None, None), outcome)
+
+
+def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None = None) -> Finished:
     """Run *setup* in a new folder below *out*, with the trace in *trace_path*.
 
     A failed run leaves no folder. An interrupted run with a log leaves a folder of another name.
@@ -66,9 +83,9 @@ def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None) -
     name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
     with NewRunFolder(out, name) as folder:
         with trace_to(trace_path) as trace, RunProgress(folder.path) as progress, kept_on_interrupt(folder):
-            result = record_run((folder.path, folder.final), setup, policy, progress, trace=trace)
+            finished = record_run((folder.path, folder.final), setup, policy, progress, trace=trace)
         folder.commit()
-    return result
+    return finished
 
 
 def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from kb_dataexec.verify import sum_length
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch
+from kb_messages import KbError
 
 
 class Wall(NamedTuple):
@@ -49,11 +50,19 @@ class Wall(NamedTuple):
     verify: float = 0.0
 
 
+class Computed(NamedTuple):
+    """What pass 2 gave: the op log, the memory after it or the error that stopped it, and the output tensors."""
+
+    log: OpLog
+    memory: MemoryStore | KbError
+    tensors: dict[str, Tensor]
+
+
 class RunOutcome(NamedTuple):
     """All that one run gave.
 
-    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log, and `sanitized` is
-    None unless it was asked for. `host` is None on a topology without a host.
+    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log, and `sanitized` and
+    `computed` are None unless they were asked for. `host` is None on a topology without a host.
     """
 
     metrics: Metrics
@@ -71,6 +80,7 @@ class RunOutcome(NamedTuple):
     verdict: Verdict | None
     wall: Wall
     sanitized: Sanitized | None = None
+    computed: Computed | None = None
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -97,7 +107,8 @@ def _simulate(
 ) -> RunOutcome:
     progress.begin(SET_UP, "inputs()")
     check_capacity(setup)
-    flops, inputs = flops_of(setup), inputs_of(setup)
+    inputs = inputs_of(setup)
+    flops = flops_of(setup)
     digests = {name: array_sha256(array) for name, array in inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
@@ -118,10 +129,10 @@ def _simulate(
     log = _written(closed, log_folder)
     progress.begin(PASS_2, "following the critical path")
     found = None if log is None else where(log)
-    expected, verdict, wall = (
-        _verify(setup, log, initial, (inputs, outputs), timing, progress)
-        if setup.checks and log is not None
-        else ({}, None, Wall(timing))
+    expected, verdict, wall, memory = (
+        _data_pass(setup, log, initial, (inputs, outputs), timing, progress)
+        if (setup.checks or setup.compute) and log is not None
+        else ({}, None, Wall(timing), None)
     )
     sanitized = None
     if leaks is not None and log is not None:
@@ -144,6 +155,7 @@ def _simulate(
         verdict=verdict,
         wall=wall,
         sanitized=sanitized,
+        computed=None if not setup.compute or log is None or memory is None else Computed(log, memory, outputs),
     )
 
 
@@ -183,21 +195,24 @@ def _closed_on_error(writer: LogWriter | None) -> Iterator[None]:
         raise
 
 
-def _verify(
+def _data_pass(
     setup: Setup,
     log: OpLog,
     initial: MemoryStore,
     tensors: tuple[Arrays, dict[str, Tensor]],
     timing: float,
     progress: RunProgress,
-) -> tuple[dict[str, Expected], Verdict, Wall]:
+) -> tuple[dict[str, Expected], Verdict | None, Wall, MemoryStore | KbError]:
+    """Pass 2, and the comparison where *setup* asks for one."""
     began = perf_counter()
     memory = execute(log, initial, progress)
     executed = perf_counter()
+    if not setup.checks:
+        return {}, None, Wall(timing, executed - began), memory
     progress.begin(VERIFY, "reference() and tolerance()")
     expected = expected_outputs(setup, *tensors, sum_length(log))
     verdict = judge(log, memory, expected, progress)
-    return expected, verdict, Wall(timing, executed - began, perf_counter() - executed)
+    return expected, verdict, Wall(timing, executed - began, perf_counter() - executed), memory
 
 
 def array_sha256(array: npt.NDArray[Any]) -> str:

@@ -151,6 +151,9 @@ def _check_verifiable(folder: Path, run: RunJson) -> None:
         needs = "memory, expected outputs and log"
         fix = "" if run.flags.log else " and without --no-log"
         raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, f"run again with --keep all{fix}")
+    if not run.flags.verify and run.call is not None:
+        got = "no expected outputs (kernbench.run had no reference)"
+        raise RunFolderError(str(folder), got, "them", "run again with reference=...")
     if not run.flags.verify:
         raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
 

@@ -14,11 +14,14 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from kb_cli.benchmark.author_calls import inputs_of
+from kb_cli.benchmark.call_benchmark import CallBenchmark
+from kb_cli.benchmark.call_record import RecordedCall, repeated_call
 from kb_cli.benchmark.field_values import BadValue, value_of
-from kb_cli.benchmark.load import MOST_NBYTES, load_source
+from kb_cli.benchmark.load import MOST_NBYTES, LoadedBenchmark, execute_source, load_source
 from kb_cli.benchmark.params import params_code
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.claims import check_written
+from kb_cli.run.data import INPUTS, load_inputs
 from kb_cli.run.files import BENCH, RUN, TOPOLOGY, RunFolderError
 from kb_cli.run.run_json import RunJson, read_one_run
 from kb_cli.run.simulate import array_sha256
@@ -41,7 +44,8 @@ def read_setup(folder: Path) -> RanSetup:
     inputs that are not those of the run. Raises KbErrors for an exception in the benchmark's code.
     """
     run = read_one_run(folder)
-    check_written(folder, run, (BENCH, TOPOLOGY))
+    inputs = (name for name in run.files if name.startswith(f"{INPUTS}/"))
+    check_written(folder, run, (BENCH, TOPOLOGY, *inputs))
     topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
     if topology.digest != run.topology.digest:
         got = f"a chip with digest {topology.digest[:12]}"
@@ -53,8 +57,11 @@ def read_setup(folder: Path) -> RanSetup:
     path = folder.resolve() / name
     lines = source.decode("utf-8", "replace").splitlines(keepends=True)
     linecache.cache[str(path)] = (len(source), None, lines, str(path))  # kernel lines and frames look there
-    loaded = load_source(path, source)
-    params = _params(loaded.bench.Params, run.params, str(folder / RUN))
+    if run.call is not None:
+        loaded, params = _repeated(folder, run, run.call, path, source)
+    else:
+        loaded = load_source(path, source)
+        params = _params(loaded.bench.Params, run.params, str(folder / RUN))
     setup = Setup(loaded, params, topology, run.seed, verify=False, log=False)
     found = {key: array_sha256(array) for key, array in inputs_of(setup).items()}
     if found != run.inputs:
@@ -62,6 +69,26 @@ def read_setup(folder: Path) -> RanSetup:
         fix = "use the versions of numpy and of the benchmark's other files with which the run was made"
         raise RunFolderError(str(folder), got, "the same ones, which the benchmark makes from the seed", fix)
     return RanSetup(folder, run, setup)
+
+
+def _repeated(
+    folder: Path, run: RunJson, record: RecordedCall, path: Path, source: bytes
+) -> tuple[LoadedBenchmark, Any]:
+    """The call of *run*, and its arguments as parameters: the kernel is that of *source*, the inputs are the folder's.
+
+    Raises RunFolderError for a call that its folder alone cannot repeat.
+    """
+    if record.why_not:
+        fix = "define the kernel at the top level of a Python file, and give it tensors, numbers and texts"
+        raise RunFolderError(str(folder), f"a run of {record.why_not}", "a call that its folder can repeat", fix)
+    if not run.keep.data:
+        raise RunFolderError(str(folder), f"no inputs ({run.keep.why})", "them", "run again and keep all data")
+    kernel = vars(execute_source(path, source)).get(record.kernel)
+    if not callable(kernel):
+        raise RunFolderError(str(folder / BENCH), f"no kernel {record.kernel[:80]}", "the kernel of the run")
+    inputs = load_inputs(folder / INPUTS, record.input_forms)
+    bench = CallBenchmark(repeated_call(record, kernel, inputs))
+    return LoadedBenchmark(run.benchmark.name, path, source, bench, record), bench.arguments
 
 
 def _params(params_type: type[Struct], shown: dict[str, Any], where: str) -> Any:

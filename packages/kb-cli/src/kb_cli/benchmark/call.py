@@ -1,0 +1,131 @@
+"""A call of a kernel: the kernel, its arguments, where it runs, and what is expected of its results."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.benchmark.tensor_argument import TensorArgument, tensor
+from kb_messages import BenchmarkError
+
+Expectation = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Callable[..., Any]
+"""Numbers for the only output, numbers by output, or a function of the inputs that gives one of the two."""
+
+
+class Call(NamedTuple):
+    """A kernel and all that it is launched with.
+
+    `arguments` has the kernel's arguments by the names of its parameters; arrays are `TensorArgument`s there.
+    `launch` has the options of `Host.launch` that were given. `reference` and `tolerance` are None where the caller
+    states none, and `flops` is then 0.
+    """
+
+    kernel: Callable[..., Any]
+    arguments: dict[str, Any]
+    launch: dict[str, Any]
+    reference: Expectation | None = None
+    tolerance: Expectation | None = None
+    flops: int = 0
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return str(getattr(self.kernel, "__name__", type(self.kernel).__name__))
+
+    @property
+    def tensors(self) -> dict[str, TensorArgument]:
+        """All tensors by name: the parameter's, followed by `_0`, `_1`, ... for those of a list."""
+        return dict(_tensors(self.arguments))
+
+    @property
+    def inputs(self) -> dict[str, npt.NDArray[Any]]:
+        """What the tensors hold before the kernel begins, by name."""
+        return {name: each.data for name, each in self.tensors.items() if each.data is not None}
+
+
+def call(
+    kernel: Callable[..., Any],
+    *arguments: Any,
+    pes: Sequence[int] | str | None = None,
+    targets: Sequence[Any] | None = None,
+    reference: Expectation | None = None,
+    tolerance: Expectation | None = None,
+    flops: int = 0,
+    **named: Any,
+) -> Call:
+    """The call of *kernel* with *arguments*, in order, and *named* ones by the names of the kernel's parameters.
+
+    Arrays are tensors in HBM that the kernel reads; `empty`, `zeros` and `tensor(x, output=True)` are its results.
+    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. *pes* and
+    *targets* are those of `Host.launch`.
+
+    Raises BenchmarkError when the arguments are not those of the kernel.
+    """
+    options = {"pes": pes if isinstance(pes, str) or pes is None else list(pes), "targets": targets}
+    launch = {name: value for name, value in options.items() if value is not None}
+    prepared = {name: _prepared(value) for name, value in _bound(kernel, arguments, named)}
+    names = [name for name, _ in _tensors(prepared)]
+    if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
+        raise BenchmarkError(f"tensor {twice}", "two tensors of that name", "one", "rename the kernel's parameter")
+    return Call(kernel, prepared, launch, reference, tolerance, flops)
+
+
+def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The arguments in the order of the kernel's parameters, with the parameters' names."""
+    where = f"kernel {getattr(kernel, '__name__', type(kernel).__name__)}"
+    if isinstance(kernel, type) or not callable(kernel):
+        got = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
+        raise BenchmarkError("kernbench.run", got, "a kernel, which is a function, or a benchmark")
+    try:
+        signature = inspect.signature(kernel)
+        bound = signature.bind(None, *arguments, **named)
+    except TypeError as error:
+        text = _signature_text(kernel)
+        raise BenchmarkError(where, f"arguments that do not fit ({error})", f"those of {text}") from None
+    except ValueError:  # a function in C has no signature
+        return [(f"argument_{number}", value) for number, value in enumerate(arguments)]
+    if bound.kwargs:
+        got = f"arguments by keyword alone ({', '.join(bound.kwargs)})"
+        raise BenchmarkError(where, got, "parameters that may be given in order", "remove the * from the signature")
+    bound.apply_defaults()
+    given = list(bound.arguments.items())[1:]  # the first is the kernel's `tl`
+    return [each for name, value in given for each in _each(name, value, signature)]
+
+
+def _each(name: str, value: Any, signature: inspect.Signature) -> list[tuple[str, Any]]:
+    kind = signature.parameters[name].kind
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        return [(f"{name}_{number}", each) for number, each in enumerate(value)]
+    return [] if kind is inspect.Parameter.VAR_KEYWORD else [(name, value)]
+
+
+def _signature_text(kernel: Callable[..., Any]) -> str:
+    return f"{getattr(kernel, '__name__', '')}{inspect.signature(kernel)}"
+
+
+def _prepared(value: Any) -> Any:
+    """*value* with tensors in place of arrays."""
+    if isinstance(value, TensorArgument) or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return rebuilt(value, [_prepared(each) for each in value])
+    if isinstance(value, np.generic):
+        return value.item() if value.dtype.kind in "biuf" else value
+    return tensor(value) if hasattr(value, "__array__") else value
+
+
+def rebuilt(like: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    """*items* as a list, a tuple or a namedtuple, as *like* is."""
+    return type(like)(*items) if hasattr(like, "_fields") else type(like)(items)
+
+
+def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, TensorArgument]]:
+    for name, value in arguments.items():
+        if isinstance(value, TensorArgument):
+            yield name, value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors({f"{name}_{number}": each for number, each in enumerate(value)})

@@ -1,0 +1,169 @@
+"""Benchmarks that are made of calls: a single call, or a function that answers a call for its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from kb_cli.benchmark.call import Call, Expectation, rebuilt
+from kb_cli.benchmark.call_record import shown_arguments
+from kb_cli.benchmark.tensor_argument import TensorArgument
+from kb_engine import Arrays, Benchmark, Host, Tensor
+from kb_messages import BenchmarkError
+
+
+class CallBenchmark(Benchmark[Any]):
+    """The benchmark of one call. Its parameters are the arguments as a report shows them."""
+
+    def __init__(self, call: Call) -> None:
+        shown = shown_arguments(call)
+        self.Params = msgspec.defstruct("Arguments", [(name, Any) for name in shown], kw_only=True)  # type: ignore[misc]
+        self.arguments = self.Params(**shown)
+        self.name = call.name  # type: ignore[misc]
+        self.call = call
+
+    def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
+        """What the tensors of the call hold before the kernel begins. Draws nothing from *rng*."""
+        return self.call.inputs
+
+    def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
+        """Place the tensors, launch the kernel, and return the output tensors by name."""
+        placed = {name: each.put(host, name) for name, each in self.call.tensors.items()}
+        arguments = [_with_tensors(value, name, placed) for name, value in self.call.arguments.items()]
+        host.launch(self.call.kernel, *arguments, **self.call.launch)
+        return {name: placed[name] for name, each in self.call.tensors.items() if each.is_output}
+
+    def reference(self, p: Any, inputs: Arrays) -> Arrays:
+        """The expected outputs that the call states."""
+        return self._by_output("reference", self.call.reference, inputs)
+
+    def tolerance(self, p: Any, inputs: Arrays, expected: Arrays) -> Arrays:
+        """The allowed errors that the call states; none gives the default."""
+        return {} if self.call.tolerance is None else self._by_output("tolerance", self.call.tolerance, inputs)
+
+    def flops(self, p: Any) -> int:
+        """The operations that the call states."""
+        return self.call.flops
+
+    def _by_output(self, what: str, stated: Expectation | None, inputs: Arrays) -> Arrays:
+        """What the call states, by output. Functions get the inputs in the order of the kernel, floats as float64."""
+        if callable(stated):
+            stated = stated(*(_wide(array) for array in inputs.values()))
+        if isinstance(stated, Mapping):
+            return dict(stated)  # type: ignore[arg-type]  # whoever calls this makes arrays of them
+        outputs = [name for name, each in self.call.tensors.items() if each.is_output]
+        if len(outputs) != 1:
+            raise BenchmarkError(
+                f"the {what} of {self.call.name}", "one array", f"a dict of arrays by output, of {outputs}"
+            )
+        return {outputs[0]: stated}  # type: ignore[dict-item]  # here too
+
+
+class FunctionBenchmark:
+    """A function that answers a call for a random generator and parameters, as a benchmark that `kb run` takes.
+
+    It can be called as the function it was made of.
+    """
+
+    def __init__(self, function: Callable[..., Call], name: str = "") -> None:
+        self.function = function
+        self.name = name or getattr(function, "__name__", "benchmark")
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *arguments: Any, **named: Any) -> Call:
+        """What the function answers."""
+        return self.function(*arguments, **named)
+
+    def new(self) -> FunctionCalls:
+        """The benchmark. Raises BenchmarkError for a function whose parameters cannot be set by name and type."""
+        return FunctionCalls(self.function, self.name)
+
+
+def benchmark(function: Callable[..., Call]) -> FunctionBenchmark:
+    """Make *function* the benchmark of its file, so that `kb run FILE` runs it.
+
+    *function* takes a numpy random generator and then its parameters, each with a type and a default, which `-p` sets.
+    It answers `kernbench.call(...)`, with a reference.
+    """
+    return FunctionBenchmark(function)
+
+
+class FunctionCalls(Benchmark[Any]):
+    """The benchmark of a function that answers a call. A run makes its inputs first, and that makes the call."""
+
+    def __init__(self, function: Callable[..., Call], name: str) -> None:
+        self.Params = _params_of(function)  # type: ignore[misc]
+        self.name = name  # type: ignore[misc]
+        self._function = function
+        self._made: CallBenchmark | None = None
+
+    def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
+        """Call the function, and return what the tensors of its call hold."""
+        answer: object = self._function(rng, **{each: getattr(p, each) for each in p.__struct_fields__})
+        if not isinstance(answer, Call):
+            got = f"{self.name} that answers a {type(answer).__name__}"
+            raise BenchmarkError(self.name, got, "kernbench.call(kernel, ...)", "end with `return kernbench.call(...)`")
+        if answer.reference is None:
+            raise BenchmarkError(self.name, "a call without a reference", "reference=...", "state what is right")
+        self._made = CallBenchmark(answer)
+        return self._made.inputs(p, rng)
+
+    def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
+        """As `CallBenchmark.launch`, of the call of these inputs."""
+        return self._call.launch(host, p, tensors)
+
+    def reference(self, p: Any, inputs: Arrays) -> Arrays:
+        """As `CallBenchmark.reference`."""
+        return self._call.reference(p, inputs)
+
+    def tolerance(self, p: Any, inputs: Arrays, expected: Arrays) -> Arrays:
+        """As `CallBenchmark.tolerance`."""
+        return self._call.tolerance(p, inputs, expected)
+
+    def flops(self, p: Any) -> int:
+        """The operations that the call of the last inputs states."""
+        return self._call.flops(p)
+
+    @property
+    def _call(self) -> CallBenchmark:
+        if self._made is None:
+            raise BenchmarkError(self.name, "a use before inputs()", "inputs() first")
+        return self._made
+
+
+def _params_of(function: Callable[..., Call]) -> type[Struct]:
+    """The parameters of *function* after the first, as a struct. Raises BenchmarkError where one has no type."""
+    name = getattr(function, "__name__", "benchmark")
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise BenchmarkError(name, "a benchmark without parameters", "a random generator as the first", f"{name}(rng)")
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    for each in parameters[1:]:
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
+            raise BenchmarkError(f"{name}: {each.name}", f"the parameter {each}", "one that is given by its name")
+        if each.name not in hints:
+            raise BenchmarkError(f"{name}: {each.name}", "a parameter without a type", "a type", f"{each.name}: int")
+        required = each.default is each.empty
+        fields.append((each.name, hints[each.name]) if required else (each.name, hints[each.name], each.default))
+    return msgspec.defstruct("Parameters", fields, kw_only=True, module=function.__module__)
+
+
+def _with_tensors(value: Any, name: str, placed: Mapping[str, Tensor]) -> Any:
+    """*value*, an argument of a call, with the tensors that were placed."""
+    if isinstance(value, TensorArgument):
+        return placed[name]
+    if isinstance(value, (list, tuple)):
+        return rebuilt(value, [_with_tensors(each, f"{name}_{number}", placed) for number, each in enumerate(value)])
+    return value
+
+
+def _wide(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array if array.dtype.kind in "biu" else array.astype(np.float64)

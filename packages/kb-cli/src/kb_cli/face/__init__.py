@@ -1,0 +1,1 @@
+"""Runs that a Python program asks for, behind `import kernbench`."""

@@ -1,0 +1,157 @@
+"""What `kernbench.run` returns: times, results, where the time went, and a check against a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from kb_cli.benchmark.author_calls import stated_outputs
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.progress import RunProgress
+from kb_cli.run.result import RunResult
+from kb_cli.run.save import Finished
+from kb_cli.run.simulate import Computed
+from kb_cli.run.verdict import Verdict, judge
+from kb_cli.terminal.units import duration
+from kb_dataexec.analysis import LineShare, PathShare, Where, line_shares, path_shares
+from kb_dataexec.verify import sum_length
+from kb_engine import read_tensor
+from kb_messages import BenchmarkError, KbError
+
+
+class WrongResult(AssertionError):
+    """A result that is not its reference. The text names the worst element, its allowed error, and who wrote it."""
+
+
+class KernelRun:
+    """A finished run of a kernel. `result` has all figures that `kb run --json` prints.
+
+    Times are simulated. A run without `compute` has no `outputs` and cannot be checked.
+    """
+
+    def __init__(self, setup: Setup, finished: Finished, has_folder: bool) -> None:
+        self.result: RunResult = finished.result
+        self._setup = setup
+        self._outcome = finished.outcome
+        self._has_folder = has_folder
+
+    @property
+    def latency_ns(self) -> float:
+        """Nanoseconds from the start of the first kernel to the end of the last, added up over launches."""
+        return self.result.latency_ns
+
+    @property
+    def latency_ps(self) -> int:
+        """The same in picoseconds, exactly."""
+        return self.result.latency_ps
+
+    @property
+    def folder(self) -> Path | None:
+        """The run folder; None for a run that wrote none."""
+        return Path(str(self.result.run_dir)) if self._has_folder else None
+
+    @cached_property
+    def outputs(self) -> dict[str, npt.NDArray[Any]]:
+        """The results by name, in the order of the kernel's parameters, in their shapes and types.
+
+        Raises KbError for bytes that the kernel never wrote, and for a run without `compute`.
+        """
+        computed = self._computed()
+        if isinstance(computed.memory, KbError):
+            raise computed.memory
+        return {name: read_tensor(computed.memory, tensor) for name, tensor in computed.tensors.items()}
+
+    @property
+    def output(self) -> npt.NDArray[Any]:
+        """The only result. Raises BenchmarkError when there are none or several."""
+        if len(self.outputs) != 1:
+            got = f"{len(self.outputs)} outputs ({', '.join(self.outputs)})"
+            raise BenchmarkError(self.result.benchmark, got, "one for .output", "use .outputs, a dict by name")
+        return next(iter(self.outputs.values()))
+
+    @property
+    def lines(self) -> list[LineShare]:
+        """The time on the critical path by kernel line, the dearest first: `line`, `ps`, `share`, `blocks`."""
+        return line_shares(self._where)
+
+    @property
+    def where(self) -> list[PathShare]:
+        """The critical path by block and what it did, the longest first: `block`, `what`, `ps`, `share`, `line`."""
+        return path_shares(self._where)
+
+    @property
+    def bounded_by(self) -> str:
+        """A sentence on where most of the time went, and what to change first."""
+        return self.result.bounded_by
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether the results agreed with the reference of the call or benchmark; None without a reference."""
+        return self.result.verified
+
+    def check(self, reference: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None, tolerance: Any = None) -> str:
+        """Compare the results with *reference*, and return a sentence for each.
+
+        *reference* is an array for the only result, or a dict by name; none means the reference of the call or
+        benchmark. *tolerance* is the allowed absolute error in the same form, a number or an array for each result.
+        Without one, the default for the type of the result and the length of its sums counts.
+
+        Raises WrongResult, an AssertionError, for results that are wrong, and BenchmarkError for a reference of
+        another shape.
+        """
+        verdict = self._outcome.verdict if reference is None else self._judged(reference, tolerance)
+        if verdict is None:
+            raise BenchmarkError("check", "no reference", "one", "give one to check(), or reference= to kernbench.run")
+        texts = [verdict.refusal] if verdict.refusal else [each.text for each in verdict.outputs]
+        if not verdict.ok:
+            raise WrongResult("\n".join(texts))
+        return "\n".join(texts)
+
+    def _judged(self, reference: Any, tolerance: Any) -> Verdict:
+        computed = self._computed()
+        names = list(computed.tensors)
+        expected = stated_outputs(
+            self._setup,
+            computed.tensors,
+            _by_name("reference", reference, names),
+            {} if tolerance is None else _by_name("tolerance", tolerance, names),
+            sum_length(computed.log),
+        )
+        return judge(computed.log, computed.memory, expected, RunProgress())
+
+    def _computed(self) -> Computed:
+        if self._outcome.computed is None:
+            raise BenchmarkError("a run with compute=False", "no results", "them", "run it with compute=True")
+        return self._outcome.computed
+
+    @property
+    def _where(self) -> Where:
+        assert self._outcome.where is not None, "a run of kernbench.run has a log"
+        return self._outcome.where
+
+    def __repr__(self) -> str:
+        verdict = {True: ", verified", False: ", WRONG", None: ""}[self.verified]
+        text = f"{self.result.benchmark} on {self.result.topology}: {duration(self.latency_ps)}{verdict}"
+        return f"<{text}>"
+
+    def __str__(self) -> str:
+        title = repr(self)[1:-1]
+        rows = [f"  {each.line or '-'}: {duration(each.ps)}, {100 * each.share:.1f} %" for each in self.lines[:_SHOWN]]
+        return "\n".join([title, *rows, self.bounded_by])
+
+
+_SHOWN = 8
+"""Kernel lines in the text of a run."""
+
+
+def _by_name(what: str, given: Any, names: list[str]) -> dict[str, npt.ArrayLike]:
+    """*given* by output, of which the run has those of *names*."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    if len(names) != 1:
+        raise BenchmarkError(f"check: {what}", "one array", f"a dict of arrays by output, of {names}")
+    return {names[0]: given}

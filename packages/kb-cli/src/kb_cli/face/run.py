@@ -1,0 +1,122 @@
+"""`kernbench.run`: runs a kernel, or a benchmark, from a Python program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import fields
+
+from kb_cli.benchmark import bundled
+from kb_cli.benchmark.answers import check_benchmark_name
+from kb_cli.benchmark.call import Call
+from kb_cli.benchmark.call import call as new_call
+from kb_cli.benchmark.call_benchmark import CallBenchmark, FunctionBenchmark
+from kb_cli.benchmark.call_record import record_call
+from kb_cli.benchmark.kernel_source import kernel_source
+from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined
+from kb_cli.benchmark.loading import refuse_while_loading
+from kb_cli.benchmark.params import as_text, build_params
+from kb_cli.benchmark.setup import Setup
+from kb_cli.face.kernel_run import KernelRun
+from kb_cli.run.keep import Policy
+from kb_cli.run.save import run_once, run_unsaved
+from kb_engine import Benchmark
+from kb_messages import BenchmarkError
+from kb_topology import Topology, load_topology
+
+Chip = str | os.PathLike[str] | Topology
+
+
+def run(
+    kernel: Callable[..., Any] | str | type[Benchmark[Any]] | FunctionBenchmark | Call,
+    *arguments: Any,
+    chip: Chip = "one_cube",
+    folder: str | os.PathLike[str] | None = None,
+    keep: str = "auto",
+    compute: bool = True,
+    sanitize: bool = False,
+    seed: int = 0,
+    **named: Any,
+) -> KernelRun:
+    """Run *kernel* with *arguments* on *chip*, compute its results, and say where the time went.
+
+    The arguments are those of `kernbench.call`: numpy arrays are inputs, `kernbench.empty(shape, dtype)` is a result.
+    In place of a kernel stands a call, or a benchmark: a name such as "gemm", the path of a file, a subclass of
+    Benchmark, or a function under `@kernbench.benchmark`. *named* are then its parameters, and *seed* that of its
+    inputs.
+
+    *chip* is a bundled name, the path of a YAML file, or a Topology. With *folder*, the run writes a run folder there,
+    which `kb report`, `trace`, `whatif`, `compare` and `verify` take; *keep* is `auto`, `all` or `none` as for
+    `kb run`. With `compute=False` the run gives times alone. With *sanitize* it looks for missing waits and races.
+
+    Raises KbErrors, whose text names what was found and what is needed: BenchmarkError for arguments that do not fit,
+    KernelError for what the kernel does wrong, SimulationStuckError for a kernel that waits for ever.
+    """
+    refuse_while_loading("kernbench.run")
+    loaded, params = _loaded(kernel, arguments, named)
+    bench = loaded.bench
+    has_reference = not isinstance(bench, CallBenchmark) or bench.call.reference is not None
+    setup = Setup(
+        loaded,
+        params,
+        topology_of(chip),
+        seed,
+        verify=compute and has_reference,
+        log=True,
+        sanitize=sanitize,
+        compute=compute,
+    )
+    finished = run_unsaved(setup) if folder is None else run_once(setup, Path(folder), _policy(keep))
+    return KernelRun(setup, finished, has_folder=folder is not None)
+
+
+def topology_of(chip: Chip) -> Topology:
+    """The chip that *chip* names, or is. Raises TopologyError for an unknown name and for a file that is no chip."""
+    if isinstance(chip, Topology):
+        return chip
+    return load_topology(bundled.find("topologies", chip) if isinstance(chip, str) else Path(chip))
+
+
+def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[LoadedBenchmark, Any]:
+    """The benchmark to run, and its parameters."""
+    if isinstance(kernel, str):
+        return _with_params(load_benchmark(kernel), arguments, named)
+    if isinstance(kernel, FunctionBenchmark) or (isinstance(kernel, type) and issubclass(kernel, Benchmark)):
+        return _with_params(load_defined(kernel), arguments, named)
+    if isinstance(kernel, Call):
+        if arguments or named:
+            raise BenchmarkError("kernbench.run", "arguments beside a call", "the call alone", "give them to the call")
+        described = kernel
+    else:
+        described = new_call(kernel, *arguments, **named)
+    source, bench = kernel_source(described.kernel), CallBenchmark(described)
+    name = check_benchmark_name(f"kernel {described.name}", described.name)
+    record = record_call(described, source.why_not)
+    return LoadedBenchmark(name, source.path, source.text, bench, record), bench.arguments
+
+
+def _with_params(
+    loaded: LoadedBenchmark, arguments: Sequence[Any], named: dict[str, Any]
+) -> tuple[LoadedBenchmark, Any]:
+    """*loaded* with the parameters *named*, each a value or the text that `-p` takes."""
+    if arguments:
+        known = ", ".join(field.encode_name for field in fields(loaded.bench.Params))
+        raise BenchmarkError(loaded.name, f"{len(arguments)} arguments without names", f"parameters by name ({known})")
+    return loaded, build_params(loaded.bench.Params, {name: _text(value) for name, value in named.items()})
+
+
+def _text(value: object) -> str:
+    """*value* as `-p` takes it."""
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    shown = as_text(value)
+    return "none" if shown is None else str(shown)
+
+
+def _policy(keep: str) -> Policy:
+    if keep not in list(Policy):
+        raise BenchmarkError("keep", repr(keep), f"one of {', '.join(Policy)}")
+    return Policy(keep)

@@ -1,0 +1,87 @@
+"""`@kernbench.benchmark`: a function that answers a call is a benchmark that `kb run` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+FILE = '''\
+import numpy as np
+import kernbench as kb
+
+
+def add(tl, x, y, z):
+    tl.store(z, tl.load(x) + tl.load(y))
+
+
+@kb.benchmark
+def adding(rng, n: int = 64, dtype: kb.DType = kb.DType.F16):
+    """Adds two vectors."""
+    x, y = (kb.cast(rng.standard_normal(n, dtype=np.float32), dtype) for _ in range(2))
+    return kb.call(add, x, y, kb.empty(n, dtype), reference=np.add, flops=n, pes=[0])
+'''
+
+
+HEAD = "rng, n: int = 64, dtype: kb.DType = kb.DType.F16"
+ANSWER = "return kb.call(add, x, y, kb.empty(n, dtype), reference=np.add, flops=n, pes=[0])"
+TWO = "@kb.benchmark\ndef other(rng): ...\n\n\n@kb.benchmark"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., str]:
+    def write(*replacements: str) -> str:
+        text = FILE
+        for old, new in zip(replacements[::2], replacements[1::2], strict=True):
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "adding.py").write_text(text)
+        return "./adding.py"
+
+    return write
+
+
+def test_kb_run_takes_the_function(invoke: Invoke, write: Callable[..., str]) -> None:
+    done = invoke("run", write(), "-p", "n=32", "-p", "dtype=f32", "--json", "--topology", "one_pe")
+    found = json.loads(done.stdout)
+    assert (found["benchmark"], found["verified"], found["flops"]) == ("adding", True, 32)
+    assert found["params"] == {"n": 32, "dtype": "f32"}
+
+
+def test_the_folder_repeats_the_benchmark(invoke: Invoke, write: Callable[..., str]) -> None:
+    folder = json.loads(invoke("run", write(), "--json").stdout)["run_dir"]
+    assert invoke("verify", folder).exit_code == 0
+    assert invoke("whatif", folder, "--set", "$.cube.nodes.hbm.bw_gbs=10").exit_code == 0
+
+
+def test_another_seed_makes_other_inputs(invoke: Invoke, write: Callable[..., str]) -> None:
+    first, second = (json.loads(invoke("run", write(), "--json", "--seed", seed).stdout) for seed in ("0", "1"))
+    assert first["latency_ps"] == second["latency_ps"]
+    assert first["log_digest"] == second["log_digest"]
+    assert first["run_dir"] != second["run_dir"]
+
+
+@pytest.mark.parametrize(
+    ("replacements", "text"),
+    [
+        (("reference=np.add, ", ""), "adding: got a call without a reference, needs reference=...; state what is r"),
+        ((ANSWER, "pass"), "adding: got adding that answers a NoneType, needs kernbench.call(kernel, ...)"),
+        (("n: int = 64", "n=64"), "adding: n: got a parameter without a type, needs a type; n: int"),
+        ((HEAD, ""), "adding: got a benchmark without parameters, needs a random generator as the first; adding(rng)"),
+        (("rng,", "rng, *more,"), "adding: more: got the parameter *more, needs one that is given by its name"),
+        (("flops=n", "flops=-1"), "adding.py: flops(): got a negative one, needs a whole number"),
+        (("@kb.benchmark", TWO), "adding.py: got 2 benchmarks (other, adding), needs exactly one"),
+        (("@kb.benchmark\n", ""), "adding.py: got no Benchmark subclass, needs exactly one; derive a class from kb"),
+    ],
+)  # fmt: skip
+def test_unusable_functions_are_refused(
+    invoke: Invoke, write: Callable[..., str], replacements: tuple[str, ...], text: str
+) -> None:
+    done = invoke("run", write(*replacements))
+    assert done.exit_code == 2
+    assert text in done.stderr

@@ -1,0 +1,222 @@
+"""`kernbench.run`: arrays in, arrays out, times, and where they went."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+import kernbench as kb
+
+Invoke = Callable[..., Result]
+X = np.arange(32, dtype=np.float32).reshape(4, 8)
+EMPTY = kb.empty(X.shape, "f32")
+
+
+def add_one(tl: Any, x: Any, y: Any) -> None:
+    tl.store(y, tl.load(x) + 1)
+
+
+def scale(tl: Any, x: Any, factor: float, y: Any, z: Any = None) -> None:
+    tl.store(y, tl.load(x) * factor)
+    if z is not None:
+        tl.store(z, tl.load(x))
+
+
+def join(tl: Any, parts: Any, out: Any) -> None:
+    for number, part in enumerate(parts):
+        tl.store(out[number * 4 : number * 4 + 4, :], tl.load(part))
+
+
+def double(tl: Any, x: Any) -> None:
+    tl.store(x, tl.load(x) + tl.load(x))
+
+
+def test_outputs_are_those_that_pass_2_computes() -> None:
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
+    assert list(r.outputs) == ["y"]
+    assert r.output.dtype == np.float32
+    assert np.array_equal(r.output, X + 1)
+    assert r.folder is None
+    assert r.verified is None
+
+
+def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
+    """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)
+    assert r.latency_ps == r.latency_ns * 1000 == r.result.latency_ps > 0
+    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:24", r.latency_ps)]
+    assert sum(each.ps for each in r.where) == r.latency_ps
+    assert f'latency_ns": {r.latency_ns}' in invoke("report", str(r.folder), "--json").stdout or r.latency_ps
+
+
+def test_numbers_names_and_defaults_reach_the_kernel() -> None:
+    r = kb.run(scale, X, 3.0, y=kb.empty(X.shape, np.float32), chip="one_pe")
+    assert np.array_equal(r.output, 3 * X)
+    two = kb.run(scale, X, np.float64(2.0), kb.empty(X.shape, "f32"), kb.zeros(X.shape, "f32"), chip="one_pe")
+    assert np.array_equal(two.outputs["y"], 2 * X)
+    assert np.array_equal(two.outputs["z"], X)
+
+
+def test_lists_of_arrays_are_lists_of_tensors() -> None:
+    r = kb.run(join, [X, X + 1], kb.empty((8, 8), "f32"), chip="one_pe")
+    assert np.array_equal(r.output, np.concatenate([X, X + 1]))
+
+
+def test_a_tensor_may_be_input_and_output() -> None:
+    r = kb.run(double, kb.tensor(X, output=True), chip="one_pe")
+    assert np.array_equal(r.outputs["x"], 2 * X)
+
+
+def test_blocks_lie_in_the_slices_that_are_named() -> None:
+    """Eight programs read one slice, or each its own: the second is faster, and the numbers are the same."""
+    x = np.ones((64, 256), np.float16)
+    whole = kb.run(rows, x, kb.empty(x.shape, "f16"))
+    spread = kb.run(rows, kb.tensor(x, blocks=(8, 1)), kb.empty(x.shape, "f16", blocks=(8, 1)))
+    assert spread.latency_ps < whole.latency_ps
+    assert np.array_equal(spread.output, whole.output)
+    sharded = kb.run(rows, kb.tensor(x, shard="row"), kb.empty(x.shape, "f16", shard="row"))
+    assert sharded.latency_ps == spread.latency_ps
+
+
+def rows(tl: Any, x: Any, y: Any) -> None:
+    part = slice(tl.program_id() * 8, tl.program_id() * 8 + 8)
+    tl.store(y[part, :], tl.load(x[part, :]))
+
+
+def test_pes_choose_where_the_kernel_runs() -> None:
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), pes=[2])
+    assert r.result.launches[0].pes == 1
+
+
+def test_check_compares_with_a_reference_of_float64() -> None:
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
+    assert r.check(X.astype(np.float64) + 1) == "y: ok, 32 elements, largest error 0"
+    assert r.check({"y": X + 1.5}, tolerance=0.5) == "y: ok, 32 elements, largest error 0.5"
+    with pytest.raises(
+        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:24"
+    ):
+        r.check(X + 3)
+    with pytest.raises(kb.KbError, match=r"reference\(\): got shape \(3,\) for y, needs \(4, 8\)$"):
+        r.check(np.zeros(3))
+    with pytest.raises(kb.KbError, match=r"^check: got no reference, needs one; give one to check"):
+        r.check()
+
+
+def test_a_reference_of_the_call_is_a_function_of_the_inputs_in_float64() -> None:
+    kinds = []
+
+    def reference(x: np.ndarray) -> np.ndarray:
+        kinds.append(x.dtype)
+        return x + 1
+
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", reference=reference)
+    assert kinds == [np.float64]
+    assert r.verified is True
+    assert r.check() == "y: ok, 32 elements, largest error 0"
+    wrong = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", reference=X)
+    assert wrong.verified is False
+    with pytest.raises(kb.WrongResult):
+        wrong.check()
+
+
+def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
+    r = kb.run(scale, X, 1.0, kb.empty(X.shape, "f32"), chip="one_pe", compute=False)
+    with pytest.raises(kb.KbError, match=r"^a run with compute=False: got no results, needs them"):
+        _ = r.outputs
+    half = kb.run(double, kb.tensor(X, output=True), chip="one_pe")
+    assert half.output.shape == (4, 8)
+
+    def nothing(tl: Any, x: Any, y: Any) -> None:
+        tl.load(x)
+
+    with pytest.raises(kb.KbError, match="needs"):
+        _ = kb.run(nothing, X, kb.empty(X.shape, "f32"), chip="one_pe").outputs
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: kb.run(add_one, X),
+            r"^kernel add_one: got arguments that do not fit \(missing .*'y'\), needs those of add",
+        ),
+        (
+            lambda: kb.run(add_one, X, X, rows=3),
+            r"^kernel add_one: got arguments that do not fit \(got an unexpected .*'ro",
+        ),
+        (lambda: kb.run(3), r"^kernbench\.run: got a int, needs a kernel, which is a function, or a benchmark$"),
+        (
+            lambda: kb.run(add_one, X.astype(np.float64), X),
+            r"^a tensor: got an array of float64, needs one of .*astype",
+        ),
+        (
+            lambda: kb.run(add_one, X, kb.empty(4, "f33")),
+            r"^a tensor's dtype: got 'f33', needs .*did you mean 'f32'\?$",
+        ),
+        (
+            lambda: kb.run(add_one, X, X, chip="one_pee"),
+            r"^topology 'one_pee': got an unknown .*did you mean 'one_pe'\?$",
+        ),
+        (lambda: kb.run("gem"), r"^benchmark 'gem': got an unknown name, .*did you mean 'gemm'\?$"),
+        (lambda: kb.run("gemm", X), r"^gemm: got 1 arguments without names, needs parameters by name \(M, N, K"),
+        (lambda: kb.run("gemm", m=4), r"^-p m: got an unknown parameter, .*did you mean 'M'\?$"),
+        (lambda: kb.run(add_one, X, X, folder="x", keep="some"), r"^keep: got 'some', needs one of auto, all, none$"),
+        (lambda: kb.run(kb.call(add_one, X, X), X), r"^kernbench\.run: got arguments beside a call, needs the call al"),
+        (lambda: kb.run(keyword_only, X, y=X), r"^kernel keyword_only: got arguments by keyword alone \(y\)"),
+        (
+            lambda: kb.run(add_one, X, EMPTY).check({"nobody": X}),
+            r"got outputs \['nobody'\], needs those of launch\(\)",
+        ),
+        (lambda: kb.run(two_names, [X], X), r"^tensor x_0: got two tensors of that name, needs one; rename"),
+    ],
+)
+def test_wrong_calls_say_what_is_needed(
+    call: Callable[[], object], text: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kb.KbError, match=text):
+        call()
+
+
+def keyword_only(tl: Any, x: Any, *, y: Any) -> None: ...
+
+
+def two_names(tl: Any, x: Any, x_0: Any) -> None: ...
+
+
+def test_a_benchmark_runs_by_name_class_or_file(bench_file: Callable[..., Path]) -> None:
+    by_name = kb.run("gemm", chip="one_pe", M=16, N=16, K=16, tile=(16, 16, 16), dtype=kb.DType.F32)
+    assert by_name.verified is True
+    assert by_name.result.params["tile"] == "16x16x16"
+    assert kb.run(str(bench_file()), chip="one_pe", size=4).outputs["c"].shape == (4, 4)
+
+
+def test_one_way_to_simulate(invoke: Invoke) -> None:
+    """`kb run` and `kernbench.run` give the same log and the same figures."""
+    said = json.loads(
+        invoke("run", "gemm", "-p", "M=32", "-p", "N=32", "-p", "K=32", "--topology", "one_pe", "--json").stdout
+    )
+    r = kb.run("gemm", chip="one_pe", M=32, N=32, K=32)
+    assert (r.result.log_digest, r.latency_ps) == (said["log_digest"], said["latency_ps"])
+
+
+def test_importing_kernbench_loads_little() -> None:
+    heavy = ["numpy", "simpy", "yaml", "rich", "kb_engine", "kb_cli"]
+    code = f"import sys, kernbench; print(sorted(set({heavy}) & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
+    assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
+    assert "test_run.py:24" in str(r)
+    assert r.bounded_by in str(r)

@@ -1,0 +1,43 @@
+"""The programs of docs/python.md run, and print what the page says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+KB = str(Path(sys.executable).with_name("kb"))
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PROGRAM, TEST, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
+IMPORTS = "import numpy as np\nimport kernbench as kb\nfrom mine import reference, softmax\n\n\n"
+
+
+def printed(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(PROGRAM, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_program_prints_what_is_quoted(place: Path) -> None:
+    quoted = PAGE.split("```text\n")[1].partition("```")[0]
+    digits = re.compile(r"largest error .*")  # the last digits of errors follow the machine's BLAS
+    assert digits.sub("", printed(place, sys.executable, "mine.py")) == digits.sub("", quoted)
+
+
+def test_the_test_passes_under_plain_pytest(place: Path) -> None:
+    (place / "test_mine.py").write_text(IMPORTS + TEST, encoding="utf-8")
+    assert len(TEST.splitlines()) <= 5
+    assert "1 passed" in printed(place, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+
+
+def test_the_benchmark_runs(place: Path) -> None:
+    (place / "bench.py").write_text(IMPORTS + BENCHMARK, encoding="utf-8")
+    assert "y: ok, 32768 elements" in printed(place, KB, "run", "./bench.py", "-p", "M=64")
