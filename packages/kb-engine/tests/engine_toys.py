@@ -42,6 +42,7 @@ class NoSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class CpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     issue_ps: int
+    program_ps: int = 0
 
 
 class QueueSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +63,9 @@ class Cpu(CommandIssuer[CpuSpec]):
 
     def issue_ps(self, command):
         return self.spec.issue_ps
+
+    def program_ps(self):
+        return self.spec.program_ps
 
 
 class AheadCpu(Cpu):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kb_engine.language.epilogue import Epilogue as Epilogue
     from kb_engine.language.tl import Language as Language
     from kb_engine.launch.launch import LaunchResult as LaunchResult
+    from kb_engine.launch.launch import ProgramTimes as ProgramTimes
     from kb_engine.program.handles import CompositeHandle as CompositeHandle
     from kb_engine.program.handles import LoadedTensor as LoadedTensor
     from kb_engine.program.known import Known as Known
@@ -39,7 +40,7 @@ _NAMES = {
     "kb_engine.program.known": ("Known",),
     "kb_engine.language.epilogue": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),
-    "kb_engine.launch.launch": ("LaunchResult",),
+    "kb_engine.launch.launch": ("LaunchResult", "ProgramTimes"),
     "kb_engine.program.handles": ("CompositeHandle", "LoadedTensor"),
     "kb_engine.program.tensors": ("Tensor", "TensorRef"),
     "kb_messages.control": ("CubeTarget",),

@@ -88,7 +88,7 @@ def test_an_allocation_is_told_with_its_line_and_end(toy_host):
         (pe, start, 512, f"test_observer.py:{line + 1}"),
         (pe, start),
         (pe, start, 512, f"test_observer.py:{line + 2}"),
-        (pe,),
+        (pe, [start]),
     ]
 
 

@@ -119,5 +119,7 @@ for its buffers (until `t_claimed_ps`). Every other tile had its buffers when th
 `transfers`: the request of a DMA op. `memory` began to serve it at `t_served_ps`, behind the request of `behind_op`.
 The README of kb-dataexec says how the columns cut a service into parts, and which services need no row.
 
-`kernels`: a program of a launch. `messages`: what host and processors sent for a launch, one row for each receiver.
+`kernels`: a program of a launch. The programs of a grid stand in their order, and a PE may have several of them; such a
+PE took each but the first one at `t_start_ps`. `messages`: what host and processors sent for a launch, one row for each
+receiver.
 """

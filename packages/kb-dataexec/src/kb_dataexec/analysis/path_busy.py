@@ -10,14 +10,15 @@ from kb_dataexec.analysis.path_transfers import BUSY_WITH_OTHERS, MEMORY, PART_O
 from kb_dataexec.arrays.dtypes import Array
 
 
-def busy_of(rows: PathRows, transfers: TransferParts, mine: Array, whole: PathColumns) -> dict[str, int]:
-    """Picoseconds of work by block: of the commands that *mine* marks, and of the launch on the path *whole*.
+def busy_of(rows: PathRows, transfers: TransferParts, kernels: Array, whole: PathColumns) -> dict[str, int]:
+    """Picoseconds of work by block: of the rows *kernels* of `kernels`, and of the launch on the path *whole*.
 
     A wait for a memory is no work. Where the bytes of a read held a memory for longer than they are counted there, as
     its links are slower, the time on the path counts.
     """
     strings, ops, commands = rows.log.strings, rows.ops, rows.commands
     busy: dict[str, int] = {}
+    mine = np.isin(rows.kernel_of, kernels)
 
     def add(block: str, ps: int) -> None:
         if ps:
@@ -36,7 +37,8 @@ def busy_of(rows: PathRows, transfers: TransferParts, mine: Array, whole: PathCo
             for memory, ps in _sums(transfers.memory[cut], spent):
                 add(strings[memory].rpartition(".")[2].rstrip("0123456789"), ps)
     add("pe_scheduler", int((commands.t_decoded - commands.t_taken)[mine].sum()))
-    add("pe_cpu", int((commands.t_issued - commands.operand_ps - commands.t_call)[mine].sum()))
+    issue_ps = commands.t_issued - commands.operand_ps - commands.t_call
+    add("pe_cpu", int(issue_ps[mine].sum() + rows.beginning_ps[kernels].sum()))
     texts = whole.strings
     for segment in range(len(whole.start_ps)):
         ps = int(whole.end_ps[segment] - whole.start_ps[segment])

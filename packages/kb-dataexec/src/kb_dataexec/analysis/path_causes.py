@@ -46,6 +46,7 @@ class _Causes:
         self._explain_submission()
         self._explain_calls()
         self._explain_kernels()
+        self._explain_next_programs()
 
     def op(self, event: OpEvent, ops: Array) -> Array:
         """The numbers of *event* of *ops*; -1 where the op is -1."""
@@ -203,6 +204,7 @@ class _Causes:
             events.explain(called[mine], self.command(event, commands.after_index[mine]), "program")
         mine = after == CallCause.START
         events.explain(called[mine], begun[mine], "program")
+        events.work_since(called[mine], begun[mine], Work.PROGRAM, kernel[mine], "program")
         events.give_up(called, begun)
 
     def _explain_kernels(self) -> None:
@@ -213,7 +215,24 @@ class _Causes:
         done, is_tie = Moments(rows.kernel_of, self.commands.t_done).first(kernels, rows.kernels["t_end_ps"])
         events.explain(ended, self.command(CommandEvent.DONE, done), "end", is_tie)
         events.explain(ended, begun, "end")
+        if "commands" not in rows.missing:
+            idle = rows.last_command < 0
+            events.work_since(ended[idle], begun[idle], Work.PROGRAM, kernels[idle], "end")
         events.give_up(ended, begun)
+
+    def _explain_next_programs(self) -> None:
+        """A PE began its next program: its last command was submitted, or one that its kernel waited for was done."""
+        events, rows, commands = self.events, self.rows, self.commands
+        later = np.flatnonzero(rows.program_before >= 0)
+        before = rows.program_before[later]
+        began, begun = (events.numbers.kernel(KernelEvent.START, kernels) for kernels in (later, before))
+        last = rows.last_command[before]
+        events.explain(began, self.command(CommandEvent.SUBMITTED, last), "program")
+        pes, times = rows.kernels["pe"][later].astype(np.int64), rows.kernels["t_start_ps"][later]
+        done, is_tie = Moments(commands.pe, commands.t_done).first(pes, times)
+        events.explain(began, self.command(CommandEvent.DONE, done), "program", is_tie)
+        events.work_since(began[last < 0], begun[last < 0], Work.PROGRAM, before[last < 0], "program")
+        events.give_up(began, begun)
 
 
 class _Leaving:

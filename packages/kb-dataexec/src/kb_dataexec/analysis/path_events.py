@@ -46,7 +46,7 @@ class KernelEvent(IntEnum):
 class Work(IntEnum):
     """What the time between an event and its cause is: nothing, or work, or what the log does not tell.
 
-    With MEMORY, the bytes of a request held the memory.
+    With MEMORY, the bytes of a request held the memory. With PROGRAM, PE_CPU began a program.
     """
 
     NONE = 0
@@ -55,6 +55,7 @@ class Work(IntEnum):
     ISSUE = 3
     UNKNOWN = 4
     MEMORY = 5
+    PROGRAM = 6
 
 
 VIA: Final = (
@@ -103,8 +104,8 @@ class Events(NamedTuple):
 class PathEvents:
     """Arrays with an element for each event. Its `cause` is an event, -1 for the start of a program.
 
-    `work` is what the time between the two is; `subject` is the op, or the command, that did it. `edge` numbers the way
-    in `VIA`. `is_tie` tells where another cause came at the same time.
+    `work` is what the time between the two is; `subject` is the op, the command or the row of `kernels` that did it.
+    `edge` numbers the way in `VIA`. `is_tie` tells where another cause came at the same time.
     """
 
     def __init__(self, rows: PathRows) -> None:

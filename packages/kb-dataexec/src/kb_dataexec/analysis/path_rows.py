@@ -11,6 +11,7 @@ from kb_dataexec.analysis.moments import Moments
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
+from kb_messages import CallCause
 
 _COMMAND_TIMES: Final = ("t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps")
 
@@ -127,6 +128,36 @@ class PathRows:
             return found
         rows = order[started.order[found]]
         return np.where((found >= 0) & (commands.t_call <= kernels["t_end_ps"][rows]), rows, -1)
+
+    @cached_property
+    def program_before(self) -> Array:
+        """For each row of `kernels`, the program of its launch that its PE began before it; -1 for the first one."""
+        kernels = self.kernels
+        order = np.lexsort((kernels["t_start_ps"], kernels["pe"], kernels["launch"]))
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for name in ("launch", "pe"):
+            same &= kernels[name][order[1:]] == kernels[name][order[:-1]]
+        before = np.full(len(kernels), -1, np.int64)
+        before[order[1:][same]] = order[:-1][same]
+        return before
+
+    @cached_property
+    def last_command(self) -> Array:
+        """For each row of `kernels`, its command that was called last; -1 for a program without one."""
+        last = np.full(len(self.kernels), -1, np.int64)
+        known = np.flatnonzero(self.kernel_of >= 0)
+        np.maximum.at(last, self.kernel_of[known], known)
+        return last
+
+    @cached_property
+    def beginning_ps(self) -> Array:
+        """For each row of `kernels`, the picoseconds in which PE_CPU began the program, up to its first call."""
+        kernels, commands = self.kernels, self.commands
+        spent: Array = np.where(self.last_command < 0, kernels["t_end_ps"] - kernels["t_start_ps"], 0)
+        first = np.flatnonzero((commands.after == CallCause.START) & (self.kernel_of >= 0))
+        rows = self.kernel_of[first]
+        spent[rows] = commands.t_call[first] - kernels["t_start_ps"][rows]
+        return spent
 
 
 def _before(group: Array) -> Array:

@@ -97,13 +97,19 @@ class PathWalk:
         op = np.where(by_op, subject, -1)
         block, what = (np.full(len(op), texts.number(UNKNOWN)) for _ in range(2))
         block[by_op], what[by_op] = self._block_of[ops.component[op[by_op]]], self._what_of[ops.name[op[by_op]]]
-        for kind, node, name in ((Work.DECODE, "pe_scheduler", "decode"), (Work.ISSUE, "pe_cpu", "issue")):
+        for kind, node, name in (
+            (Work.DECODE, "pe_scheduler", "decode"),
+            (Work.ISSUE, "pe_cpu", "issue"),
+            (Work.PROGRAM, "pe_cpu", "program"),
+        ):
             block[work == kind], what[work == kind] = texts.number(node), texts.number(name)
         held = work == Work.MEMORY
         block[held] = self._memory_of[transfers.memory[transfers.of_op[op[held]]]]
         what[held] = texts.number("bytes")
-        command = np.where(by_op, ops.command[op] if len(ops) else -1, subject)
+        begins = work == Work.PROGRAM
+        command = np.where(by_op, ops.command[op] if len(ops) else -1, np.where(begins, -1, subject))
         pe, line = (np.full(len(op), texts.number("")) for _ in range(2))
+        pe[begins] = rows.kernels["pe"][subject[begins]]
         known = command >= 0
         pe[known], line[known] = commands.pe[command[known]], commands.line[command[known]]
         op_id = np.where(by_op, ops.op_id[op] if len(ops) else -1, -1)

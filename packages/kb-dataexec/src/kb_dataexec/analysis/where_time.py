@@ -77,7 +77,7 @@ class _Paths:
         whole = self._columns(way, launch, last)
         ends = self.rows.kernels["t_end_ps"][kernels]
         ties = self._ties(last) + int((ends == way.last_end_ps).sum() > 1)
-        busy = busy_of(self.rows, self._transfers, np.isin(self.rows.kernel_of, kernels), whole)
+        busy = busy_of(self.rows, self._transfers, kernels, whole)
         rows = rows_of(whole)
         on_path = dict.fromkeys(busy, 0)
         for row in rows:
@@ -104,10 +104,13 @@ class _Paths:
         return int(kernels[np.argmax(self.rows.kernels["t_end_ps"][kernels])])
 
     def _pes(self, way: LaunchWay, launch: int, kernels: Array) -> list[PeWhere]:
-        """Each PE's own view. PEs with equal rows are one entry."""
+        """Each PE's own view, back from its program that ends last. PEs with equal rows are one entry."""
         strings = self.rows.log.strings
         found: dict[tuple[WhereRow, ...], list[str]] = {}
-        for kernel in kernels[np.argsort(self.rows.kernels["pe"][kernels], kind="stable")].tolist():
+        pes, ends = (self.rows.kernels[name][kernels] for name in ("pe", "t_end_ps"))
+        order = np.lexsort((-ends, pes))
+        _, first = np.unique(pes[order], return_index=True)
+        for kernel in kernels[order[first]].tolist():
             rows = rows_of(self._columns(way, launch, kernel, stays=True))
             found.setdefault(tuple(rows), []).append(strings[self.rows.kernels["pe"][kernel]])
         times = {"start_ps": way.call_ps, "end_ps": way.answer_ps}

@@ -41,6 +41,10 @@ class CommandIssuer(ComponentBase[SpecT]):
     def issue_ps(self, command: Command) -> int:
         """Picoseconds between a command's call in the kernel and its arrival at the submission queue. Pure."""
 
+    def program_ps(self) -> int:
+        """Picoseconds to begin a program of a grid: to take its number and to set the kernel up. Pure."""
+        return 0
+
     on_request: Callable[[Request], None]
 
     def receive(self, request: Request) -> None:

@@ -21,11 +21,14 @@ from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
+from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.host_calls import HostCall, HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
+from kb_engine.launch.pe_launch import PeLaunch
 from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.observer import Callbacks, Observer
+from kb_engine.program.grid import Grid
 from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
@@ -119,10 +122,11 @@ class Engine:
         root: Path,
         targets: Sequence[CubeTarget] | None = None,
         front_end: FrontEnd = Language,
+        grid: Grid | None = None,
     ) -> LaunchResult:
-        """Run *kernel* on each of *pe_ids*, until all are done. Kernel lines are relative to *root*.
+        """Run *kernel* once on each of *pe_ids*, or the programs of *grid* on them, until all are done.
 
-        The kernel's first argument is what *front_end* makes of its program port.
+        The kernel's first argument is what *front_end* makes of its program port. Kernel lines are relative to *root*.
 
         Where the topology has a host, the launch goes over the fabric to *targets*; without *targets*, to the cubes of
         *pe_ids*. On other topologies all kernels begin at once.
@@ -141,7 +145,8 @@ class Engine:
         check_kernel(kernel, len(arguments))
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
-        launch = Launch(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call)
+        where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
+        launch = PeLaunch(*where, call) if grid is None else GridLaunch(*where, call, grid)
         self._launched += 1
         self._launches.clear()
         self._launches[launch.number] = launch
@@ -178,8 +183,7 @@ class Engine:
     def programs(self) -> tuple[int, int]:
         """The number of kernels of the last launch that have ended, and that of all its kernels. (0, 0) before."""
         launches = self._launches.values()
-        total = sum(len(launch.runners) for launch in launches)
-        return total - sum(launch.unfinished for launch in launches), total
+        return sum(launch.n_ended for launch in launches), sum(launch.total for launch in launches)
 
     def standing(self) -> list[str]:
         """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
@@ -204,7 +208,7 @@ class Engine:
 
     def _launch_at_once(self, launch: Launch) -> LaunchResult:
         start, on_return = self.clock.now_ps, self.session.listeners.on_return
-        for pe_id in launch.runners:
+        for pe_id in launch.pe_ids:
             launch.reach(pe_id, start, lambda: None)
         try:
             self.clock.drain()
@@ -220,10 +224,10 @@ class Engine:
 
         def sent(t_ps: int) -> None:
             if tracer is not None:
-                tracer.launch_event(LaunchSent(t_ps=t_ps, launch=number, n_pes=len(launch.runners)))
+                tracer.launch_event(LaunchSent(t_ps=t_ps, launch=number, n_pes=len(launch.pe_ids)))
 
         call = host.call([KernelLaunch(launch=number, targets=tuple(targets))], sent)
-        if any(runner.kernel.waiting_at for runner in launch.runners.values()):
+        if any(runner.kernel.waiting_at for runner in launch.runners):
             self._check_finished(launch)
         host.check_answered()
         if tracer is not None:
@@ -242,9 +246,10 @@ class Engine:
         self._raise_stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock.now_ps)},")
 
     def _raise_stuck(self, got: str) -> NoReturn:
-        runners = [runner for launch in self._launches.values() for runner in launch.runners.values()]
+        launches = list(self._launches.values())
+        runners = [runner for launch in launches for runner in launch.runners]
         memories = {region.owner: region.node_id for region in self.topology.address_map.regions}
-        raise stuck_error(WaitGraph(runners, self.servers, memories), got, len(runners))
+        raise stuck_error(WaitGraph(runners, self.servers, memories), got, launches)
 
 
 def _accepted(host: HostCalls, call: HostCall) -> HostCall:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.engine.queued_programs import queued_note
 from kb_engine.launch.launch import Launch
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer
@@ -31,8 +32,8 @@ class PollingGuard(Observer):
     """Raises SimulationStuckError after *most_loads* loads in a row that repeat others, when nothing else comes on.
 
     A load from a new place ends the row, and so does a command that may change memory or give a new value. *launches*
-    gives the launches under way. The row begins again when one of their kernels has not begun, or when a tile of
-    another command in flight has ended since the last look.
+    gives the launches under way. The row begins again when one of their kernels has a PE and has not begun, and when
+    since the last look a PE has taken a program, or a tile of another command in flight has ended.
     """
 
     def __init__(self, most_loads: int, launches: Callable[[], Iterable[Launch]]) -> None:
@@ -41,6 +42,7 @@ class PollingGuard(Observer):
         self._repeats: dict[Place, int] = {}
         self._row = 0
         self._others: list[tuple[int, int]] = []
+        self._queued = 0
 
     def on_built(self, chip: Chip) -> None:
         """Keep the clock, and the names of memories."""
@@ -76,13 +78,14 @@ class PollingGuard(Observer):
             return
         launches = list(self._launches())
         before, self._others = self._others, _others_in_flight(launches)
-        begun = all(launch.has_begun(pe_id) for launch in launches for pe_id in launch.runners)
-        if not begun or (self._others and self._others != before):
+        queued, self._queued = self._queued, sum(each.queued for each in launches)
+        begun = all(launch.has_begun for launch in launches)
+        if not begun or queued != self._queued or (self._others and self._others != before):
             self._row = 0
             return
-        left, total = sum(each.unfinished for each in launches), sum(len(each.runners) for each in launches)
+        left, total = sum(each.unfinished for each in launches), sum(each.total for each in launches)
         when = f"up to {ns_text(self._clock.now_ps)}, with {left} of {total} kernels unfinished"
-        raise _polling_error(self._repeats, self._names, when)
+        raise _polling_error(self._repeats, self._names, when, queued_note(launches))
 
 
 def _changes_nothing(command: Command) -> bool:
@@ -100,20 +103,22 @@ def _others_in_flight(launches: Iterable[Launch]) -> list[tuple[int, int]]:
     return [
         (seq, context.remaining)
         for launch in launches
-        for runner in launch.runners.values()
+        for runner in launch.runners
         for seq, (context, _) in runner.commands.in_flight.items()
         if not _changes_nothing(context.submitted.command)
     ]
 
 
-def _polling_error(repeats: dict[Place, int], memories: Mapping[int, str], when: str) -> SimulationStuckError:
+def _polling_error(
+    repeats: dict[Place, int], memories: Mapping[int, str], when: str, note: str
+) -> SimulationStuckError:
     by_place: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for (pe_id, line, address), count in repeats.items():
         by_place.setdefault((line, address), []).append((pe_id, count))
     lines = [_polled(line, address, memories, found) for (line, address), found in list(by_place.items())[:_MOST_SHOWN]]
     if len(by_place) > _MOST_SHOWN:
         lines.append(f"and {len(by_place) - _MOST_SHOWN} more places")
-    fix = "let a kernel that runs at the same time store there, or end the loop by a count; who polls:"
+    fix = f"{note}let a kernel that runs at the same time store there, or end the loop by a count; who polls:"
     return SimulationStuckError(
         "simulation",
         f"{sum(repeats.values())} loads that only repeat each other, {when}",

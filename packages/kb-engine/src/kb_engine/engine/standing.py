@@ -21,30 +21,30 @@ def standing_lines(launches: Iterable[Launch]) -> list[str]:
     any moment, also between two events.
     """
     groups: dict[tuple[str, ...], list[KernelRunner]] = {}
-    ended = total = 0
+    ended = total = queued = 0
     for launch in launches:
-        for pe_id, runner in launch.runners.items():
-            total += 1
-            if runner.has_ended:
-                ended += 1
-            else:
+        total, ended, queued = total + launch.total, ended + launch.n_ended, queued + launch.queued
+        for runner in launch.runners:
+            if not runner.has_ended:
                 names = (_named(context) for context, _ in runner.commands.in_flight.values())
-                groups.setdefault((_place(runner, launch.has_begun(pe_id)), *names), []).append(runner)
+                groups.setdefault((_place(runner), *names), []).append(runner)
     lines = [_line(key[0], runners) for key, runners in list(groups.items())[:_MOST_GROUPS]]
     rest = list(groups.values())[_MOST_GROUPS:]
     if rest:
         lines.append(f"and {sum(map(len, rest))} more PEs at {len(rest)} other places")
+    if queued:
+        lines.append(f"{queued} of {total} programs wait for a PE")
     return [*lines, f"{ended} of {total} kernels have ended"] if ended else lines
 
 
 def _line(place: str, runners: Sequence[KernelRunner]) -> str:
     first, others = runners[0], len(runners) - 1
-    more = f" (and {others} more PE{'s' if others > 1 else ''} alike, up to {runners[-1].pe.pe_id})" if others else ""
+    more = f" (and {others} more PE{'s' if others > 1 else ''} alike, up to {runners[-1].name})" if others else ""
     since = f" since {ns_text(first.kernel.waiting_since_ps)}" if first.kernel.waiting_at else ""
-    return f"{first.pe.pe_id}{more}: {place}{since}, {_commands(first)}"
+    return f"{first.name}{more}: {place}{since}, {_commands(first)}"
 
 
-def _place(runner: KernelRunner, has_begun: bool) -> str:
+def _place(runner: KernelRunner) -> str:
     kernel = runner.kernel
     if runner.stopped_at:
         return f"the kernel ran at {runner.stopped_at}"
@@ -52,7 +52,7 @@ def _place(runner: KernelRunner, has_begun: bool) -> str:
         return f"the kernel waits at {kernel.waiting_at}"
     if kernel.has_returned:
         return "the kernel has returned"
-    return "the kernel runs" if has_begun else "the kernel has not begun"
+    return "the kernel runs" if runner.has_begun else "the kernel has not begun"
 
 
 def _commands(runner: KernelRunner) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from kb_engine.engine.queued_programs import queued_note
 from kb_engine.engine.wait_graph import Waiter, WaitGraph
+from kb_engine.launch.launch import Launch
 from kb_messages import SimulationStuckError
 
 _MOST_GROUPS: Final = 6
@@ -17,12 +19,13 @@ _MOST_NAMES: Final = 3
 
 
 class Chain(NamedTuple):
-    """Waiters from a kernel on, each of which waits for the next.
+    """Waiters from the kernel `name` on, each of which waits for the next.
 
     The last one waits for waiter number `circle`. If `circle` is None, it waits for something that never came.
     """
 
     pe_id: str
+    name: str
     waiters: list[Waiter]
     circle: int | None
 
@@ -32,8 +35,8 @@ class Chain(NamedTuple):
         return *(waiter.shape for waiter in self.waiters), self.circle
 
 
-def stuck_error(graph: WaitGraph, got: str, kernels: int) -> SimulationStuckError:
-    """The error to raise. *got* says how the simulation is stuck, and *kernels* is the number that were launched."""
+def stuck_error(graph: WaitGraph, got: str, launches: Sequence[Launch]) -> SimulationStuckError:
+    """The error to raise. *got* says how the simulation is stuck, and *launches* are those under way."""
     groups: dict[tuple[Any, ...], list[Chain]] = {}
     for runner in graph.runners:
         chain = follow(graph, runner)
@@ -42,11 +45,12 @@ def stuck_error(graph: WaitGraph, got: str, kernels: int) -> SimulationStuckErro
     cut = list(groups.values())[_MOST_GROUPS:]
     if cut:
         lines.append(f"and {sum(map(len, cut))} more PEs in {len(cut)} other ways")
+    unfinished = len(graph.runners) + sum(launch.queued for launch in launches)
     return SimulationStuckError(
         "simulation",
-        f"{got} with {len(graph.runners)} of {kernels} kernels unfinished",
+        f"{got} with {unfinished} of {sum(launch.total for launch in launches)} kernels unfinished",
         "an event that lets one of them go on",
-        "\n  ".join(["who waits for whom:", *lines]),
+        "\n  ".join([f"{queued_note(launches)}who waits for whom:", *lines]),
     )
 
 
@@ -57,11 +61,11 @@ def follow(graph: WaitGraph, runner: Any) -> Chain:
     who: object = runner
     while who is not None:
         if id(who) in seen:
-            return Chain(runner.pe.pe_id, waiters, seen[id(who)])
+            return Chain(runner.pe.pe_id, runner.name, waiters, seen[id(who)])
         seen[id(who)] = len(waiters)
         waiters.append(graph.waiter(who))
         who = waiters[-1].then
-    return Chain(runner.pe.pe_id, waiters, None)
+    return Chain(runner.pe.pe_id, runner.name, waiters, None)
 
 
 def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
@@ -75,7 +79,7 @@ def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
     lines += [f"full queues: {'; '.join(full)}"] if full and first.circle is None else []
     lines += _end(graph, first)
     if len(chains) > 1:
-        lines.append(f"and {len(chains) - 1} more PEs wait alike: {_listed([chain.pe_id for chain in chains[1:]])}")
+        lines.append(f"and {len(chains) - 1} more PEs wait alike: {_listed([chain.name for chain in chains[1:]])}")
     return lines
 
 

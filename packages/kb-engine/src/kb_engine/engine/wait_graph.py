@@ -6,6 +6,7 @@ waiter ends at something that never came, or goes round in a circle.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,10 +53,10 @@ class WaitGraph:
             for runner in self.runners
             for context, completion in runner.commands.in_flight.values()
         }
-        self._tiles_to_go = {
-            runner.pe.pe_id: sum(context.remaining for context, _ in runner.commands.in_flight.values())
-            for runner in self.runners
-        }
+        self._tiles_to_go: Counter[str] = Counter()
+        for runner in self.runners:
+            for context, _ in runner.commands.in_flight.values():
+                self._tiles_to_go[runner.pe.pe_id] += context.remaining
         self._places = WaitPlaces(servers)
 
     def waiter(self, who: object) -> Waiter:
@@ -78,17 +79,19 @@ class WaitGraph:
         return [f"{_full(queue)} ({tile(queue.blocked[0][1])} waits)" for queue in queues]
 
     def _kernel(self, runner: Any) -> Waiter:
-        pe_id, kernel = runner.pe.pe_id, runner.kernel
+        name, kernel = runner.name, runner.kernel
         if not kernel.waiting_at:
             context, _ = next(iter(runner.commands.in_flight.values()))
-            text = f"{pe_id}: the kernel has returned and waits for {named(context)}"
+            text = f"{name}: the kernel has returned and waits for {named(context)}"
             return Waiter(("returned",), text, context)
-        opening = f"{pe_id}: the kernel waits at {kernel.waiting_at} since {ns_text(kernel.waiting_since_ps)}"
+        opening = f"{name}: the kernel waits at {kernel.waiting_at} since {ns_text(kernel.waiting_since_ps)}"
         shape = ("kernel", kernel.waiting_at)
         if kernel.waiting_for is None:
             scheduler = runner.pe.scheduler
             text = f"{opening} for room in the submission queue of {scheduler.node_id}"
-            return Waiter((*shape, "room"), text, self._feedings[pe_id], f"{scheduler.node_id} never took a command")
+            return Waiter(
+                (*shape, "room"), text, self._feedings[runner.pe.pe_id], f"{scheduler.node_id} never took a command"
+            )
         context = self._owner.get(id(kernel.waiting_for))
         if context is None:
             missing = f"the handle waited for at {kernel.waiting_at}: no command in flight completes it"
@@ -158,7 +161,7 @@ class WaitGraph:
         return Waiter((*shape, "served"), text, None, f"{stage} waits for a response of {memory} that never came")
 
     def _deeper(self, queue: StageServer, token: TileToken) -> str:
-        return queue_change(queue, self._tiles_to_go.get(token.context.submitted.pe, 0))
+        return queue_change(queue, self._tiles_to_go[token.context.submitted.pe])
 
 
 def queue_change(queue: StageServer, to_go: int) -> str:

@@ -24,6 +24,7 @@ from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of
+from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.tensors import Tensor, TensorRef
@@ -180,27 +181,36 @@ class Host:
         pes: Sequence[int] | Literal["all"] | None = None,
         targets: Sequence[CubeTarget] | None = None,
         front_end: FrontEnd = Language,
+        grid: int | Sequence[int] | None = None,
+        schedule: Schedule = "dynamic",
     ) -> LaunchResult:
-        """Run *kernel* as one program on each of several PEs. Returns when all programs are done.
+        """Run *kernel* as one program on each of several PEs, or as the programs of *grid*. Returns when all are done.
 
         *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on all PEs
         of the cubes whose memories hold a part of a tensor argument, and without tensor arguments on all PEs.
+
+        *grid* holds the number of programs along one to three axes, axis 0 the fastest. A PE takes a program when it is
+        free, and its next one when the kernel has returned, although commands of the last one may be under way. With
+        *schedule* `dynamic` the programs go in order to the PE that is free first, of several to the first one of the
+        launch; with `static`, PE p of P has the programs p, p + P, and so on.
 
         Tensors, and lists and tuples of tensors, reach the kernel as references. The lists and tuples keep their type,
         so a namedtuple stays one. All other arguments reach the kernel unchanged: of a tensor in a dict or a dataclass,
         pass `tensor.ref`. *front_end* makes the first argument of the kernel from the program's port; by default, `tl`.
 
-        Raises KernelError for missing targets and for lists that hold themselves, and the errors of `Engine.launch`.
+        Raises KernelError for missing targets, for lists that hold themselves and for a wrong *grid*, and the errors
+        of `Engine.launch`.
         """
         if pes is not None and targets is not None:
             raise KernelError("launch", "pes and targets", "one of the two")
+        programs = grid_of(grid, schedule)
         try:
             passed = [self._as_reference(argument) for argument in arguments]
         except RecursionError:
             got = "lists that are nested too deep, or that hold themselves"
             raise KernelError("launch", got, "arguments that end") from None
         ids = self._launch_ids(passed, pes, targets)
-        result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end)
+        result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end, programs)
         self.launches.append(result)
         return result
 

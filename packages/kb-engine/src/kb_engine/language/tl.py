@@ -31,14 +31,18 @@ class Language(EpilogueOps, GemmOps):
     """
 
     def program_id(self, axis: int = 0) -> int:
-        """This program's number in the launch, from 0 to `num_programs() - 1`. Raises KernelError unless axis is 0."""
-        self._check_axis(axis)
-        return self._port.program_id
+        """This program's number along *axis* of the launch's grid, from 0 to `num_programs(axis) - 1`.
+
+        Raises KernelError unless *axis* is 0, 1 or 2; a launch without a grid has axis 0 alone.
+        """
+        return self._axis(axis, "program_id")[0]
 
     def num_programs(self, axis: int = 0) -> int:
-        """The number of programs in the launch, one for each PE. Raises KernelError unless axis is 0."""
-        self._check_axis(axis)
-        return self._port.num_programs
+        """The number of programs along *axis* of the launch's grid; without a grid, one for each PE.
+
+        Raises KernelError as `program_id` does.
+        """
+        return self._axis(axis, "num_programs")[1]
 
     def arange(self, start: int, end: int | None = None) -> Known:
         """The integers from *start* to *end* - 1, a vector; with one argument, from 0. Takes no time and no TCM.
@@ -218,6 +222,12 @@ class Language(EpilogueOps, GemmOps):
         if got:
             raise KernelError(self._port.line(), f"tl.free of {got}", "a finished one", "call tl.wait first")
 
-    def _check_axis(self, axis: int) -> None:
-        if axis != 0:
-            raise KernelError(self._port.line(), f"axis {axis}", "0: a launch has one dimension")
+    def _axis(self, axis: int, call: str) -> tuple[int, int]:
+        """This program's number along *axis*, and the number of programs along it."""
+        port = self._port
+        if port.grid is None and axis == 0:
+            return port.program_id, port.num_programs
+        if port.grid is None or axis not in (0, 1, 2):
+            needs = "0, 1 or 2" if port.grid is not None else "0: a launch without a grid has one axis"
+            raise KernelError(port.line(), f"tl.{call} of axis {axis!r}", needs)
+        return port.grid.ids(port.program_id)[axis], port.grid.sizes[axis]

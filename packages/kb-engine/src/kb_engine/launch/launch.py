@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import KernelCall, KernelRunner
+from kb_engine.program.runner import KernelRunner
 from kb_engine.program.session import Session
 from kb_messages import KernelEnd, KernelStart
+
+
+class ProgramTimes(Struct, frozen=True, kw_only=True):
+    """When a program of a grid was taken by the PE `pe_id`, and when all its commands were done, in picoseconds."""
+
+    pe_id: str
+    start_ps: int
+    end_ps: int
 
 
 class LaunchResult(Struct, frozen=True, kw_only=True):
@@ -19,7 +28,8 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     and the last one ended at `end_ps`; `pe_start_ps` and `pe_end_ps` hold the times of each PE, by id.
 
     All kernels were to begin at `target_start_ps`. `late_ps` holds the delay of each PE that the launch reached after
-    that time. Without a host, all kernels begin at the call, and the answer comes at the last end.
+    that time. Without a host, all kernels begin at the call, and the answer comes at the last end. `programs` are those
+    of a grid, by number; a launch without a grid has one program on each PE.
     """
 
     call_ps: int
@@ -30,57 +40,70 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     pe_start_ps: dict[str, int]
     pe_end_ps: dict[str, int]
     late_ps: dict[str, int] = {}
+    programs: tuple[ProgramTimes, ...] = ()
 
 
-class Launch:
-    """One launch: its kernel runners by PE id, and the start of each."""
+class Launch(ABC):
+    """One launch on *pes*: when each PE begins and ends, and how many of the `total` programs are `unfinished`."""
 
-    def __init__(
-        self,
-        number: int,
-        session: Session,
-        pes: Sequence[ProcessingElement],
-        call: KernelCall,
-    ) -> None:
+    def __init__(self, number: int, session: Session, pes: Sequence[ProcessingElement], total: int) -> None:
         self.number = number
-        self.runners = {
-            pe.pe_id: KernelRunner(session, pe, call, (place, len(pes)), self._ended) for place, pe in enumerate(pes)
-        }
-        self.unfinished = len(pes)
+        self.pe_ids = [pe.pe_id for pe in pes]
+        self.total = self.unfinished = total
         self._called_ps = session.clock.now_ps
         self._session = session
         self._target_ps: dict[str, int] = {}
         self._start_ps: dict[str, int] = {}
+        self._end_ps: dict[str, int] = {}
         self._done: dict[str, Callable[[], None]] = {}
 
-    def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
-        """The launch reaches PE *pe_id* now. Its kernel begins at *target_ps*, or now if that time has passed.
+    @property
+    @abstractmethod
+    def runners(self) -> Sequence[KernelRunner]:
+        """The programs that have a PE, in the order of the PEs."""
 
-        *done()* is called when the kernel has returned and all its commands are done.
+    @property
+    @abstractmethod
+    def queued(self) -> int:
+        """The number of programs that no PE has taken yet."""
+
+    @property
+    def n_ended(self) -> int:
+        """The number of programs that have ended."""
+        return self.total - self.unfinished
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the launch has reached all PEs, and all programs that have a PE have begun."""
+        return len(self._start_ps) == len(self.pe_ids) and all(runner.has_begun for runner in self.runners)
+
+    def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
+        """The launch reaches PE *pe_id* now. The PE begins at *target_ps*, or now if that time has passed.
+
+        *done()* is called when the PE has no program left to run, and all commands of its programs are done.
         """
         clock = self._session.clock
         self._target_ps[pe_id] = target_ps
         self._done[pe_id] = done
         clock.call_at(max(clock.now_ps, target_ps), self._start, pe_id)
 
-    def has_begun(self, pe_id: str) -> bool:
-        """Whether the kernel on PE *pe_id* was started."""
-        return pe_id in self._start_ps
-
     def result(self, call_ps: int, response_ps: int) -> LaunchResult:
         """The times of this finished launch. The host called at *call_ps* and had the answer at *response_ps*."""
-        ends = {pe_id: runner.end_ps for pe_id, runner in self.runners.items()}
-        starts = {pe_id: self._start_ps[pe_id] for pe_id in self.runners}
+        starts = {pe_id: self._start_ps[pe_id] for pe_id in self.pe_ids}
         return LaunchResult(
             call_ps=call_ps,
             target_start_ps=min(self._target_ps.values()),
             start_ps=min(starts.values()),
-            end_ps=max(ends.values()),
+            end_ps=max(self._end_ps.values()),
             response_ps=response_ps,
             pe_start_ps=starts,
-            pe_end_ps=ends,
+            pe_end_ps={pe_id: self._end_ps[pe_id] for pe_id in self.pe_ids},
             late_ps={pe: late for pe, start in starts.items() if (late := start - self._target_ps[pe])},
+            programs=self._programs(),
         )
+
+    def _programs(self) -> tuple[ProgramTimes, ...]:
+        return ()
 
     def _start(self, pe_id: str) -> None:
         session = self._session
@@ -88,14 +111,22 @@ class Launch:
         if session.tracer is not None:
             late = now - self._target_ps[pe_id]
             session.tracer.launch_event(KernelStart(t_ps=now, launch=self.number, pe=pe_id, late_ps=late))
-        self.runners[pe_id].start()
+        self._run(pe_id)
 
-    def _ended(self, runner: KernelRunner) -> None:
-        session, pe_id = self._session, runner.pe.pe_id
-        self.unfinished -= 1
+    @abstractmethod
+    def _run(self, pe_id: str) -> None:
+        """PE *pe_id* begins now."""
+
+    def _end(self, pe_id: str) -> None:
+        """PE *pe_id* is done now."""
+        session = self._session
+        now = self._end_ps[pe_id] = session.clock.now_ps
         if session.tracer is not None:
-            session.tracer.launch_event(KernelEnd(t_ps=runner.end_ps, launch=self.number, pe=pe_id))
-        if session.recorder is not None:
-            times = self._called_ps, self._target_ps[pe_id], self._start_ps[pe_id], runner.end_ps
-            session.recorder.tables.kernel_ended(pe_id, (self.number, *times))
+            session.tracer.launch_event(KernelEnd(t_ps=now, launch=self.number, pe=pe_id))
         self._done.pop(pe_id)()
+
+    def _record(self, pe_id: str, target_ps: int, start_ps: int, end_ps: int) -> None:
+        """Have the log tell of a program that ran on PE *pe_id*."""
+        recorder = self._session.recorder
+        if recorder is not None:
+            recorder.tables.kernel_ended(pe_id, (self.number, self._called_ps, target_ps, start_ps, end_ps))

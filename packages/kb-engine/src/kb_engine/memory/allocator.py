@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import nlargest
 
 from kb_messages import KbError
@@ -141,9 +142,14 @@ class Lease:
         self._allocator.release(start)
         self._starts.remove(start)
 
+    @property
+    def held(self) -> Sequence[int]:
+        """The starts of all ranges that are still held, in their order."""
+        return sorted(self._starts)
+
     def end(self) -> None:
         """Give back all ranges that are still held."""
         self.has_ended = True
-        for start in sorted(self._starts):
+        for start in self.held:
             self._allocator.release(start)
         self._starts.clear()

@@ -58,8 +58,8 @@ class Observer:
     def on_free(self, pe_id: str, address: int) -> None:
         """The program on *pe_id* gave back its allocation at *address* before its end."""
 
-    def on_program_end(self, pe_id: str) -> None:
-        """The program on *pe_id* ends. What it still holds is given back."""
+    def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
+        """A program on *pe_id* ends. What it still holds, at the addresses *held*, is given back."""
 
     def on_housekeeping(self) -> None:
         """Thousands of events have run since the last call: time to write what has piled up."""

@@ -30,5 +30,5 @@ class WatchedLease(Lease):
     def end(self) -> None:
         """As Lease's."""
         if self._listeners.on_program_end is not None:
-            self._listeners.on_program_end(self._pe_id)
+            self._listeners.on_program_end(self._pe_id, self.held)
         super().end()

@@ -5,37 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
-from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.program.session import Session
-from kb_messages import CallCause, Command, KbError, KernelError, SubmittedCommand
+from kb_messages import CallCause, Command, CompletionRecord, KbError, KernelError, SubmittedCommand
 
 
 class ProgramCommands:
     """Issues the commands of *kernel* in program order. `in_flight` has those that are not done, by command_seq.
 
     On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands it has to follow are
-    done. *on_unawaited* is called when a command ends that nobody waits for. Each command is told what let the kernel
-    go on last, and so make the call.
+    done. *stream* has the commands of the PE's earlier programs too. *on_unawaited* is called when a command ends for
+    which the kernel does not wait. Each command is told what let the kernel go on last, and so make the call.
     """
 
     def __init__(
-        self, session: Session, pe: ProcessingElement, kernel: KernelCoroutine, on_unawaited: Callable[[], None]
+        self,
+        session: Session,
+        pe: ProcessingElement,
+        kernel: KernelCoroutine,
+        stream: CommandStream,
+        on_unawaited: Callable[[], None],
     ) -> None:
         self.in_flight: dict[int, tuple[CommandInFlight, Completion]] = {}
         self._session = session
         self._pe = pe
         self._kernel = kernel
         self._on_unawaited = on_unawaited
-        self._scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
+        self._stream = stream
+        self._scoreboard = stream.scoreboard
         self._after, self._after_seq = CallCause.START, -1
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`."""
         context = self._open(command, line)
         self.in_flight[context.submitted.command_seq] = context, completion
+        self._stream.expect(context.submitted.command_seq, self._complete)
         kernel, clock = self._kernel, self._session.clock
         resume = not wait_until_done or self._scoreboard is not None
         if not resume:
@@ -53,21 +60,20 @@ class ProgramCommands:
         self._kernel.wait_for(completion)
         self._kernel.pause(line)
 
-    def take_completions(self) -> None:
-        """Read the PE's completion queue, and let go on whoever waits for one of its commands."""
+    def _complete(self, record: CompletionRecord) -> None:
+        """The command of *record* is done: let go on whoever waits for it, which may be a later program's command."""
         session = self._session
-        while (record := self._pe.scheduler.completions.take()) is not None:
-            context, completion = self.in_flight.pop(record.command_seq)
-            waiter = completion.finish()
-            if self._scoreboard is not None:
-                self._scoreboard.retire(context.submitted)
-            if session.tracer is not None:
-                session.tracer.command_completed(record, context.submitted.line)
-            if waiter is not None:
-                self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
-                session.clock.call_at(session.clock.now_ps, waiter, None)
-            else:
-                self._on_unawaited()
+        context, completion = self.in_flight.pop(record.command_seq)
+        waiter = completion.finish()
+        if self._scoreboard is not None:
+            self._scoreboard.retire(context.submitted)
+        if session.tracer is not None:
+            session.tracer.command_completed(record, context.submitted.line)
+        if waiter is not None:
+            self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
+            session.clock.call_at(session.clock.now_ps, waiter, None)
+        if waiter is None or self._kernel.has_returned:
+            self._on_unawaited()
 
     def _open(self, command: Command, line: str) -> CommandInFlight:
         """Plan *command* and put it in flight. Raises KernelError at *line* when a block refuses the plan."""

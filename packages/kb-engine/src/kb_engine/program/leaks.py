@@ -7,6 +7,7 @@ observer finds leaks at the end of each program.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import CodeType, FrameType
 
 from msgspec import Struct
@@ -70,10 +71,11 @@ class LeakWatch(Observer):
         """Forget the allocation."""
         del self._live[pe_id][address]
 
-    def on_program_end(self, pe_id: str) -> None:
+    def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
         """Look at the allocations that are still held."""
+        live = self._live.get(pe_id, {})
         by_site: dict[_Site, list[tuple[str, int]]] = {}
-        for site, line, nbytes in self._live.pop(pe_id, {}).values():
+        for site, line, nbytes in [live.pop(address) for address in held]:
             by_site.setdefault(site, []).append((line, nbytes))
         leaked: dict[str, list[int]] = {}
         for allocations in by_site.values():

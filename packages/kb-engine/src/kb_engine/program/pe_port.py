@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from kb_engine.program.commands import ProgramCommands
+from kb_engine.program.grid import Program
 from kb_engine.program.kernel_lines import kernel_line
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
@@ -16,12 +17,12 @@ from kb_messages import Matrix
 
 
 class PePort:
-    """A `ProgramPort`. *place* is (program id, number of programs), and kernel lines are relative to *root*."""
+    """The `ProgramPort` of *program*. Kernel lines are relative to *root*."""
 
     def __init__(
-        self, session: Session, pe: ProcessingElement, commands: ProgramCommands, place: tuple[int, int], root: Path
+        self, session: Session, pe: ProcessingElement, commands: ProgramCommands, program: Program, root: Path
     ) -> None:
-        self.program_id, self.num_programs = place
+        self.program_id, self.num_programs, self.grid = program
         self.memory = session.memory
         self.tcm = session.lease(pe)
         self.submit = commands.submit

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.program.grid import Grid
 from kb_messages import Command, Matrix
 
 
@@ -46,6 +47,8 @@ class ProgramPort(Protocol):
 
     program_id: int
     num_programs: int
+    grid: Grid | None
+    """The axes along which the programs are numbered; None for a launch that has one program on each PE."""
     tcm: Lease
     """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
     memory: DeviceMemory

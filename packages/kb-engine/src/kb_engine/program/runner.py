@@ -1,4 +1,4 @@
-"""Runs one kernel on one PE, from its start until it has returned and all its commands are done."""
+"""Runs one program on one PE, from its start until its kernel has returned and all its commands are done."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kb_engine.program.author_errors import authors_line, explain, is_authors_error
+from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
+from kb_engine.program.grid import Program
 from kb_engine.program.kernel_check import check_returned
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
 from kb_engine.program.session import Session
+from kb_messages import KbError
 
 Kernel = Callable[..., None]
 
@@ -28,10 +31,11 @@ class KernelCall(NamedTuple):
 
 
 class KernelRunner:
-    """One program of a launch. *place* is (program id, number of programs).
+    """The program *program* of a launch on *pe*, whose commands are part of *stream*.
 
     *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done; from then on
-    `has_ended` is true. `stopped_at` is the line at which a signal has ended the kernel, or "".
+    `has_ended` is true. *returned(runner)* is called before, when the kernel has returned. `stopped_at` is the line at
+    which a signal has ended the kernel, or "". `name` is what errors and reports call the program.
     """
 
     def __init__(
@@ -39,23 +43,34 @@ class KernelRunner:
         session: Session,
         pe: ProcessingElement,
         call: KernelCall,
-        place: tuple[int, int],
+        program: Program,
+        stream: CommandStream,
         done: Callable[[KernelRunner], None],
+        returned: Callable[[KernelRunner], None] | None = None,
     ) -> None:
         self.pe = pe
-        self.kernel = KernelCoroutine(session.clock, self._run, self._finish_if_idle)
-        self.commands = ProgramCommands(session, pe, self.kernel, self._finish_if_idle)
+        self.program = program
+        self.kernel = KernelCoroutine(session.clock, self._run, self._paused)
+        self.commands = ProgramCommands(session, pe, self.kernel, stream, self._finish_if_idle)
         self.end_ps = 0
-        self.has_ended = False
+        self.has_begun = self.has_ended = False
         self.stopped_at = ""
-        self._port: ProgramPort = PePort(session, pe, self.commands, place, call.root)
+        self._port: ProgramPort = PePort(session, pe, self.commands, program, call.root)
         self._call = call
         self._clock = session.clock
+        self._stream = stream
         self._done = done
+        self._returned = returned
 
-    def start(self) -> None:
-        """Run the kernel from now on. Until the program ends, it alone reads the PE's completion queue."""
-        self.pe.scheduler.completions.read_by(self.commands.take_completions)
+    @property
+    def name(self) -> str:
+        """The PE, with the number of the program where the launch has a grid."""
+        return self.program.on(self.pe.pe_id)
+
+    def start(self, _: object = None) -> None:
+        """Run the kernel from now on. Its stream reads the PE's completion queue."""
+        self.has_begun = True
+        self._stream.listen()
         self.kernel.resume()
 
     def _run(self) -> None:
@@ -67,11 +82,27 @@ class KernelRunner:
                 self.stopped_at = authors_line(error, call.root)
                 raise
             self._port.tcm.end()
-            raise explain(error, call.root, "a kernel that returns") from None
+            raise self._placed(explain(error, call.root, "a kernel that returns")) from None
+
+    def _placed(self, error: KbError) -> KbError:
+        """*error*, which says in which program it happened where the launch has a grid."""
+        if self.program.grid is not None:
+            error.where = f"{error.where}, in {self.name}"
+        return error
+
+    def _paused(self) -> None:
+        if not self.kernel.has_returned:
+            return
+        if self._returned is not None:
+            if self.pe.cpu.issues_ahead:  # whoever takes the bytes next waits for their last user
+                self._port.tcm.end()
+            self._returned(self)
+        self._finish_if_idle()
 
     def _finish_if_idle(self) -> None:
         if self.kernel.has_returned and not self.commands.in_flight:
             self.end_ps = self._clock.now_ps
             self.has_ended = True
-            self._port.tcm.end()
+            if self._returned is None or not self.pe.cpu.issues_ahead:
+                self._port.tcm.end()
             self._done(self)

@@ -1,0 +1,117 @@
+"""GridLaunch: a launch whose programs are numbered along a grid, and of which each PE runs one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from simpy.events import NORMAL
+
+from kb_engine.launch.launch import Launch, ProgramTimes
+from kb_engine.launch.program_queue import queue_of
+from kb_engine.program.command_stream import CommandStream
+from kb_engine.program.grid import Grid, Program
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.runner import KernelCall, KernelRunner
+from kb_engine.program.session import Session
+
+_LATE: Final = NORMAL + 1
+"""The priority of entries that run after all others of their picosecond."""
+
+
+class _PeQueue:
+    """One PE of the launch: its place, the `stream` of its commands, and its programs that have not ended."""
+
+    def __init__(self, place: int, pe: ProcessingElement) -> None:
+        self.place = place
+        self.pe = pe
+        self.stream = CommandStream(pe)
+        self.runners: dict[int, KernelRunner] = {}
+        self.has_run = self.is_out_of_work = False
+
+
+class GridLaunch(Launch):
+    """The programs of *grid*, taken from a queue by the PEs that are free.
+
+    A PE is free when the kernel of its program has returned. Then it takes the next program, which costs PE_CPU its
+    `program_ps`; commands of the program before may still be under way. Of the PEs that are free at one picosecond,
+    the first one in *pes* takes first.
+    """
+
+    def __init__(
+        self, number: int, session: Session, pes: Sequence[ProcessingElement], call: KernelCall, grid: Grid
+    ) -> None:
+        super().__init__(number, session, pes, grid.n_programs)
+        self._call = call
+        self._grid = grid
+        self._queue = queue_of(grid, len(pes))
+        self._pes = {pe.pe_id: _PeQueue(place, pe) for place, pe in enumerate(pes)}
+        self._free: list[_PeQueue] = []
+        self._taken_ps: dict[int, tuple[int, int]] = {}
+        self._times: list[ProgramTimes | None] = [None] * grid.n_programs
+        self._n_recorded = 0
+
+    @property
+    def runners(self) -> Sequence[KernelRunner]:
+        """The programs that were taken and have not ended."""
+        return [runner for each in self._pes.values() for runner in each.runners.values()]
+
+    @property
+    def queued(self) -> int:
+        """The number of programs in the queue."""
+        return self._queue.left
+
+    def _programs(self) -> tuple[ProgramTimes, ...]:
+        return tuple(each for each in self._times if each is not None)
+
+    def _run(self, pe_id: str) -> None:
+        self._is_free(self._pes[pe_id])
+
+    def _is_free(self, queue: _PeQueue) -> None:
+        """The PE of *queue* takes a program when everything else of this picosecond has happened."""
+        if not self._free:
+            clock = self._session.clock
+            clock.push((clock.now_ps, _LATE, next(clock.tickets), self._take, None))
+        self._free.append(queue)
+
+    def _take(self, _: None) -> None:
+        free, self._free = self._free, []
+        for queue in sorted(free, key=lambda each: each.place):
+            number = self._queue.take(queue.place)
+            if number is not None:
+                self._begin(queue, number)
+            else:
+                queue.is_out_of_work = True
+                self._end_if_done(queue)
+
+    def _begin(self, queue: _PeQueue, number: int) -> None:
+        clock, pe, program = self._session.clock, queue.pe, Program(number, self.total, self._grid)
+        now = clock.now_ps
+        self._taken_ps[number] = now if queue.has_run else self._target_ps[pe.pe_id], now
+        queue.has_run = True
+        runner = KernelRunner(self._session, pe, self._call, program, queue.stream, self._ended, self._returned)
+        queue.runners[number] = runner
+        clock.call_at(now + pe.cpu.program_ps(), runner.start, None)
+
+    def _returned(self, runner: KernelRunner) -> None:
+        self._is_free(self._pes[runner.pe.pe_id])
+
+    def _ended(self, runner: KernelRunner) -> None:
+        number, queue = runner.program.number, self._pes[runner.pe.pe_id]
+        del queue.runners[number]
+        self.unfinished -= 1
+        start_ps = self._taken_ps[number][1]
+        self._times[number] = ProgramTimes(pe_id=runner.pe.pe_id, start_ps=start_ps, end_ps=runner.end_ps)
+        self._record_in_order()
+        self._end_if_done(queue)
+
+    def _record_in_order(self) -> None:
+        """Record the programs that have ended and before which all have: the log has them in their order."""
+        while self._n_recorded < self.total and (times := self._times[self._n_recorded]) is not None:
+            target_ps, start_ps = self._taken_ps.pop(self._n_recorded)
+            self._record(times.pe_id, target_ps, start_ps, times.end_ps)
+            self._n_recorded += 1
+
+    def _end_if_done(self, queue: _PeQueue) -> None:
+        if queue.is_out_of_work and not queue.runners:
+            self._end(queue.pe.pe_id)

@@ -1,0 +1,34 @@
+"""CommandStream: the commands of one launch that are in flight on one PE, whichever of its programs issued them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.scoreboard import Scoreboard
+from kb_messages import CompletionRecord
+
+
+class CommandStream:
+    """Reads the PE's completion queue, and hands each record to the program that issued the command.
+
+    `scoreboard` is that of the PE's CPU; None without one. The programs of a PE share it, because the commands of one
+    may still be under way when the next one begins.
+    """
+
+    def __init__(self, pe: ProcessingElement) -> None:
+        self.scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
+        self._completions = pe.scheduler.completions
+        self._owners: dict[int, Callable[[CompletionRecord], None]] = {}
+
+    def listen(self) -> None:
+        """Read the completion queue from now on, in place of the stream of the launch before."""
+        self._completions.read_by(self._take)
+
+    def expect(self, command_seq: int, complete: Callable[[CompletionRecord], None]) -> None:
+        """Call *complete* with the record of command *command_seq*, once."""
+        self._owners[command_seq] = complete
+
+    def _take(self) -> None:
+        while (record := self._completions.take()) is not None:
+            self._owners.pop(record.command_seq)(record)
