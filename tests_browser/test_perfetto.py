@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Locator, Page
@@ -20,6 +19,7 @@ from kb_cli.trace.traffic import traffic
 from kb_cli.trace.viewer import ViewerServer, page_folder
 from kb_cli.trace.window import parse_window
 from kb_dataexec import OpLog, read_log
+from kb_dataexec.analysis import all_transfers, memory_spans, paths
 from kb_topology import load_topology
 
 QUERY = """async (sql) => {
@@ -72,14 +72,23 @@ def opened(page: Page, trace: Path) -> Iterator[Sql]:
 
 def per_track(log: OpLog, unit_ps: int) -> list[list[Any]]:
     """What PER_TRACK asks, from the log."""
-    start, end = log.ops["t_start_ps"] // unit_ps, log.ops["t_end_ps"] // unit_ps
-    found = []
-    for component, stage in np.unique(log.ops[["component", "name"]]).tolist():
-        mine = (log.ops["component"] == component) & (log.ops["name"] == stage)
-        pe, _, block = log.strings[component].rpartition(".")
-        sums = [int(mine.sum()), int((end - start)[mine].sum()), int(start[mine].min()), int(end[mine].max())]
-        found.append([pe, f"{block}: {log.strings[stage]}", *sums])
-    return sorted(found)
+    spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for row in log.ops:
+        pe, _, block = log.strings[row["component"]].rpartition(".")
+        place = pe, f"{block}: {log.strings[row['name']]}"
+        spans.setdefault(place, []).append((int(row["t_start_ps"]), int(row["t_end_ps"])))
+    for path in paths(log):
+        for pe, start, end in zip(path.pe.tolist(), path.start_ps.tolist(), path.end_ps.tolist(), strict=True):
+            if path.strings[pe]:
+                spans.setdefault((path.strings[pe], "critical path"), []).append((start, end))
+    served = all_transfers(log)
+    for row, (_, start, end) in zip(served, memory_spans(log, served).tolist(), strict=True):
+        spans.setdefault(("memories", f"{log.strings[row['memory']]}: served"), []).append((start, end))
+    units = {place: [(start // unit_ps, end // unit_ps) for start, end in each] for place, each in spans.items()}
+    return sorted(
+        [*place, len(each), sum(end - start for start, end in each), min(each)[0], max(end for _, end in each)]
+        for place, each in units.items()
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,8 +100,10 @@ def test_its_sql_engine_counts_as_the_log_does(
     log = read_log(folder / "log")
     run_kb("trace", folder, "-o", tmp_path / name, "--unit", unit)
     with opened(page, tmp_path / name) as sql:
-        assert sql(PER_TRACK) == per_track(log, unit_ps)
-        assert sql("select count(*), sum(dur < 0), sum(depth) from slice") == [[log.n_ops + 2, 0, 0]]
+        wanted = per_track(log, unit_ps)
+        assert sql(PER_TRACK) == wanted
+        n_slices = sum(n for _, _, n, *_ in wanted) + 2
+        assert sql("select count(*), sum(dur < 0), sum(depth) from slice") == [[n_slices, 0, 0]]
         assert sql("select name, value from stats where severity != 'info' and value > 0") == []
         counters = traffic(log, load_topology(folder / TOPOLOGY), parse_window(None, None), None)
         assert sql("select count(*), round(sum(value), 6) from counter") == [
@@ -104,12 +115,12 @@ def test_its_sql_engine_counts_as_the_log_does(
         asked = "select slice.name, slice.ts, args.key, args.int_value from slice join args using (arg_set_id)"
         found = sql(f"{asked} where slice.name like 'gemm %' order by 2, 3, 4")
         records = [row for row in log.ops if log.strings[row["name"]] == "gemm"]
-        wanted = [
+        rows = [
             [f"gemm {log.strings[row['line']]}", int(row["t_start_ps"]) // unit_ps, f"debug.{key}", int(row[column])]
             for row in records
             for key, column in (("op", "op_id"), ("command", "command_seq"), ("tile", "tile_id"))
         ]
-        assert found == sorted(wanted, key=lambda row: row[1:])
+        assert found == sorted(rows, key=lambda row: row[1:])
 
 
 def test_pes_and_their_servers_are_drawn_in_order(page: Page, folder: Path, tmp_path: Path) -> None:
@@ -120,7 +131,11 @@ def test_pes_and_their_servers_are_drawn_in_order(page: Page, folder: Path, tmp_
         title(page, "sip0.cube0.pe0").click(force=True)
         port = "pe_fetch_store"
         servers = ["pe_dma: dma_read", f"{port}: fetch", "pe_gemm: gemm", f"{port}: store", "pe_dma: dma_write"]
-        check_order(page, ["sip0.cube0.pe0", *servers, "sip0.cube0.pe1"])
+        check_order(page, ["sip0.cube0.pe0", "critical path", *servers, "sip0.cube0.pe1"])
+        title(page, "sip0.cube0.pe0").click(force=True)
+        title(page, "memories").click(force=True)
+        served = [f"sip0.cube0.hbm{number}: served" for number in range(8)]
+        check_order(page, ["memories", *served, "sip0.cube0.hbm0", "sip0.cube0.hbm7", "links"])
 
 
 def title(page: Page, text: str) -> Locator:

@@ -106,10 +106,9 @@ class Decoded:
             assert uuid not in self.descriptors
             assert descriptor[11] == [3], "children without an order"
             self.descriptors[uuid] = descriptor
-        elif packet[13] == [CLEARED]:
+        elif packet.get(13) == [CLEARED]:
             self._begin_sequence(sequence, packet)
         else:
-            assert packet[13] == [NEEDS_STATE]
             self._event(sequence, packet)
 
     def _begin_sequence(self, sequence: int, packet: dict[int, list[Any]]) -> None:
@@ -129,6 +128,7 @@ class Decoded:
         state["now"] += packet[8][0]
         event, now, track = fields(packet[11][0]), state["now"], state["track"]
         (kind,) = event[9]
+        assert packet.get(13) == ([NEEDS_STATE] if kind == BEGIN else None), "names that a reader need not have kept"
         if kind == COUNTER:
             self.values.append(Value(self.path(track), now, event[44][0]))
         elif kind == BEGIN:

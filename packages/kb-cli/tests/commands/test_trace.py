@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit, trace_blocks
 from kb_cli.trace.window import Window, parse_window
 from kb_dataexec import OpLog, read_log
+from kb_dataexec.analysis import all_transfers
+from kb_dataexec.log import write_log
 from kb_messages import KbError
 
 Invoke = Callable[..., Result]
@@ -60,7 +64,7 @@ def read(invoke: Invoke, folder: Path, name: str, *options: str) -> Decoded:
 def services(decoded: Decoded) -> list[Any]:
     """The slices of PEs but those of the critical path, by op."""
     return sorted(
-        (each for each in decoded.slices if each.track[1] != "launches" and each.track[2] != PATH),
+        (each for each in decoded.slices if each.track[1].startswith("sip") and each.track[2] != PATH),
         key=lambda each: each.arguments["op"],
     )
 
@@ -140,11 +144,10 @@ def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path, tmp_path: Pat
     assert Path("a.pftrace.gz").read_bytes()[3:8] == bytes(5), "the name or the time of the file is in it"
     on_path = [each for each in Decoded.file(Path("a.pftrace")).slices if each.track[2] == PATH]
     assert len({each.track for each in on_path}) == 1, "no memory is shared, so the path stays on one PE"
-    n_slices, size = read_log(folder / "log").n_ops + 2 + len(on_path), Path("b.pftrace.gz").stat().st_size
-    assert (
-        done.stdout
-        == f"b.pftrace.gz: {n_slices} slices on {1 + 8 * 6 + 1 + 3 + 1 + 8 + 1 + 32} tracks, {size / 1000:.4g} kB\n"
-    )
+    log, size = read_log(folder / "log"), Path("b.pftrace.gz").stat().st_size
+    n_slices = log.n_ops + 2 + len(on_path) + len(all_transfers(log))
+    n_tracks = 1 + 8 * 6 + 1 + 3 + 1 + 8 + 8 + 1 + 32
+    assert done.stdout == f"b.pftrace.gz: {n_slices} slices on {n_tracks} tracks, {size / 1000:.4g} kB\n"
     assert len(list(tmp_path.iterdir())) == 4, "something stays beside the files"
 
 
@@ -196,6 +199,68 @@ def test_with_one_pe_the_counters_are_those_that_it_used_with_the_traffic_of_all
     assert {track[2] for track in names if track[1] == "memories"} == {"sip0.cube0.hbm5"}
     assert 1 < len(names) < len({each.track for each in everything.values})
     assert one.values == [each for each in everything.values if each.track in names]
+
+
+def lanes_of_memories(decoded: Decoded) -> list[Any]:
+    return [each for each in decoded.slices if each.track[1] == "memories"]
+
+
+def test_a_memory_shows_whom_it_served_when(invoke: Invoke) -> None:
+    """Eight PEs read from slices that they share. No two of them hold a slice at a time, and bytes take their time."""
+    run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=shared", "--json").stdout)["run_dir"]
+    decoded, log = read(invoke, Path(run_dir), "x.pftrace", "--unit", "ps"), read_log(Path(run_dir) / "log")
+    found = lanes_of_memories(decoded)
+    moves = [row for row in log.ops if log.strings[row["name"]].startswith("dma_")]
+    assert sorted(each.arguments["op"] for each in found) == sorted(int(row["op_id"]) for row in moves)
+    rows = {int(row["op_id"]): row for row in moves}
+    waited = 0
+    for title in {each.track for each in found}:
+        lane = sorted((each for each in found if each.track == title), key=lambda each: each.ts)
+        assert all(one.ts + one.dur <= other.ts for one, other in pairwise(lane))
+        waited += sum(one.ts + one.dur == other.ts for one, other in pairwise(lane))
+        for each in lane:
+            row = rows[each.arguments["op"]]
+            pe = log.strings[row["component"]].removesuffix(".pe_dma")
+            assert each.name == f"{pe}: {log.strings[row['name']]} {log.strings[row['line']]}"
+            assert row["t_start_ps"] < each.ts < each.ts + each.dur < row["t_end_ps"]
+    assert waited > 10, "nobody waited"
+    nbytes = sum(json.loads((Path(run_dir) / "run.json").read_text())["results"]["bytes"]["hbm"].values())
+    assert sum(each.dur for each in found) * 102.4 / 1000 == pytest.approx(nbytes, abs=0.1024 * len(found))
+
+
+def test_with_one_pe_the_memories_are_those_that_it_used_with_all_whom_they_served(invoke: Invoke) -> None:
+    run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=shared", "--json").stdout)["run_dir"]
+    everything = lanes_of_memories(read(invoke, Path(run_dir), "x.pftrace"))
+    one = lanes_of_memories(read(invoke, Path(run_dir), "x.pftrace", "--pe", "sip0.cube0.pe5"))
+    used = {each.track for each in everything if each.name.startswith("sip0.cube0.pe5: ")}
+    assert one == [each for each in everything if each.track in used]
+    assert len({each.name.split(":")[0] for each in one}) > 2
+
+
+def test_a_memory_that_does_not_tell_when_it_begins_has_as_many_tracks_as_it_serves_at_once(invoke: Invoke) -> None:
+    more = ["-p", "operands=shared", "--topology", "one_cube_banked"]
+    run_dir = json.loads(invoke("run", "gemm", *GEMM, *more, "--json").stdout)["run_dir"]
+    decoded, log = read(invoke, Path(run_dir), "x.pftrace"), read_log(Path(run_dir) / "log")
+    assert len(lanes_of_memories(decoded)) == len(all_transfers(log))
+    titles = [track[2] for track in decoded.tracks if track[1:2] == ("memories",) and track[2:]]
+    served = [title for title in titles if title.endswith(": served")]
+    assert len(served) > len(set(served)) > 1
+
+
+def test_a_log_without_transfers_has_no_lanes_of_memories_and_says_so(
+    invoke: Invoke, folder: Path, tmp_path: Path
+) -> None:
+    run = copied(folder, tmp_path)
+    log = read_log(run / "log")
+    tables = {name: table for name, table in log.tables.items() if name != "transfers"}
+    shutil.rmtree(run / "log")
+    write_log(run / "log", OpLog(log.ops, log.operands, log.strings, log.immediates, tables=tables))
+    done = invoke("trace", "x", "-o", "x.pftrace")
+    said = "x: got a log without the table transfers, so what memories served is left out"
+    assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, [said])
+    decoded = Decoded.file(Path("x.pftrace"))
+    assert lanes_of_memories(decoded) == []
+    assert len(services(decoded)) == log.n_ops
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ import zlib
 import numpy as np
 import pytest
 
-from kb_cli.report.lane_pictures import COLUMNS, LEVELS, coverage, folded_names, lane_pictures, shades
+from kb_cli.report.lane_pictures import lane_pictures
+from kb_cli.report.lane_shades import COLUMNS, LEVELS, coverage, folded_names, shades
+from kb_cli.report.memory_lanes import MOST, memory_lanes
 from kb_cli.report.png import shaded_png
 from kb_dataexec import OpLog
-from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_messages import LogError
 
 
@@ -106,3 +108,43 @@ def test_names_of_pes_are_folded() -> None:
     assert folded_names(["pe0"]) == "pe0"
     assert folded_names(["pe0", "pe4"]) == "pe0 and pe4"
     assert folded_names(["pe0", "pe4", "pe7"]) == "3 PEs alike, pe0 to pe7"
+    assert folded_names(["hbm0", "hbm4", "hbm7"], "memories") == "3 memories alike, hbm0 to hbm7"
+
+
+def reads_of(*served: tuple[str, int, int]) -> OpLog:
+    """A log with a read for each (memory, time at which it is served, picoseconds of its bytes). The latency is 7."""
+    strings = ["dma_read", "pe0.dma", *dict.fromkeys(memory for memory, _, _ in served)]
+    ops, rows = np.zeros(len(served), OPS_DTYPE), np.zeros(len(served), TABLE_DTYPES["transfers"])
+    for number, (memory, at, bytes_ps) in enumerate(served):
+        ops[number]["op_id"], ops[number]["component"] = number, 1
+        ops[number]["t_start_ps"], ops[number]["t_end_ps"] = at, at + 7 + bytes_ps
+        values = strings.index(memory), at, at, at, at + 7, at + 7 + bytes_ps, 0, 0, -1
+        rows[number] = (number, *values)
+    return OpLog(ops, np.zeros(0, OPERAND_DTYPE), strings, tables={"transfers": rows})
+
+
+def test_a_memory_is_dark_while_bytes_hold_it() -> None:
+    """The latency of 7 is not of it. Ten pixels of 10 ps; hbm1 and hbm10 look alike."""
+    log = reads_of(("hbm10", 20, 10), ("hbm0", 0, 30), ("hbm1", 20, 10), ("hbm0", 30, 10))
+    lanes = memory_lanes(log, np.linspace(0.0, 100.0, 11))
+    assert lanes is not None
+    assert (lanes.titles, lanes.n_left_out) == (["hbm0", "hbm1 and hbm10"], 0)
+    assert unpacked(lanes.png)[2] == [[LEVELS] * 4 + [0] * 6, [0, 0, LEVELS] + [0] * 7]
+
+
+def test_of_many_memories_the_busiest_are_shown_in_the_order_of_their_numbers() -> None:
+    log = reads_of(*((f"hbm{number}", 10 * number, 1 + number % 7) for number in range(100)))
+    lanes = memory_lanes(log, np.linspace(0.0, 1000.0, 101))
+    assert lanes is not None
+    assert (len(lanes.titles), lanes.n_left_out) == (MOST, 100 - MOST)
+    kept = [int(title.removeprefix("hbm")) for title in lanes.titles]
+    assert kept == sorted(kept)
+    assert {number for number in range(100) if number % 7 > 2} <= set(kept)
+
+
+def test_a_log_that_does_not_tell_of_transfers_has_no_lanes_of_memories() -> None:
+    log = reads_of(("hbm0", 0, 30))
+    edges = np.linspace(0.0, 100.0, 11)
+    assert memory_lanes(OpLog(log.ops, log.operands, log.strings), edges) is None
+    empty = {"transfers": log.tables["transfers"][:0]}
+    assert memory_lanes(OpLog(log.ops, log.operands, log.strings, tables=empty), edges) is None

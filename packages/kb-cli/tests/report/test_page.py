@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from kb_cli.report.lane_pictures import COLUMNS, LEVELS, LanePicture, Lanes
+from kb_cli.report.lane_pictures import LanePicture, Lanes
+from kb_cli.report.lane_shades import COLUMNS, LEVELS
+from kb_cli.report.memory_lanes import MOST, MemoryLanes
 from kb_cli.report.page import report_page
 from kb_cli.report.png import shaded_png
 from kb_cli.report.roofline_chart import DTypePeak, RooflineChart
@@ -67,8 +69,11 @@ def test_the_page_of_512_pes_that_differ_in_every_pixel_has_less_than_2_mb() -> 
         LanePicture(each.pes, titles, shaded_png(rng.integers(0, LEVELS + 1, (len(titles), COLUMNS)), LEVELS))
         for each in report.pes
     ]
-    page = report_page(report, "a\nb\nc\n", Lanes(0, 1000, pictures))
-    assert page.count(b"<img") == 512
+    noise = shaded_png(rng.integers(0, LEVELS + 1, (MOST, COLUMNS)), LEVELS)
+    memories = MemoryLanes([f"sip0.cube0.hbm{number}" for number in range(MOST)], noise, 960)
+    page = report_page(report, "a\nb\nc\n", Lanes(0, 1000, pictures, memories))
+    assert page.count(b"<img") == 512 + 1
+    assert b"held them; 960 quieter ones are left out" in page
     assert 500_000 < len(page) < 2_000_000
 
 

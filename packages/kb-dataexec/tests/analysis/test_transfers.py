@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dataexec_written_log import expect
 
-from kb_dataexec.analysis import all_transfers, service_parts
+from kb_dataexec.analysis import all_transfers, memory_spans, service_parts
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, OpLog
 
 STRINGS = ["dma_read", "dma_write", "fetch", "pe0.dma", "pe1.dma", "hbm0"]
@@ -91,12 +91,29 @@ def test_the_parts_of_a_service(op, row, expected):
     assert sum(expected) == op[5] - op[4]
 
 
+@pytest.mark.parametrize(
+    ("op", "row", "span"),
+    [
+        (read(0, 8, 31), ALONE, (13, 21)),  # the next request is served while this one's latency of 7 goes on
+        (read(0, 8, 44), (10, 13, 17, 24, 32, 3, 2, -1), (17, 25)),
+        (read(0, 8, 31), (10, 13, -1, 20, 28, 3, 0, -1), (13, 20)),
+        (write(0, 8, 60), (10, 25, 30, 38, 57, 3, 4, 9), (30, 38)),
+        (write(0, 8, 60), (10, 25, 25, 25, 57, 3, 4, -1), (17, 25)),  # its bytes came from 10 + 3 + 4 to 25
+        (write(0, 8, 60), (10, 25, -1, -1, 57, 3, 4, -1), (25, 57)),
+    ],
+)
+def test_when_bytes_held_their_memory(op, row, span):
+    log = log_of([op], [(0, *row)])
+    assert memory_spans(log, all_transfers(log)).tolist() == [(0, *span)]
+
+
 def test_rows_of_ops_without_a_record_and_logs_without_ops_give_nothing():
     assert tail(log_of([read(1, 8, 31)], [(7, *ALONE)])) == {}
     for transfers in ([], [(7, *ALONE)]):
         empty = log_of([], transfers)
         assert tail(empty) == {}
         assert parts(empty) == []
+        assert memory_spans(empty, all_transfers(empty)).tolist() == []
 
 
 def test_a_log_without_the_table_is_refused():

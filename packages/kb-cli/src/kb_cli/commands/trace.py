@@ -10,6 +10,7 @@ from kb_cli.run.files import TOPOLOGY
 from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
 from kb_cli.trace.launch_paths import path_of
+from kb_cli.trace.memory_slices import memory_slices
 from kb_cli.trace.output import check_name, write_trace
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
@@ -48,8 +49,8 @@ def command(
 ) -> None:
     """Write RUN, a run folder or a row of a shapes run, as a trace for Perfetto.
 
-    The trace has a track for every block and stage of each PE, and the launches. A slice is the service of one tile,
-    named by stage and kernel line. Times are rounded down to whole nanoseconds.
+    The trace has a track for every block and stage of each PE, one for what each memory served, and the launches. A
+    slice is the service of one tile, named by stage and kernel line. Times are rounded down to whole nanoseconds.
     """
     check_name(out)
     page = page_folder() if opened else None
@@ -66,7 +67,12 @@ def command(
         notes.append(f"{run}: got a log without the table kernels, so the critical path is left out")
     else:
         path = path_of(found.log)
-    trace = run_trace(found, shown, path, counters)
+    memories = None
+    if "transfers" in found.log.missing:
+        notes.append(f"{run}: got a log without the table transfers, so what memories served is left out")
+    else:
+        memories = memory_slices(found.log, shown.pe)
+    trace = run_trace(found, shown, path, memories, counters)
     nbytes = write_trace(trace, shown.unit, out)
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"

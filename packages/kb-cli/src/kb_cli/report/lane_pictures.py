@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from kb_cli.report.lane_shades import COLUMNS, LEVELS, coverage, shades
+from kb_cli.report.memory_lanes import MemoryLanes, memory_lanes
 from kb_cli.report.png import shaded_png
 from kb_cli.trace.arrange import is_pe, pe_order
 from kb_cli.trace.op_slices import op_slices
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices
-from kb_cli.trace.transfers import Floats
 from kb_dataexec import OpLog
-
-COLUMNS: Final = 400
-"""Pixels of a lane. Each stands for an equal part of the time from the first record to the last."""
-LEVELS: Final = 15
-"""Shades above none. Work that is less than half a shade is shown as the faintest one."""
 
 
 class LanePicture(NamedTuple):
@@ -33,17 +28,18 @@ class LanePicture(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """The pictures of a run, which all reach from *start_ps* to *end_ps*."""
+    """The pictures of a run, which all reach from *start_ps* to *end_ps*: those of PEs, and that of memories."""
 
     start_ps: int
     end_ps: int
     pictures: list[LanePicture]
+    memories: MemoryLanes | None
 
 
 def lane_pictures(log: OpLog, where: str) -> Lanes | None:
-    """The lanes of *log*: every block and stage of each PE, in the order of the pipeline; None without records.
+    """The lanes of *log*: every block and stage of each PE, in the order of the pipeline, and the memories.
 
-    Raises LogError, which begins with *where*, for records that end before they begin.
+    None without records. Raises LogError, which begins with *where*, for records that end before they begin.
     """
     if not log.n_ops:
         return None
@@ -61,7 +57,8 @@ def lane_pictures(log: OpLog, where: str) -> Lanes | None:
         titles = tuple(title for title, _ in by_group[group])
         pixels = np.stack([row for _, row in by_group[group]])
         alike.setdefault((titles, shaded_png(pixels, LEVELS)), []).append(group)
-    return Lanes(start, end, [LanePicture(groups, list(key[0]), key[1]) for key, groups in alike.items()])
+    pictures = [LanePicture(groups, list(key[0]), key[1]) for key, groups in alike.items()]
+    return Lanes(start, end, pictures, memory_lanes(log, edges))
 
 
 def _lanes(slices: Slices) -> dict[tuple[str, str], Ints]:
@@ -72,33 +69,3 @@ def _lanes(slices: Slices) -> dict[tuple[str, str], Ints]:
         place = slices.places[slices.track[first]]
         parts.setdefault((place.group, place.title), []).append(np.arange(first, last))
     return {lane: np.concatenate(found) for lane, found in parts.items()}
-
-
-def coverage(start_ps: Ints, end_ps: Ints, edges: Floats) -> Floats:
-    """The share (0 to 1) of the time between neighbours of *edges* that lies in at least one of the spans.
-
-    *start_ps* and *edges* ascend.
-    """
-    reached = np.maximum.accumulate(end_ps)
-    begin = np.maximum(start_ps, np.concatenate((start_ps[:1], reached[:-1])))
-    length = np.maximum(reached - begin, 0)
-    done = np.concatenate(([0], np.cumsum(length)))
-    at = np.searchsorted(begin, edges, side="right")
-    last = np.maximum(at - 1, 0)
-    within = np.clip(edges - begin[last], 0, length[last])
-    busy = np.where(at > 0, done[last] + within, 0.0)
-    found: Floats = np.clip(np.diff(busy) / np.diff(edges), 0, 1)
-    return found
-
-
-def shades(covered: Floats) -> Ints:
-    """The shade of each pixel, 0 to LEVELS. Only what is 0 has shade 0."""
-    found: Ints = np.maximum(np.rint(covered * LEVELS), covered > 0).astype(np.int64)
-    return found
-
-
-def folded_names(pes: Sequence[str]) -> str:
-    """*pes* in a few words: `sip0.cube0.pe0`, or `8 PEs, sip0.cube0.pe0 to sip0.cube0.pe7`."""
-    if len(pes) < 3:
-        return " and ".join(pes)
-    return f"{len(pes)} PEs alike, {pes[0]} to {pes[-1]}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator
 
-from kb_cli.report.lane_pictures import Lanes, folded_names
+from kb_cli.report.lane_pictures import Lanes
+from kb_cli.report.lane_shades import folded_names
+from kb_cli.report.memory_lanes import MemoryLanes
 from kb_cli.report.page_elements import Markup, bar, element, joined, table
 from kb_cli.report.performance import PORTS
 from kb_cli.report.report_tables import NO_LEVERS
@@ -128,18 +130,27 @@ def roofline_section(report: TimeReport) -> Markup:
 
 
 def lanes_section(lanes: Lanes) -> Markup:
-    """A picture for each kind of PE."""
-    figures = []
-    for picture in lanes.pictures:
-        height = len(picture.titles) * _LANE_PX
-        data = f"data:image/png;base64,{b64encode(picture.png).decode()}"
-        name = folded_names(picture.groups)
-        image = Markup(f'<img alt="lanes of {escape_attribute(name)}" height="{height}" src="{data}">')
-        titles = element("div", *(element("div", title) for title in picture.titles), class_="titles")
-        figures.append(element("figure", element("figcaption", name), element("div", titles, image, class_="lanes")))
+    """A picture for each kind of PE, and one for the memories."""
+    figures = [_lanes_figure(folded_names(each.groups), each.titles, each.png) for each in lanes.pictures]
+    if lanes.memories is not None:
+        name = _memories_caption(lanes.memories)
+        figures.append(_lanes_figure(name, lanes.memories.titles, lanes.memories.png))
     span = f"From {duration(lanes.start_ps)} to {duration(lanes.end_ps)}."
     text = f"{span} The darker, the more of that moment the block was at work; no moment is left out."
     return section("Lanes", text, *figures)
+
+
+def _memories_caption(memories: MemoryLanes) -> str:
+    text = "memories, while bytes of DMAs held them"
+    return f"{text}; {memories.n_left_out} quieter ones are left out" if memories.n_left_out else text
+
+
+def _lanes_figure(name: str, titles: list[str], png: bytes) -> Markup:
+    data = f"data:image/png;base64,{b64encode(png).decode()}"
+    height = len(titles) * _LANE_PX
+    image = Markup(f'<img alt="lanes of {escape_attribute(name)}" height="{height}" src="{data}">')
+    beside = element("div", *(element("div", title) for title in titles), class_="titles")
+    return element("figure", element("figcaption", name), element("div", beside, image, class_="lanes"))
 
 
 def escape_attribute(text: str) -> Markup:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.report.lane_pictures import folded_names
+from kb_cli.report.lane_shades import folded_names
 from kb_cli.report.performance import PORTS
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.where_tables import where_table

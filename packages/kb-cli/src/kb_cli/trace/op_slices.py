@@ -19,7 +19,7 @@ Rows: TypeAlias = npt.NDArray[np.void]
 """Rows of the ops table of a log."""
 
 _STAGES = [stage.name.lower() for stage in StageType]
-_ARGUMENTS = {"op": "op_id", "command": "command_seq", "tile": "tile_id"}
+ARGUMENTS = {"op": "op_id", "command": "command_seq", "tile": "tile_id"}
 """Columns of the log by the names that the trace shows."""
 
 
@@ -41,7 +41,7 @@ def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
     name, names = _names(ops, strings)
     columns = (number, ops["t_start_ps"], ops["t_end_ps"], name)
     track, start, end, name = (np.ascontiguousarray(column)[order] for column in columns)
-    arguments = {shown: np.ascontiguousarray(ops[column])[order] for shown, column in _ARGUMENTS.items()}
+    arguments = {shown: np.ascontiguousarray(ops[column])[order] for shown, column in ARGUMENTS.items()}
     return without_overlap(Slices(places, track, start, end, name, names, arguments))
 
 
@@ -58,11 +58,11 @@ def without_overlap(slices: Slices) -> Slices:
 
 def _check(ops: Rows, where: str) -> None:
     wrong = ops["t_end_ps"] < ops["t_start_ps"]
-    for column in ("t_start_ps", *_ARGUMENTS.values()):
+    for column in ("t_start_ps", *ARGUMENTS.values()):
         wrong |= ops[column] < 0
     if wrong.any():
         at = int(np.argmax(wrong))
-        ids = ", ".join(f"{column} {ops[column][at]}" for column in _ARGUMENTS.values())
+        ids = ", ".join(f"{column} {ops[column][at]}" for column in ARGUMENTS.values())
         got = f"{ids} from {ops['t_start_ps'][at]} to {ops['t_end_ps'][at]} ps"
         raise LogError(f"{where}: ops row {at}", got, "numbers of 0 or more, and no end before the begin")
 

@@ -19,7 +19,7 @@ from kb_cli.trace.tracks import Track
 _PACKET = 1
 """The only field of a trace: one packet after the other."""
 _CLEARED, _NEEDS_STATE = 1, 2
-"""Values of `sequence_flags`: a sequence begins anew; a packet refers to what its sequence said before."""
+"""Values of `sequence_flags`: a sequence begins anew; a packet refers to names that its sequence said before."""
 _EXPLICIT = 3
 """A `child_ordering`: children stand in the order of their `sibling_order_rank`."""
 _BOOT_TIME, _DIFFERENCES = 6, 64
@@ -114,13 +114,17 @@ def opening_packet(
 
 
 def slice_packets(sequence: Ints, times: tuple[Ints, Ints], name: Ints, arguments: Sequence[Ints]) -> list[Part]:
-    """For each slice, the packets of its begin and its end. *times* are the differences to the event before each."""
+    """For each slice, the packets of its begin and its end. *times* are the differences to the event before each.
+
+    The end names nothing, so it needs no `sequence_flags`: its track and its clock are defaults of the sequence.
+    """
     begin = [integer(_Event.TYPE, _Type.SLICE_BEGIN), *integers(_Event.NAME_IID, name)]
     for number, values in enumerate(arguments, start=1):
         argument = [integer(_ANNOTATION_NAME_IID, number), *integers(_ANNOTATION_UINT, values)]
         begin += messages(_Event.DEBUG_ANNOTATIONS, argument)
     end = [integer(_Event.TYPE, _Type.SLICE_END)]
-    return [*_event_packets(sequence, times[0], begin), *_event_packets(sequence, times[1], end)]
+    flags = integer(_Packet.SEQUENCE_FLAGS, _NEEDS_STATE)
+    return [*_event_packets(sequence, times[0], begin, flags), *_event_packets(sequence, times[1], end)]
 
 
 def counter_packets(sequence: Ints, times: Ints, value: npt.NDArray[np.float64]) -> list[Part]:
@@ -129,11 +133,11 @@ def counter_packets(sequence: Ints, times: Ints, value: npt.NDArray[np.float64])
     return _event_packets(sequence, times, event)
 
 
-def _event_packets(sequence: Ints, times: Ints, event: Sequence[Part]) -> list[Part]:
+def _event_packets(sequence: Ints, times: Ints, event: Sequence[Part], flags: bytes = b"") -> list[Part]:
     packet = [
         *integers(_Packet.TIMESTAMP, times),
         *integers(_Packet.SEQUENCE_ID, sequence),
-        integer(_Packet.SEQUENCE_FLAGS, _NEEDS_STATE),
+        flags,
         *messages(_Packet.TRACK_EVENT, event),
     ]
     return messages(_PACKET, packet)

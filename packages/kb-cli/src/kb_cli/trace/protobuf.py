@@ -87,19 +87,19 @@ def nbytes_of(parts: Sequence[Part]) -> int:
     return sum(map(_nbytes, parts))
 
 
-def encode(parts: Sequence[Part], rows: slice) -> npt.NDArray[np.uint8]:
-    """The messages *rows*, one after the other: shape (messages, bytes of one)."""
+def encode(parts: Sequence[Part]) -> bytes:
+    """The messages of *parts*, one after the other, all of one length."""
     columns = [part for part in parts if not isinstance(part, bytes)]
     fixed = b"".join(part if isinstance(part, bytes) else bytes(_nbytes(part)) for part in parts)
-    table = np.tile(np.frombuffer(fixed, np.uint8), (len(columns[0].values[rows]), 1))
+    table = np.tile(np.frombuffer(fixed, np.uint8), (len(columns[0].values), 1))
     at = 0
     for part in parts:
         if isinstance(part, DoubleColumn):
-            table[:, at : at + 8] = part.values[rows].astype("<f8")[:, None].view(np.uint8)
+            table[:, at : at + 8] = part.values.astype("<f8")[:, None].view(np.uint8)
         elif isinstance(part, VarintColumn):
-            _put(table[:, at : at + part.width], part.values[rows])
+            _put(table[:, at : at + part.width], part.values)
         at += _nbytes(part)
-    return table
+    return table.tobytes()
 
 
 def _put(table: npt.NDArray[np.uint8], values: Ints) -> None:

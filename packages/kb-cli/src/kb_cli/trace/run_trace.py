@@ -1,4 +1,4 @@
-"""The trace of a run: its PEs, each with its critical path and its servers, then its launches."""
+"""The trace of a run: its PEs, each with its critical path and its servers, then memories, links and launches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,15 @@ class Shown(NamedTuple):
 
 
 def run_trace(
-    found: RunLog, shown: Shown, path: PathSegments | None = None, counters: Sequence[Counters] = ()
+    found: RunLog,
+    shown: Shown,
+    path: PathSegments | None = None,
+    memories: Slices | None = None,
+    counters: Sequence[Counters] = (),
 ) -> Trace:
     """The trace of a run. With *path*, a PE that has segments of the path has a track for them, above all others.
 
-    *counters* are shown as they are.
+    *memories* has what memories served, and is cut to the window. *counters* are shown as they are.
 
     Raises KbError for a PE without records, and for a window in which nothing happens.
     """
@@ -48,6 +52,8 @@ def run_trace(
     tables = [shown.window.cut(table) for table in tables]
     if not any(len(table.track) for table in tables[:-1]):
         raise _nothing(shown.window, of_pes)
+    if memories is not None:
+        tables.append(shown.window.cut(memories))
     return arrange(_name(found.run, shown.unit), tables, counters)
 
 

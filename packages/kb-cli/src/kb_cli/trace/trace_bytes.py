@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kb_cli.trace.packets import counter_packets, opening_packet, slice_packets, track_packet
 from kb_cli.trace.pairs import number_pairs
-from kb_cli.trace.protobuf import Ints, Part, encode
+from kb_cli.trace.protobuf import Ints, encode
 from kb_cli.trace.tracks import Counters, Slices, Trace
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 14
 """Slices that are encoded at once, some megabytes."""
 
 
@@ -46,15 +48,16 @@ def _slice_blocks(slices: Slices, unit_ps: int) -> Iterator[bytes]:
     before = np.append(0, end[:-1])
     before[first] = start[first]
     names: dict[int, list[tuple[int, str]]] = {}
-    for track, name in number_pairs(slices.track, slices.name).found:
-        names.setdefault(track, []).append((name + 1, slices.names[name]))  # a number of 0 means no name
+    for place, number in number_pairs(slices.track, slices.name).found:
+        names.setdefault(place, []).append((number + 1, slices.names[number]))  # a number of 0 means no name
     arguments = list(slices.arguments)
     yield b"".join(
-        opening_packet(track, track, t, names[track], arguments)
-        for track, t in zip(slices.track[first].tolist(), start[first].tolist(), strict=True)
+        opening_packet(place, place, t, names[place], arguments)
+        for place, t in zip(slices.track[first].tolist(), start[first].tolist(), strict=True)
     )
-    times = start - before, end - start
-    yield from _blocks(slice_packets(slices.track, times, slices.name + 1, list(slices.arguments.values())), len(start))
+    columns = slices.track, start - before, end - start, slices.name + 1, *slices.arguments.values()
+    for track, since, length, name, *values in _blocks(columns):
+        yield encode(slice_packets(track, (since, length), name, values))
 
 
 def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
@@ -66,12 +69,14 @@ def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
     )
     since = np.diff(t, prepend=0)
     since[first] = 0
-    yield from _blocks(counter_packets(counters.track, since, counters.value), len(t))
+    for track, times, value in _blocks((counters.track, since, counters.value)):
+        yield encode(counter_packets(track, times, value))
 
 
-def _blocks(parts: Sequence[Part], n_messages: int) -> Iterator[bytes]:
-    for low in range(0, n_messages, _BLOCK):
-        yield encode(parts, slice(low, low + _BLOCK)).tobytes()
+def _blocks(columns: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:
+    """The rows of *columns* in blocks. Each block has numbers of its own widths."""
+    for low in range(0, len(columns[0]), _BLOCK):
+        yield [column[low : low + _BLOCK] for column in columns]
 
 
 def _first_of_each_track(track: Ints) -> Ints:

@@ -6,7 +6,6 @@ mean over windows of equal length, and the bytes of a transfer count evenly over
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.arrange import LINKS, MEMORIES
+from kb_cli.trace.memory_slices import by_number
 from kb_cli.trace.op_slices import pe_of
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Counters, TrackPlace
@@ -49,7 +49,7 @@ def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Count
             raise LogError(where, got, f"a block and a memory of the chip {chip.name}")
     used = _used(flows, Engine(chip))
     asked = [uses for flow, uses in zip(flows, used, strict=True) if pe in (None, pe_of(flow.dma))]
-    shown = sorted({each for uses in asked for each in uses}, key=_by_number)
+    shown = sorted({each for uses in asked for each in uses}, key=lambda each: by_number(each.place.title))
     edges = _edges(log, window, len(shown))
     moved = {each: np.zeros(len(edges)) for each in shown}
     for flow, uses in zip(flows, used, strict=True):
@@ -80,11 +80,6 @@ def _memory(engine: Engine, node: str) -> Resource:
     if bw_gbs is None:
         return Resource(TrackPlace(MEMORIES, node, "GB/s"), 100.0)  # so that 100 % of it is a GB/s each
     return Resource(TrackPlace(MEMORIES, node, "%"), float(exact(bw_gbs)))
-
-
-def _by_number(resource: Resource) -> list[str | int]:
-    """A key that sorts names with numbers in them by these numbers; texts and numbers take turns in it."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", resource.place.title)]
 
 
 def _edges(log: OpLog, window: Window, n_counters: int) -> Ints:

@@ -16,7 +16,7 @@ from kb_dataexec.analysis.shares import (
     pe_shares,
     total_ps,
 )
-from kb_dataexec.analysis.transfers import all_transfers, service_parts
+from kb_dataexec.analysis.transfers import all_transfers, memory_spans, service_parts
 from kb_dataexec.analysis.where_time import path, paths, where
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "block_shares",
     "dependencies",
     "line_shares",
+    "memory_spans",
     "origin",
     "path",
     "path_shares",

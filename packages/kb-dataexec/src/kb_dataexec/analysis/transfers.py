@@ -71,6 +71,29 @@ def service_parts(log: OpLog, transfers: Array) -> Array:
     return parts
 
 
+def memory_spans(log: OpLog, transfers: Array) -> Array:
+    """When the bytes of each of *transfers*, rows of `all_transfers`, held their memory: `op_id`, `start_ps`, `end_ps`.
+
+    A read holds it from the moment at which it is served, as long as its bytes take. The latency of the memory is left
+    out, because the next request is served meanwhile. A write holds it until the memory is done with its bytes: from
+    the moment at which its last part is served, or, where nothing was left to do by then, while its bytes came. A
+    memory that does not tell when it begins has the time from the arrival until it is done, latency included.
+    """
+    ops = _dma_ops(log)
+    place, _ = _places(ops["op_id"], transfers["op_id"])
+    is_read = ops["name"][place] == _number(log, READ)
+    sent, arrived, served, first, last = (transfers[name] for name in _TIMES)
+    is_told = served >= 0
+    came = ~is_read & is_told & (first == served)
+    spans = np.zeros(len(transfers), [("op_id", "<i8"), ("start_ps", "<i8"), ("end_ps", "<i8")])
+    spans["op_id"] = transfers["op_id"]
+    start = np.where(is_told, served, arrived)
+    spans["start_ps"] = np.where(came, sent + transfers["latency_ps"] + transfers["shared_ps"], start)
+    told_end = np.where(is_read, served + last - first, first)
+    spans["end_ps"] = np.where(is_told, told_end, np.where(is_read, first, last))
+    return spans
+
+
 def _fill_reads(parts: Array, rows: Array, end_ps: Array) -> None:
     sent, arrived, served, first, last = (rows[name] for name in _TIMES)
     parts["request_ps"] = arrived - sent
