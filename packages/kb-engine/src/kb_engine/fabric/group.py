@@ -75,10 +75,10 @@ class Group:
             for changed_ps in self.pace.changes_after(now_ps - self.delay_ps):
                 clock.call_at(changed_ps + self.delay_ps, self._hear, self)
 
-    def tell(self, clock: Clock, changed_ps: int, rate: float) -> None:
-        """The rate of the pace is *rate* from *changed_ps* on."""
+    def tell(self, clock: Clock, changed_ps: int) -> None:
+        """The rate of the pace is above the ceiling from *changed_ps* on."""
         heard_ps = changed_ps + self.delay_ps
-        if rate > self.ceiling and heard_ps != self._heard_ps:
+        if heard_ps != self._heard_ps:
             self._heard_ps = heard_ps
             clock.push((heard_ps, NORMAL, next(clock.tickets), self._is_told, None))
 

@@ -17,10 +17,12 @@ _MOST_PAST = 32
 
 
 class Listener(Protocol):
-    """Who wants to hear that the rate of a FairShare changes."""
+    """Who wants to hear that the rate of a FairShare changes to more than `ceiling`."""
 
-    def tell(self, clock: Clock, changed_ps: int, rate: float) -> None:
-        """The rate is *rate* from *changed_ps* on."""
+    ceiling: float
+
+    def tell(self, clock: Clock, changed_ps: int) -> None:
+        """The rate is above the ceiling from *changed_ps* on."""
 
 
 class SteadyPace:
@@ -141,8 +143,10 @@ class FairShare:
 
     def announce(self, clock: Clock) -> None:
         """Tell the audience the rate, which has changed."""
+        rate = self.rate
         for listener in self.audience:
-            listener.tell(clock, self.t_ps, self.rate)
+            if rate > listener.ceiling:
+                listener.tell(clock, self.t_ps)
 
     def _forget(self, before_ps: int) -> None:
         past = self._past

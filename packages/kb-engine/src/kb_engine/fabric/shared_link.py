@@ -33,6 +33,8 @@ _NO_TIME_PS: Final = 2.0**-6
 """A moment that is at most this much after a whole picosecond counts as that picosecond."""
 _MORE: Final = 1 + 1e-9
 """Rates within this factor are equal."""
+_LOOSE: Final = object()
+"""The group of a stream that passes at a SteadyPace on a link that does not watch the rates."""
 _ROOM: Final = 0.9
 """A link stops watching rates when less than this part of its bandwidth is taken. Source: assumed; saves time alone."""
 
@@ -49,6 +51,7 @@ class SharedLink:
         "_ends",
         "_finishes",
         "_groups",
+        "_loose",
         "_n_waiting",
         "_order",
         "_promised",
@@ -66,6 +69,7 @@ class SharedLink:
         self._n_waiting = 0
         self._finishes: list[tuple[float, int, Stream]] = []
         self._ends: list[tuple[int, int, Stream, SteadyPace]] = []
+        self._loose: dict[Stream, None] = {}
         self._alone: Stream | None = None
         self._alone_pace = SteadyPace(0, 0, 0)
         self._promised = 0.0
@@ -81,9 +85,14 @@ class SharedLink:
         if self._ends and self._ends[0][0] <= now:
             self._forget_ended(now)
         line = stream.pace
-        if not self._groups and not self._n_waiting and type(line) is SteadyPace:
+        if type(line) is SteadyPace:
+            if not self._watches and self._promised + line.rate <= self._bandwidth:
+                self._pass(stream, now)
+                self._departures.send_head(stream, (line, stream.delay_ps + stream.after_ps, stream.offset))
+                return
             end_ps = now + stream.duration_ps
-            if end_ps > line.end_ps + stream.delay_ps:
+            is_alone = not (self._groups or self._loose or self._n_waiting)
+            if is_alone and end_ps > line.end_ps + stream.delay_ps:
                 self._alone = stream
                 self._alone_pace = SteadyPace(now, end_ps, stream.nbytes)
                 self._departures.send_head(stream, self._leaves(stream))
@@ -105,15 +114,12 @@ class SharedLink:
             stream.change_pace(pace, delay_ps, offset)
             new = self._group_of(stream, now)
             new.add_waiting(stream, next(self._order))
+            self._drop_if_empty(old)
         else:
-            del old.passing[stream]
-            self._promised -= old.ceiling
+            self._stop_passing(stream)
             stream.change_pace(pace, delay_ps, offset)
-            new = self._group_of(stream, now)
-            new.passing[stream] = None
-            self._promised += new.ceiling
+            self._pass(stream, now)
             self._tell_next(stream)
-        self._drop_if_empty(old)
         self._react(now)
 
     def complete(self, stream: Stream) -> None:
@@ -128,25 +134,45 @@ class SharedLink:
             return
         now = self._clock.now_ps
         stream.has_left()
-        del group.passing[stream]
-        self._promised -= group.ceiling
-        self._drop_if_empty(group)
+        self._stop_passing(stream)
         self._departures.send_tail(stream)
         if self._watches:
             self._settle(now)
 
     def _enter(self, stream: Stream, now: int) -> None:
         """Take *stream* in beside others: to pass, or to wait."""
-        group = self._group_of(stream, now)
         is_there = stream.came_by(now) > _NO_BYTES  # all bytes came with the first
-        if is_there or (self._n_waiting and group.rate > self._share.rate * _MORE):
+        if is_there or (self._n_waiting and stream.pace.rate_at(now - stream.delay_ps) > self._share.rate * _MORE):
+            self._group_of(stream, now)
             self._wait(stream, now, 0.0)
             if not self._watches:
                 self._reckon(now)
         else:
+            self._pass(stream, now)
+        self._react(now)
+
+    def _pass(self, stream: Stream, now: int) -> None:
+        """Let *stream* pass, of which no bytes are here. A link that watches no rates needs no group for a line."""
+        line = stream.pace
+        if type(line) is SteadyPace and not self._watches:
+            stream.group = _LOOSE
+            self._loose[stream] = None
+            self._promised += line.rate
+            heappush(self._ends, (line.end_ps + stream.delay_ps, next(self._order), stream, line))
+        else:
+            group = self._group_of(stream, now)
             group.passing[stream] = None
             self._promised += group.ceiling
-        self._react(now)
+
+    def _stop_passing(self, stream: Stream) -> None:
+        group = stream.group
+        if group is _LOOSE:
+            del self._loose[stream]
+            self._promised -= stream.pace.rate
+        else:
+            del group.passing[stream]
+            self._promised -= group.ceiling
+            self._drop_if_empty(group)
 
     def _react(self, now: int) -> None:
         if self._watches:
@@ -164,7 +190,7 @@ class SharedLink:
                 group.hear_all(self._clock, now)
         if type(pace) is SteadyPace:
             heappush(self._ends, (pace.end_ps + delay_ps, next(self._order), stream, pace))
-        stream.join(group)
+        stream.group = group
         return group
 
     def _drop_if_empty(self, group: Group) -> None:
@@ -223,15 +249,14 @@ class SharedLink:
             if stream.waits:
                 stream.has_come()
                 group.drop_waiting()
+                self._drop_if_empty(group)
             else:
                 stream.has_left()
-                del group.passing[stream]
-                self._promised -= group.ceiling
-            self._drop_if_empty(group)
+                self._stop_passing(stream)
 
     def _reckon(self, now: int) -> None:
         """See whether the link has room for the rates that may come. If it has none, watch the rates."""
-        promised, changing = 0.0, 0
+        promised, changing = sum(stream.pace.rate for stream in self._loose), 0
         for group in self._groups.values():
             promised += group.promise(now) * len(group.passing)
             if not group.is_steady:
@@ -244,6 +269,9 @@ class SharedLink:
             self._watches = False
             return
         self._watches = True
+        loose, self._loose = self._loose, {}
+        for stream in loose:
+            self._group_of(stream, now).passing[stream] = None
         for group in self._groups.values():
             group.refresh(now)
             group.hear_all(self._clock, now)
@@ -342,8 +370,8 @@ class SharedLink:
         while not (finishes[0][2].waits and finishes[0][2].finish == finishes[0][0]) or finishes[0][2].done:
             heappop(finishes)
         soonest = (finishes[0][0] - level) / rate
-        for group in self._groups.values() if slowest < rate else ():
-            if group.n_waiting and group.rate < rate:
+        for group in self._groups.values() if slowest * _MORE < rate else ():
+            if group.n_waiting and group.rate * _MORE < rate:
                 stream = group.next_to_catch_up()
                 if stream is not None:
                     soonest = min(soonest, (stream.lead - level + group.came_by(now)) / (rate - group.rate))

@@ -106,10 +106,6 @@ class Stream:
         """Bytes that have come by *now_ps*."""
         return min(self.pace.level_at(now_ps - self.delay_ps) - self.offset, self.nbytes)
 
-    def join(self, group: object) -> None:
-        """Belong to *group* from now on."""
-        self.group = group
-
     def change_pace(self, pace: Pace, delay_ps: int, offset: float) -> None:
         """From now on the bytes come at another pace."""
         self.pace, self.delay_ps, self.offset = pace, delay_ps, offset
