@@ -11,8 +11,9 @@ STEP = 4096
 DTYPE_OF = {numpy_dtype(dtype): dtype for dtype in DType}
 
 
-def attributes(op, axis=None, scalars=(), scalar_at=()):
-    return msgspec.json.encode(MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)).decode()
+def attributes(op, axis=None, scalars=(), scalar_at=(), reverse=False):
+    made = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
+    return msgspec.json.encode(made).decode()
 
 
 def whole(role, owner, offset, shape, dtype, release=0):

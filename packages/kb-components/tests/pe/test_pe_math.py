@@ -30,6 +30,11 @@ def math(op, rows, cols, axis=None):
         (math("max", 8, 40, 0), 8 * 3),
         (math("max", 8, 40, 1), 8 * (3 + 4)),
         (math("min", 8, 5, 1), 8 * (1 + 3)),  # five lanes in use: three levels
+        (math("erf", 1, 16), 4),
+        (math("index", 4, 16), 4),
+        (math("argmax", 8, 40, 1), 8 * (3 + 4)),
+        (math("cumsum", 8, 40, 0), 8 * 3),
+        (math("cumsum", 8, 40, 1), 8 * 3 * (4 + 1)),  # each group doubles four times, and gets the sum before it
         (math("sum", 8, 1, 1), 8),  # one element is its own sum
     ],
     ids=lambda each: f"{each.op} {each.rows}x{each.cols} {each.axis}" if isinstance(each, MathParams) else "",
@@ -47,8 +52,10 @@ def test_the_clock_and_the_cost_of_transcendentals_are_the_topologys():
 
 def test_an_unknown_function_is_refused():
     with pytest.raises(PlanError) as caught:
-        unit().service_ps(math("erf", 1, 1))
-    assert str(caught.value) == (f"sip0.cube0.pe0.pe_math: got the function 'erf', needs one of {', '.join(FUNCTIONS)}")
+        unit().service_ps(math("gamma", 1, 1))
+    assert str(caught.value) == (
+        f"sip0.cube0.pe0.pe_math: got the function 'gamma', needs one of {', '.join(FUNCTIONS)}"
+    )
 
 
 def test_it_serves_math_at_a_pure_cost():

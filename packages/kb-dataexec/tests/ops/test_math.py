@@ -1,6 +1,7 @@
 import math
 import re
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -28,13 +29,13 @@ def execute(operands, params, arrays=()):
     return Executor(builder.log(), store, "tile").run()
 
 
-def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=(), scalar_at=()):
+def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=(), scalar_at=(), reverse=False):
     """The result of one record on *arrays*."""
     shape = shape or np.broadcast_shapes(*(array.shape for array in arrays))
     operands = [*inputs_of(arrays), whole(Role.OUT, REG, 0, shape, out)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        store = execute(operands, attributes(op, axis, scalars, scalar_at), arrays)
+        store = execute(operands, attributes(op, axis, scalars, scalar_at, reverse), arrays)
     nbytes = shape[1] * out.nbytes
     return store.read(REG, 0, shape[0], nbytes, nbytes, out)
 
@@ -51,7 +52,19 @@ UNARY = {
     "copy": lambda x: x,
     "neg": lambda x: -x,
     "abs": np.abs,
+    "sign": np.sign,
     "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log2": np.log2,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": np.vectorize(math.erf),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "rint": np.rint,
+    "trunc": np.trunc,
     "log": np.log,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
@@ -69,6 +82,7 @@ BINARY = {
     "maximum": np.maximum,
     "minimum": np.minimum,
     "pow": np.power,
+    "copysign": np.copysign,
 }
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
 COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
@@ -81,19 +95,28 @@ INTEGER = {
     "bit_and": lambda a, b: a & b,
     "bit_or": lambda a, b: a | b,
     "bit_xor": lambda a, b: a ^ b,
+    "tdiv": lambda a, b: int(Fraction(a, b)) if b else 0,
+    "trem": lambda a, b: a - b * int(Fraction(a, b)) if b else 0,
 }
-REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min}
-POSITIVE = {"log", "sqrt", "rsqrt", "pow"}
+REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+SCANS = {"cumsum": np.cumsum, "cumprod": np.cumprod}
+SCANS |= {"cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
+BITS = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}
+POSITIVE = {"log", "log2", "log1p", "sqrt", "rsqrt", "pow"}
 
 
 def test_every_op_of_the_table_is_tested_here():
-    others = {"not", "where", "fma", "bit_not"}
-    assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS} | others
+    others = {"not", "where", "fma", "bit_not", "isnan", "isinf", "umulhi", "popcount", "clz", "argmax", "argmin"}
+    others |= {"fill", "index"}
+    assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS, *SCANS, *BITS} | others
 
 
 def test_the_table_agrees_with_what_plans_and_kernels_know():
     def kinds(table):
-        return {name: (each.arity, each.float_only, each.int_only, each.reduces) for name, each in table.items()}
+        return {
+            name: (each.arity, each.float_only, each.int_only, each.reduces, each.scans, each.generates)
+            for name, each in table.items()
+        }
 
     assert kinds(FUNCTIONS) == kinds(MATH_FUNCTIONS)
 
@@ -241,7 +264,9 @@ def test_without_operands_the_scalars_fill_out():
     assert apply("copy", shape=(1, 2), scalars=(2.0**40 + 1,), out=DType.I64).tolist() == [[2**40 + 1] * 2]
 
 
-@pytest.mark.parametrize("op", [name for name, function in FUNCTIONS.items() if not function.reduces])
+@pytest.mark.parametrize(
+    "op", [name for name, function in FUNCTIONS.items() if not (function.reduces or function.generates)]
+)
 def test_no_value_gives_a_warning(op):
     x = column(0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, dtype=np.float32)
     pairs = np.repeat(x, 10, axis=1), np.tile(x, (1, 10))
@@ -249,7 +274,68 @@ def test_no_value_gives_a_warning(op):
     if FUNCTIONS[op].int_only:
         arrays = [cast(array, DType.I64) for array in arrays]
     for out in (DType.F32, DType.F16, DType.F8E4M3, DType.I8):
-        apply(op, *arrays, out=out)
+        apply(op, *arrays, out=out, axis=1 if FUNCTIONS[op].scans else None)
+
+
+@pytest.mark.parametrize("op", SCANS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I32])
+def test_a_scan_goes_along_its_axis_and_back(op, axis, dtype):
+    x = values(dtype, low=0.5)
+    wide = x.astype(np.float64 if dtype.is_float else np.int64)
+    assert apply(op, x, axis=axis, out=dtype.accumulator) == pytest.approx(SCANS[op](wide, axis=axis), rel=1e-5)
+    back = np.flip(SCANS[op](np.flip(wide, axis), axis=axis), axis)
+    assert apply(op, x, axis=axis, out=dtype.accumulator, reverse=True) == pytest.approx(back, rel=1e-5)
+
+
+@pytest.mark.parametrize("op", BITS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_bits_are_reduced_along_an_axis(op, axis):
+    x = np.random.default_rng(4).integers(-(2**31), 2**31, (5, 7)).astype(np.int32)
+    found = apply(op, x, axis=axis, out=DType.I32, shape=(1, 7) if axis == 0 else (5, 1))
+    assert found.tolist() == BITS[op].reduce(x, axis=axis, keepdims=True).tolist()
+
+
+def test_the_lowest_index_of_an_extreme_is_found():
+    x = np.array([[3, 7, 7], [7, 1, 1]], np.float16)
+    assert apply("argmax", x, axis=1, out=DType.I32, shape=(2, 1)).tolist() == [[1], [0]]
+    assert apply("argmin", x, axis=1, out=DType.I32, shape=(2, 1)).tolist() == [[0], [1]]
+    assert apply("argmax", x, axis=0, out=DType.I32, shape=(1, 3)).tolist() == [[1, 0, 0]]
+    assert apply("argmax", column(1, np.nan, 5, dtype=np.float32), axis=1, out=DType.I32, shape=(1, 1)) == 1
+
+
+def test_functions_of_bits_know_the_width_of_the_type():
+    x = column(-1, 0, 1, 2**31 - 1, -(2**31))
+    assert apply("popcount", x, scalars=(32.0,), out=DType.I32).tolist() == [[32, 0, 1, 31, 1]]
+    assert apply("clz", x, scalars=(32.0,), out=DType.I32).tolist() == [[0, 32, 31, 1, 0]]
+    assert apply("clz", x.astype(np.int64), scalars=(64.0,), out=DType.I32).tolist() == [[0, 64, 63, 33, 0]]
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(0, 2**32, (1, 9), np.uint32) for _ in range(2))
+    high = [[int(x) * int(y) >> 32 for x, y in zip(a[0], b[0], strict=True)]]
+    assert apply("umulhi", a, b, scalars=(32.0,), out=DType.U32).tolist() == high
+    assert apply("umulhi", a.view(np.int32), b.view(np.int32), scalars=(32.0,), out=DType.U32).tolist() == high
+
+
+def test_generators_fill_any_shape():
+    assert apply("fill", shape=(2, 3), scalars=("-inf",)).tolist() == [[-np.inf] * 3] * 2
+    assert np.isnan(apply("fill", shape=(1, 1), scalars=("nan",))).all()
+    assert apply("fill", shape=(1, 2), scalars=(3.0,), out=DType.I8).tolist() == [[3, 3]]
+    assert apply("index", shape=(2, 3), scalars=(5.0, 10.0, -1.0), out=DType.I32).tolist() == [[5, 4, 3], [15, 14, 13]]
+
+
+def test_erf_is_that_of_python():
+    x = np.concatenate([np.linspace(-7, 7, 2001), np.geomspace(1e-30, 1, 50)])
+    exact = np.array([math.erf(each) for each in x])
+    np.testing.assert_allclose(FUNCTIONS["erf"].apply(x), exact, rtol=1e-14, atol=0)
+    assert FUNCTIONS["erf"].apply(np.array([np.inf, -np.inf])).tolist() == [1, -1]
+    assert np.isnan(FUNCTIONS["erf"].apply(np.array([np.nan]))).all()
+
+
+def test_nan_and_infinities_are_found_and_may_be_scalars():
+    x = column(1, np.nan, np.inf, -np.inf, dtype=np.float32)
+    assert apply("isnan", x, out=DType.BOOL).tolist() == [[False, True, False, False]]
+    assert apply("isinf", x, out=DType.BOOL).tolist() == [[False, False, True, True]]
+    assert apply("maximum", column(1.0, 2.0, dtype=np.float32), scalars=("inf",)).tolist() == [[np.inf, np.inf]]
 
 
 def test_nan_goes_through_maximum_and_max():
@@ -305,7 +391,7 @@ TWO = in_out([(2, 3)] * 2, (2, 3))
     [
         (ONE, "", "got params '', needs the JSON of MathAttributes"),
         (ONE, '{"op":"abs","x":1}', 'got params \'{"op":"abs","x":1}\', needs the JSON of MathAttributes'),
-        (ONE, attributes("erf"), f"got op 'erf', needs one of {', '.join(FUNCTIONS)}"),
+        (ONE, attributes("gamma"), f"got op 'gamma', needs one of {', '.join(FUNCTIONS)}"),
         (ONE[:1], attributes("abs"), "got operands IN, needs IN operands and one OUT"),
         ([], attributes("abs"), "got operands none, needs IN operands and one OUT"),
         ([*ONE, ONE[1]], attributes("abs"), "got operands IN, OUT, OUT, needs IN operands and one OUT"),
@@ -324,7 +410,7 @@ TWO = in_out([(2, 3)] * 2, (2, 3))
         (TWO, attributes("mod"), "got mod of 2 x 3 f32, 2 x 3 f32, needs integers"),
         (ONE, attributes("sum"), "got sum over no axis, needs axis 0 or 1"),
         (ONE, attributes("max", 2), "got max over axis 2, needs axis 0 or 1"),
-        (TWO, attributes("add", 1), "got add over axis 1, needs no axis, as it is no reduction"),
+        (TWO, attributes("add", 1), "got add over axis 1, needs no axis, as it is no reduction and no scan"),
         (in_out([(2, 3)], (2, 3), DType.I8), attributes("exp"), "got exp of 2 x 3 i8, needs floats"),
         (
             in_out([(2, 3), (3, 1)], (2, 3)),

@@ -182,10 +182,12 @@ OUT_OF_TCM = (
         (
             composite_of_another_op,
             (
-                "got tl.composite('softmax'), needs 'gemm', 'copy', 'neg', 'abs', 'relu', 'exp', 'log', 'sqrt', "
-                "'rsqrt', 'sigmoid', 'tanh', 'gelu', 'silu', 'not', 'add', 'sub', 'mul', 'maximum', 'minimum', "
-                "'div', 'pow', 'floordiv', 'mod', 'lshift', 'rshift', 'bit_and', 'bit_or', 'bit_xor', 'bit_not', "
-                "'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'and', 'or'"
+                "got tl.composite('softmax'), needs 'gemm', 'copy', 'neg', 'abs', 'relu', 'sign', 'exp', 'exp2', "
+                "'expm1', 'log', 'log2', 'log1p', 'sqrt', 'rsqrt', 'sin', 'cos', 'erf', 'sigmoid', 'tanh', 'gelu', "
+                "'silu', 'floor', 'ceil', 'rint', 'trunc', 'isnan', 'isinf', 'not', 'add', 'sub', 'mul', 'maximum',"
+                " 'minimum', 'div', 'pow', 'copysign', 'floordiv', 'mod', 'tdiv', 'trem', 'lshift', 'rshift', "
+                "'bit_and', 'bit_or', 'bit_xor', 'popcount', 'clz', 'bit_not', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', "
+                "'and', 'or'"
             ),
         ),
         (composite_of_a_sum, "got an epilogue of a composite 'add', needs none: a gemm alone has one"),

@@ -65,11 +65,14 @@ from kb_messages.oplog import (
     OPS_COLUMNS,
     GemmAttributes,
     MathAttributes,
+    NonFinite,
     Operand,
     OpKind,
     OpRecord,
     Role,
+    Scalar,
     WaitReason,
+    scalar_of,
 )
 from kb_messages.plan import BufferNeeds, PipelinePlan
 from kb_messages.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
@@ -178,6 +181,7 @@ __all__ = [
     "MmuMap",
     "MmuMessage",
     "MmuUnmap",
+    "NonFinite",
     "OpKind",
     "OpRecord",
     "Operand",
@@ -192,6 +196,7 @@ __all__ = [
     "Request",
     "Response",
     "Role",
+    "Scalar",
     "SimulationStuckError",
     "Stage",
     "StageEvent",
@@ -234,6 +239,7 @@ __all__ = [
     "read_bytes",
     "rectangle",
     "rectangles_along_k",
+    "scalar_of",
     "space_code_of",
     "split_address",
     "stage_params",

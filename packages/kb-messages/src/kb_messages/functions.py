@@ -6,9 +6,11 @@ from typing import Final, NamedTuple
 
 
 class MathFunction(NamedTuple):
-    """`arity` counts operands and scalars. A reduction has an axis, and the result of a test is bool.
+    """`arity` counts operands and scalars. The result of a test is bool, that of a search (`finds`) is an index, i32.
 
-    A function takes floats and integers unless it is `float_only` or `int_only`.
+    A reduction has an axis, along which the result has length 1. A scan has an axis too, and keeps the shape. A
+    function that `generates` has scalars alone, and fills any shape. A function takes floats and integers unless it is
+    `float_only` or `int_only`.
     """
 
     arity: int
@@ -16,20 +18,36 @@ class MathFunction(NamedTuple):
     int_only: bool = False
     reduces: bool = False
     is_test: bool = False
+    scans: bool = False
+    generates: bool = False
+    finds: bool = False
+
+    @property
+    def has_axis(self) -> bool:
+        """Whether the function goes along an axis."""
+        return self.reduces or self.scans
 
 
 def _table() -> dict[str, MathFunction]:
     kinds = {
-        "copy neg abs relu": MathFunction(1),
-        "exp log sqrt rsqrt sigmoid tanh gelu silu": MathFunction(1, float_only=True),
+        "fill": MathFunction(1, generates=True),
+        "index": MathFunction(3, int_only=True, generates=True),
+        "copy neg abs relu sign": MathFunction(1),
+        "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos erf sigmoid tanh gelu silu": MathFunction(1, float_only=True),
+        "floor ceil rint trunc": MathFunction(1, float_only=True),
+        "isnan isinf": MathFunction(1, float_only=True, is_test=True),
         "not": MathFunction(1, is_test=True),
         "add sub mul maximum minimum": MathFunction(2),
-        "div pow": MathFunction(2, float_only=True),
-        "floordiv mod lshift rshift bit_and bit_or bit_xor": MathFunction(2, int_only=True),
+        "div pow copysign": MathFunction(2, float_only=True),
+        "floordiv mod tdiv trem lshift rshift bit_and bit_or bit_xor popcount clz": MathFunction(2, int_only=True),
+        "umulhi": MathFunction(3, int_only=True),
         "bit_not": MathFunction(1, int_only=True),
         "eq ne lt le gt ge and or": MathFunction(2, is_test=True),
         "where fma": MathFunction(3),
-        "sum max min": MathFunction(1, reduces=True),
+        "sum prod max min": MathFunction(1, reduces=True),
+        "reduce_and reduce_or reduce_xor": MathFunction(1, int_only=True, reduces=True),
+        "argmax argmin": MathFunction(1, reduces=True, finds=True),
+        "cumsum cumprod cummax cummin": MathFunction(1, scans=True),
     }
     return {name: kind for names, kind in kinds.items() for name in names.split()}
 

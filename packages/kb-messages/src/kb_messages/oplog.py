@@ -9,9 +9,10 @@ table of strings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from itertools import pairwise
-from typing import Final, TypeVar
+from math import isfinite
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -116,19 +117,38 @@ class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     transpose_b: bool = False
 
 
+class NonFinite(StrEnum):
+    """A scalar that JSON has no number for."""
+
+    INF = "inf"
+    NEGATIVE_INF = "-inf"
+    NAN = "nan"
+
+
+Scalar: TypeAlias = float | NonFinite
+"""A number as records and plans hold it. `float` of it is the number."""
+
+
+def scalar_of(number: float) -> Scalar:
+    """*number* as records and plans hold it."""
+    value = float(number)
+    return value if isfinite(value) else NonFinite(str(value))
+
+
 class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The `params` of a MATH record, as JSON.
 
     The function `op` takes the IN operands and the `scalars`. It computes in f32 for floats and in i64 for integers,
     broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has the places of the
     scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A reduction goes over
-    `axis` (0 or 1), whose length becomes 1.
+    `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with `reverse`.
     """
 
     op: str
     axis: int | None = None
-    scalars: tuple[float, ...] = ()
+    scalars: tuple[Scalar, ...] = ()
     scalar_at: tuple[int, ...] = ()
+    reverse: bool = False
 
     def arguments(self, operands: Sequence[T]) -> list[T | float]:
         """*operands* and scalars in the order of the arguments of the function.
@@ -140,7 +160,7 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         fits = len(places) == len(self.scalars) and all(low < high for low, high in pairwise((-1, *places)))
         if not fits or places[-1:] >= (n_arguments,):
             raise ValueError(f"scalar_at {list(self.scalar_at)} of {len(self.scalars)} scalars")
-        left, scalars = iter(operands), dict(zip(places, self.scalars, strict=True))
+        left, scalars = iter(operands), dict(zip(places, map(float, self.scalars), strict=True))
         return [scalars[at] if at in scalars else next(left) for at in range(n_arguments)]
 
 

@@ -26,7 +26,7 @@ _NEEDED: Final[Mapping[StageType, tuple[Role, ...]]] = {
     StageType.DMA_READ: (Role.SRC,),
     StageType.FETCH: (),
     StageType.GEMM: (Role.A, Role.B, Role.OUT),
-    StageType.MATH: (Role.IN, Role.OUT),
+    StageType.MATH: (Role.OUT,),
     StageType.STORE: (),
     StageType.DMA_WRITE: (Role.DST,),
 }
@@ -94,6 +94,8 @@ def _check_roles(where: str, stage: StageTemplate) -> None:
     if stage.stage_type is StageType.MATH:
         if stage.math is None or stage.math.op not in MATH_FUNCTIONS:
             raise PlanError(f"{where} math", "no known function", f"one of {', '.join(MATH_FUNCTIONS)}")
+        if Role.IN not in roles and not MATH_FUNCTIONS[stage.math.op].generates:
+            raise PlanError(where, "no in operand", "one in a math of every tile")
         if stage.math.axis not in (None, 0, 1):
             raise PlanError(f"{where} math axis", "another number", "0 or 1")
 

@@ -26,7 +26,9 @@ from kb_messages import (
     MathCommand,
     MathInput,
     Matrix,
+    NonFinite,
     PlanError,
+    Scalar,
     StoreCommand,
     TileShape,
 )
@@ -139,8 +141,9 @@ def _is_math(attributes: Any) -> bool:
         type(attributes) is MathAttributes
         and type(attributes.op) is str
         and (attributes.axis is None or (type(attributes.axis) is int and 0 <= attributes.axis <= 1))
-        and (attributes.scalars == () or _are_scalars(attributes.scalars))
+        and (attributes.scalars == () or _are_scalars(attributes.scalars, or_not_finite=True))
         and (attributes.scalar_at == () or _are_places(attributes.scalar_at))
+        and _is_bool(attributes.reverse)
     )
 
 
@@ -152,8 +155,10 @@ def _is_input(each: object) -> bool:
     return type(each) is MathInput and _is_bool(each.pinned) and _is_matrix(each.matrix)
 
 
-def _are_scalars(scalars: Any) -> bool:
-    return type(scalars) is tuple and all(map(_is_scalar, scalars))
+def _are_scalars(scalars: Any, or_not_finite: bool = False) -> bool:
+    return type(scalars) is tuple and all(
+        _is_scalar(each) or (or_not_finite and type(each) is NonFinite) for each in scalars
+    )
 
 
 def _is_scalar(scalar: object) -> bool:
@@ -193,8 +198,8 @@ def _check_value(where: str, value: Any, hint: Any) -> None:
         _check_type(where, value, tuple)
         for number, item in enumerate(value):
             _check_value(f"{where}[{number}]", item, get_args(expected)[0])
-    elif expected is float:
-        if not _is_scalar(value):
+    elif expected in (float, Scalar):
+        if not (_is_scalar(value) or (expected == Scalar and type(value) is NonFinite)):
             raise PlanError(where, _said(value), "a finite number of at most 64 bits")
     else:
         _check_type(where, value, expected)

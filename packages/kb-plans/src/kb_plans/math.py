@@ -26,7 +26,7 @@ def generate_math_plan(command: MathCommand, pe: str) -> PipelinePlan:
 
     Each tile has a DMA_READ of every input (none for a pinned input, which lies in TCM already), one FETCH of all
     inputs, a MATH, a STORE and, unless the output is pinned, a DMA_WRITE. A side of length 1 is broadcast. The tiles of
-    a reduction hold the whole axis that the reduction goes over. The depth of the tile has no meaning and is 1.
+    a reduction or a scan hold the whole axis that it goes over. The depth of the tile has no meaning and is 1.
 
     The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, or when
     arguments, shapes, dtypes or the tile do not fit together, and for a value of a wrong type.
@@ -39,7 +39,8 @@ def generate_math_plan(command: MathCommand, pe: str) -> PipelinePlan:
         for each in command.inputs
     ]
     input_nbytes, register_nbytes = lay_out(brought)
-    out_rows, out_cols = (fixed(1) if math.axis == axis else side for axis, side in enumerate((rows, cols)))
+    reduced = math.axis if MATH_FUNCTIONS[math.op].reduces else None
+    out_rows, out_cols = (fixed(1) if reduced == axis else side for axis, side in enumerate((rows, cols)))
     result = in_buffer(Role.OUT, Place.ACCUMULATOR, 0, out_rows, out_cols, out.dtype)
     stored = in_buffer(Role.SRC, Place.ACCUMULATOR, 0, out_rows, out_cols, out.dtype, release=True)
     compute = [*(each.in_registers(Role.IN) for each in brought), result]
@@ -66,7 +67,8 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
     where = f"math {math.op}"
     _check_arguments(where, math, command.inputs)
     m, n = _shape(where, command.inputs)
-    expected = (1 if math.axis == 0 else m, 1 if math.axis == 1 else n)
+    reduced = math.axis if MATH_FUNCTIONS[math.op].reduces else None
+    expected = (1 if reduced == 0 else m, 1 if reduced == 1 else n)
     if (command.out.rows, command.out.cols) != expected:
         raise PlanError(f"{where} out", f"{command.out.rows} x {command.out.cols}", f"{expected[0]} x {expected[1]}")
     if tile is None or min(tile.m, tile.n) < 1 or tile.k != 1:
@@ -75,7 +77,7 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
     cols = Axis(dimension=1, total=n, tile=min(tile.n, n))
     for axis, side in enumerate((rows, cols)):
         if math.axis == axis and side.tile < side.total:
-            raise PlanError(f"{where} tile", str(tile), f"all {side.total} elements of axis {axis}, which it reduces")
+            raise PlanError(f"{where} tile", str(tile), f"all {side.total} elements of axis {axis}, which it goes over")
     return rows, cols
 
 
@@ -100,14 +102,16 @@ def _check_arguments(where: str, math: MathAttributes, inputs: Sequence[MathInpu
         math.arguments(inputs)
     except ValueError as error:
         raise PlanError(where, str(error), "a place among the arguments for each scalar, ascending") from None
-    if math.axis not in ((0, 1) if function.reduces else (None,)):
-        raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.reduces else "none")
+    if math.axis not in ((0, 1) if function.has_axis else (None,)):
+        raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.has_axis else "none")
+    if math.reverse and not function.scans:
+        raise PlanError(where, "reverse", "a scan")
     integers = [str(each.matrix.dtype) for each in inputs if not each.matrix.dtype.is_float]
     if function.float_only and integers:
         raise PlanError(where, f"inputs of {', '.join(integers)}", "floats")
     if function.int_only and len(integers) < len(inputs):
         floats = ", ".join(str(each.matrix.dtype) for each in inputs if each.matrix.dtype.is_float)
         raise PlanError(where, f"inputs of {floats}", "integers")
-    fractions = [scalar for scalar in math.scalars if not float(scalar).is_integer()]
+    fractions = [str(scalar) for scalar in math.scalars if not float(scalar).is_integer()]
     if fractions and len(integers) == len(inputs):
         raise PlanError(where, f"the scalar {fractions[0]} for integers", "a whole number")

@@ -12,20 +12,26 @@ from kb_messages import Lever, MathParams, PipelinePlan, PlanError, StageParams,
 
 
 class FunctionClass(Enum):
-    """The cost of a function: a cycle a group, `transcendental_cycles` a group, or also a tree over the lanes."""
+    """The cost of a function: a cycle a group, `transcendental_cycles` a group, or also a tree over the lanes, once a
+    row (a reduction) or in each group (a scan)."""
 
     ELEMENTWISE = "elementwise"
     TRANSCENDENTAL = "transcendental"
     REDUCTION = "reduction"
+    SCAN = "scan"
 
 
 _BY_CLASS: Final = {
     FunctionClass.ELEMENTWISE: (
-        "copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma "
-        "lshift rshift bit_and bit_or bit_xor bit_not"
+        "fill index copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma "
+        "sign floor ceil rint trunc isnan isinf copysign "
+        "lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz"
     ),
-    FunctionClass.TRANSCENDENTAL: "exp log sqrt rsqrt sigmoid tanh gelu silu div pow floordiv mod",
-    FunctionClass.REDUCTION: "sum max min",
+    FunctionClass.TRANSCENDENTAL: (
+        "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos erf sigmoid tanh gelu silu div pow floordiv mod tdiv trem"
+    ),
+    FunctionClass.REDUCTION: "sum prod max min reduce_and reduce_or reduce_xor argmax argmin",
+    FunctionClass.SCAN: "cumsum cumprod cummax cummin",
 }
 FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}
 """The class of every function. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
@@ -55,7 +61,9 @@ class PeMath(ComponentBase[PeMathSpec]):
 
         Elementwise and transcendental: `ceil(rows * cols / lanes)` groups. A reduction adds up along its axis, lane by
         lane: over rows (axis 0) every row in `ceil(cols / lanes)` cycles; over columns (axis 1) the same, and for each
-        row a tree over the lanes in use, `ceil(log2(min(cols, lanes)))` cycles. Source: assumed.
+        row a tree over the lanes in use, `ceil(log2(min(cols, lanes)))` cycles. A scan over rows costs what a reduction
+        does; over columns each group is passed over `ceil(log2(min(cols, lanes)))` times, and once more to add what the
+        groups before it came to. Source: assumed (scans: Hillis and Steele, "Data parallel algorithms", 1986).
         """
         assert isinstance(params, MathParams)
         lanes, rows, cols = self.spec.lanes, params.rows, params.cols
@@ -63,6 +71,9 @@ class PeMath(ComponentBase[PeMathSpec]):
         if function is FunctionClass.REDUCTION:
             tree = (min(cols, lanes) - 1).bit_length() if params.axis == 1 else 0
             return self._clock.ps(rows * (-(-cols // lanes) + tree))
+        if function is FunctionClass.SCAN:
+            passes = (min(cols, lanes) - 1).bit_length() + 1 if params.axis == 1 else 1
+            return self._clock.ps(rows * -(-cols // lanes) * passes)
         cycles = self.spec.transcendental_cycles if function is FunctionClass.TRANSCENDENTAL else 1
         return self._clock.ps(-(-rows * cols // lanes) * cycles)
 

@@ -8,12 +8,22 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.erf import erf
+from kb_dataexec.arrays.integer_functions import (
+    high_product,
+    leading_zeros,
+    ones,
+    truncated_quotient,
+    truncated_remainder,
+)
 
 
 class Function(NamedTuple):
-    """One function. `apply` takes `arity` 2-D arrays of one type, and the keyword `axis` if the function `reduces`.
+    """One function. `apply` takes `arity` 2-D arrays of one type, and the keyword `axis` if the function `has_axis`.
 
-    The first `as_is` arguments keep their own types and have no say in the type of the computation.
+    The first `as_is` arguments keep their own types and have no say in the type of the computation. A function that
+    `generates` gets, behind its scalars, the row and the column of each element of the result. The result of one that
+    is `exact` is not rounded.
     """
 
     arity: int
@@ -22,6 +32,14 @@ class Function(NamedTuple):
     reduces: bool = False
     as_is: int = 0
     int_only: bool = False
+    scans: bool = False
+    generates: bool = False
+    exact: bool = False
+
+    @property
+    def has_axis(self) -> bool:
+        """Whether `apply` takes an axis."""
+        return self.reduces or self.scans
 
 
 def _sigmoid(x: Array) -> Array:
@@ -54,12 +72,41 @@ def _where(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition != 0, a, b)
 
 
+def _reduction(function: np.ufunc) -> Callable[..., Array]:
+    return lambda x, axis: function.reduce(x, axis=axis, keepdims=True)
+
+
+def _scan(function: np.ufunc) -> Callable[..., Array]:
+    """The function of all elements up to each one along an axis, added one after the other."""
+    return lambda x, axis: function.accumulate(x, axis=axis)
+
+
 FUNCTIONS: Final[dict[str, Function]] = {
+    "fill": Function(
+        1, lambda x, rows, cols: np.broadcast_to(x, np.broadcast_shapes(rows.shape, cols.shape)), generates=True
+    ),
+    "index": Function(
+        3, lambda base, down, along, rows, cols: base + down * rows + along * cols, int_only=True, generates=True
+    ),
     "copy": Function(1, np.array, as_is=1),
+    "sign": Function(1, np.sign, exact=True),
     "neg": Function(1, np.negative),
     "abs": Function(1, np.abs),
     "exp": Function(1, np.exp, float_only=True),
+    "exp2": Function(1, np.exp2, float_only=True),
+    "expm1": Function(1, np.expm1, float_only=True),
     "log": Function(1, np.log, float_only=True),
+    "log2": Function(1, np.log2, float_only=True),
+    "log1p": Function(1, np.log1p, float_only=True),
+    "sin": Function(1, np.sin, float_only=True),
+    "cos": Function(1, np.cos, float_only=True),
+    "erf": Function(1, erf, float_only=True),
+    "floor": Function(1, np.floor, float_only=True, exact=True),
+    "ceil": Function(1, np.ceil, float_only=True, exact=True),
+    "rint": Function(1, np.rint, float_only=True, exact=True),
+    "trunc": Function(1, np.trunc, float_only=True, exact=True),
+    "isnan": Function(1, np.isnan, float_only=True),
+    "isinf": Function(1, np.isinf, float_only=True),
     "sqrt": Function(1, np.sqrt, float_only=True),
     "rsqrt": Function(1, lambda x: 1 / np.sqrt(x), float_only=True),
     "sigmoid": Function(1, _sigmoid, float_only=True),
@@ -75,6 +122,12 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "maximum": Function(2, np.maximum),
     "minimum": Function(2, np.minimum),
     "pow": Function(2, np.power, float_only=True),
+    "copysign": Function(2, np.copysign, float_only=True, exact=True),
+    "tdiv": Function(2, truncated_quotient, int_only=True),
+    "trem": Function(2, truncated_remainder, int_only=True),
+    "umulhi": Function(3, high_product, int_only=True),
+    "popcount": Function(2, ones, int_only=True),
+    "clz": Function(2, leading_zeros, int_only=True),
     "floordiv": Function(2, np.floor_divide, int_only=True),
     "mod": Function(2, np.remainder, int_only=True),
     "lshift": Function(2, np.left_shift, int_only=True),
@@ -94,6 +147,16 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "where": Function(3, _where, as_is=1),
     "fma": Function(3, lambda a, b, c: a * b + c),
     "sum": Function(1, _sum, reduces=True),
+    "prod": Function(1, lambda x, axis: x.prod(axis=axis, keepdims=True), reduces=True),
+    "reduce_and": Function(1, _reduction(np.bitwise_and), reduces=True, int_only=True),
+    "reduce_or": Function(1, _reduction(np.bitwise_or), reduces=True, int_only=True),
+    "reduce_xor": Function(1, _reduction(np.bitwise_xor), reduces=True, int_only=True),
+    "argmax": Function(1, lambda x, axis: np.argmax(x, axis=axis, keepdims=True), reduces=True, exact=True),
+    "argmin": Function(1, lambda x, axis: np.argmin(x, axis=axis, keepdims=True), reduces=True, exact=True),
+    "cumsum": Function(1, _scan(np.add), scans=True),
+    "cumprod": Function(1, _scan(np.multiply), scans=True),
+    "cummax": Function(1, _scan(np.maximum), scans=True, exact=True),
+    "cummin": Function(1, _scan(np.minimum), scans=True, exact=True),
     "max": Function(1, lambda x, axis: x.max(axis=axis, keepdims=True), reduces=True),
     "min": Function(1, lambda x, axis: x.min(axis=axis, keepdims=True), reduces=True),
 }

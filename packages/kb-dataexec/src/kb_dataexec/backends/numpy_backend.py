@@ -30,7 +30,7 @@ class NumpyBackend:
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
         """As `Backend` says."""
         function = FUNCTIONS[op]
-        return function.apply(*arguments, axis=axis) if function.reduces else function.apply(*arguments)
+        return function.apply(*arguments, axis=axis) if function.has_axis else function.apply(*arguments)
 
 
 def _exact_in_f64(a: Array, b: Array) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.backends.base import BackendError
+from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_messages import DType
 
 _LIMB: Final = 16
@@ -23,7 +24,8 @@ _EXACT_DEPTH: Final = 1 << 20
 class TorchBackend:
     """Computes with torch on *device* (`cpu`, `cuda`, `cuda:1`, ...).
 
-    Floats are multiplied in full f32: tf32 is off while a product runs. Raises BackendError when torch is not
+    Floats are multiplied in full f32: tf32 is off while a product runs. Functions of bits that torch does not have are
+    computed by numpy. Raises BackendError when torch is not
     installed or has no such device.
     """
 
@@ -43,6 +45,7 @@ class TorchBackend:
             reason = str(error).partition("\n")[0]
             raise BackendError("backend torch", f"device {device!r} ({reason})", "a device of this torch") from None
         self._functions = _functions(self._torch)
+        self._on_bits = NumpyBackend()
 
     def matmul(self, a: Array, b: Array) -> Array:
         """As `Backend` says. Integers are multiplied as 16-bit digits in f64, which is exact."""
@@ -56,6 +59,8 @@ class TorchBackend:
         """As `Backend` says."""
         if op == "copy":
             return np.array(arguments[0])
+        if op not in self._functions:
+            return self._on_bits.apply(op, arguments, axis)
         if op == "where":
             arguments = [arguments[0] != 0, *arguments[1:]]
         tensors = [self._to_device(argument) for argument in arguments]
@@ -105,7 +110,7 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """Every function of `kb_messages.functions` but `copy`, as `arrays/functions.py` has them for numpy."""
+    """The functions of `kb_messages.functions` as `arrays/functions.py` has them, without `copy` and some of bits."""
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))
@@ -114,10 +119,26 @@ def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
 
     return {
+        "fill": lambda x, rows, cols: torch.broadcast_to(x, torch.broadcast_shapes(rows.shape, cols.shape)),
         "neg": torch.neg,
+        "sign": lambda x: torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x),
         "abs": torch.abs,
         "exp": torch.exp,
+        "exp2": torch.exp2,
+        "expm1": torch.expm1,
         "log": torch.log,
+        "log2": torch.log2,
+        "log1p": torch.log1p,
+        "sin": torch.sin,
+        "cos": torch.cos,
+        "erf": torch.erf,
+        "floor": torch.floor,
+        "ceil": torch.ceil,
+        "rint": torch.round,
+        "trunc": torch.trunc,
+        "isnan": torch.isnan,
+        "isinf": torch.isinf,
+        "copysign": torch.copysign,
         "sqrt": torch.sqrt,
         "rsqrt": lambda x: 1 / torch.sqrt(x),
         "sigmoid": sigmoid,
@@ -143,11 +164,31 @@ def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
         "or": torch.logical_or,
         "where": torch.where,
         "fma": lambda a, b, c: torch.add(torch.mul(a, b), c),
-        "sum": lambda x, axis: torch.sum(x, dim=axis, keepdim=True),
-        "max": lambda x, axis: torch.amax(x, dim=axis, keepdim=True),
-        "min": lambda x, axis: torch.amin(x, dim=axis, keepdim=True),
+        **_axis_functions(torch),
         **_integer_functions(torch),
     }
+
+
+def _axis_functions(torch: Any) -> dict[str, Callable[..., Any]]:
+    """The functions that go along an axis."""
+    return {
+        "sum": lambda x, axis: torch.sum(x, dim=axis, keepdim=True),
+        "prod": lambda x, axis: torch.prod(x, dim=axis, keepdim=True),
+        "argmax": lambda x, axis: _first(torch, x, axis, torch.amax),
+        "argmin": lambda x, axis: _first(torch, x, axis, torch.amin),
+        "cumsum": lambda x, axis: torch.cumsum(x, dim=axis),
+        "cumprod": lambda x, axis: torch.cumprod(x, dim=axis),
+        "cummax": lambda x, axis: torch.cummax(x, dim=axis).values,
+        "cummin": lambda x, axis: torch.cummin(x, dim=axis).values,
+        "max": lambda x, axis: torch.amax(x, dim=axis, keepdim=True),
+        "min": lambda x, axis: torch.amin(x, dim=axis, keepdim=True),
+    }
+
+
+def _first(torch: Any, x: Any, axis: int, extreme: Callable[..., Any]) -> Any:
+    """The lowest index along *axis* at which *x* has its extreme, or NaN."""
+    hit = (x == extreme(x, dim=axis, keepdim=True)) | (x != x)
+    return torch.argmax(hit.to(torch.uint8), dim=axis, keepdim=True)
 
 
 def _integer_functions(torch: Any) -> dict[str, Callable[..., Any]]:

@@ -30,10 +30,20 @@ class DecodedMath(NamedTuple):
     def evaluate(self, values: Sequence[Array]) -> Array:
         """The result for the *values* of the inputs: a new array of the shape and type of OUT."""
         with np.errstate(all="ignore"):
-            result = current().apply(self.attributes.op, self.arguments(values), self.attributes.axis)
+            arguments = self.arguments(values)
+            if self.function.generates:
+                arguments += np.ogrid[: self.out.rows, : self.out.shape[1]]
+            result = self.along(arguments)
             if not values:
                 result = np.array(np.broadcast_to(result, self.out.shape))
             return cast(result, self.out.dtype)
+
+    def along(self, arguments: Sequence[Array]) -> Array:
+        """The function of *arguments*, matrices, before the cast to the type of OUT."""
+        op, axis = self.attributes.op, self.attributes.axis
+        if axis is None or not self.attributes.reverse:
+            return current().apply(op, arguments, axis)
+        return np.flip(current().apply(op, [np.flip(each, axis) for each in arguments], axis), axis)
 
     def arguments(self, values: Sequence[Array]) -> list[Array]:
         """The arguments in their order: *values* and scalars (1 x 1), cast to `working` unless taken as they are."""
@@ -74,7 +84,8 @@ def decode(op: Op) -> DecodedMath:
     _check_arguments(op, attributes, function, inputs)
     _check_shape(op, attributes, inputs, outs[0])
     working = _working_type(attributes, function, inputs, outs[0])
-    if working is DType.I64 and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in attributes.scalars):
+    scalars = [float(scalar) for scalar in attributes.scalars]
+    if working is DType.I64 and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in scalars):
         found = ", ".join(map(str, attributes.scalars))
         raise op.error(f"scalars {found} in {attributes.op} of integers", "whole numbers of 64 bits")
     return DecodedMath(attributes, function, inputs, outs[0], working)
@@ -89,10 +100,14 @@ def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inp
         attributes.arguments(inputs)
     except ValueError as error:
         raise op.error(f"{name} with {error}", "a place among the arguments for each scalar, ascending") from None
-    if function.reduces and axis not in (0, 1):
+    if function.has_axis and axis not in (0, 1):
         raise op.error(f"{name} over {'no axis' if axis is None else f'axis {axis}'}", "axis 0 or 1")
-    if not function.reduces and axis is not None:
-        raise op.error(f"{name} over axis {axis}", "no axis, as it is no reduction")
+    if not function.has_axis and axis is not None:
+        raise op.error(f"{name} over axis {axis}", "no axis, as it is no reduction and no scan")
+    if attributes.reverse and not function.scans:
+        raise op.error(f"{name} in reverse", "a scan")
+    if function.generates and inputs:
+        raise op.error(f"{name} of {_listed(inputs)}", "scalars alone")
     if function.float_only and not all(row.dtype.is_float for row in inputs):
         raise op.error(f"{name} of {_listed(inputs)}", "floats")
     if function.int_only and any(row.dtype.is_float for row in inputs):
@@ -106,7 +121,7 @@ def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], o
         shape = np.broadcast_shapes(*(row.shape for row in inputs))
     except ValueError:
         raise op.error(f"{attributes.op} of {_listed(inputs)}", "shapes that broadcast") from None
-    if attributes.axis is not None:
+    if FUNCTIONS[attributes.op].reduces:
         shape = (1, shape[1]) if attributes.axis == 0 else (shape[0], 1)
     if shape != out.shape:
         came = f"{attributes.op} of {_listed(inputs)} into OUT {out}"

@@ -17,19 +17,18 @@ def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
     """`math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows, cols)."""
     with np.errstate(all="ignore"):
         arguments = math.arguments(stacks)
-        if math.function.reduces:
-            return cast(_reduced(math, arguments[0]), math.out.dtype)
+        if math.function.has_axis:
+            return cast(_along_axis(math, arguments[0]), math.out.dtype)
         return cast(current().apply(math.attributes.op, arguments, None), math.out.dtype)
 
 
-def _reduced(math: DecodedMath, stack: Array) -> Array:
-    """The reduction of each value of *stack*, as one reduction of a matrix of all values."""
+def _along_axis(math: DecodedMath, stack: Array) -> Array:
+    """The reduction or scan of each value of *stack*, as that of one matrix of all values."""
     count, rows, cols = stack.shape
-    op, axis = math.attributes.op, math.attributes.axis
-    if axis == 1:
-        return current().apply(op, [stack.reshape(count * rows, cols)], axis).reshape(count, rows, 1)
+    if math.attributes.axis == 1:
+        return math.along([stack.reshape(count * rows, cols)]).reshape(count, rows, -1)
     beside = np.ascontiguousarray(stack.transpose(1, 0, 2)).reshape(rows, count * cols)
-    return current().apply(op, [beside], axis).reshape(count, 1, cols)
+    return np.ascontiguousarray(math.along([beside]).reshape(-1, count, cols).swapaxes(0, 1))
 
 
 def gemm_on_stacks(attributes: GemmAttributes, stacks: Sequence[Array]) -> Array:

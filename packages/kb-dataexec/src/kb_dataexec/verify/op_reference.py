@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
-from kb_dataexec.arrays.functions import FUNCTIONS
+from kb_dataexec.backends import using
+from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.ops.gemm import DecodedGemm
 from kb_dataexec.ops.math import DecodedMath
 from kb_dataexec.verify.tolerance import as_stored, gemm_tolerance
@@ -19,6 +20,8 @@ _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS: Final = 16
 """Roundings of f32 that any function may make. Source: assumed. Libraries stay within 4 a step, and gelu and silu have
 a few steps."""
+_EXPONENT: Final = 120
+"""Partial products of numbers whose binary exponents add up to no more stay in f32's range, without sign."""
 _UNDERFLOW: Final = 2.0**-118
 """The error where a step of a function leaves f32's range. Example: x / (1 + exp(-x)) is -2e-37 for x = -89, and f32
 gives 0."""
@@ -62,14 +65,15 @@ def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
     arguments = math.arguments(values)
     if op == "copy":
         return of_move(np.broadcast_to(arguments[0], math.out.shape), out)
-    axis = {"axis": math.attributes.axis} if math.function.reduces else {}
     if math.working is DType.I64:
-        return _exact(_filled(cast(FUNCTIONS[op].apply(*arguments, **axis), out), math))
+        return _exact(_filled(cast(_applied(math, arguments), out), math))
     wide = [value if at < math.function.as_is else value.astype(np.float64) for at, value in enumerate(arguments)]
-    exact = _filled(FUNCTIONS[op].apply(*wide, **axis), math)
-    if exact.dtype == np.bool_ or out is DType.BOOL:
+    exact = _filled(_applied(math, wide), math)
+    if exact.dtype.kind != "f" or out is DType.BOOL or (math.function.exact and not out.is_float):
         return _exact(cast(exact, out))
-    error = np.broadcast_to(_scale(op, wide, exact, math.attributes.axis) * _ROUNDOFF + _UNDERFLOW, exact.shape)
+    error = np.zeros(exact.shape)
+    if not math.function.exact:
+        error = np.broadcast_to(_scale(math, wide, exact) * _ROUNDOFF + _UNDERFLOW, exact.shape)
     if not out.is_float:
         beyond = np.abs(exact) >= 2.0 ** (8 * out.nbytes - 1)
         return OpReference(cast(exact, out), np.where(beyond, np.inf, error + 1))
@@ -77,14 +81,32 @@ def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
     return OpReference(expected, error + _stored(expected, out))
 
 
-def _scale(op: str, arguments: Sequence[Array], exact: Array, axis: int | None) -> Array:
-    """The error of f32 in units of 2^-24: relative to the result, and to the terms that may cancel."""
+def _applied(math: DecodedMath, arguments: Sequence[Array]) -> Array:
+    """The function of *arguments*, in their type, by numpy."""
+    with using(NumpyBackend()):
+        return math.along(arguments)
+
+
+def _scale(math: DecodedMath, arguments: Sequence[Array], exact: Array) -> Array:
+    """The error of f32 in units of 2^-24: relative to the result, and to the terms that may cancel.
+
+    The error of `prod` and `cumprod` has no bound where a partial product leaves the range of f32.
+    """
+    op, axis = math.attributes.op, math.attributes.axis
     scale: Array = _ROUNDINGS * np.abs(exact)
     if op == "sum":
         length = arguments[0].shape[axis or 0]
         scale += mathematics.sqrt(length) * np.abs(arguments[0]).sum(axis=axis, keepdims=True)
     elif op == "fma":
         scale += np.abs(arguments[0] * arguments[1])
+    elif op == "cumsum":
+        scale += arguments[0].shape[axis or 0] * _applied(math, [np.abs(arguments[0])])
+    elif op in ("prod", "cumprod"):
+        sizes = np.log2(np.abs(np.where(arguments[0] == 0, 1, arguments[0])))
+        beyond = np.abs(sizes).sum(axis=axis, keepdims=True) > _EXPONENT
+        scale = np.where(beyond, np.inf, scale + arguments[0].shape[axis or 0] * np.abs(exact))
+    elif op in ("sin", "cos"):
+        scale += 1
     elif op == "gelu":
         scale += _ROUNDINGS * np.abs(arguments[0])
     return scale

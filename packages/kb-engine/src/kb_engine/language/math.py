@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kb_engine.language.along_axis import AxisFunctions
 from kb_engine.language.math_results import Argument, broadcast, known_value, result_dtype, result_shape, sort_arguments
 from kb_engine.memory.pending import Producer
 from kb_engine.program.arguments import dtype_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed
-from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, MathCommand, MathInput, TileShape
+from kb_messages import (
+    MATH_FUNCTIONS,
+    DType,
+    KernelError,
+    MathAttributes,
+    MathCommand,
+    MathFunction,
+    MathInput,
+    TileShape,
+)
 
 
-class MathOps(LanguageBase):
+class MathOps(AxisFunctions):
     """Functions of values in TCM. Each is one command of FETCH, MATH and STORE, which is done when the call returns.
 
     Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result lies in
@@ -27,64 +36,6 @@ class MathOps(LanguageBase):
     broadcast, and for integers of two types of one width.
     """
 
-    def exp(self, x: Handle) -> LoadedTensor:
-        """e to the power of each element."""
-        return self._call("exp", [x])
-
-    def log(self, x: Handle) -> LoadedTensor:
-        """The natural logarithm of each element."""
-        return self._call("log", [x])
-
-    def sqrt(self, x: Handle) -> LoadedTensor:
-        """The square root of each element."""
-        return self._call("sqrt", [x])
-
-    def rsqrt(self, x: Handle) -> LoadedTensor:
-        """One over the square root of each element."""
-        return self._call("rsqrt", [x])
-
-    def sigmoid(self, x: Handle) -> LoadedTensor:
-        """`1 / (1 + exp(-x))` of each element."""
-        return self._call("sigmoid", [x])
-
-    def abs(self, x: Handle) -> LoadedTensor:
-        """The absolute value of each element."""
-        return self._call("abs", [x])
-
-    def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
-        """The larger element of each pair."""
-        return self._call("maximum", [x, y])
-
-    def minimum(self, x: Argument, y: Argument) -> LoadedTensor:
-        """The smaller element of each pair."""
-        return self._call("minimum", [x, y])
-
-    def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
-        """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""
-        return self._call("where", [condition, x, y])
-
-    def fma(self, x: Handle, y: Argument, z: Argument) -> LoadedTensor:
-        """`x * y + z` in f32, rounded once to the dtype of the result."""
-        return self._call("fma", [x, y, z])
-
-    def sum(self, x: Handle, axis: int) -> LoadedTensor:
-        """The sum over *axis*, along which the result has length 1. A sum of integers below 32 bits is i32."""
-        return self._reduce("sum", x, axis)
-
-    def max(self, x: Handle, axis: int) -> LoadedTensor:
-        """The largest element over *axis*, along which the result has length 1."""
-        return self._reduce("max", x, axis)
-
-    def min(self, x: Handle, axis: int) -> LoadedTensor:
-        """The smallest element over *axis*, along which the result has length 1."""
-        return self._reduce("min", x, axis)
-
-    def _reduce(self, op: str, x: Handle, axis: int) -> LoadedTensor:
-        dimensions = len(getattr(x, "shape", (1, 1)))
-        if not -dimensions <= axis < dimensions:
-            raise KernelError(self._port.line(), f"tl.{op} over axis {axis!r}", f"an axis from 0 to {dimensions - 1}")
-        return self._call(op, [x], axis % dimensions)
-
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
         """The result of the Python operator that stands for the math function *op*."""
         return self._call(op, [x] if y is None else [x, y])
@@ -94,7 +45,12 @@ class MathOps(LanguageBase):
         return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
 
     def _call(
-        self, op: str, arguments: Sequence[Argument], axis: int | None = None, dtype: DType | None = None
+        self,
+        op: str,
+        arguments: Sequence[Argument],
+        axis: int | None = None,
+        dtype: DType | None = None,
+        reverse: bool = False,
     ) -> LoadedTensor:
         line = self._port.line()
         values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)
@@ -106,7 +62,7 @@ class MathOps(LanguageBase):
         target = holder.matrix
         # A vector is one row: its only axis is the axis along the row.
         axis = axis if axis is None or len(shape) == 2 else 1
-        attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
+        attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
         known = known_value(attributes, values, shape, dtype)
         producer = None if known is not None else Producer(f"tl.{op}", line)
         result = LoadedTensor(target, shape, known, producer, self, holder)
@@ -126,8 +82,8 @@ class MathOps(LanguageBase):
         self, op: str, arguments: Sequence[Argument | Transposed[Any]], out: TensorRef | None, tile: object, line: str
     ) -> CompositeHandle:
         function = MATH_FUNCTIONS.get(op)
-        if function is None or function.reduces or function.arity > 2:
-            known = [name for name, each in MATH_FUNCTIONS.items() if not each.reduces and each.arity < 3]
+        if function is None or not _is_elementwise(function):
+            known = [name for name, each in MATH_FUNCTIONS.items() if _is_elementwise(each)]
             raise KernelError(line, f"tl.composite({op!r})", f"'gemm', {', '.join(map(repr, known))}")
         values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.composite({op!r})", line)
         matrices = [self._operand(value, name, line) for value, name in zip(values, "ab", strict=False)]
@@ -150,3 +106,8 @@ class MathOps(LanguageBase):
         handle = CompositeHandle(target, holder, Producer(f"composite {op}", line), self)
         self._start(command, values, handle, line)
         return handle
+
+
+def _is_elementwise(function: MathFunction) -> bool:
+    """Whether a composite can be made of *function*: it has operands, two at most, and needs no whole axis."""
+    return not function.has_axis and not function.generates and function.arity < 3

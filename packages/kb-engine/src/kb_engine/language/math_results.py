@@ -12,14 +12,14 @@ from kb_engine.program.arguments import describe
 from kb_engine.program.handles import Handle
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed, refuse
-from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes
+from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, Scalar, scalar_of
 
 Argument: TypeAlias = "TensorRef | Handle | float"
 
 
 def sort_arguments(
     op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
-) -> tuple[list[TensorRef | Handle], tuple[float, ...], tuple[int, ...]]:
+) -> tuple[list[TensorRef | Handle], tuple[Scalar, ...], tuple[int, ...]]:
     """The operands, the numbers, and the positions of the numbers unless all of them follow the operands.
 
     Raises KernelError for transposed tensors and other types, for numbers alone, and for the wrong number of arguments.
@@ -34,7 +34,7 @@ def sort_arguments(
     if len(arguments) != MATH_FUNCTIONS[op].arity:
         raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
     at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
-    scalars = tuple(float(each) for each in arguments if isinstance(each, (int, float)))
+    scalars = tuple(scalar_of(each) for each in arguments if isinstance(each, (int, float)))
     return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
 
 
@@ -50,17 +50,21 @@ def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[in
 def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
     """The shape of *op*'s result: 1 along *axis* of a reduction. Raises KernelError when *shapes* do not broadcast."""
     shape = broadcast(shapes, op, line)
-    return shape if axis is None else tuple(1 if number == axis else size for number, size in enumerate(shape))
+    if not MATH_FUNCTIONS[op].reduces:
+        return shape
+    return tuple(1 if number == axis else size for number, size in enumerate(shape))
 
 
 def result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
     """The widest dtype of the arguments, floats before integers; f32 for two float types of one width.
 
-    A comparison gives bool, and a sum of integers i32 at least. Raises KernelError for integers of two types of one
-    width.
+    A comparison gives bool, a search an index, i32, and a sum or product of integers i32 at least. Raises KernelError
+    for integers of two types of one width.
     """
     if MATH_FUNCTIONS[op].is_test:
         return DType.BOOL
+    if MATH_FUNCTIONS[op].finds:
+        return DType.I32
     telling = list(dtypes[1:] if op == "where" and len(dtypes) > 1 else dtypes)
     floats = [dtype for dtype in telling if dtype.is_float]
     widest = max(floats or telling, key=lambda dtype: dtype.nbytes)
@@ -69,7 +73,7 @@ def result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
         if not floats:
             raise KernelError(line, f"{op} of {' and '.join(sorted(rivals))}", "integers of one type", "use .to(dtype)")
         return DType.F32
-    if op == "sum" and not widest.is_float and widest.nbytes < DType.I32.nbytes:
+    if op in ("sum", "prod", "cumsum", "cumprod") and not widest.is_float and widest.nbytes < DType.I32.nbytes:
         return DType.I32
     return widest
 
@@ -98,7 +102,9 @@ def _evaluate(
         for argument in math.arguments(arrays)
     ]
     axis = {} if math.axis is None else {"axis": math.axis}
+    turned = (math.axis,) if math.axis is not None and math.reverse else ()
     with np.errstate(all="ignore"):
-        value = cast(FUNCTIONS[math.op].apply(*arguments, **axis), dtype).reshape(shape)
+        result = FUNCTIONS[math.op].apply(*(np.flip(each, turned) for each in arguments), **axis)
+        value = cast(np.flip(result, turned), dtype).reshape(shape)
     value.flags.writeable = False
     return value

@@ -1,0 +1,162 @@
+"""The math functions of `tl`, by name. What they have in common stands in `kb_engine.language.math`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from kb_engine.language.math_results import Argument
+from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.language_base import LanguageBase
+from kb_messages import DType, KernelError
+
+
+class MathFunctions(LanguageBase):
+    """Functions of values in TCM. Each takes handles, and numbers where the types say so; their shapes broadcast."""
+
+    @abstractmethod
+    def _call(
+        self,
+        op: str,
+        arguments: Sequence[Argument],
+        axis: int | None = None,
+        dtype: DType | None = None,
+        reverse: bool = False,
+    ) -> LoadedTensor:
+        """The result of the function *op*."""
+
+    def exp(self, x: Handle) -> LoadedTensor:
+        """e to the power of each element."""
+        return self._call("exp", [x])
+
+    def exp2(self, x: Handle) -> LoadedTensor:
+        """2 to the power of each element."""
+        return self._call("exp2", [x])
+
+    def expm1(self, x: Handle) -> LoadedTensor:
+        """`exp(x) - 1` of each element, precise near 0."""
+        return self._call("expm1", [x])
+
+    def log(self, x: Handle) -> LoadedTensor:
+        """The natural logarithm of each element."""
+        return self._call("log", [x])
+
+    def log2(self, x: Handle) -> LoadedTensor:
+        """The logarithm to the base 2 of each element."""
+        return self._call("log2", [x])
+
+    def log1p(self, x: Handle) -> LoadedTensor:
+        """`log(1 + x)` of each element, precise near 0."""
+        return self._call("log1p", [x])
+
+    def sqrt(self, x: Handle) -> LoadedTensor:
+        """The square root of each element."""
+        return self._call("sqrt", [x])
+
+    def rsqrt(self, x: Handle) -> LoadedTensor:
+        """One over the square root of each element."""
+        return self._call("rsqrt", [x])
+
+    def sin(self, x: Handle) -> LoadedTensor:
+        """The sine of each element, in radians."""
+        return self._call("sin", [x])
+
+    def cos(self, x: Handle) -> LoadedTensor:
+        """The cosine of each element, in radians."""
+        return self._call("cos", [x])
+
+    def tanh(self, x: Handle) -> LoadedTensor:
+        """The hyperbolic tangent of each element."""
+        return self._call("tanh", [x])
+
+    def erf(self, x: Handle) -> LoadedTensor:
+        """The error function of each element."""
+        return self._call("erf", [x])
+
+    def sigmoid(self, x: Handle) -> LoadedTensor:
+        """`1 / (1 + exp(-x))` of each element."""
+        return self._call("sigmoid", [x])
+
+    def pow(self, x: Argument, y: Argument) -> LoadedTensor:
+        """x to the power of y, of floats."""
+        return self._call("pow", [x, y])
+
+    def abs(self, x: Handle) -> LoadedTensor:
+        """The absolute value of each element."""
+        return self._call("abs", [x])
+
+    def sign(self, x: Handle) -> LoadedTensor:
+        """-1, 0 or 1, as each element is negative, zero or positive."""
+        return self._call("sign", [x])
+
+    def copysign(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The elements of x with the signs of those of y, of floats."""
+        return self._call("copysign", [x, y])
+
+    def floor(self, x: Handle) -> LoadedTensor:
+        """The next whole number below each float."""
+        return self._call("floor", [x])
+
+    def ceil(self, x: Handle) -> LoadedTensor:
+        """The next whole number above each float."""
+        return self._call("ceil", [x])
+
+    def rint(self, x: Handle) -> LoadedTensor:
+        """The nearest whole number of each float, the even one of two."""
+        return self._call("rint", [x])
+
+    def trunc(self, x: Handle) -> LoadedTensor:
+        """The next whole number of each float toward zero."""
+        return self._call("trunc", [x])
+
+    def isnan(self, x: Handle) -> LoadedTensor:
+        """Whether each float is NaN."""
+        return self._call("isnan", [x])
+
+    def isinf(self, x: Handle) -> LoadedTensor:
+        """Whether each float is infinite."""
+        return self._call("isinf", [x])
+
+    def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The larger element of each pair."""
+        return self._call("maximum", [x, y])
+
+    def minimum(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The smaller element of each pair."""
+        return self._call("minimum", [x, y])
+
+    def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
+        """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""
+        return self._call("where", [condition, x, y])
+
+    def fma(self, x: Handle, y: Argument, z: Argument) -> LoadedTensor:
+        """`x * y + z` in f32, rounded once to the dtype of the result."""
+        return self._call("fma", [x, y, z])
+
+    def tdiv(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The quotient of integers, rounded toward zero; 0 where y is 0."""
+        return self._call("tdiv", [x, y])
+
+    def trem(self, x: Argument, y: Argument) -> LoadedTensor:
+        """What `tdiv` leaves of x, with the sign of x; 0 where y is 0."""
+        return self._call("trem", [x, y])
+
+    def umulhi(self, x: Handle, y: Handle) -> LoadedTensor:
+        """The upper half of the product of integers taken as unsigned, of 32 bits at most."""
+        return self._call("umulhi", [x, y, self._bits(x, "umulhi", most=32)])
+
+    def popcount(self, x: Handle) -> LoadedTensor:
+        """The number of bits that are 1, of integers."""
+        return self._call("popcount", [x, self._bits(x, "popcount")])
+
+    def clz(self, x: Handle) -> LoadedTensor:
+        """The number of bits before the first that is 1, of integers."""
+        return self._call("clz", [x, self._bits(x, "clz")])
+
+    def _bits(self, x: Handle, op: str, most: int = 64) -> int:
+        """The bits of an element of *x*. Raises KernelError unless *x* has integers of *most* bits at most."""
+        dtype = getattr(x, "dtype", None)
+        if not isinstance(dtype, DType) or dtype.is_float or 8 * dtype.nbytes > most:
+            needs = f"integers of {most} bits at most"
+            raise KernelError(self._port.line(), f"tl.{op} of {dtype or type(x).__name__}", needs)
+        return 8 * dtype.nbytes
