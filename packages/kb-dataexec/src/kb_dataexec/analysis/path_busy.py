@@ -1,59 +1,76 @@
-"""How busy blocks were in a launch: all work there is, whether it is on the path or hidden behind it."""
+"""How busy blocks were: all work of commands, whether it is on a path or hidden behind it."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
-from kb_dataexec.analysis.attribution import PathColumns
+from kb_dataexec.analysis.path_events import via
 from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.analysis.path_texts import PathLabels, PathTexts, block_of, memory_kind
 from kb_dataexec.analysis.path_transfers import BUSY_WITH_OTHERS, MEMORY, PART_OF, TransferParts
+from kb_dataexec.analysis.path_walk import Pieces
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import numbered
 
 
-def busy_of(rows: PathRows, transfers: TransferParts, kernels: Array, whole: PathColumns) -> dict[str, int]:
-    """Picoseconds of work by block: of the rows *kernels* of `kernels`, and of the launch on the path *whole*.
+def work_of_launches(rows: PathRows, transfers: TransferParts) -> dict[int, Counter[str]]:
+    """Picoseconds of work of commands, by launch and by block. A wait for a memory is no work."""
+    ops, commands, strings = rows.ops, rows.commands, rows.log.strings
+    launches, number = numbered(rows.kernels["launch"])
+    launch = np.append(number, len(launches))[rows.kernel_of]
+    busy = [Counter[str]() for _ in range(len(launches) + 1)]
 
-    A wait for a memory is no work. Where the bytes of a read held a memory for longer than they are counted there, as
-    its links are slower, the time on the path counts.
-    """
-    strings, ops, commands = rows.log.strings, rows.ops, rows.commands
-    busy: dict[str, int] = {}
-    mine = np.isin(rows.kernel_of, kernels)
+    def add(commands_of: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
+        spent = np.zeros((len(busy), len(blocks)), np.int64)
+        np.add.at(spent, (launch[commands_of], block), ps)
+        for found, sums in zip(busy, spent.tolist(), strict=True):
+            for text, total in zip(blocks, sums, strict=True):
+                if total:
+                    found[text] += total
 
-    def add(block: str, ps: int) -> None:
-        if ps:
-            busy[block] = busy.get(block, 0) + ps
+    def add_one(commands_of: Array, block: str, ps: Array) -> None:
+        add(commands_of, [block], np.zeros(len(ps), np.int64), ps)
 
-    whole_services = mine[ops.command] & (transfers.of_op < 0)
-    for component, ps in _sums(ops.component[whole_services], (ops.t_end - ops.t_start)[whole_services]):
-        add(strings[component].rpartition(".")[2], ps)
-    cut = mine[ops.command[transfers.op]]
-    lengths, kinds = np.diff(transfers.bounds[cut], axis=1), transfers.kinds[cut]
-    for kind, (block, what) in enumerate(PART_OF.values()):
-        spent = np.where(kinds == kind, lengths, 0).sum(axis=1)
+    whole = np.flatnonzero(transfers.of_op < 0)
+    blocks, block_of_server = _distinct([block_of(strings[component]) for component in ops.servers[0].tolist()])
+    add(ops.command[whole], blocks, block_of_server[ops.server[whole]], (ops.t_end - ops.t_start)[whole])
+    every, command = np.arange(len(transfers.op)), ops.command[transfers.op]
+    memories, kind_of_memory = _distinct([memory_kind(strings[memory]) for memory in transfers.memories.tolist()])
+    for name, (block, what) in PART_OF.items():
         if block != MEMORY:
-            add(block, int(spent.sum()))
+            add_one(command, block, transfers.lengths(name, every))
         elif what != BUSY_WITH_OTHERS:
-            for memory, ps in _sums(transfers.memory[cut], spent):
-                add(strings[memory].rpartition(".")[2].rstrip("0123456789"), ps)
-    add("pe_scheduler", int((commands.t_decoded - commands.t_taken)[mine].sum()))
-    issue_ps = commands.t_issued - commands.operand_ps - commands.t_call
-    add("pe_cpu", int(issue_ps[mine].sum() + rows.beginning_ps[kernels].sum()))
-    texts = whole.strings
-    for segment in range(len(whole.start_ps)):
-        ps = int(whole.end_ps[segment] - whole.start_ps[segment])
-        block = texts[whole.block[segment]]
-        if not texts[whole.pe[segment]]:
-            add(block, ps)
-        elif texts[whole.via[segment]] == "memory" and texts[whole.what[segment]] == "bytes":
-            op = ops.find(whole.op_id[segment : segment + 1])
-            add(block, max(0, ps - int(transfers.bytes_ps[transfers.of_op[op[0]]])))
-    return dict(sorted(busy.items()))
+            add(command, memories, kind_of_memory[transfers.memory], transfers.lengths(name, every))
+    every = np.arange(len(commands))
+    add_one(every, "pe_scheduler", commands.t_decoded - commands.t_taken)
+    add_one(every, "pe_cpu", commands.t_issued - commands.operand_ps - commands.t_call)
+    for program, ps in zip(number.tolist(), rows.beginning_ps.tolist(), strict=True):
+        if ps:
+            busy[program]["pe_cpu"] += ps
+    return dict(zip(launches.tolist(), busy, strict=False))
 
 
-def _sums(keys: Array, ps: Array) -> list[tuple[int, int]]:
-    """Each of *keys* with the sum of its *ps*."""
-    kinds, place = np.unique(keys, return_inverse=True)
-    sums = np.zeros(len(kinds), np.int64)
-    np.add.at(sums, place.reshape(-1), ps)
-    return list(zip(kinds.tolist(), sums.tolist(), strict=True))
+def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, texts: PathTexts) -> Counter[str]:
+    """Picoseconds by block of what *pieces* of a path are beyond the work of commands.
+
+    That is time without a known cause, and time in which bytes of a read held a memory for longer than they are counted
+    there: where the links are slower than the memory, bytes are counted at the links.
+    """
+    ps = pieces.end_ps - pieces.start_ps
+    more = np.where(pieces.pe < 0, ps, 0)
+    held = np.flatnonzero((pieces.edge == via("memory")) & (labels.what(pieces.label) == texts.number("bytes")))
+    more[held] = ps[held] - transfers.lengths("memory_bytes_ps", transfers.of_op[pieces.op[held]])
+    there = np.flatnonzero(more > 0)
+    found = Counter[str]()
+    for block, beyond in zip(labels.block(pieces.label[there]).tolist(), more[there].tolist(), strict=True):
+        found[texts.strings[block]] += beyond
+    return found
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Array]:
+    """The distinct *texts*, and the place of each of *texts* among them."""
+    found = list(dict.fromkeys(texts))
+    return found, np.array([found.index(text) for text in texts], np.int64)

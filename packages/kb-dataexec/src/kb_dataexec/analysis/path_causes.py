@@ -11,6 +11,7 @@ import numpy as np
 
 from kb_dataexec.analysis.moments import Moments
 from kb_dataexec.analysis.path_events import CommandEvent, KernelEvent, OpEvent, PathEvents, Work
+from kb_dataexec.analysis.path_moments import QueueLeaving, ServiceEnds
 from kb_dataexec.analysis.path_rows import PathRows
 from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.arrays.dtypes import Array
@@ -36,7 +37,7 @@ class _Causes:
         self.events = PathEvents(rows)
         self.all_ops = np.arange(len(self.ops))
         self.all_commands = np.arange(len(self.commands))
-        self.left = _Leaving(rows)
+        self.left = QueueLeaving(rows)
         self._set_times()
         self._explain_ends()
         self._explain_leaving()
@@ -81,10 +82,10 @@ class _Causes:
         waited = transfers.behind >= 0
         op, behind = transfers.op[waited], transfers.behind[waited]
         served = self.op(OpEvent.SERVED, op)
-        self.events.work_since(self.op(OpEvent.END, op), served, Work.SERVICE, op)
-        self.events.work_since(served, self.op(OpEvent.SERVED, behind), Work.MEMORY, behind, "memory")
-        self.events.work_since(self.op(OpEvent.SERVED, every), self.op(OpEvent.START, every), Work.SERVICE, every)
-        self.events.work_since(self.op(OpEvent.END, every), self.op(OpEvent.START, every), Work.SERVICE, every)
+        self.events.work_since(self.op(OpEvent.END, op), served, Work.SERVICE)
+        self.events.work_since(served, self.op(OpEvent.SERVED, behind), Work.MEMORY, "memory")
+        self.events.work_since(self.op(OpEvent.SERVED, every), self.op(OpEvent.START, every), Work.SERVICE)
+        self.events.work_since(self.op(OpEvent.END, every), self.op(OpEvent.START, every), Work.SERVICE)
 
     def _explain_leaving(self) -> None:
         """A tile left: its service ended, or the tile before it left, or the next queue got room."""
@@ -108,11 +109,11 @@ class _Causes:
         at_once = ops.t_start == ops.t_ready
         events.explain(started, ready, tie=at_once & (freed >= 0))
         for gate, stages in _GATES:
-            late = waited[ops.waits[gate][waited] > 0]
+            late = waited[ops.waited[gate][waited]]
             ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[late], ops.t_start[late], late)
             events.explain(started[late], self.op(OpEvent.END, ends), gate, is_tie)
             events.give_up(started[late], ready[late])
-        told = (ops.waits["operand"] + ops.waits["barrier"])[waited] > 0
+        told = (ops.waited["operand"] | ops.waited["barrier"])[waited]
         events.give_up(started[waited[told]], ready[waited[told]])
         events.explain(started[waited], self.op(OpEvent.LEFT, freed[waited]), "throughput")
         order = np.lexsort((every, ops.t_start, ops.server))
@@ -120,7 +121,7 @@ class _Causes:
         overlaps = (ops.server[order[1:]] == ops.server[order[:-1]]) & (ops.t_end[order[:-1]] >= ops.t_start[order[1:]])
         before[order[1:][overlaps]] = order[:-1][overlaps]
         before = before[waited]
-        events.work_since(started[waited], self.op(OpEvent.START, before), Work.SERVICE, before, "throughput")
+        events.work_since(started[waited], self.op(OpEvent.START, before), Work.SERVICE, "throughput")
         events.give_up(started, ready)
 
     def _explain_dispatch(self) -> None:
@@ -168,7 +169,7 @@ class _Causes:
         before = commands.before
         events.explain(fed, self.op(OpEvent.READY, np.where(before < 0, -1, last_tile[before])), "earlier_commands")
         events.give_up(fed, decoded)
-        events.work_since(decoded, taken, Work.DECODE, every)
+        events.work_since(decoded, taken, Work.DECODE)
         events.explain(taken, submitted)
         events.explain(taken, self.command(CommandEvent.DECODED, before), "submission_queue")
         events.give_up(taken, submitted)
@@ -191,7 +192,7 @@ class _Causes:
         events.explain(issued[waited], self.command(CommandEvent.DONE, commands.operand_index[waited]), "operand")
         called = self.command(CommandEvent.CALL, every)
         events.give_up(issued[waited], called[waited])
-        events.work_since(issued, called, Work.ISSUE, every)
+        events.work_since(issued, called, Work.ISSUE)
 
     def _explain_calls(self) -> None:
         """A kernel called: it had begun, or an earlier command was submitted or done."""
@@ -204,7 +205,7 @@ class _Causes:
             events.explain(called[mine], self.command(event, commands.after_index[mine]), "program")
         mine = after == CallCause.START
         events.explain(called[mine], begun[mine], "program")
-        events.work_since(called[mine], begun[mine], Work.PROGRAM, kernel[mine], "program")
+        events.work_since(called[mine], begun[mine], Work.PROGRAM, "program")
         events.give_up(called, begun)
 
     def _explain_kernels(self) -> None:
@@ -217,7 +218,7 @@ class _Causes:
         events.explain(ended, begun, "end")
         if "commands" not in rows.missing:
             idle = rows.last_command < 0
-            events.work_since(ended[idle], begun[idle], Work.PROGRAM, kernels[idle], "end")
+            events.work_since(ended[idle], begun[idle], Work.PROGRAM, "end")
         events.give_up(ended, begun)
 
     def _explain_next_programs(self) -> None:
@@ -231,55 +232,5 @@ class _Causes:
         pes, times = rows.kernels["pe"][later].astype(np.int64), rows.kernels["t_start_ps"][later]
         done, is_tie = Moments(commands.pe, commands.t_done).first(pes, times)
         events.explain(began, self.command(CommandEvent.DONE, done), "program", is_tie)
-        events.work_since(began[last < 0], begun[last < 0], Work.PROGRAM, before[last < 0], "program")
+        events.work_since(began[last < 0], begun[last < 0], Work.PROGRAM, "program")
         events.give_up(began, begun)
-
-
-class _Leaving:
-    """When tiles left queues."""
-
-    def __init__(self, rows: PathRows) -> None:
-        ops = rows.ops
-        self._row = ops.row
-        self._which = np.flatnonzero(ops.leaves)
-        order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
-        self._which = self._which[order]
-        self._moments = Moments(ops.server[self._which], ops.t_out[self._which])
-
-    def last_before(self, server: Array, time: Array, op: Array) -> Array:
-        """The op whose tile left *server* at *time*, the last one recorded before *op*; -1 for none."""
-        rows = self._row
-        at = self._moments.last_before(server, time, rows[self._which], rows[op])
-        return np.where(at < 0, -1, self._which[at]) if len(self._which) else at
-
-
-class ServiceEnds:
-    """When services ended, by a group. Those that took time come before those that took none."""
-
-    def __init__(self, rows: PathRows, group: Array, stages: Sequence[StageType], those: Array | None = None) -> None:
-        ops, strings = rows.ops, rows.log.strings
-        names = {stage.name.lower() for stage in stages}
-        is_wanted = np.array([not stages or text in names for text in strings], np.bool_)[ops.name]
-        if those is not None:
-            is_wanted &= those
-        took_time = ops.t_end > ops.t_start
-        self._parts = []
-        for part in (took_time, ~took_time):
-            which = np.flatnonzero(is_wanted & part)
-            self._parts.append((which, Moments(group[which], ops.t_end[which])))
-
-    def at(self, group: Array, time: Array, before: Array | None) -> tuple[Array, Array]:
-        """The first op whose service ended in *group* at *time*, -1 for none, and whether there were several.
-
-        An op that took no time has to come before the op *before*, if that is given.
-        """
-        found, is_tie = np.full(len(group), -1, np.int64), np.zeros(len(group), np.bool_)
-        for which, moments in self._parts:
-            at, several = moments.first(group, time)
-            ops = np.where(at < 0, -1, which[at]) if len(which) else at
-            fits = (found < 0) & (ops >= 0)
-            if which is self._parts[1][0] and before is not None:
-                fits &= ops < before
-            is_tie |= (found >= 0) & (ops >= 0) | fits & several
-            found[fits] = ops[fits]
-        return found, is_tie

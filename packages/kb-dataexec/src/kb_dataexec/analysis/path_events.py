@@ -96,6 +96,14 @@ class Events(NamedTuple):
         """The numbers of *event* of *commands*."""
         return len(OpEvent) * self.n_ops + event * self.n_commands + commands
 
+    def command_of(self, events: Array) -> Array:
+        """The commands that *events* happened to, all of them events of commands."""
+        return (events - len(OpEvent) * self.n_ops) % max(self.n_commands, 1)
+
+    def kernel_of(self, events: Array) -> Array:
+        """The rows of `kernels` that *events* happened to, all of them events of programs."""
+        return (events - len(OpEvent) * self.n_ops - len(CommandEvent) * self.n_commands) % max(self.n_kernels, 1)
+
     def kernel(self, event: KernelEvent, kernels: Array) -> Array:
         """The numbers of *event* of the rows *kernels*."""
         return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + event * self.n_kernels + kernels
@@ -104,8 +112,8 @@ class Events(NamedTuple):
 class PathEvents:
     """Arrays with an element for each event. Its `cause` is an event, -1 for the start of a program.
 
-    `work` is what the time between the two is; `subject` is the op, the command or the row of `kernels` that did it.
-    `edge` numbers the way in `VIA`. `is_tie` tells where another cause came at the same time.
+    `work` is what the time between the two is. The op, the command or the program of the cause did it. `edge` numbers
+    the way in `VIA`. `is_tie` tells where another cause came at the same time.
     """
 
     def __init__(self, rows: PathRows) -> None:
@@ -113,7 +121,6 @@ class PathEvents:
         count = self.numbers.total
         self.time = np.zeros(count, np.int64)
         self.cause = np.full(count, -1, np.int64)
-        self.subject = np.full(count, -1, np.int64)
         self.work, self.edge = np.zeros(count, np.int8), np.zeros(count, np.int8)
         self.is_tie = np.zeros(count, np.bool_)
         self._is_open = np.ones(count, np.bool_)
@@ -125,15 +132,14 @@ class PathEvents:
         self._set(events[fits], cause[fits], Work.NONE, edge)
         self.is_tie[events[fits]] = np.broadcast_to(tie, fits.shape)[fits]
 
-    def work_since(self, events: Array, cause: Array, work: Work, subject: Array, edge: str = "") -> None:
-        """Those of *events* without a cause have *cause*, an event before; *subject* did *work* since then."""
+    def work_since(self, events: Array, cause: Array, work: Work, edge: str = "") -> None:
+        """Those of *events* without a cause have *cause*, an event before, since which its op or command did *work*."""
         fits = self._is_open[events] & (cause >= 0)
         self._set(events[fits], cause[fits], work, edge)
-        self.subject[events[fits]] = subject[fits]
 
     def give_up(self, events: Array, cause: Array) -> None:
         """Those of *events* that still have no cause follow *cause*, an event before, for a reason that is unknown."""
-        self.work_since(events, cause, Work.UNKNOWN, np.full(len(events), -1, np.int64))
+        self.work_since(events, cause, Work.UNKNOWN)
 
     def _set(self, events: Array, cause: Array, work: Work, edge: str) -> None:
         self.cause[events] = cause

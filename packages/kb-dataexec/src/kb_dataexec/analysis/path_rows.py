@@ -9,11 +9,18 @@ import numpy as np
 
 from kb_dataexec.analysis.moments import Moments
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.parallel import in_chunks
+from kb_dataexec.arrays.ranges import numbered
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_messages import CallCause
 
 _COMMAND_TIMES: Final = ("t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps")
+
+_OP_COLUMNS: Final = (
+    "op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps", "tile_id", "component", "name",
+)  # fmt: skip
+_WAITS: Final = ("tcm_port", "register_file", "compute_slot", "operand", "barrier")
 
 _TABLES: Final = ("commands", "dispatches", "transfers", "kernels", "messages")
 
@@ -53,10 +60,11 @@ class Commands:
 class Ops:
     """The records of commands, one element for each op, in the order of op ids: of commands, tiles and stages.
 
-    `row` is the place in the log, and so the order in which services were recorded. `server` numbers the queues: a
-    block and a stage. `is_first` and `is_last` tell the stages of a tile. `leaves` tells that the tile leaves the queue
-    after the op, because its next stage is elsewhere or there is none. `tile_before` is the first op of the tile that
-    the same command had fed before, -1 for the first tile.
+    `row` is the place in the log, and so the order in which services were recorded. `server` numbers the queues, a
+    block and a stage, and `servers` has the texts of these two by that number. `waited` tells for each reason whether
+    the op waited for that. `is_first` and `is_last` tell the stages of a tile. `leaves` tells that the tile leaves the
+    queue after the op, because its next stage is elsewhere or there is none. `tile_before` is the first op of the tile
+    that the same command had fed before, -1 for the first tile.
     """
 
     def __init__(self, log: OpLog, commands: Commands) -> None:
@@ -66,17 +74,22 @@ class Ops:
         rows = rows[np.argsort(table["op_id"][rows], kind="stable")]
         self.row = rows
         self.command = command[rows]
-        self.op_id, self.t_ready, self.t_start, self.t_end, self.t_out, self.name, self.component = (
-            table[name][rows].astype(np.int64)
-            for name in ("op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps", "name", "component")
-        )
-        self.waits = {
-            name: table[f"wait_{name}_ps"][rows]
-            for name in ("tcm_port", "register_file", "compute_slot", "operand", "barrier")
-        }
+        columns = {name: np.empty(len(rows), np.int64) for name in _OP_COLUMNS}
+        self.waited = {name: np.empty(len(rows), np.bool_) for name in _WAITS}
+
+        def fill(chunk: slice) -> None:
+            records = table.take(rows[chunk])
+            for name, column in columns.items():
+                column[chunk] = records[name]
+            for name, waited in self.waited.items():
+                waited[chunk] = records[f"wait_{name}_ps"] > 0
+
+        in_chunks(fill, len(rows))
+        self.op_id, self.t_ready, self.t_start, self.t_end, self.t_out, tile, component, name = columns.values()
         self.pe = commands.pe[self.command]
-        tile = table["tile_id"][rows]
-        _, self.server = np.unique(self.component * (len(log.strings) + 1) + self.name, return_inverse=True)
+        n_texts = len(log.strings) + 1
+        found, self.server = numbered(component * n_texts + name)
+        self.servers = found // n_texts, found % n_texts
         self.is_first = np.ones(len(rows), np.bool_)
         self.is_first[1:] = (self.command[1:] != self.command[:-1]) | (tile[1:] != tile[:-1])
         self.is_last = np.ones(len(rows), np.bool_)
@@ -121,11 +134,11 @@ class PathRows:
         It is -1 where that program has no row, because the log was cut off before it ended.
         """
         kernels, commands = self.kernels, self.commands
+        if not len(kernels):
+            return np.full(len(commands), -1, np.int64)
         order = np.lexsort((kernels["launch"], kernels["t_start_ps"], kernels["pe"]))
         started = Moments(kernels["pe"][order].astype(np.int64), kernels["t_start_ps"][order])
         found = started.latest_until(commands.pe, commands.t_call)
-        if not len(order):
-            return found
         rows = order[started.order[found]]
         return np.where((found >= 0) & (commands.t_call <= kernels["t_end_ps"][rows]), rows, -1)
 

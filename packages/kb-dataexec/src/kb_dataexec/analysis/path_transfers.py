@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from kb_dataexec.analysis.path_rows import PathRows
-from kb_dataexec.analysis.transfers import READ, all_transfers, service_parts
+from kb_dataexec.analysis.transfers import ToldServices, parts_of
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import numbered
 
 MEMORY: Final = ""
 """Stands for the kind of the memory of a transfer."""
@@ -26,7 +28,9 @@ PART_OF: Final = {
     "shared_ps": ("links", "shared"),
     "response_ps": ("links", "response"),
 }
-"""The block and the work of each part."""
+"""The block and the work of each part. Their numbers count from 0 on in this order."""
+MEMORY_BYTES: Final = list(PART_OF).index("memory_bytes_ps")
+"""The number of the part in which bytes hold the memory."""
 _READ: Final = (
     "setup_ps", "request_ps", "wait_ps", "service_ps", "memory_latency_ps", "memory_bytes_ps", "links_bytes_ps",
     "shared_ps", "response_ps",
@@ -37,56 +41,85 @@ _WRITE: Final = (
 )  # fmt: skip
 
 
+class Cut(NamedTuple):
+    """Pieces of services that lie in a part of one kind: the number of the question, and the piece's start and end."""
+
+    part: int
+    which: Array
+    start_ps: Array
+    end_ps: Array
+
+
 class TransferParts:
     """The transfers that the log of *rows* tells of. `of_op` has the transfer of each op, -1 for none.
 
-    `bounds[i]` are the times at which the parts of transfer i meet, from the start of the service to its end, and
-    `kinds[i]` numbers these parts in `PART_OF`. `memory` is the number of the memory's id in the log. `served_ps` is
-    when the memory began. `behind` is the op whose request it served until then, if the transfer waited for that and
-    the log tells when the memory began with it; else -1.
+    `op` is the op of each transfer, and `memory` numbers its memory in `memories`, the numbers of their ids in the log.
+    `served_ps` is when the memory began. `behind` is the op whose request it served until then, if the transfer waited
+    for that and the log tells when the memory began with it; else -1.
     """
 
     def __init__(self, rows: PathRows) -> None:
-        log, ops = rows.log, rows.ops
-        self.of_op = np.full(len(ops), -1, np.int64)
+        log, self._ops = rows.log, rows.ops
+        self.of_op = np.full(len(rows.ops), -1, np.int64)
+        self.op = self.memory = self.memories = self.served_ps = self.behind = np.empty(0, np.int64)
+        self._row = self._setup_ps = np.empty(0, np.int64)
+        self._is_read = np.empty(0, np.bool_)
+        self._lengths = {name: np.empty(0, np.int64) for name in PART_OF}
         if "transfers" in log.missing:
-            self._fill(np.empty(0, np.int64), np.empty((0, len(_READ)), np.int64), np.empty(0, np.bool_), ops.t_start)
-            self.memory = self.served_ps = self.behind = self.bytes_ps = np.empty(0, np.int64)
             return
-        found = all_transfers(log)
-        found = found[ops.find(found["op_id"]) >= 0]
-        parts, op = service_parts(log, found), ops.find(found["op_id"])
-        is_read = np.array([text == READ for text in log.strings], np.bool_)[ops.name[op]]
-        columns = [np.where(is_read, parts[read], parts[write]) for read, write in zip(_READ, _WRITE, strict=True)]
-        self._fill(op, np.stack(columns, axis=1), is_read, ops.t_start)
-        self.of_op[op] = np.arange(len(op))
-        self.memory = found["memory"].astype(np.int64)
-        self.served_ps = found["t_served_ps"]
-        self.bytes_ps = parts["memory_bytes_ps"]
-        behind = ops.find(found["behind_op"])
-        before = np.where(behind < 0, -1, self.of_op[behind])
-        launch = rows.kernels["launch"][rows.kernel_of[ops.command]]
-        follows = (before >= 0) & (parts["wait_ps"] > 0)
-        follows[follows] = (
-            (self.served_ps[before[follows]] >= 0)
-            & (self.served_ps[before[follows]] < self.served_ps[follows])
-            & (launch[behind[follows]] == launch[op[follows]])
+        told = ToldServices(log)
+        op = rows.ops.find(told.ops.op_id[told.place])
+        kept = op >= 0
+        self.op, place, self._row, later_ps = op[kept], told.place[kept], told.row[kept], told.later_ps[kept]
+        self.of_op[self.op] = np.arange(len(self.op))
+        self._is_read = told.ops.is_read[place]
+        parts = parts_of(told.table, told.ops, told.own_place)
+        self._lengths = {name: np.ascontiguousarray(parts[name]) for name in PART_OF}
+        took_ps = told.ops.end_ps - told.ops.start_ps
+        self._setup_ps = parts["setup_ps"][self._row] + took_ps[place] - took_ps[told.own_place[self._row]]
+        self.memories, memory = numbered(told.table["memory"])
+        self.memory = memory[self._row]
+        self.served_ps = told.table["t_served_ps"][self._row] + later_ps
+        self.behind = self._followed(rows, told.table["behind_op"][self._row])
+
+    def _followed(self, rows: PathRows, behind_op: Array) -> Array:
+        """The op of each *behind_op*, -1 where the log does not tell when the memory began to serve that op."""
+        behind = np.full(len(self.op), -1, np.int64)
+        waited = np.flatnonzero(self.lengths("wait_ps", np.arange(len(self.op))) > 0)
+        ops = rows.ops.find(behind_op[waited])
+        before = np.where(ops < 0, -1, self.of_op[ops])
+        there = before >= 0
+        waited, ops, before = waited[there], ops[there], before[there]
+        launch = _launches(rows)
+        follows = (
+            (self.served_ps[before] >= 0)
+            & (self.served_ps[before] < self.served_ps[waited])
+            & (launch[rows.ops.command[ops]] == launch[rows.ops.command[self.op[waited]]])
         )
-        self.behind = np.where(follows, behind, -1)
+        behind[waited[follows]] = ops[follows]
+        return behind
 
-    def _fill(self, op: Array, lengths: Array, is_read: Array, t_start: Array) -> None:
-        self.op = op
-        self.bounds = np.concatenate([t_start[op, None], t_start[op, None] + np.cumsum(lengths, axis=1)], axis=1)
-        names = list(PART_OF)
-        reads, writes = (np.array([names.index(name) for name in order]) for order in (_READ, _WRITE))
-        self.kinds = np.where(is_read[:, None], reads, writes)
+    def lengths(self, name: str, transfers: Array) -> Array:
+        """Picoseconds of the part *name* of each of *transfers*."""
+        return self._setup_ps[transfers] if name == "setup_ps" else self._lengths[name][self._row[transfers]]
 
-    def cut(self, transfer: Array, start_ps: Array, end_ps: Array) -> tuple[Array, Array, Array, Array]:
-        """What takes time from *start_ps* to *end_ps* in each *transfer*, the latest first.
+    def cut(self, transfer: Array, start_ps: Array, end_ps: Array) -> Iterator[Cut]:
+        """What takes time from *start_ps* to *end_ps* in each *transfer*, kind by kind."""
+        is_read = self._is_read[transfer]
+        for mine, order in ((is_read, _READ), (~is_read, _WRITE)):
+            which = np.flatnonzero(mine)
+            asked = transfer[which]
+            starts, ends = start_ps[which], end_ps[which]
+            high = self._ops.t_start[self.op[asked]]
+            for name in order:
+                low, high = high, high + self.lengths(name, asked)
+                first, last = np.maximum(low, starts), np.minimum(high, ends)
+                there = np.flatnonzero(last > first)
+                if len(there):
+                    yield Cut(list(PART_OF).index(name), which[there], first[there], last[there])
 
-        Returns the number of the question, the start, the end and the kind of each part.
-        """
-        low = np.maximum(self.bounds[transfer, :-1], start_ps[:, None])[:, ::-1]
-        high = np.minimum(self.bounds[transfer, 1:], end_ps[:, None])[:, ::-1]
-        which, part = np.nonzero(high > low)
-        return which, low[which, part], high[which, part], self.kinds[transfer][:, ::-1][which, part]
+
+def _launches(rows: PathRows) -> Array:
+    """The launch of each command. A program without a row did not end, and so is of the last launch."""
+    launches = rows.kernels["launch"]
+    return np.append(launches, launches[-1:] if len(launches) else -1)[rows.kernel_of]

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log import TABLE_DTYPES, OpLog
+from kb_dataexec.arrays.ranges import numbered_rows
+from kb_dataexec.log import OpLog
 from kb_messages import LOG_TABLES, MemorySpace, Role
 
 READ: Final = "dma_read"
@@ -20,6 +21,53 @@ PARTS: Final = (
 _TIMES: Final = LOG_TABLES["transfers"].ascending
 
 
+class DmaOps:
+    """The DMA ops of *log* in columns, ascending by `op_id`. `row` is the place of each in the log."""
+
+    def __init__(self, log: OpLog) -> None:
+        name = np.ascontiguousarray(log.ops["name"])
+        read = _number(log, READ)
+        row = np.flatnonzero((name == read) | (name == _number(log, WRITE)))
+        op_id = log.ops["op_id"][row]
+        order = np.argsort(op_id, kind="stable")
+        self.row, self.op_id = row[order], op_id[order]
+        self.is_read = name[self.row] == read
+        self.start_ps, self.end_ps = (log.ops[name][self.row] for name in ("t_start_ps", "t_end_ps"))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+class ToldServices:
+    """The DMA ops whose services the table of transfers of *log* tells of, itself or by an equal service.
+
+    `ops` are all DMA ops, and `place` are those that are told of, ascending. `table` are the rows of the table in
+    their order, each op once, and `own_place` are their ops. `row` is the row that tells of an op, and `later_ps` how
+    much later the op's times are than there. Raises LogError for a log without the table.
+    """
+
+    def __init__(self, log: OpLog) -> None:
+        table, self.ops = log.table("transfers"), DmaOps(log)
+        _, first = np.unique(table["op_id"], return_index=True)
+        first = np.sort(first)
+        place, is_there = _places(self.ops.op_id, table["op_id"][first])
+        self.table, self.own_place = table[first[is_there]], place[is_there]
+        row = np.full(len(self.ops), -1, np.int64)
+        row[self.own_place] = np.arange(len(self.table))
+        models = np.flatnonzero(
+            (self.table["t_served_ps"] == self.table["t_arrived_ps"]) & (self.table["shared_ps"] == 0)
+        )
+        untold = np.flatnonzero(row < 0)
+        if len(untold) and len(models):
+            kind = _kinds(log, self.ops)
+            model_of = np.full(int(kind.max()) + 1, -1, np.int64)
+            model_of[kind[self.own_place[models]][::-1]] = models[::-1]  # the first of several stays
+            row[untold] = model_of[kind[untold]]
+        self.place = np.flatnonzero(row >= 0)
+        self.row = row[self.place]
+        self.later_ps = self.ops.end_ps[self.place] - self.ops.end_ps[self.own_place[self.row]]
+
+
 def all_transfers(log: OpLog) -> Array:
     """A row of `transfers` for each DMA op of *log* that the table tells of, ascending by `op_id`.
 
@@ -27,25 +75,12 @@ def all_transfers(log: OpLog) -> Array:
     Undisturbed means that it was served when it arrived, and shared no link. Its times differ by those of the two
     ends. Raises LogError for a log without the table.
     """
-    table, ops = log.table("transfers"), _dma_ops(log)
-    _, first = np.unique(table["op_id"], return_index=True)
-    table = table[np.sort(first)]
-    place, is_there = _places(ops["op_id"], table["op_id"])
-    undisturbed = is_there & (table["t_served_ps"] == table["t_arrived_ps"]) & (table["shared_ps"] == 0)
-    rows, at = table[undisturbed], place[undisturbed]
-    kind = _kinds(log, ops)
-    model_of = np.full(kind.max(initial=-1) + 1, -1)
-    model_of[kind[at][::-1]] = np.arange(len(rows))[::-1]  # the first of several stays
-    untold = ~np.isin(ops["op_id"], table["op_id"])
-    others, model = ops[untold], model_of[kind[untold]]
-    others, model = others[model >= 0], model[model >= 0]
-    copies = rows[model]
-    copies["op_id"] = others["op_id"]
-    later_ps = others["t_end_ps"] - ops["t_end_ps"][at[model]]
+    told = ToldServices(log)
+    found = told.table[told.row]
+    found["op_id"] = told.ops.op_id[told.place]
     for name in _TIMES:
-        copies[name] += later_ps
-    found = np.concatenate([table[is_there], copies]).astype(TABLE_DTYPES["transfers"], copy=False)
-    return found[np.argsort(found["op_id"], kind="stable")]
+        found[name] += told.later_ps
+    return found
 
 
 def service_parts(log: OpLog, transfers: Array) -> Array:
@@ -57,16 +92,20 @@ def service_parts(log: OpLog, transfers: Array) -> Array:
     to the links where those are slower than the memory, else to the memory. `service` is the time of a memory that does
     not tell its parts.
     """
-    ops = _dma_ops(log)
-    place, _ = _places(ops["op_id"], transfers["op_id"])
-    ops = ops[place]
-    is_read = ops["name"] == _number(log, READ)
+    ops = DmaOps(log)
+    place, _ = _places(ops.op_id, transfers["op_id"])
+    return parts_of(transfers, ops, place)
+
+
+def parts_of(transfers: Array, ops: DmaOps, place: Array) -> Array:
+    """`service_parts` of *transfers*, which are those of the ops number *place* of *ops*."""
+    is_read, end_ps = ops.is_read[place], ops.end_ps[place]
     parts = np.zeros(len(transfers), [("op_id", "<i8"), *((name, "<i8") for name in PARTS)])
     parts["op_id"], parts["shared_ps"] = transfers["op_id"], transfers["shared_ps"]
-    parts["setup_ps"] = transfers["t_sent_ps"] - ops["t_start_ps"]
+    parts["setup_ps"] = transfers["t_sent_ps"] - ops.start_ps[place]
     for mine, fill in ((is_read, _fill_reads), (~is_read, _fill_writes)):
         filled = parts[mine]
-        fill(filled, transfers[mine], ops["t_end_ps"][mine])
+        fill(filled, transfers[mine], end_ps[mine])
         parts[mine] = filled
     return parts
 
@@ -79,9 +118,9 @@ def memory_spans(log: OpLog, transfers: Array) -> Array:
     the moment at which its last part is served, or, where nothing was left to do by then, while its bytes came. A
     memory that does not tell when it begins has the time from the arrival until it is done, latency included.
     """
-    ops = _dma_ops(log)
-    place, _ = _places(ops["op_id"], transfers["op_id"])
-    is_read = ops["name"][place] == _number(log, READ)
+    ops = DmaOps(log)
+    place, _ = _places(ops.op_id, transfers["op_id"])
+    is_read = ops.is_read[place]
     sent, arrived, served, first, last = (transfers[name] for name in _TIMES)
     is_told = served >= 0
     came = ~is_read & is_told & (first == served)
@@ -121,12 +160,6 @@ def _fill_memory(parts: Array, told: Array, wait_and_latency: tuple[Array, Array
     parts["service_ps"] = np.where(told, 0, whole)
 
 
-def _dma_ops(log: OpLog) -> Array:
-    """The rows of DMA ops, ascending by `op_id`."""
-    ops = log.ops[np.isin(log.ops["name"], [_number(log, READ), _number(log, WRITE)])]
-    return ops[np.argsort(ops["op_id"], kind="stable")]
-
-
 def _number(log: OpLog, text: str) -> int:
     """The number of *text* in the log, -1 if it is not there."""
     return log.strings.index(text) if text in log.strings else -1
@@ -140,14 +173,14 @@ def _places(ids: Array, wanted: Array) -> tuple[Array, Array]:
     return place, ids[place] == wanted
 
 
-def _kinds(log: OpLog, ops: Array) -> Array:
+def _kinds(log: OpLog, ops: DmaOps) -> Array:
     """A number for each of *ops* that it shares with the ops of its kind."""
-    operands, is_read = log.operands, ops["name"] == _number(log, READ)
-    place, is_there = _places(ops["op_id"], operands["op_id"])
-    role = np.where(is_read, Role.SRC, Role.DST)[place] if len(ops) else place
+    operands = log.operands
+    place, is_there = _places(ops.op_id, operands["op_id"])
+    role = np.where(ops.is_read, Role.SRC, Role.DST).astype(np.int8)[place] if len(ops) else place
     mine = is_there & (operands["role"] == role) & (operands["space"] != MemorySpace.IMMEDIATE.code)
+    place, operands = place[mine], operands[mine]
     owner, nbytes = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
-    owner[place[mine]] = operands["owner"][mine]
-    np.add.at(nbytes, place[mine], operands["rows"][mine] * operands["row_nbytes"][mine])
-    keys = np.stack([ops["component"], ops["name"], owner, nbytes], axis=1)
-    return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+    owner[place] = operands["owner"]
+    np.add.at(nbytes, place, operands["rows"] * operands["row_nbytes"])
+    return numbered_rows(log.ops["component"][ops.row], ops.is_read.astype(np.int8), owner, nbytes)

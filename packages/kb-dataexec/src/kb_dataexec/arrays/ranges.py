@@ -1,10 +1,17 @@
-"""Ranges of different lengths in one array, and the distinct values of small numbers, both without a loop."""
+"""Ranges of different lengths in one array, and the distinct values of small numbers, all without a loop."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+
+_CLOSE: Final = 4
+"""Keys are close if their range has at most so many numbers for each key. Source: assumed."""
+_FEW: Final = 1 << 12
+"""A range that is always close. Source: assumed."""
 
 
 def spread(first: Array, count: Array) -> tuple[Array, Array]:
@@ -19,3 +26,30 @@ def distinct(numbers: Array, bound: int) -> Array:
     present = np.zeros(bound, np.bool_)
     present[numbers] = True
     return np.flatnonzero(present)
+
+
+def numbered(keys: Array) -> tuple[Array, Array]:
+    """The distinct values of integer *keys*, ascending, and the place of each key among them: `np.unique` with inverse.
+
+    Keys that lie close together are not sorted.
+    """
+    if not len(keys):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    keys = keys.astype(np.int64, copy=False)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low > _CLOSE * len(keys) + _FEW:
+        found, place = np.unique(keys, return_inverse=True)
+        return found, place.reshape(-1)
+    found = distinct(keys - low, high - low + 1)
+    places = np.empty(high - low + 1, np.int64)
+    places[found] = np.arange(len(found))
+    return found + low, places[keys - low]
+
+
+def numbered_rows(*columns: Array) -> Array:
+    """A number for each row of integer *columns* of one length. Equal rows have one number, counted from 0 on."""
+    rows = numbered(columns[0])[1]
+    for column in columns[1:]:
+        values, number = numbered(column)
+        rows = numbered(rows * max(len(values), 1) + number)[1]
+    return rows
