@@ -1,8 +1,10 @@
 """`kb report`: what it says adds up, its page is safe to open, and bad input ends in a sentence."""
 
+import hashlib
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -33,14 +35,14 @@ def folder(invoke: Invoke, made: Path, tmp_path: Path) -> Path:
 
 
 def reported(invoke: Invoke, folder: Path) -> dict[str, Any]:
-    done = invoke("report", folder, "--json")
+    done = invoke("report", folder, "--json", "--levers", 0)
     assert (done.exit_code, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def page_of(invoke: Invoke, folder: Path) -> str:
-    done = invoke("report", folder, "-o", "x.html")
+    done = invoke("report", folder, "-o", "x.html", "--levers", 0)
     assert (done.exit_code, done.stderr) == (0, "")
     return Path("x.html").read_text(encoding="utf-8")
 
@@ -101,7 +103,7 @@ def test_a_line_has_its_text_and_its_point_the_operations_of_the_run(invoke: Inv
 
 
 def test_the_terminal_has_the_same_numbers(invoke: Invoke, folder: Path) -> None:
-    done = invoke("report", folder)
+    done = invoke("report", folder, "--levers", 0)
     assert (done.exit_code, done.stderr) == (0, "")
     found = reported(invoke, folder)
     assert found["sentence"] in done.stdout
@@ -144,17 +146,67 @@ def test_the_page_is_one_file_that_asks_nobody_and_runs_nothing(invoke: Invoke, 
 TITLES = ["Where the time went", "Speed of light", "Lines", "Roofline", "Lanes", "PEs", "Configuration"]
 
 
-def test_levers_are_measured_when_they_are_asked_for(invoke: Invoke, folder: Path) -> None:
-    done = invoke("report", folder, "--levers", "1", "--json")
-    assert done.exit_code == 0
-    (lever,) = json.loads(done.stdout)["levers"]
-    assert 0 < lever["latency_ps"] < json.loads(done.stdout)["latency_ps"]
-    assert "levers" not in reported(invoke, folder)
-    assert f"{lever['name']}: " in invoke("report", folder, "--levers", "1").stdout
-    assert invoke("report", folder, "--levers", "1", "-o", "x.html").exit_code == 0
+def levers_of(invoke: Invoke, folder: Path, *more: object) -> list[dict[str, Any]] | None:
+    done = invoke("report", folder, "--json", *more)
+    assert (done.exit_code, done.stderr) == (0, "")
+    found: list[dict[str, Any]] | None = json.loads(done.stdout).get("levers")
+    return found
+
+
+def test_the_levers_of_a_bundled_benchmark_are_measured_and_ranked(invoke: Invoke, folder: Path) -> None:
+    found = levers_of(invoke, folder)
+    assert found is not None
+    assert len(found) > 1
+    gains = [lever["gain"] for lever in found]
+    assert gains == sorted(gains, reverse=True)
+    assert all(lever["latency_ps"] > 0 for lever in found)
+    (lever,) = levers_of(invoke, folder, "--levers", 1) or []
+    assert lever in found
+    assert levers_of(invoke, folder, "--levers", 0) is None
+    assert f"{lever['name']}: " in invoke("report", folder).stdout
+    assert f"{lever['name']}: " not in invoke("report", folder, "--levers", 0).stdout
+    assert invoke("report", folder, "-o", "x.html").exit_code == 0
     texts = Tags(Path("x.html").read_text()).texts
     assert texts.index("Speed of light") < texts.index("Levers") < texts.index("Lines")
-    assert invoke("report", folder, "--levers", "0").exit_code == 2
+    assert invoke("report", folder, "--levers", -1).exit_code == 2
+
+
+def test_a_benchmark_of_somebody_is_not_run_unless_levers_are_asked_for(
+    invoke: Invoke, folder: Path, bench_file: Callable[..., Path]
+) -> None:
+    path = bench_file()
+    path.write_text(path.read_text() + '\nfrom pathlib import Path\nPath("ran").write_text("x")\n')
+    run_dir = json.loads(invoke("run", "small.py", "--json").stdout)["run_dir"]
+    with (folder / "bench.py").open("a") as file:
+        file.write('from pathlib import Path\nPath("ran").write_text("x")\n')
+    own = {"sha256": hashlib.sha256((folder / "bench.py").read_bytes()).hexdigest()}
+    resealed(folder, benchmark=json.loads((folder / "run.json").read_text())["benchmark"] | own)
+    for each in (run_dir, folder):
+        Path("ran").unlink(missing_ok=True)
+        assert levers_of(invoke, each) is None
+        assert not Path("ran").exists()
+        assert levers_of(invoke, each, "--levers", 1) is not None
+        assert Path("ran").exists()
+
+
+def test_a_bundled_benchmark_imports_nothing_from_the_folder(
+    invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert levers_of(invoke, folder)
+    assert str(folder.resolve()) not in sys.path
+
+
+def test_levers_that_nobody_asked_for_end_in_a_note(invoke: Invoke, folder: Path) -> None:
+    usage = folder / "usage.json"
+    usage.write_text("[]")
+    resealed(folder)
+    done = invoke("report", folder, "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    note = json.loads(done.stdout)["notes"][-1]
+    assert note.startswith(f"{folder}: got no levers: {usage}: got JSON of another form")
+    assert "levers" not in json.loads(done.stdout)
+    assert error(invoke, folder, "--levers", 1).startswith(f"error: {usage}: got JSON of another form")
 
 
 def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path) -> None:

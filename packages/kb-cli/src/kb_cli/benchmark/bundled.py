@@ -28,6 +28,13 @@ def names(kind: Kind) -> list[str]:
     return sorted(path.relative_to(root).as_posix().removesuffix(suffix) for path in root.glob(pattern))
 
 
+def shipped(file: str, source: bytes) -> Path | None:
+    """The bundled benchmark called *file*, if it has exactly the bytes *source*; otherwise None."""
+    path = folder("benchmarks") / file
+    known = file.removesuffix(_SUFFIX["benchmarks"]) in names("benchmarks") and path.name == file
+    return path if known and path.is_file() and path.read_bytes() == source else None
+
+
 def find(kind: Kind, text: str) -> Path:
     """The file that a user means by *text*: a bundled name, or a path. A path has a suffix or a separator.
 

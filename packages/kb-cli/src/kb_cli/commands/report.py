@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kb_cli.report.lane_pictures import lane_pictures
 from kb_cli.report.page import report_page
 from kb_cli.report.report_tables import report_tables
-from kb_cli.report.run_report import make_report
+from kb_cli.report.run_report import TimeReport, make_report
 from kb_cli.report.run_source import read_run_source
 from kb_cli.run.progress import RunProgress
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
@@ -37,26 +37,25 @@ _ENDINGS = (".html", ".htm")
 @click.option(
     "--levers",
     "most",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     metavar="N",
-    help="Measure up to N values of the chip that would gain most, within 30 s. This runs bench.py of RUN.",
+    help="Measure up to N values of the chip that would gain most, within 30 s. This runs bench.py of RUN. 0 measures "
+    "none.  [default: all for a bundled benchmark, none for any other]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> None:
     """Say where the time of RUN went, a run folder or a row of a shapes run (RUN/0003).
 
     The report has the critical path by block and by kernel line, how busy each kind of block was and how much of its
-    work was hidden, the roofline, and every PE's own view. With -o it has pictures of all lanes too. No code of RUN is
-    run, except with --levers: name folders of people whom you trust.
+    work was hidden, the values of the chip that would gain most, the roofline, and every PE's own view. With -o it has
+    pictures of all lanes too. No code of RUN is run, except with --levers: name folders of people whom you trust.
     """
     if out is not None and out.suffix.lower() not in _ENDINGS:
         raise KbError("-o", out.suffix or repr(out.name), ".html")
     source = read_run_source(run)
     report = make_report(source)
-    if most is not None:
-        printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark itself
-        with printing, RunProgress() as progress:
-            report = replace(report, levers=levers(run, most, progress=progress).levers)
+    if most or (most is None and source.is_of_kb):
+        report = _with_levers(report, run, most, as_json)
     if out is not None:
         lanes = None if source.log is None else lane_pictures(source.log, str(run))
         page = report_page(report, source.text, lanes)
@@ -67,6 +66,19 @@ def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> Non
         emit_lines([report.sentence, *report.notes, f"{out}: {quantity(len(page), 'B')}"])
     else:
         emit_tables(*report_tables(report))
+
+
+def _with_levers(report: TimeReport, run: Path, most: int | None, as_json: bool) -> TimeReport:
+    """*report* with levers. Where none were asked for (*most* is None), what hinders them becomes a note."""
+    printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark itself
+    try:
+        with printing, RunProgress() as progress:
+            found = levers(run, most, progress=progress, only_bundled=most is None)
+    except KbError as error:
+        if most is not None:
+            raise
+        return replace(report, notes=[*report.notes, f"{run}: got no levers: {error}"])
+    return replace(report, levers=found.levers)
 
 
 def _write(path: Path, page: bytes) -> None:

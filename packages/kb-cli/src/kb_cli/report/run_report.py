@@ -59,7 +59,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     `latency_ps` is the time of the kernels, and `total_ps` that of the launches, from the host's call to its last
     answer. The `ps` of `path` add up to `total_ps`, and so do those of `lines`, and of the shares of each of `pes` that
     took part in all launches. Shares are 0 to 1. `notes` say what could not be told.
-    `levers` are missing unless they were asked for.
+    `levers` are missing where none were tried.
     """
 
     run_dir: str

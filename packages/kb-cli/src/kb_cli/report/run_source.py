@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from kb_cli.benchmark import bundled
 from kb_cli.run.claims import holds
 from kb_cli.run.data import LOG
 from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WHERE, RunFolderError
@@ -27,6 +28,12 @@ class RunSource(NamedTuple):
     text: str
     chip: Topology
     log: OpLog | None
+
+    @property
+    def is_of_kb(self) -> bool:
+        """Whether the benchmark is one that comes with kb, byte for byte."""
+        source = read_bytes(file_in(self.folder, BENCH, RunFolderError), RunFolderError)
+        return self.run.call is None and bundled.shipped(self.run.benchmark.file, source) is not None
 
     @property
     def notes(self) -> list[str]:

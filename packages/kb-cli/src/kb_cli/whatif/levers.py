@@ -75,16 +75,21 @@ class Levers(Struct, frozen=True, kw_only=True):
 
 
 def levers(
-    folder: Path, most: int | None = None, within_s: float = 30.0, progress: RunProgress | None = None
+    folder: Path,
+    most: int | None = None,
+    within_s: float = 30.0,
+    progress: RunProgress | None = None,
+    only_bundled: bool = False,
 ) -> Levers:
     """Try the levers of the run in *folder* that have at least 2 % of its path, the dearest first.
 
-    At most *most* are tried, and no measurement goes on after *within_s* seconds. Runs the benchmark of the folder.
+    At most *most* are tried, and no measurement goes on after *within_s* seconds. Runs the benchmark of the folder;
+    with *only_bundled*, one that does not come with kb is a RunFolderError.
     Raises RunFolderError for a folder that is none of one run, that has been changed, or whose run has no log or is of
     another version of kb with other times, and KbErrors of the benchmark.
     """
     end_s = perf_counter() + within_s
-    ran, told = read_setup(folder), progress or RunProgress()
+    ran, told = read_setup(folder, only_bundled), progress or RunProgress()
     chances = [each for each in _chances(ran) if each.lever.share >= LEAST_SHARE]
     chances = sorted(chances, key=lambda each: -each.lever.path_ps)[:most]
     check_baseline(ran, told)

@@ -1,6 +1,6 @@
 """The setup of a finished run, from its folder: the same benchmark, parameters, seed and chip.
 
-Reading it runs the benchmark's code.
+Reading it runs the benchmark's code. A bundled benchmark is run from the installed file, and nothing of the folder is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
+from kb_cli.benchmark import bundled
 from kb_cli.benchmark.author_calls import inputs_of
 from kb_cli.benchmark.call_benchmark import CallBenchmark
 from kb_cli.benchmark.call_record import RecordedCall, repeated_call
@@ -37,11 +38,12 @@ class RanSetup(NamedTuple):
     setup: Setup
 
 
-def read_setup(folder: Path) -> RanSetup:
+def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
     """The setup of the run in *folder*. Its benchmark is imported, and its inputs are made once and compared.
 
     Raises RunFolderError for a folder that is none of one run, or whose files are not as the run wrote them, and for
-    inputs that are not those of the run. Raises KbErrors for an exception in the benchmark's code.
+    inputs that are not those of the run. With *only_bundled*, so it does before it imports any other benchmark than a
+    bundled one. Raises KbErrors for an exception in the benchmark's code.
     """
     run = read_one_run(folder)
     inputs = (name for name in run.files if name.startswith(f"{INPUTS}/"))
@@ -54,7 +56,10 @@ def read_setup(folder: Path) -> RanSetup:
     if Path(name).name != name or not name.isprintable():
         raise RunFolderError(str(folder / RUN), f"the benchmark file {name[:80]!r}", "the name of a file")
     source = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError, MOST_NBYTES)
-    path = folder.resolve() / name
+    installed = bundled.shipped(name, source)
+    if only_bundled and (installed is None or run.call is not None):
+        raise RunFolderError(str(folder / BENCH), "a benchmark of its own", "one that comes with kb")
+    path = installed or folder.resolve() / name
     lines = source.decode("utf-8", "replace").splitlines(keepends=True)
     linecache.cache[str(path)] = (len(source), None, lines, str(path))  # kernel lines and frames look there
     if run.call is not None:
