@@ -184,7 +184,8 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
 
     def held_ps(self, memory: Rectangle, write: bool) -> tuple[int, int] | None:
         """The time of the request's bytes, up to the moment at which the channel is free again."""
-        return self.free_ps - self._cost(memory.nbytes, write)[1], self.free_ps
+        _, occupied, _ = self._last[write]
+        return self.free_ps - occupied, self.free_ps
 
     def _cost(self, nbytes: int, write: bool) -> _Cost:
         cost = self._costs[write].get(nbytes)

@@ -25,7 +25,7 @@ from kb_engine.fabric.pace import SteadyPace
 from kb_engine.fabric.paths import Leg, MemoryPath
 from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fabric.transfer_rows import OpenRead, TransferRows, WatchedWrite
+from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
 from kb_engine.timing.clock import Clock
 from kb_messages import FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
@@ -52,7 +52,6 @@ class Fabric:
         self._node_of_owner = {region.owner: region.node_id for region in address_map.regions}
         self._on_transfer = on_transfer
         self._rows = rows
-        self._open_reads: dict[Transfer, tuple[OpenRead, int, int]] = {}
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block is at each node, before the first transfer."""
@@ -117,12 +116,11 @@ class Fabric:
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         _, end = flow.reserve_ahead(head, tail)
         clock.push((end, NORMAL, next(clock.tickets), finish, argument))
-        if self._rows is not None:
-            if self._rows.alone_ps.get(flow) == end - start_ps and type(argument) is TileToken:
-                requests.holders[0] = argument.first_op_id + argument.index
-            else:
-                opened = self._rows.served(path, memory, argument)
-                self._rows.read_ended((path, flow), opened, (start_ps, head, tail, end))
+        if end - start_ps == flow.read_alone_ps and type(argument) is TileToken:
+            requests.holders[0] = argument.first_op_id + argument.index
+        elif self._rows is not None:
+            rows = self._rows
+            rows.read_ended(path, flow, rows.read_served(path, memory, argument, (head, tail)), (start_ps, end))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
@@ -169,7 +167,7 @@ class Fabric:
         self._arrives(path)
         transfer.head_ps, transfer.tail_ps = head, tail = path.memory.reserve(now, memory, now, False)
         if self._rows is not None:
-            self._open_reads[transfer] = self._rows.served(path, memory, transfer.argument), head, tail
+            transfer.served = self._rows.read_served(path, memory, transfer.argument, (head, tail))
         self._travel(transfer)
 
     def _arrives(self, path: MemoryPath, finishing: IncomingWrite | None = None) -> None:
@@ -218,9 +216,8 @@ class Fabric:
         path = transfer.path
         assert path is not None
         self._at(end_ps, transfer.finish, transfer.argument)
-        if self._rows is not None and transfer.incoming is None:
-            opened, first, last = self._open_reads.pop(transfer)
-            self._rows.read_ended((path, transfer.flow), opened, (transfer.t_start_ps, first, last, end_ps))
+        if transfer.served is not None and self._rows is not None:
+            self._rows.read_ended(path, transfer.flow, transfer.served, (transfer.t_start_ps, end_ps))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, transfer.flow.nbytes, transfer.t_start_ps, end_ps)
 

@@ -28,10 +28,22 @@ class Flow:
 
     `ahead` holds the links before the first shared link, in order. `shared` holds each shared link with the latency to
     the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. A flow is
-    `unshared` when it has bytes and passes no shared link. `count` counts the transfers that began.
+    `unshared` when it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
+    `count` counts the transfers that began. With an op log, `read_alone_ps` is how long a read takes that meets nobody,
+    from its request on, and `write_alone_ps` how long a write does; -1 before the first such request.
     """
 
-    __slots__ = ("ahead", "count", "latency_ps", "nbytes", "shared", "unshared")
+    __slots__ = (
+        "ahead",
+        "count",
+        "latency_ps",
+        "nbytes",
+        "read_alone_ps",
+        "shared",
+        "slowest_ps",
+        "unshared",
+        "write_alone_ps",
+    )
 
     def __init__(self, hops: list[Hop], nbytes: int) -> None:
         self.nbytes = nbytes = interned(nbytes)
@@ -42,6 +54,8 @@ class Flow:
         if nbytes:
             self._sort(hops)
         self.unshared = bool(nbytes) and not self.shared
+        self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
+        self.read_alone_ps = self.write_alone_ps = -1
 
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""

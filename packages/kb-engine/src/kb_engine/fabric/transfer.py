@@ -8,6 +8,7 @@ from typing import Any
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.pace import Pace
 from kb_engine.fabric.paths import Flow, MemoryPath
+from kb_engine.fabric.served_read import ServedRead
 from kb_messages import Rectangle
 
 
@@ -17,6 +18,7 @@ class Transfer:
     `head_ps` and `tail_ps` are the times at which the first and the last byte leave the links before the first shared
     link. A read or write of the rectangle `memory` has a `path`; a message has neither. A write has an `incoming`. On
     shared links, `due_ps` is the time at which the last byte reaches the end of the leg, as far as the fabric knows.
+    With an op log, `served` is what is known of a read since its memory began with it.
     """
 
     __slots__ = (
@@ -28,6 +30,7 @@ class Transfer:
         "incoming",
         "memory",
         "path",
+        "served",
         "t_start_ps",
         "tail_ps",
     )
@@ -50,6 +53,7 @@ class Transfer:
         self.argument = argument
         self.t_start_ps = self.head_ps = self.tail_ps = start_ps
         self.due_ps = -1
+        self.served: ServedRead | None = None
 
     def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""

@@ -8,21 +8,14 @@ does not say when it begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import TileToken
 from kb_engine.fabric.incoming_write import IncomingWrite
-from kb_engine.fabric.paths import Flow, Leg, MemoryPath
+from kb_engine.fabric.paths import Flow, MemoryPath
+from kb_engine.fabric.served_read import ServedRead
 from kb_messages import Rectangle
-
-
-class OpenRead(NamedTuple):
-    """What is known of a read when its memory begins: its op, whom it stands behind, and when bytes hold the memory."""
-
-    op_id: int
-    behind_op: int
-    held_ps: tuple[int, int] | None
 
 
 class WatchedWrite(IncomingWrite):
@@ -62,52 +55,55 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *add* takes the numbers of a row, and *number_of* gives the number of a memory's id in the log. `alone_ps` is how
-    long a read that meets nobody takes, from its request on. A read of that length has no row.
+    *add* takes the numbers of a row, and *number_of* gives the number of a memory's id in the log.
     """
 
     def __init__(self, add: Callable[[Iterable[int]], None], number_of: Callable[[str], int]) -> None:
         self._add = add
         self._number_of = number_of
-        self.alone_ps: dict[Flow, int] = {}
-        self._alone_writes: dict[Flow, int] = {}
-        self._slowest: dict[Flow, int] = {}
+        self._numbers: dict[MemoryPath, int] = {}
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
         """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
         return WatchedWrite(path.memory, memory, path.requests.holders, _op_of(argument))
 
-    def served(self, path: MemoryPath, memory: Rectangle, argument: Any) -> OpenRead:
-        """The memory was reserved just now for the read of *memory*, at its arrival."""
+    def read_served(self, path: MemoryPath, memory: Rectangle, argument: Any, leaves_ps: tuple[int, int]) -> ServedRead:
+        """The memory was reserved just now for the read of *memory*, whose first and last byte leave at *leaves_ps*."""
         holders, op_id = path.requests.holders, _op_of(argument)
         behind_op, holders[0] = holders[0], op_id
-        return OpenRead(op_id, behind_op, path.memory.held_ps(memory, False))
+        return op_id, behind_op, path.memory.held_ps(memory, False), *leaves_ps
 
-    def read_ended(self, way: tuple[MemoryPath, Flow], opened: OpenRead, times_ps: tuple[int, int, int, int]) -> None:
-        """The end of a read is known. *times_ps*: it leaves, its first and last byte leave the memory, the end."""
-        (path, flow), (t_sent, t_first, t_last, t_end) = way, times_ps
-        op_id, behind_op, held_ps = opened
-        if op_id < 0 or self.alone_ps.get(flow) == t_end - t_sent:
+    def read_ended(self, path: MemoryPath, flow: Flow, served: ServedRead, times_ps: tuple[int, int]) -> None:
+        """The end of a read is known. *times_ps* are those at which its request leaves and its last byte arrives."""
+        op_id, behind_op, held_ps, t_first, t_last = served
+        t_sent, t_end = times_ps
+        if op_id < 0 or flow.read_alone_ps == t_end - t_sent:
             return
-        alone = max(t_last, t_first + self._slowest_ps(path.back, flow)) + path.response_ps
-        shared, t_arrived = max(0, t_end - alone), t_sent + path.request_ps
+        response_ps = path.response_ps
+        bytes_end = t_first + flow.slowest_ps
+        shared = t_end - response_ps - (bytes_end if bytes_end > t_last else t_last)
+        if shared < 0:
+            shared = 0
+        t_arrived = t_sent + path.request_ps
         t_served = -1 if held_ps is None else held_ps[0]
         if t_served <= t_arrived:
             behind_op = -1
-            if t_served == t_arrived and not shared:
-                self.alone_ps.setdefault(flow, t_end - t_sent)
-        number = self._number_of(path.dst)
-        self._add((op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.response_ps, shared, behind_op))
+            if t_served == t_arrived and not shared and flow.read_alone_ps < 0:
+                flow.read_alone_ps = t_end - t_sent
+        number = self._numbers.get(path)
+        if number is None:
+            number = self._numbers[path] = self._number_of(path.dst)
+        self._add((op_id, number, t_sent, t_arrived, t_served, t_first, t_last, response_ps, shared, behind_op))
 
     def write_ended(
         self, way: tuple[MemoryPath, Flow], write: WatchedWrite, times_ps: tuple[int, int, int, int]
     ) -> None:
         """A write has its last byte at the memory. *times_ps*: it left, the last byte came, the commit, the end."""
         (path, flow), (t_sent, came, t_last, t_end) = way, times_ps
-        if write.op_id < 0 or self._alone_writes.get(flow) == t_end - t_sent:
+        if write.op_id < 0 or flow.write_alone_ps == t_end - t_sent:
             return
         head, behind_op, held_ps = t_sent + path.request_ps, -1, write.held_ps
-        shared = max(0, came - head - self._slowest_ps(path.away, flow))
+        shared = max(0, came - head - flow.slowest_ps)
         if held_ps is None:
             t_arrived, t_served, t_first = came, -1, -1
         elif held_ps[1] <= came:
@@ -116,18 +112,12 @@ class TransferRows:
             t_arrived, (t_served, t_first) = write.since_ps, held_ps
             shared = min(shared, t_arrived - head)
             behind_op = write.behind_op if t_served > t_arrived else -1
-        if t_served == t_arrived and not shared:
-            self._alone_writes.setdefault(flow, t_end - t_sent)
+        if t_served == t_arrived and not shared and flow.write_alone_ps < 0:
+            flow.write_alone_ps = t_end - t_sent
         number = self._number_of(path.dst)
         self._add(
             (write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op)
         )
-
-    def _slowest_ps(self, leg: Leg, flow: Flow) -> int:
-        known = self._slowest.get(flow)
-        if known is None:
-            known = self._slowest[flow] = leg.slowest_ps(flow.nbytes)
-        return known
 
 
 def _op_of(argument: Any) -> int:
