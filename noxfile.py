@@ -178,7 +178,7 @@ def extras(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """What people look at, in a real browser: Perfetto opens traces, and counts as the op log does."""
+    """What people look at, in a real browser: the HTML report, and Perfetto, which counts as the op log does."""
     install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
     finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
     found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()

@@ -149,7 +149,7 @@ def _lanes_figure(name: str, titles: list[str], png: bytes) -> Markup:
     data = f"data:image/png;base64,{b64encode(png).decode()}"
     height = len(titles) * _LANE_PX
     image = Markup(f'<img alt="lanes of {escape_attribute(name)}" height="{height}" src="{data}">')
-    beside = element("div", *(element("div", title) for title in titles), class_="titles")
+    beside = element("div", *(element("div", title, title=title) for title in titles), class_="titles")
     return element("figure", element("figcaption", name), element("div", beside, image, class_="lanes"))
 
 

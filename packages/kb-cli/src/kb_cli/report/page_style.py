@@ -48,8 +48,9 @@ svg .rule { stroke: var(--rule); stroke-width: 1; } svg .peak { stroke: var(--so
 svg .hbm { stroke: var(--hbm); } svg .sram { stroke: var(--sram); } svg .reg { stroke: var(--reg); }
 svg .slope { stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; } svg .mark { fill: var(--page); stroke-width: 2; }
 svg .run.hbm { fill: var(--hbm); } svg .run.sram { fill: var(--sram); } svg .run.reg { fill: var(--reg); }
-.lanes { display: grid; grid-template-columns: max-content minmax(160px, 1fr); gap: 0 12px; }
-.lanes .titles { font-size: 12.5px; color: var(--soft); } .lanes .titles div { height: 16px; line-height: 16px; }
+.lanes { display: grid; grid-template-columns: minmax(0, 240px) minmax(160px, 1fr); gap: 0 12px; }
+.lanes .titles { font-size: 12.5px; color: var(--soft); } .lanes .titles div { height: 16px; line-height: 16px;
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .lanes img { display: block; width: 100%; background: var(--panel); image-rendering: pixelated; }
 @media (max-width: 560px) { body { padding: 16px 12px; } p.sentence { font-size: 18px; } .bar { width: 120px; }
   .source td:nth-child(-n+4):not(:nth-child(2)) { display: none; } .wrap { min-width: 130px; } }

@@ -1,0 +1,135 @@
+"""The HTML report in a browser: opened from a file, with an empty console, light and dark, wide and narrow."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, Page
+
+from kb_cli.main import kb
+
+TITLES = ["Where the time went", "Speed of light", "Levers", "Lines", "Roofline", "Lanes", "PEs", "Configuration"]
+GEMM = ["gemm", "-p", "M=200", "-p", "N=136", "-p", "K=72", "-p", "tile=32x16x24"]
+MARKUP = "<img src=x onerror=alert(1)>"
+NARROW, WIDE = 360, 1500
+CONTRAST = """() => {
+    const light = (text) => {
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255)
+            .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const page = light(getComputedStyle(document.body).backgroundColor);
+    const found = [...document.querySelectorAll("h1, h2, p, td, th, figcaption, dt, dd")].map((each) => {
+        const ink = light(getComputedStyle(each).color);
+        return (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
+    });
+    return [page, Math.min(...found)];
+}"""
+"""The luminance of the page, and the least contrast of a text with it. Source: W3C, WCAG 2.2, relative luminance."""
+
+
+def run_kb(*args: object) -> str:
+    done = CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+def reported(folder: Path, *run: object, options: Sequence[object] = ()) -> Path:
+    """The page of a new run below *folder*."""
+    run_dir = json.loads(run_kb("run", *run, "--out", folder / "runs", "--json"))["run_dir"]
+    run_kb("report", run_dir, "-o", folder / "report.html", *options)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page for one PE, for eight PEs that share memories, and for 512 PEs."""
+    shared, one = ["-p", "operands=shared"], ["--levers", 1]
+    return {
+        name: reported(tmp_path_factory.mktemp(name), *GEMM, *more, "--topology", name, options=one)
+        for name, more in (("one_pe", []), ("one_cube", shared), ("four_sip", shared))
+    }
+
+
+@pytest.fixture(params=["light", "dark"])
+def shown(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page that follows the reader's choice of colours. What the console or the network says is an error."""
+    page = browser.new_page(viewport={"width": WIDE, "height": 900}, color_scheme=request.param)
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("requestfailed", lambda asked: said.append(asked.url))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("request", lambda asked: said.extend([] if asked.url.startswith(("file:", "data:")) else [asked.url]))
+    yield page
+    page.close()
+    assert said == []
+
+
+@pytest.mark.parametrize("name", ["one_pe", "one_cube", "four_sip"])
+def test_every_section_is_shown_in_light_and_dark(shown: Page, reports: dict[str, Path], name: str) -> None:
+    assert reports[name].stat().st_size < 2_000_000
+    shown.goto(reports[name].as_uri())
+    assert shown.locator("h2").all_inner_texts() == TITLES
+    assert shown.title() == f"kernbench: gemm on {name}"
+    page, contrast = shown.evaluate(CONTRAST)
+    is_dark = shown.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    assert page < 0.02 if is_dark else page > 0.9
+    assert contrast >= 4.5, "W3C asks for this much of texts"
+
+
+@pytest.mark.parametrize("name", ["one_pe", "one_cube", "four_sip"])
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_nothing_is_wider_than_the_window(shown: Page, reports: dict[str, Path], name: str, width: int) -> None:
+    """Tables and pictures that do not fit scroll in their own place."""
+    shown.set_viewport_size({"width": width, "height": 900})
+    shown.goto(reports[name].as_uri())
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    outside: Any = shown.evaluate(
+        "[...document.querySelectorAll('p, h1, h2, .scroll, .lanes, dl')]"
+        ".filter((each) => each.getBoundingClientRect().right > innerWidth + 1).map((each) => each.className)"
+    )
+    assert outside == []
+
+
+def test_pictures_of_lanes_are_drawn_and_stand_beside_their_titles(shown: Page, reports: dict[str, Path]) -> None:
+    shown.goto(reports["one_cube"].as_uri())
+    images = shown.locator("img")
+    drawn = images.evaluate_all("all => all.map((each) => [each.complete, each.naturalWidth, each.naturalHeight])")
+    titles = shown.locator(".titles").evaluate_all("all => all.map((each) => each.children.length)")
+    assert drawn == [[True, 400, rows] for rows in titles]
+    heights = images.evaluate_all("all => all.map((each) => each.getBoundingClientRect().height)")
+    assert heights == [16 * rows for rows in titles]
+    assert "memories, while bytes of DMAs held them" in shown.locator("figcaption").all_inner_texts()
+    assert shown.locator(".titles").last.inner_text().splitlines()[0].startswith("sip0.cube0.hbm0")
+
+
+def test_512_pes_that_are_alike_share_a_picture(shown: Page, tmp_path: Path) -> None:
+    run = ["vector_add", "-p", "N=524288", "-p", "block=1024", "--topology", "four_sip"]
+    shown.goto(reported(tmp_path, *run, options=["--levers", 0]).as_uri())
+    captions = shown.locator("figcaption").all_inner_texts()
+    assert captions[0].startswith("512 PEs alike, sip0.cube0.pe0 to sip3.cube15.pe7")
+    assert len(captions) == 2
+    (title,) = shown.locator(".titles").last.locator("div").all()
+    assert title.get_attribute("title") == "512 memories alike, sip0.cube0.hbm0 to sip3.cube15.hbm7"
+
+
+def test_what_a_user_wrote_stays_text(shown: Page, tmp_path: Path) -> None:
+    """The name of the benchmark, a parameter and the kernel's line are markup. None of it becomes an element."""
+    text = (Path(__file__).parents[1] / "benchmarks" / "vector_add.py").read_text()
+    assert '    name = "vector_add"\n' in text
+    assert "tl.store(" in text
+    text = text.replace('    name = "vector_add"\n', f"    name = {MARKUP!r}\n", 1)
+    lines = [f"{line}  # </td><script>alert(2)</script>" if "tl.store(" in line else line for line in text.splitlines()]
+    (tmp_path / "mine.py").write_text("\n".join(lines) + "\n")
+    path = reported(tmp_path, tmp_path / "mine.py", "-p", "N=4096", "--topology", "one_pe")
+    shown.goto(path.as_uri())
+    assert shown.locator("h1").inner_text() == f"{MARKUP} on one_pe"
+    assert "</td><script>alert(2)</script>" in shown.locator(".source").inner_text()
+    assert shown.locator("script").count() == 0
+    sources = shown.locator("img").evaluate_all("all => all.map((each) => each.src)")
+    assert all(source.startswith("data:image/png") for source in sources)
+    assert shown.locator("h2").all_inner_texts() == [title for title in TITLES if title != "Levers"]
