@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from kb_cli.benchmark import shapes
 from kb_cli.benchmark.shapes import read_shapes
-from kb_messages import BenchmarkError
+from kb_messages import BenchmarkError, DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]
 
@@ -50,14 +50,16 @@ def test_byte_order_mark_crlf_spaces_and_quotes_do_not_matter(tmp_path: Path) ->
         ("M,N,K\n1,2,\n", "shapes.csv:2: K: got '', needs an int >= 1"),
         ("M,N,K\n1,2\n", "shapes.csv:2: got 2 cells, needs 3, one for each column"),
         ("M,N,K\n1,2,3,4\n", "shapes.csv:2: got 4 cells, needs 3, one for each column"),
-        ("", "shapes.csv: got an empty file, needs a CSV file in UTF-8 with columns M, N and K"),
-        ("\n\n", "shapes.csv: got an empty file, needs a CSV file in UTF-8 with columns M, N and K"),
-        ("M,N,K\n", "shapes.csv: got no rows, needs a CSV file in UTF-8 with columns M, N and K"),
-        ("m,N\n1,2\n", "shapes.csv:1: got no column M, K, needs columns M, N and K in upper case; it has m, N"),
+        ("", "shapes.csv: got an empty file, needs a CSV file in UTF-8 whose first row names parameters"),
+        ("\n\n", "shapes.csv: got an empty file, needs a CSV file in UTF-8 whose first row names parameters"),
+        ("M,N,K\n", "shapes.csv: got no rows, needs a CSV file in UTF-8 whose first row names parameters"),
+        ("m,N\n1,2\n", "shapes.csv:1: got a column m, needs M, as the parameter is written; rename it"),
+        ("a,b\n1,2\n", "shapes.csv:1: got no column of a parameter, needs at least one of M, N, K, seed; it has a, b"),
+        ("M,N\n1,2\n", "shapes.csv:2: -p K: got no value, needs an int >= 1; add -p K=..."),
         ("\nM,N,K,M\n", "shapes.csv:2: got two columns M, needs one; rename or remove one of them"),
         ("M,N,K,\n1,2,3,\n", "shapes.csv:1: got no name for column 4, needs a name for every column"),
-        (b"M,N,K\n\xff,1,1\n", ("shapes.csv: got bytes that are not UTF-8, at byte 6, needs a CSV file in UTF-8 with "
-                               "columns M, N and K")),
+        (b"M,N,K\n\xff,1,1\n", ("shapes.csv: got bytes that are not UTF-8, at byte 6, needs a CSV file in UTF-8 "
+                               "whose first row names parameters")),
     ],
 )  # fmt: skip
 def test_errors_name_file_and_line(tmp_path: Path, content: str | bytes, message: str) -> None:
@@ -78,12 +80,22 @@ def test_a_size_is_given_once(tmp_path: Path) -> None:
         read(tmp_path, "M,N,K\n1,2,3\n", M="4")
 
 
-def test_a_benchmark_without_sizes_has_no_shapes(tmp_path: Path) -> None:
+def test_columns_set_parameters_of_any_type(tmp_path: Path) -> None:
     class Other(Struct):
         size: int = 1
+        tile: TileShape | None = None
+        dtype: DType = DType.F16
+        fast: bool = False
 
-    with pytest.raises(BenchmarkError, match="got a benchmark without parameter M, needs one with M, N and K"):
-        read_shapes(tmp_path, Other, {})
+    path = tmp_path / "shapes.csv"
+    path.write_text("size,why,tile,dtype,fast\n2,first,8x8x8,f32,yes\n3,second,none,f16,no\n")
+    rows = read_shapes(path, Other, {})
+    assert [row.params for row in rows] == [Other(2, TileShape(8, 8, 8), DType.F32, True), Other(3)]
+    assert rows[0].cells == {"why": "first", "size": 2, "tile": "8x8x8", "dtype": "f32", "fast": True}
+
+
+def test_a_parameter_without_a_column_comes_from_p_or_its_default(tmp_path: Path) -> None:
+    assert read(tmp_path, "M,N\n1,2\n", K="7", seed="3") == [("shapes.csv:2", {"M": 1, "N": 2}, Params(1, 2, 7, 3))]
 
 
 def test_the_last_of_many_rows_is_checked_in_seconds(tmp_path: Path) -> None:

@@ -66,7 +66,10 @@ def test_wrong_numbers_end_with_1(invoke: Invoke, bench_file: Write) -> None:
 def test_a_failure_says_that_the_tolerance_was_the_default(invoke: Invoke, bench_file: Write) -> None:
     changes = ("np.float64)}", "np.float64) + 1}")
     stated = ("def flops", "def tolerance(self, p, inputs, expected):\n        return {'c': 0.5}\n\n    def flops")
-    said = "that is the default tolerance for sums of 8 terms; state another in the benchmark's tolerance()"
+    said = (
+        "that is the default tolerance of f32 for sums of 8 terms; state another with tolerance=, or in the "
+        "benchmark's tolerance()"
+    )
     by_default = invoke("run", bench_file(*changes), "--keep", "all", "--json")
     result = json.loads(by_default.stdout)
     assert result["outputs"][0]["text"].endswith(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from kb_dataexec import default_tolerance
 from kb_engine import Host, Tensor
 
 Arrays = dict[str, npt.NDArray[Any]]
+SumLengths = Callable[[Mapping[str, Tensor]], Mapping[str, int]]
+"""Tells how many terms the longest sum behind each output has. It is asked only where a default needs it."""
 
 
 def inputs_of(setup: Setup) -> Arrays:
@@ -50,8 +53,11 @@ def flops_of(setup: Setup) -> int:
     return checked_count(setup.place("flops"), answer, MOST_FLOPS)
 
 
-def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], length: int) -> dict[str, Expected]:
-    """The reference and the allowed error of every output. The default is that for sums of *length* terms.
+def expected_outputs(
+    setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], lengths: SumLengths
+) -> dict[str, Expected]:
+    """The reference and the allowed error of every output. The default is that for sums of as many terms as *lengths*
+    says.
 
     Raises BenchmarkError for wrong names, shapes or numbers.
     """
@@ -60,18 +66,18 @@ def expected_outputs(setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], l
     references = _checked_references(setup, answer, outputs)
     with user_code(setup.loaded.path, "tolerance()"), limited_memory():
         tolerance: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
-    return _expected(setup, outputs, references, tolerance, length)
+    return _expected(setup, outputs, references, tolerance, lengths)
 
 
 def stated_outputs(
-    setup: Setup, outputs: dict[str, Tensor], reference: Any, tolerance: Any, length: int
+    setup: Setup, outputs: dict[str, Tensor], reference: Any, tolerance: Any, lengths: SumLengths
 ) -> dict[str, Expected]:
     """As `expected_outputs`, from references and allowed errors by output that the caller has."""
-    return _expected(setup, outputs, _checked_references(setup, reference, outputs), tolerance, length)
+    return _expected(setup, outputs, _checked_references(setup, reference, outputs), tolerance, lengths)
 
 
 def _expected(
-    setup: Setup, outputs: dict[str, Tensor], references: Arrays, tolerance: Any, length: int
+    setup: Setup, outputs: dict[str, Tensor], references: Arrays, tolerance: Any, lengths: SumLengths
 ) -> dict[str, Expected]:
     stated = _arrays(setup, "tolerance", tolerance)
     for name, error in stated.items():
@@ -79,11 +85,12 @@ def _expected(
             raise setup.error("tolerance", f"an output {name!r}", f"some of {list(outputs)}")
         if not _broadcasts(error.shape, outputs[name].shape):
             raise setup.error("tolerance", f"shape {error.shape} for {name}", f"{outputs[name].shape} or one number")
+    terms = lengths(outputs) if outputs.keys() - stated.keys() else {}
     expected: dict[str, Expected] = {}
     for name, tensor in outputs.items():
         reference = references[name]
-        default_terms = None if name in stated else length
-        error = stated[name] if name in stated else default_tolerance(reference, tensor.dtype, length)
+        default_terms = None if name in stated else terms[name]
+        error = stated[name] if default_terms is None else default_tolerance(reference, tensor.dtype, default_terms)
         allowed = checked_tolerance(setup.place("tolerance"), name, error, reference)
         expected[name] = Expected(tensor, reference, allowed, default_terms)
     return expected

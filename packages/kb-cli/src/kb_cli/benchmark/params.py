@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import fields
 
 from kb_cli.benchmark.field_types import describe
 from kb_cli.benchmark.field_values import BadValue, value_of
@@ -104,8 +104,3 @@ def shown_params(params: Struct) -> dict[str, object]:
             got, needs = f"a {type(value).__name__} that JSON cannot hold", "numbers, texts, lists or dicts"
             raise BenchmarkError(f"-p {field.encode_name}", got, needs) from None
     return shown
-
-
-def field_of(params_type: type[Struct], name: str) -> FieldInfo | None:
-    """The field *name*, or None."""
-    return next((field for field in fields(params_type) if field.encode_name == name), None)

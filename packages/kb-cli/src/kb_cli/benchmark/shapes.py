@@ -1,9 +1,10 @@
-"""Problem shapes from a CSV file: each row is one run."""
+"""Problem shapes from a CSV file: each row is one run. Columns that name parameters set them, the others are labels."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,30 +12,26 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from kb_cli.benchmark.field_values import BadValue, value_of
-from kb_cli.benchmark.params import ParamsBuilder, field_of, params_code
+from kb_cli.benchmark.params import ParamsBuilder, as_text, params_code
 from kb_messages import BenchmarkError, read_bytes
 from kb_topology import listing
 
-SIZES = ("M", "N", "K")
 MOST_ROWS = 100_000
 """Source: assumed; so many runs take more than a day."""
 MOST_NBYTES = 64 << 20
 """Of a file. Source: assumed; rows of 600 characters each."""
-_NEEDS = "a CSV file in UTF-8 with columns M, N and K"
+_NEEDS = "a CSV file in UTF-8 whose first row names parameters"
 
 
 class Row(NamedTuple):
-    """One row of the file: its place (`FILE:LINE`), its cells by column, and the parameters that they set."""
+    """One row of the file: its place (`FILE:LINE`), its cells by column, and all parameters of its run.
+
+    `cells` has the labels and then the values that the row sets, as reports show them.
+    """
 
     where: str
-    labels: dict[str, str]
-    sizes: dict[str, int]
+    cells: dict[str, object]
     params: Any
-
-    @property
-    def cells(self) -> dict[str, object]:
-        """Labels and sizes, in the order in which reports show them."""
-        return {**self.labels, **self.sizes}
 
 
 def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) -> list[Row]:
@@ -42,7 +39,6 @@ def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) ->
 
     Raises BenchmarkError with file and line.
     """
-    _check_parameters(path, params_type, texts)
     label = str(path)
     reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     rows: list[Row] = []
@@ -67,14 +63,6 @@ def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) ->
     return rows
 
 
-def _check_parameters(path: Path, params_type: type[Struct], texts: dict[str, str]) -> None:
-    for name in SIZES:
-        if field_of(params_type, name) is None:
-            raise BenchmarkError("--shapes", f"a benchmark without parameter {name}", "one with M, N and K")
-        if name in texts:
-            raise BenchmarkError(f"-p {name}", "a value beside --shapes", "one of the two", f"{path} sets {name}")
-
-
 def _read_text(path: Path) -> str:
     try:
         return read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8-sig")
@@ -83,42 +71,51 @@ def _read_text(path: Path) -> str:
 
 
 class _Header:
-    """The columns of a file. A size that was read once is not read again: layers of a model repeat them."""
+    """The columns of a file. A cell that was read once is not read again: layers of a model repeat them."""
 
     def __init__(self, where: str, columns: list[str], params_type: type[Struct], texts: dict[str, str]) -> None:
-        self._columns = _checked_header(where, columns)
+        known = {field.encode_name: field.type for field in fields(params_type)}
+        _check_header(where, columns, known, texts)
+        self._columns = columns
         self._builder = ParamsBuilder(params_type, texts)
-        self._types = {field.encode_name: field.type for field in fields(params_type) if field.encode_name in SIZES}
-        self._sizes: dict[tuple[str, str], Any] = {}
+        self._types = {name: known[name] for name in columns if name in known}
+        self._values: dict[tuple[str, str], Any] = {}
 
     def row(self, where: str, cells: list[str]) -> Row:
         """The row of *cells* at *where*. Raises BenchmarkError with the place."""
         if len(cells) != len(self._columns):
             raise BenchmarkError(where, f"{len(cells)} cells", f"{len(self._columns)}, one for each column")
         labels = dict(zip(self._columns, cells, strict=True))
-        sizes = {name: self._size(where, name, labels.pop(name)) for name in SIZES}
+        values = {name: self._value(where, name, labels.pop(name)) for name in self._types}
+        shown = {name: as_text(value) for name, value in values.items()}
         try:
-            return Row(where, labels, sizes, self._builder.build(sizes))
+            return Row(where, {**labels, **shown}, self._builder.build(values))
         except BenchmarkError as error:
             raise BenchmarkError(f"{where}: {error.where}", error.got, error.needs, error.fix) from None
 
-    def _size(self, where: str, name: str, cell: str) -> Any:
-        if (name, cell) not in self._sizes:
+    def _value(self, where: str, name: str, cell: str) -> Any:
+        if (name, cell) not in self._values:
             try:
-                self._sizes[name, cell] = value_of(cell, self._types[name], full=True)
+                self._values[name, cell] = value_of(cell, self._types[name], full=True)
             except BadValue as bad:
                 raise bad.at(f"{where}: {name}") from None
-        return self._sizes[name, cell]
+        return self._values[name, cell]
 
 
-def _checked_header(where: str, columns: list[str]) -> list[str]:
+def _check_header(where: str, columns: list[str], known: Iterable[str], texts: Mapping[str, str]) -> None:
+    """Raise BenchmarkError for columns without a name or with one that stands twice, for columns of which none is
+    *known* as a parameter, for one that differs from a parameter by case alone, and for one that `-p` sets too."""
+    names = list(known)
     for number, column in enumerate(columns):
         if not column:
             raise BenchmarkError(where, f"no name for column {number + 1}", "a name for every column")
         if column in columns[:number]:
             raise BenchmarkError(where, f"two columns {column}", "one", "rename or remove one of them")
-    missing = [name for name in SIZES if name not in columns]
-    if missing:
+        if column in texts:
+            raise BenchmarkError(f"-p {column}", "a value beside --shapes", "one of the two", f"{where} sets {column}")
+        near = next((name for name in names if name.lower() == column.lower()), column)
+        if near != column and near not in columns:
+            raise BenchmarkError(where, f"a column {column}", f"{near}, as the parameter is written", "rename it")
+    if not any(column in names for column in columns):
         found = f"it has {listing(columns)}"
-        raise BenchmarkError(where, f"no column {', '.join(missing)}", "columns M, N and K in upper case", found)
-    return columns
+        raise BenchmarkError(where, "no column of a parameter", f"at least one of {listing(names)}", found)

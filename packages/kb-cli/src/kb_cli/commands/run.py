@@ -32,7 +32,7 @@ from kb_topology import load_topology
     "--shapes",
     type=click.Path(path_type=Path),
     metavar="CSV",
-    help="Run every row of a CSV file with columns M, N, K; other columns label the rows.",
+    help="Run every row of a CSV file. Columns that name parameters set them; other columns label the rows.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the inputs.")
 @click.option(

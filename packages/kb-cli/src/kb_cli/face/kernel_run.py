@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,9 @@ from kb_cli.run.progress import RunProgress
 from kb_cli.run.result import RunResult
 from kb_cli.run.save import Finished
 from kb_cli.run.simulate import Computed
-from kb_cli.run.verdict import Verdict, judge
+from kb_cli.run.verdict import Verdict, judge, terms_behind
 from kb_cli.terminal.units import duration
 from kb_dataexec.analysis import LineShare, PathShare, Where, line_shares, path_shares
-from kb_dataexec.verify import sum_length
 from kb_engine import read_tensor
 from kb_messages import BenchmarkError, KbError
 
@@ -119,7 +118,7 @@ class KernelRun:
             computed.tensors,
             _by_name("reference", reference, names),
             {} if tolerance is None else _by_name("tolerance", tolerance, names),
-            sum_length(computed.log),
+            partial(terms_behind, computed.log),
         )
         return judge(computed.log, computed.memory, expected, RunProgress())
 

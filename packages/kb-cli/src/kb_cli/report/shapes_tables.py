@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.benchmark.shapes import SIZES
 from kb_cli.report.performance import operation
 from kb_cli.report.verification import sanitizer_texts, verdict_count, verdict_sentences, verdict_style
 from kb_cli.run.result import RunResult
@@ -36,7 +35,7 @@ def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
 
 def _table(results: Sequence[RunResult]) -> Table:
     labels = list(_shape(results[0]))
-    names = [number for number, label in enumerate(labels) if label not in SIZES]
+    names = [number for number, label in enumerate(labels) if label not in results[0].params]
     whole = ("whole time",) if _has_whole(results) else ()
     rates = (f"T{operation(results[0])}/s", "of peak", "of memory", "HBM GB/s")
     figures = ("latency", *whole, *rates, "verified", "max error")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -27,11 +28,10 @@ from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
-from kb_cli.run.verdict import Verdict, execute, judge
+from kb_cli.run.verdict import Verdict, execute, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.analysis import Where, where
 from kb_dataexec.log import LogSummary
-from kb_dataexec.verify import sum_length
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch
@@ -210,7 +210,7 @@ def _data_pass(
     if not setup.checks:
         return {}, None, Wall(timing, executed - began), memory
     progress.begin(VERIFY, "reference() and tolerance()")
-    expected = expected_outputs(setup, *tensors, sum_length(log))
+    expected = expected_outputs(setup, *tensors, partial(terms_behind, log))
     verdict = judge(log, memory, expected, progress)
     return expected, verdict, Wall(timing, executed - began, perf_counter() - executed), memory
 

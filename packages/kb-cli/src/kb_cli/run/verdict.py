@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from msgspec import Struct
 
 from kb_cli.benchmark.expected import Expected
 from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_dataexec import Executor, MemoryStore, OpLog
-from kb_dataexec.verify import compare_output, debug, read_output
+from kb_dataexec.verify import compare_output, debug, read_output, sum_lengths
+from kb_engine import Tensor
 from kb_messages import KbError
 
 
@@ -79,6 +82,20 @@ def refused(why: str) -> Verdict:
     return Verdict(ok=False, outputs=[], refusal=why)
 
 
+def terms_behind(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """The number of terms of the longest sum of *log* behind each of *tensors*."""
+    rectangles = [[matrix.rectangle for _, matrix in tensor.every_block()] for tensor in tensors.values()]
+    return dict(zip(tensors, sum_lengths(log, rectangles), strict=True))
+
+
+def _tolerance_used(output: Expected) -> str:
+    if output.default_terms is None:
+        return "that is the tolerance that the benchmark or the caller states"
+    terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
+    default = f"that is the default tolerance of {output.tensor.dtype} for sums of {terms}"
+    return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
+
+
 def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> OutputCheck:
     try:
         got = read_output(log, memory, output)
@@ -87,9 +104,8 @@ def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> Outp
         return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
     found, origin = compare_output(log, name, output, got, output.reference, output.allowed)
     texts = [str(found), *([] if origin is None else [str(origin)])]
-    if not found.ok and output.default_terms is not None:
-        terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
-        texts.append(f"that is the default tolerance for sums of {terms}; state another in the benchmark's tolerance()")
+    if not found.ok:
+        texts.append(_tolerance_used(output))
     return OutputCheck(
         name=name,
         ok=found.ok,

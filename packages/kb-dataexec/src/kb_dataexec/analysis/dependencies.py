@@ -89,7 +89,7 @@ def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
     """(record, byte set, whether it reads, whether it writes) of every access, by byte set and then by record."""
     rows = schedule.operands
     columns = [rows[name].astype(np.int64) for name in RECTANGLE_COLUMNS]
-    cell = _cells(columns)
+    cell = cell_numbers(columns)
     number_of_cells = int(cell.max()) + 1 if len(cell) else 0
     sample = np.zeros(number_of_cells, np.int64)
     sample[cell] = np.arange(len(cell))
@@ -107,7 +107,7 @@ def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
     return op, byte_set, (flags & 1) > 0, (flags & 2) > 0
 
 
-def _cells(columns: list[Array]) -> Array:
+def cell_numbers(columns: list[Array]) -> Array:
     """A number for each row, equal for rows that agree in all columns. The numbers count from 0."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:

@@ -11,7 +11,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import UsageError
 from kb_dataexec.files import read_array
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages import OFFSET_BITS, AddressError, DType, PhysAddr, split_address
+from kb_messages import OFFSET_BITS, AddressError, DType, PhysAddr, Rectangle, split_address
 
 _PLACE: Final = re.compile(r"(?P<address>\w+):(?P<rows>\d{1,10})x(?P<cols>\d{1,10}):(?P<dtype>\w+)(:(?P<stride>\w+))?")
 _NAME: Final = re.compile(r"[^/\\\0.][^/\\\0]{0,99}")
@@ -35,6 +35,11 @@ class Output(NamedTuple):
     def read(self, memory: MemoryStore) -> Array:
         """The values, (rows, cols). Raises StoreError when bytes are not initialised."""
         return memory.read(self.owner, self.offset, self.rows, self.cols * self.dtype.nbytes, self.stride, self.dtype)
+
+    @property
+    def rectangle(self) -> Rectangle:
+        """The bytes of the matrix."""
+        return Rectangle.of_memory(self.owner, self.offset, self.rows, self.cols * self.dtype.nbytes, self.stride)
 
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
         """(owner, offset) of the first byte of the element at *index*, (row, col)."""

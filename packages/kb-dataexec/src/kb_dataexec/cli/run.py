@@ -19,7 +19,7 @@ from kb_dataexec.logfile import OpLog, read_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.op_check import debug
 from kb_dataexec.verify.outputs import compare_output, read_output
-from kb_dataexec.verify.sums import sum_length
+from kb_dataexec.verify.sum_lengths import sum_lengths
 from kb_dataexec.verify.tolerance import default_tolerance
 from kb_messages import DType, KbError
 
@@ -79,8 +79,11 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
         refusal = str(error)
     else:
         if wrong is None:
-            length = options.length or sum_length(log)
-            results = [_result(log, memory, output, options.out, length) for output in outputs]
+            lengths = _lengths(options.length, log, outputs)
+            results = [
+                _result(log, memory, output, options.out, length)
+                for output, length in zip(outputs, lengths, strict=True)
+            ]
         if options.save is not None:
             memory.save(options.save)
     return RunReport(
@@ -92,6 +95,13 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
         wrong_op=None if wrong is None else str(wrong),
         outputs=results,
     )
+
+
+def _lengths(stated: int | None, log: OpLog, outputs: list[Output]) -> list[int]:
+    """The terms of the sums behind each output; only default tolerances need them."""
+    if stated or all(output.reference is None or output.allowed is not None for output in outputs):
+        return [stated or 1] * len(outputs)
+    return sum_lengths(log, [[output.rectangle] for output in outputs])
 
 
 def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None, length: int) -> OutputResult:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from kb_dataexec.verify.compare import Comparison, compare
 from kb_dataexec.verify.outputs import compare_output, read_output
+from kb_dataexec.verify.sum_lengths import sum_lengths
 from kb_dataexec.verify.sums import sum_length
 from kb_dataexec.verify.tolerance import ToleranceError, as_stored, default_tolerance, gemm_tolerance
 from kb_messages import lazy_door
@@ -22,6 +23,7 @@ __all__ = [
     "gemm_tolerance",
     "read_output",
     "sum_length",
+    "sum_lengths",
 ]
 
 _NAMES = {"kb_dataexec.verify.op_check": ("debug",)}

@@ -1,33 +1,89 @@
-"""The length of the sums in a log, which tells how much rounding a correct result may have."""
+"""The sums in a log: how many terms each has, and which command ends it."""
 
 from __future__ import annotations
+
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.tables import OpLog
-from kb_dataexec.ops.gemm import attributes_of
+from kb_dataexec.ops import gemm, math
 from kb_messages import DTYPE_BY_CODE, OpKind, Role
+
+_SUMS: Final = ("sum", "cumsum")
+"""Functions of MATH records that add up a row or a column."""
+_ADDS: Final = ("add", "fma")
+"""Functions that add two values: the result has the terms of both."""
+
+
+class Sums(NamedTuple):
+    """The sums of a log. Sum i has `terms[i]` terms and ends in command `command_seq[i]`.
+
+    `adding` has the commands that add values of other commands, such as `x + y` and a GEMM into an old accumulator.
+    """
+
+    command_seq: Array
+    terms: Array
+    adding: Array
 
 
 def sum_length(log: OpLog) -> int:
-    """The number of terms of the longest sum that GEMMs of *log* accumulate, at least 1.
+    """The number of terms of the longest sum of *log*, at least 1: a sum of products, or a `sum` of a row or column."""
+    return int(sums_of(log).terms.max(initial=1))
 
-    Consecutive GEMMs that accumulate into the same first byte are one sum. Sums that other ops make are not counted.
+
+def sums_of(log: OpLog) -> Sums:
+    """All sums of *log* that GEMMs accumulate and that MATH ops make.
+
+    Consecutive GEMMs that accumulate into the same first byte are one sum.
     """
+    products, reductions = _products(log), _reductions(log)
+    seqs, terms, adding = (np.concatenate(pair) for pair in zip(products, reductions, strict=True))
+    return Sums(seqs, terms, np.unique(adding))
+
+
+def _products(log: OpLog) -> Sums:
     ops = log.ops[log.ops["kind"] == OpKind.GEMM]
     ops = ops[np.lexsort(tuple(ops[key] for key in ("op_id", "stage_index", "tile_id", "command_seq")))]
     a, out = (_first_operand(log.operands, role, ops["op_id"]) for role in (Role.A, Role.OUT))
     is_whole = (a >= 0) & (out >= 0)
     ops, a, out = ops[is_whole], log.operands[a[is_whole]], log.operands[out[is_whole]]
     if not len(ops):
-        return 1
-    adds, is_transposed = _attributes(log, ops)
+        return _no_sums()
+    adds, is_transposed = _gemm_attributes(log, ops)
     terms = np.where(is_transposed, a["rows"], a["row_nbytes"] // _itemsizes()[a["dtype"]])
     order = np.lexsort((out["offset"], out["owner"]))  # stable: the GEMMs into one place keep their order
     place = np.stack([out["owner"][order].astype(np.int64), out["offset"][order]])
-    begins = ~adds[order] | np.append(True, (np.diff(place) != 0).any(axis=0))
-    return max(1, int(np.add.reduceat(terms[order], np.flatnonzero(begins)).max()))
+    moves = np.append(True, (np.diff(place) != 0).any(axis=0))
+    opens = np.flatnonzero(~adds[order] | moves)
+    closes = np.append(opens[1:], len(order)) - 1
+    seqs = ops["command_seq"][order]
+    into_old = seqs[opens][adds[order][opens]]
+    return Sums(seqs[closes], np.add.reduceat(terms[order], opens).astype(np.int64), into_old)
+
+
+def _reductions(log: OpLog) -> Sums:
+    """The sums of MATH ops, each of one op."""
+    ops = log.ops[log.ops["kind"] == OpKind.MATH]
+    used, at = np.unique(ops["params"], return_inverse=True)
+    found = [math.attributes_of(log.strings[index]) for index in used.tolist()]
+    axis = np.array(
+        [each.axis if each is not None and each.op in _SUMS and each.axis in (0, 1) else -1 for each in found]
+    )
+    adds = np.array([each is not None and each.op in _ADDS for each in found], np.bool_)
+    adding = ops["command_seq"][adds[at]] if len(ops) else np.empty(0, np.int64)
+    if not len(ops) or axis.max() < 0:
+        return _no_sums()._replace(adding=adding)
+    ops, axis = ops[axis[at] >= 0], axis[at][axis[at] >= 0]
+    row = _first_operand(log.operands, Role.IN, ops["op_id"])
+    ops, axis, row = ops[row >= 0], axis[row >= 0], log.operands[row[row >= 0]]
+    terms = np.where(axis == 0, row["rows"], row["row_nbytes"] // _itemsizes()[row["dtype"]])
+    return Sums(ops["command_seq"], terms.astype(np.int64), adding)
+
+
+def _no_sums() -> Sums:
+    return Sums(*(np.empty(0, np.int64) for _ in range(3)))
 
 
 def _first_operand(operands: Array, role: Role, op_ids: Array) -> Array:
@@ -40,10 +96,10 @@ def _first_operand(operands: Array, role: Role, op_ids: Array) -> Array:
     return np.where(operands["op_id"][rows[at]] == op_ids, rows[at], -1)
 
 
-def _attributes(log: OpLog, ops: Array) -> tuple[Array, Array]:
+def _gemm_attributes(log: OpLog, ops: Array) -> tuple[Array, Array]:
     """(whether each GEMM accumulates, whether its A is transposed)."""
     used, at = np.unique(ops["params"], return_inverse=True)
-    found = [attributes_of(log.strings[index]) for index in used.tolist()]
+    found = [gemm.attributes_of(log.strings[index]) for index in used.tolist()]
     flags = np.array([(each is not None and each.accumulate, each is not None and each.transpose_a) for each in found])
     return flags[at, 0], flags[at, 1]
 
