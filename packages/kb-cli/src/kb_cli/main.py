@@ -21,10 +21,13 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 COMMANDS = {
     "compare": "Say what changed between two runs, and what that cost.",
+    "list": "List the bundled benchmarks and topologies.",
+    "new": "Write a small working benchmark to start from.",
     "plan": "Count what a tiling moves and computes, without running it.",
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "report": "Say where the time of a finished run went, on the terminal or as one HTML file.",
     "run": "Run a benchmark on a simulated chip and check its numbers.",
+    "runs": "List finished runs, and remove old ones.",
     "topology": "Look at chips described in YAML.",
     "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",

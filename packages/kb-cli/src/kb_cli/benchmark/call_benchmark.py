@@ -101,6 +101,7 @@ class FunctionCalls(Benchmark[Any]):
     def __init__(self, function: Callable[..., Call], name: str) -> None:
         self.Params = _params_of(function)  # type: ignore[misc]
         self.name = name  # type: ignore[misc]
+        self.__doc__ = function.__doc__
         self._function = function
         self._made: CallBenchmark | None = None
 

@@ -10,6 +10,7 @@ import click
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import load_benchmark
+from kb_cli.benchmark.param_docs import BenchmarkDoc, benchmark_doc
 from kb_cli.benchmark.params import build_params, parse_assignments
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.shapes import read_shapes
@@ -27,6 +28,7 @@ from kb_topology import load_topology
 @click.command("run")
 @click.argument("bench")
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
+@click.option("--params", "only_params", is_flag=True, help="List the parameters of BENCH, and run nothing.")
 @click.option("-p", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter, e.g. tile=128x128x128.")
 @click.option(
     "--shapes",
@@ -60,6 +62,7 @@ from kb_topology import load_topology
 def command(
     bench: str,
     topology: str,
+    only_params: bool,
     assignments: tuple[str, ...],
     shapes: Path | None,
     seed: int,
@@ -80,6 +83,11 @@ def command(
         redirect_stdout(sys.stderr) if as_json else nullcontext()
     ):  # a benchmark's own prints must not mix with the JSON
         loaded = load_benchmark(bench)
+        doc = benchmark_doc(loaded) if only_params else None
+    if doc is not None:
+        _print_params(doc, as_json)
+        return
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
         texts = parse_assignments(assignments)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
         params = build_params(loaded.bench.Params, texts) if rows is None else None
@@ -96,6 +104,15 @@ def command(
     _print(results, as_json, rows is not None)
     failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
     click.get_current_context().exit(1 if failed else 0)
+
+
+def _print_params(doc: BenchmarkDoc, as_json: bool) -> None:
+    from kb_cli.report.params_tables import params_tables
+
+    if as_json:
+        emit_json(doc)
+    else:
+        emit_tables(*params_tables(doc))
 
 
 def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:

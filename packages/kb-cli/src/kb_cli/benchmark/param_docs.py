@@ -1,0 +1,67 @@
+"""The parameters of a benchmark as `kb run BENCH --params` prints them: type, default, and what they mean."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any, get_args, get_origin
+
+from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
+from msgspec.structs import FieldInfo, fields
+
+from kb_cli.benchmark.field_types import describe
+from kb_cli.benchmark.load import LoadedBenchmark
+from kb_cli.benchmark.params import as_text, params_code
+
+
+class ParamDoc(Struct, frozen=True, kw_only=True):
+    """One parameter. `default` is missing for one that has to be given; `doc` is the text that its type states."""
+
+    name: str
+    type: str
+    default: Any | UnsetType = UNSET
+    doc: str = ""
+
+
+class BenchmarkDoc(Struct, frozen=True, kw_only=True):
+    """A benchmark, what its author says of it and of its parameters, and the parameters."""
+
+    benchmark: str
+    doc: str
+    params_doc: str
+    parameters: list[ParamDoc]
+
+
+def benchmark_doc(loaded: LoadedBenchmark) -> BenchmarkDoc:
+    """What there is to know of the parameters of *loaded*. Raises BenchmarkError for a default that cannot be made."""
+    params_type = loaded.bench.Params
+    with params_code(params_type):
+        parameters = [_param_doc(field) for field in fields(params_type)]
+    return BenchmarkDoc(
+        benchmark=loaded.name,
+        doc=_doc(loaded.bench, type(loaded.bench)),
+        params_doc=_doc(params_type),
+        parameters=parameters,
+    )
+
+
+def _param_doc(field: FieldInfo) -> ParamDoc:
+    default: Any = UNSET
+    if field.default is not NODEFAULT:
+        default = as_text(field.default)
+    elif field.default_factory is not NODEFAULT:
+        default = as_text(field.default_factory())
+    return ParamDoc(name=field.encode_name, type=describe(field.type), default=default, doc=_field_doc(field.type))
+
+
+def _field_doc(type_: Any) -> str:
+    """The description in the annotations of *type_*."""
+    if get_origin(type_) is not Annotated:
+        return ""
+    notes = [note.description for note in get_args(type_)[1:] if isinstance(note, Meta) and note.description]
+    return " ".join(notes)
+
+
+def _doc(*found: object) -> str:
+    """The first docstring that one of *found* has itself."""
+    own = next((text for each in found if (text := vars(each).get("__doc__"))), None)
+    return inspect.cleandoc(own) if isinstance(own, str) else ""

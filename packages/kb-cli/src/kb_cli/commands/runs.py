@@ -1,0 +1,44 @@
+"""`kb runs`: lists run folders, and takes old ones away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kb_cli.report.runs_tables import pruned_lines, runs_tables
+from kb_cli.run.run_list import list_runs, prune_runs
+from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
+from kb_messages import BenchmarkError
+
+
+@click.command("runs")
+@click.argument("out", type=click.Path(path_type=Path), default=Path("kb-runs"))
+@click.option("--prune", is_flag=True, help="Remove run folders; say which with --keep, --older or both.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="With --prune: the N newest stay.")
+@click.option(
+    "--older", type=click.FloatRange(min=0), metavar="DAYS", help="With --prune: only those older than DAYS days go."
+)
+@click.option("--dry-run", is_flag=True, help="With --prune: say what would go, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one array, with --prune one object, nothing else.")
+def command(out: Path, prune: bool, keep: int | None, older: float | None, dry_run: bool, as_json: bool) -> None:
+    """List the run folders in OUT (kb-runs), the newest first: latency, verdict, size and when they were written.
+
+    With --prune, remove those that --keep and --older leave. A folder that is no run folder, or that holds a file
+    which no run wrote, always stays.
+    """
+    if not prune and (keep is not None or older is not None or dry_run):
+        raise BenchmarkError("kb runs", "--keep, --older or --dry-run alone", "--prune beside it", "add --prune")
+    if prune and keep is None and older is None:
+        raise BenchmarkError("--prune", "neither --keep N nor --older DAYS", "one of them", "--keep 0 means all")
+    runs = list_runs(out)
+    if prune:
+        pruned = prune_runs(runs, keep, older, dry_run)
+        if as_json:
+            emit_json(pruned)
+        else:
+            emit_lines(pruned_lines(pruned))
+    elif as_json:
+        emit_json(runs)
+    else:
+        emit_tables(*runs_tables(runs))

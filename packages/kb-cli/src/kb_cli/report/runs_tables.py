@@ -1,0 +1,40 @@
+"""What `kb runs` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kb_cli.report.verification import verdict_style
+from kb_cli.run.run_list import ListedRun, Pruned
+from kb_cli.terminal.output import new_table, styled
+from kb_cli.terminal.units import duration, quantity
+
+_VERDICTS = {True: "ok", False: "FAILED", None: "-"}
+
+
+def runs_tables(runs: Sequence[ListedRun]) -> list[Any]:
+    """A row for each run, and the sum of their sizes."""
+    if not runs:
+        return ["no run folders"]
+    table = new_table(
+        "run folder", "topology", "latency", "runs", "verified", "size", "written (UTC)", left=2, wrapped=(0,)
+    )
+    for run in runs:
+        latency = run.state if run.latency_ps is None else duration(run.latency_ps)
+        verdict = styled(_VERDICTS[run.verified], verdict_style(run.verified))
+        when = run.when[:19].replace("T", " ")
+        size = quantity(run.nbytes, "B")
+        table.add_row(run.folder, run.topology or "-", latency, str(run.runs), verdict, size, when)
+    return [table, "", f"{_count(len(runs))}, {quantity(sum(run.nbytes for run in runs), 'B')}"]
+
+
+def pruned_lines(pruned: Pruned) -> list[str]:
+    """A line for each folder that was taken away or stayed, and the sum."""
+    would = "would remove" if pruned.dry_run else "removed"
+    lines = [f"{would} {run.folder} ({quantity(run.nbytes, 'B')})" for run in pruned.removed]
+    return [*lines, *pruned.skipped, f"{would} {_count(len(pruned.removed))}, {quantity(pruned.nbytes, 'B')}"]
+
+
+def _count(number: int) -> str:
+    return "1 run folder" if number == 1 else f"{number} run folders"
