@@ -204,7 +204,7 @@ def test_a_changed_expectation_fails_by_its_numbers(invoke: Invoke, folder: Path
     # Element [3, 5] is in the first output tile; its line is that of the composite.
     assert re.search(
         r"; written by op \d+ \(dma_write, sip0.cube0.pe0.pe_dma, gemm.py:\d+\), computed by op \d+ \(gemm, "
-        r"sip0.cube0.pe0.pe_gemm, gemm.py:\d+\)$",
+        r"sip0.cube0.pe0.pe_gemm, gemm.py:\d+\); that is the tolerance that the benchmark or the caller states$",
         text,
     )
 
