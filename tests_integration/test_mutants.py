@@ -10,7 +10,15 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parent / "mutation")
     sweeps, cases, values = (import_module(f"mutation_{name}") for name in ("sweep", "cases", "values"))
 
-SAMPLE = {"gemm": 41, "gemm_with_epilogue": 43, "softmax": 47, "overlapping": 11, "masked": 11, "sharded_gemm": 13}
+SAMPLE = {
+    "gemm": 41,
+    "gemm_with_epilogue": 43,
+    "softmax": 47,
+    "overlapping": 11,
+    "masked": 11,
+    "sums": 23,
+    "sharded_gemm": 13,
+}
 
 
 @pytest.mark.parametrize("name", SAMPLE)

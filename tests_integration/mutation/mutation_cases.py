@@ -1,4 +1,4 @@
-"""Six kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
+"""Seven kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
 
 from __future__ import annotations
 
@@ -84,6 +84,20 @@ def overlapping_kernel(tl: Any, x: Any, y: Any) -> None:
     tl.store(y[4:8, :], tl.maximum(third, fourth) * third)
 
 
+def sums_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
+    """Two sums that stay in registers; the value of one of them half way is needed later."""
+    left, right = 0, tl.dot(tl.load(a[:, 0:8]), tl.load(b[0:8, 0:4]))
+    for k in range(0, 24, 8):
+        x = tl.load(a[:, k : k + 8])
+        left = tl.dot(x, tl.load(b[k : k + 8, :]), left)
+        if k == 8:
+            half = left
+    for k in range(8, 24, 8):
+        right = tl.dot(tl.load(a[:, k : k + 8]), tl.load(b[k : k + 8, 0:4]), right)
+    tl.store(c[:, 0:6], (left + half * 2.0).to("f16"))
+    tl.store(c[:, 6:10], right.to("f16"))
+
+
 def sharded_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
     rows = c.shape[0] // tl.num_programs()
     mine = slice(tl.program_id() * rows, (tl.program_id() + 1) * rows)
@@ -162,6 +176,17 @@ def masked() -> Case:
     return _case(host, y, expected, _rounded(expected, 64 * size, 12) + 2.0**-10 * size)
 
 
+def sums() -> Case:
+    a, b = _random(10, 24, seed=11), _random(24, 6, seed=12)
+    host = _host("one_pe")
+    c = host.empty("c", (10, 10), DType.F16)
+    host.launch(sums_kernel, host.tensor("a", a, DType.F16), host.tensor("b", b, DType.F16), c)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    expected = np.hstack([x @ y + 2 * (x[:, :16] @ y[:16]), x @ y[:, :4]])
+    size = np.abs(x) @ np.abs(y)
+    return _case(host, c, expected, _rounded(expected, np.hstack([3 * size, size[:, :4]]), 24))
+
+
 def sharded_gemm() -> Case:
     a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
     host = _host("one_cube")
@@ -175,5 +200,5 @@ def sharded_gemm() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    made.__name__: cache(made) for made in (gemm, gemm_with_epilogue, softmax, overlapping, masked, sharded_gemm)
+    made.__name__: cache(made) for made in (gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, sharded_gemm)
 }

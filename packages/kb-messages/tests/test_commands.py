@@ -6,6 +6,7 @@ import pytest
 from kb_messages.commands import (
     Command,
     CompletionRecord,
+    DrainCommand,
     EpilogueOp,
     EpilogueScope,
     Fill,
@@ -101,6 +102,7 @@ def test_the_span_of_a_matrix_has_the_gaps_between_rows() -> None:
         LoadCommand(src=PACKED, dst=WIDE),
         StoreCommand(src=PACKED, dst=WIDE),
         GemmCommand(a=PACKED, b=PACKED, out=WIDE),
+        DrainCommand(src=PACKED, dst=WIDE),
         MathCommand(math=MathAttributes(op="exp"), inputs=(MathInput(matrix=PACKED),), out=WIDE),
     ],
 )
@@ -114,6 +116,7 @@ def test_every_command_of_a_kernel_works_on_data_and_its_completion_does_not() -
         LoadCommand: True,
         StoreCommand: True,
         GemmCommand: True,
+        DrainCommand: True,
         MathCommand: True,
     }
     submitted = SubmittedCommand(command_seq=0, pe="pe0", line="", command=StoreCommand(src=PACKED, dst=WIDE))

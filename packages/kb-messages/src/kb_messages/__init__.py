@@ -17,6 +17,7 @@ from kb_messages.address import (
 from kb_messages.commands import (
     Command,
     CompletionRecord,
+    DrainCommand,
     EpilogueOp,
     EpilogueScope,
     Fill,
@@ -74,7 +75,7 @@ from kb_messages.oplog import (
     WaitReason,
     scalar_of,
 )
-from kb_messages.plan import BufferNeeds, PipelinePlan
+from kb_messages.plan import BufferNeeds, HeldSum, PipelinePlan
 from kb_messages.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
 from kb_messages.rectangles import Rectangle, common_byte, covers, cut, overlaps, without
 from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
@@ -147,6 +148,7 @@ __all__ = [
     "DTypeInfo",
     "DispatchWait",
     "DmaParams",
+    "DrainCommand",
     "EngineComplete",
     "EngineStart",
     "EpilogueOp",
@@ -156,6 +158,7 @@ __all__ = [
     "GemmAttributes",
     "GemmCommand",
     "GemmParams",
+    "HeldSum",
     "HostMessage",
     "KbError",
     "KernelEnd",

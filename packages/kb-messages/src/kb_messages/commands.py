@@ -133,6 +133,11 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     tile. `loop_order` is the order of the output tiles, and says whether a panel of a or b stays in the PE. A
     transposed operand is stored transposed: `a` as k x m, `b` as n x k. With `b_stream`, b goes from memory to
     registers and takes no TCM.
+
+    With `acc`, `out = acc + a @ b`. `acc` has the shape of `out` and the type of sums, and lies in the TCM of the PE.
+    With `out_held` the result stays in the register file of the PE, at the physical address of `out`, until a
+    `DrainCommand` takes it. With `acc_held` too, `acc` is such a result, and the sum takes its place: both are at one
+    address.
     """
 
     data_op: ClassVar[bool] = True
@@ -148,6 +153,17 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     b_stream: bool = False
     epilogue: tuple[EpilogueOp, ...] = ()
     loop_order: LoopOrder = LoopOrder.MNK
+    acc: Matrix | None = None
+    acc_held: bool = False
+    out_held: bool = False
+
+
+class DrainCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="drain"):
+    """Takes `src`, a sum that a GEMM left in the register file of this PE, to `dst` in its TCM. A simple command."""
+
+    data_op: ClassVar[bool] = True
+    src: Matrix
+    dst: Matrix
 
 
 class MathInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,7 +188,7 @@ class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     out_pinned: bool = False
 
 
-Command = LoadCommand | StoreCommand | GemmCommand | MathCommand
+Command = LoadCommand | StoreCommand | GemmCommand | DrainCommand | MathCommand
 
 
 def matrices_of(command: Struct) -> Iterator[Matrix]:
@@ -188,7 +204,7 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
 
 def target_of(command: Command) -> Matrix:
     """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all others."""
-    return command.dst if isinstance(command, LoadCommand | StoreCommand) else command.out
+    return command.dst if isinstance(command, LoadCommand | StoreCommand | DrainCommand) else command.out
 
 
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

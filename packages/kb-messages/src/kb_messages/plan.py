@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -45,6 +45,18 @@ class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         reads and computes in turn loses more than the panel saves.
         """
         return self.panel_nbytes + (2 if self.panel_nbytes else 1) * self.input_nbytes
+
+
+class HeldSum(NamedTuple):
+    """A sum that lies in registers between commands: `nbytes` from `offset` of the register file on.
+
+    It `begins` with a plan that writes the sum first, and `ends` with a plan that releases it.
+    """
+
+    offset: int
+    nbytes: int
+    begins: bool
+    ends: bool
 
 
 class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -97,6 +109,17 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def lifetimes(self) -> Mapping[Place, Lifetime]:
         """From which stage to which a tile holds each place in the PE."""
         return lifetimes_of(self.stages, self.grid[2])
+
+    @cached_property
+    def held(self) -> HeldSum | None:
+        """The sum in registers that the plan takes over from an earlier command, or leaves for a later one."""
+        uses = [each for stage in self.stages for each in stage.operands if each.place is Place.HELD]
+        if not uses:
+            return None
+        first = uses[0]
+        nbytes = first.rows.total * first.cols.total * first.dtype.nbytes
+        begins = first.role.is_write or first.when is When.LATER_K
+        return HeldSum(first.base, nbytes, begins, any(each.release for each in uses))
 
     @cached_property
     def n_stages(self) -> int:

@@ -56,7 +56,7 @@ def decode_plan(text: bytes | str) -> PipelinePlan:
 
 
 def encode_command(command: Command) -> bytes:
-    """*command* as JSON. Its `type` is `load`, `store`, `gemm` or `math`."""
+    """*command* as JSON. Its `type` is `load`, `store`, `gemm`, `drain` or `math`."""
     return msgspec.json.encode(command)
 
 

@@ -55,6 +55,8 @@ class Place(IntEnum):
 
     PANEL is a buffer that tiles share: those at one index along K, for one turn of the outer loop. The first of them
     along the inner loop fills the buffer, and reading the buffer releases its bytes in the last of them alone.
+
+    HELD is a sum that lies in registers between commands. The plan has its offset in the register file.
     """
 
     MEMORY = 0
@@ -64,6 +66,7 @@ class Place(IntEnum):
     ACCUMULATOR = 4
     IMMEDIATE = 5
     PANEL = 6
+    HELD = 7
 
 
 class When(IntEnum):

@@ -1,5 +1,6 @@
 """Tile plans of commands. All functions are pure: no clock, no arrays, no state; equal arguments give equal plans."""
 
+from kb_plans.accumulator import generate_drain_plan
 from kb_plans.command import generate_plan
 from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
@@ -22,6 +23,7 @@ __all__ = [
     "__version__",
     "count",
     "estimate",
+    "generate_drain_plan",
     "generate_gemm_plan",
     "generate_math_plan",
     "generate_plan",

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from kb_messages import (
     Command,
+    DrainCommand,
     DType,
     EpilogueOp,
     EpilogueScope,
@@ -55,7 +56,9 @@ def is_sound(command: object) -> bool:
     if type(command) is LoadCommand:
         fits = command.fill is None or _is_fill(command.fill)
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
-    return type(command) is StoreCommand and _is_matrix(command.src) and _is_matrix(command.dst)
+    if type(command) is StoreCommand or type(command) is DrainCommand:
+        return _is_matrix(command.src) and _is_matrix(command.dst)
+    return False
 
 
 def _is_gemm(command: Any) -> bool:
@@ -67,6 +70,8 @@ def _is_gemm(command: Any) -> bool:
         and type(command.a_pinned) is type(command.b_pinned) is type(command.out_pinned) is bool
         and type(command.transpose_a) is type(command.transpose_b) is type(command.b_stream) is bool
         and type(command.loop_order) is LoopOrder
+        and (command.acc is None or _is_matrix(command.acc))
+        and type(command.acc_held) is type(command.out_held) is bool
         and (command.epilogue == () or _is_epilogue(command.epilogue))
     )
 

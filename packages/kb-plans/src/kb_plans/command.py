@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kb_messages import Command, GemmCommand, LoadCommand, MathCommand, PipelinePlan, PlanError, StoreCommand
+from kb_messages import (
+    Command,
+    DrainCommand,
+    GemmCommand,
+    LoadCommand,
+    MathCommand,
+    PipelinePlan,
+    PlanError,
+    StoreCommand,
+)
+from kb_plans.accumulator import generate_drain_plan
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 from kb_plans.room import TileRoom
@@ -26,6 +36,8 @@ def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | 
         if command.tile is None:
             command = replace(command, tile=suggest_math_tile(command, room))
         return generate_math_plan(command, pe)
+    if isinstance(command, DrainCommand):
+        return generate_drain_plan(command, pe)
     if isinstance(command, LoadCommand | StoreCommand):
         return generate_transfer_plan(command, pe)
     raise PlanError("plan", f"a value of type {type(command).__name__}", "a command")

@@ -23,6 +23,7 @@ from kb_messages import (
     StageType,
     When,
 )
+from kb_plans.accumulator import check_accumulator, fetched_sum, place_of_sum
 from kb_plans.checks import check
 from kb_plans.epilogue import EpilogueMath, resolve
 from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot, stage, take_out
@@ -44,6 +45,9 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
     stored, and GEMM reads them transposed. With `b_stream`, the DMA_READ of B comes last and writes registers, so B
     needs no input buffer and FETCH moves only the rest.
 
+    With an accumulator, FETCH moves its tile to registers with the first tile over K, and every GEMM adds to it. A sum
+    that is held already has no FETCH. A result that stays held has no STORE; it is one output tile.
+
     With epilogue ops of `k_tile`, GEMM leaves its product beside the operands. A MATH for each op works on the product
     there, and a last MATH adds it to the accumulator. Ops of `output_tile` are MATHs on the accumulator before STORE.
     Operands of epilogue ops are read at the head of each tile that uses them and moved by the FETCH of that tile.
@@ -59,7 +63,7 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
     left, right = _factors(command, sides)
     inputs = [left, right, *(op.input for op in (*on_product, *on_sum) if op.input is not None)]
     input_nbytes, register_nbytes = lay_out(inputs)
-    total = _Value(Place.ACCUMULATOR, 0, sides.m, sides.n)
+    total = _Value(*place_of_sum(command), sides.m, sides.n)
     multiply = _Multiply(left, right, product, _attributes(command), pe)
     if on_product:
         partial = _Value(Place.REGISTERS, register_nbytes, sides.m, sides.n)
@@ -67,19 +71,20 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
         compute = [multiply.into(partial), *_maths(on_product, partial, product, When.EVERY_TILE, pe)]
         compute += _accumulate(partial, total, summed, pe)
     else:
-        compute = [multiply.onto(total)]
+        compute = [multiply.onto(total, When.LATER_K if command.acc is None else When.EVERY_TILE)]
     compute += _maths(on_sum, total, summed, When.LAST_K, pe)
     result = total.operand(Role.SRC, on_sum[-1].math.dtype if on_sum else summed, release=True)
-    leave = take_out(result, command.out, command.out_pinned, sides.m, sides.n, pe)
+    leave = [] if command.out_held else take_out(result, command.out, command.out_pinned, sides.m, sides.n, pe)
+    brought = fetched_sum(command, total.operand(Role.DST, product, when=When.FIRST_K))
     return PipelinePlan(
         kind="gemm",
         grid=sides.grid,
-        stages=(*bring_in(inputs, pe), *compute, *leave),
+        stages=(*bring_in(inputs, pe, brought), *compute, *leave),
         buffers=BufferNeeds(
             input_nbytes=input_nbytes,
-            output_nbytes=0 if command.out_pinned else slot(sides.m, sides.n, command.out.dtype),
+            output_nbytes=0 if command.out_pinned or command.out_held else slot(sides.m, sides.n, command.out.dtype),
             register_nbytes=register_nbytes,
-            accumulator_nbytes=slot(sides.m, sides.n, product),
+            accumulator_nbytes=0 if command.out_held else slot(sides.m, sides.n, product),
             panel_nbytes=sum(each.nbytes * sides.grid[2] for each in (left, right) if each.kept),
         ),
         loop_order=command.loop_order,
@@ -108,11 +113,13 @@ def _cut(command: GemmCommand) -> _Sides:
     if min(tile.m, tile.n, tile.k) < 1:
         raise PlanError("gemm tile", str(tile), "three positive sizes")
     m, n, k = _check(command)
-    return _Sides(
+    sides = _Sides(
         Axis(dimension=0, total=m, tile=min(tile.m, m)),
         Axis(dimension=1, total=n, tile=min(tile.n, n)),
         Axis(dimension=2, total=k, tile=min(tile.k, k)),
     )
+    check_accumulator(command, sides.grid)
+    return sides
 
 
 def _factors(command: GemmCommand, sides: _Sides) -> tuple[Input, Input]:
@@ -143,9 +150,9 @@ class _Multiply(NamedTuple):
         """Leaves the product in *partial*."""
         return self._stage(partial.operand(Role.OUT, self.dtype))
 
-    def onto(self, total: _Value) -> StageTemplate:
-        """Adds the product to *total*, which begins with the product of the first tile over K."""
-        so_far = total.operand(Role.ACC, self.dtype, when=When.LATER_K)
+    def onto(self, total: _Value, when: When) -> StageTemplate:
+        """Adds the product to *total* in tiles that *when* selects. In others, *total* begins with the product."""
+        so_far = total.operand(Role.ACC, self.dtype, when=when)
         return self._stage(so_far, total.operand(Role.OUT, self.dtype))
 
     def _stage(self, *results: OperandTemplate) -> StageTemplate:

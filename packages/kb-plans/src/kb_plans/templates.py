@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kb_messages import (
     Axis,
     DType,
@@ -177,14 +179,16 @@ def lay_out(inputs: list[Input]) -> tuple[int, int]:
     return buffered, registers
 
 
-def bring_in(inputs: list[Input], pe: str) -> list[StageTemplate]:
+def bring_in(inputs: list[Input], pe: str, further: Sequence[OperandTemplate] = ()) -> list[StageTemplate]:
     """The DMA_READs of the *inputs* that are not pinned, and one FETCH of all that are not streamed.
+
+    *further* are the source and the target of another move of that FETCH.
 
     Streamed inputs are read last, because they hold registers from their DMA_READ on.
     """
     reads = [each.read(pe) for each in sorted(inputs, key=lambda each: each.streamed) if not each.pinned]
     moves = [move for each in inputs if not each.streamed for move in each.fetched()]
-    return [*reads, stage(StageType.FETCH, pe, moves)]
+    return [*reads, stage(StageType.FETCH, pe, [*moves, *further])]
 
 
 def take_out(

@@ -14,6 +14,7 @@ import numpy as np
 from kb_dataexec.analysis.dependencies import Dependencies, dependencies
 from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.execute.held_sums import held_between_commands
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
@@ -48,7 +49,8 @@ class PartialExecution:
     """Executes records on a snapshot of *memory*, the initial memory.
 
     Registers, immediates and the first `buffers[owner]` bytes of a memory are private to a command: the same command
-    writes and releases them. All other bytes are shared between commands.
+    writes and releases them. Sums that stay in registers between commands are not, nor is what else lies in their
+    bytes. All other bytes are shared between commands.
 
     The execution of a command changes bytes that earlier commands read or write. Earlier commands that share bytes with
     it are therefore executed first, even if nobody asks for their results. Records that were looked through several
@@ -120,9 +122,11 @@ class PartialExecution:
         rows, seqs = self._operands, self._command_of
         owners, which = np.unique(rows["owner"], return_inverse=True)
         own = np.array([self._buffers.get(owner, 0) for owner in owners.tolist()], np.int64)
-        shared = ~np.isin(rows["space"], _PRIVATE_SPACES) & ~np.isin(seqs, extra_seqs)
+        listed = ~np.isin(seqs, extra_seqs)
+        shared = ~np.isin(rows["space"], _PRIVATE_SPACES) & listed
         if len(owners):
             shared &= rows["offset"] >= own[which]
+        shared |= held_between_commands(rows, seqs, listed)
         table = rows[shared]
         table["op_id"] = seqs[shared]
         table["role"] = np.where(np.isin(table["role"], _WRITES), Role.DST, Role.SRC)

@@ -90,6 +90,14 @@ class Region:
             self.live_nbytes += nbytes
         return offset
 
+    def claim_at(self, offset: int, nbytes: int) -> bool:
+        """Take the bytes from *offset* on, whatever the slots are, and return whether none of them was live."""
+        if not self.is_free(offset, nbytes):
+            return False
+        self._others.setdefault(_ELSEWHERE, {})[offset] = nbytes
+        self.live_nbytes += nbytes
+        return True
+
     def room_for(self, nbytes: int, base: int = 0) -> int | None:
         """The offset from *base* on at which `claim_elsewhere` would take *nbytes*, or None."""
         if self.live_nbytes + nbytes > self.nbytes:

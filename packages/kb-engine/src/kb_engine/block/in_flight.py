@@ -10,6 +10,7 @@ from msgspec import Struct
 from kb_engine.block.buffers import Slots
 from kb_messages import (
     CallCause,
+    HeldSum,
     KbError,
     Matrix,
     PipelinePlan,
@@ -35,7 +36,8 @@ class Placement(Struct, kw_only=True):
     `sums_held` count the operand slots and the accumulators that the command's tiles hold now.
 
     `input_cut` and `register_cut` name the way the input buffers and the register file are divided for the command.
-    `panel` has the slots of the panels that tiles share. `claimed_by` has the index of the stage
+    `panel` has the slots of the panels that tiles share. `held` is the sum in registers that begins with the command,
+    or None. `claimed_by` has the index of the stage
     that claims registers, by kind of tile, or None where the type of the stage says it.
     """
 
@@ -47,6 +49,7 @@ class Placement(Struct, kw_only=True):
     input_cut: tuple[int, int, int] | None = None
     register_cut: tuple[int, int, int] | None = None
     claimed_by: tuple[int, ...] | None = None
+    held: HeldSum | None = None
     moved: dict[Place, dict[int, int]] = {}
     operands_held: int = 0
     sums_held: int = 0
@@ -122,7 +125,8 @@ class CommandInFlight:
         The op log names the places of tiles by these slots.
         """
         needs, placement = self.plan.buffers, self.placement
-        if needs.register_nbytes and (placement.registers is None or placement.accumulators is None):
+        unplaced = placement.registers is None or (needs.accumulator_nbytes and placement.accumulators is None)
+        if needs.register_nbytes and unplaced:
             fix = "call `registers.place(command)` of the PE's RegisterFileOwner before the first tile is fed"
             raise self._not_placed(scheduler, "registers", fix)
         if needs.input_nbytes and placement.input is None:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.gates import Gate
-from kb_engine.block.in_flight import CommandInFlight, TileToken
-from kb_messages import PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
+from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_messages import HeldSum, PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
 
 _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 
@@ -18,11 +18,16 @@ class RegisterFile(Gate):
 
     A command holds as many operand slots and accumulators at once as it has cut. Where the next one is not free, its
     tile takes other registers, so it waits for no certain place.
+
+    A sum that is held between commands lies above all that is cut for tiles. It begins when the command that writes it
+    first is placed, and ends when the command that takes it away is placed. Its registers are claimed and free later,
+    with the tiles of these two commands.
+
     A tile claims its operand slot at the first stage that writes registers, and the first tile over K claims the
     accumulator with it. The plan's lifetimes say at which stages the slot and the accumulator are free again.
     """
 
-    __slots__ = ("_accumulators", "_nbytes", "_node_id", "_operands", "_region")
+    __slots__ = ("_accumulators", "_held", "_nbytes", "_node_id", "_operands", "_region")
 
     reason = WaitReason.REGISTER_FILE
 
@@ -33,10 +38,18 @@ class RegisterFile(Gate):
         self._region = Region(0, nbytes)
         self._operands = Ring()
         self._accumulators = Ring()
+        self._held: dict[int, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the file."""
+        return self._nbytes
 
     def check(self, plan: PipelinePlan) -> None:
         """Raise PlanError when not even one tile of *plan* fits."""
         needs = plan.buffers.accumulator_nbytes + plan.buffers.register_nbytes
+        if plan.held is not None:
+            needs += plan.held.nbytes
         if needs > self._nbytes:
             raise PlanError(
                 self._node_id,
@@ -52,22 +65,46 @@ class RegisterFile(Gate):
         a transfer, needs nothing.
         """
         plan, placement = command.plan, command.placement
+        if plan.held is not None:
+            self._place_held(command, plan.held)
         operands, sums = plan.lifetimes.get(Place.REGISTERS), plan.lifetimes.get(Place.ACCUMULATOR)
-        if operands is None or sums is None:
+        if operands is None:
             return
         accumulator, slot = plan.buffers.accumulator_nbytes, plan.buffers.register_nbytes
-        n_accumulators = 2 if 2 * accumulator + slot <= self._nbytes else 1
-        above = n_accumulators * accumulator
-        m, n, _ = plan.grid
-        placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
-        placement.registers = self._operands.cut(above, slot, (self._nbytes - above) // slot, plan.n_tiles)
+        nbytes = self._room(command)
+        above = 0
+        if sums is not None:
+            n_accumulators = 2 if 2 * accumulator + slot <= nbytes else 1
+            above = n_accumulators * accumulator
+            m, n, _ = plan.grid
+            placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
+            for stage_type in sums.freed:
+                command.frees[stage_type] = self._free_accumulator
+        placement.registers = self._operands.cut(above, slot, (nbytes - above) // slot, plan.n_tiles)
         placement.register_cut = above, accumulator, slot
         placement.claimed_by = operands.first
         command.claims[operands.claimed] = self
         for stage_type in operands.freed:
             command.frees[stage_type] = self._free_operands if operands.last is None else self._free_operands_if_last
-        for stage_type in sums.freed:
-            command.frees[stage_type] = self._free_accumulator
+
+    def _place_held(self, command: CommandInFlight, held: HeldSum) -> None:
+        """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""
+        if held.ends:
+            del self._held[held.offset]
+            command.frees[StageType.STORE] = self._free_held
+        elif held.begins and held.offset not in self._held:
+            self._held[held.offset] = held.nbytes
+            command.placement.held = held
+
+    def _room(self, command: CommandInFlight) -> int:
+        """The bytes below all sums that are held. Raises PipelineError where a tile of *command* does not fit there."""
+        room = min(self._held, default=self._nbytes)
+        needs = command.plan.buffers.accumulator_nbytes + command.plan.buffers.register_nbytes
+        if needs > room:
+            got = f"a tile of {needs} bytes beside sums that are held from byte {room} of the registers on"
+            fix = "let the front end drain sums (ProgramPort.held_back) before a command that needs their registers"
+            raise PipelineError(f"{self._node_id}: {command.submitted.line}", got, "registers for the tile", fix)
+        return room
 
     def admit(self, token: TileToken) -> bool:
         """Claim the tile's operand slot and, for the first tile over K, its accumulator: both or none.
@@ -78,9 +115,8 @@ class RegisterFile(Gate):
             return True
         context = token.context
         placement = context.placement
-        operands, accumulators = placement.registers, placement.accumulators
+        operands = placement.registers
         assert operands is not None
-        assert accumulators is not None
         tile, region = token.tile, self._region
         cut = placement.register_cut
         at = operands.offset(tile.tile_id)
@@ -90,7 +126,7 @@ class RegisterFile(Gate):
             if elsewhere is None:
                 return False
             at = elsewhere
-        if tile.k == 0 and not self._claim_accumulator(token, accumulators):
+        if tile.k == 0 and not self._claim_sum(token):
             region.free(at)
             return False
         if is_moved:
@@ -98,6 +134,14 @@ class RegisterFile(Gate):
         placement.operands_held += 1
         token.registers_at = at
         return True
+
+    def _claim_sum(self, token: TileToken) -> bool:
+        """Claim the registers of the sum that begins with *token*, if one does."""
+        placement = token.context.placement
+        if placement.accumulators is not None:
+            return self._claim_accumulator(token, placement.accumulators)
+        held = placement.held
+        return held is None or self._region.claim_at(held.offset, held.nbytes)
 
     def _claim_accumulator(self, token: TileToken, slots: Slots) -> bool:
         """Claim the accumulator of the tile's output, in its slot or elsewhere.
@@ -156,6 +200,13 @@ class RegisterFile(Gate):
         at = slots.offset(mn)
         self._region.free(at if moved is None else moved.get(mn, at))
         placement.sums_held -= 1
+        if self.waiting:
+            self.reopen()
+
+    def _free_held(self, token: TileToken) -> None:
+        held = token.context.plan.held
+        assert held is not None
+        self._region.free(held.offset)
         if self.waiting:
             self.reopen()
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from kb_engine.language.epilogue import SCOPES, Epilogue
+from kb_engine.language.held import HeldSums, HeldTensor
 from kb_engine.language.math import MathOps
 from kb_engine.memory.pending import Producer
 from kb_engine.program.arguments import describe, dtype_named, loop_order_named, tile_shape
@@ -21,23 +25,34 @@ class GemmOps(MathOps):
     """`tl.dot`, `tl.trans`, and the GEMM of `tl.composite`."""
 
     def dot(
-        self, a: Handle | Transposed[Handle], b: Handle | Transposed[Handle], out_dtype: DType | str | None = None
+        self,
+        a: Handle | Transposed[Handle],
+        b: Handle | Transposed[Handle],
+        acc: Handle | float | None = None,
+        *,
+        out_dtype: DType | str | None = None,
     ) -> LoadedTensor:
         """`a @ b` of two values in TCM, M x K and K x N, done when the call returns. Either may be transposed (`x.T`).
 
         One command of FETCH, GEMM and STORE. The result is pending, in TCM. Its dtype is *out_dtype*, by default
-        the accumulator's: f32, or i32 of integers. Raises KernelError when TCM is full, for shapes that do not fit
-        together, for dtypes that the machine does not multiply, and for arguments that are not in TCM.
+        the accumulator's: f32, or i32 of integers.
+
+        With *acc*, M x N of the accumulator's dtype, `acc + a @ b`. The result stays in the register file, without a
+        STORE, until something needs it in TCM; `acc = tl.dot(a, b, acc)` adds to it there, without a FETCH. The number
+        0 begins such a sum. A result that does not fit the register file is stored at once.
+
+        Raises KernelError when TCM is full, for shapes that do not fit together, for dtypes that the machine does not
+        multiply, for an accumulator of another dtype, and for arguments that are not in TCM.
         """
         line = self._port.line()
         (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
-        dtype = left.dtype.accumulator if out_dtype is None else dtype_named(out_dtype, line)
+        summed = left.dtype.accumulator
+        dtype = summed if out_dtype is None else dtype_named(out_dtype, line)
         m, k, n = *_turned(left, transpose_a), _turned(right, transpose_b)[1]
-        holder = self._allocate(m, n, dtype, line)
         command = GemmCommand(
             a=left,
             b=right,
-            out=holder.matrix,
+            out=Matrix.packed(m, n, summed),
             tile=TileShape(m, n, k),
             a_pinned=True,
             b_pinned=True,
@@ -45,11 +60,38 @@ class GemmOps(MathOps):
             transpose_a=transpose_a,
             transpose_b=transpose_b,
         )
+        tile = self._sums.tile(command)
+        if acc is not None:
+            self._check_accumulator(acc, command.out, dtype, line)
+            before = acc if isinstance(acc, Handle) else None
+            if tile is not None:
+                return self._sums.dot(replace(command, tile=tile), (a, b), before, line, self)
+            command = replace(command, acc=None if before is None else self._loaded(before, "dot", line))
+        holder = self._allocate(m, n, dtype, line)
+        command = replace(command, out=holder.matrix, tile=command.tile if tile == command.tile else None)
         producer = Producer("tl.dot", line)
         result = LoadedTensor(holder.matrix, (m, n), None, producer, self, holder)
         self._port.memory.pending.mark(holder.matrix, producer)
         self._port.submit(command, line, result.completion, True)
         return result
+
+    @cached_property
+    def _sums(self) -> HeldSums:
+        """The results of `dot` that lie in registers."""
+        return HeldSums(self._port, self._allocate)
+
+    def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
+        needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"
+        if not isinstance(acc, Handle) and (not isinstance(acc, (int, float)) or acc):
+            raise KernelError(line, f"tl.dot with acc = {describe(acc)}", f"{needs}, or 0")
+        found = acc.place if isinstance(acc, Handle) else wanted
+        if isinstance(acc, Handle) and (acc.freed or not isinstance(acc, HeldTensor)):
+            self._loaded(acc, "dot", line)
+        if (found.rows, found.cols, found.dtype) != (wanted.rows, wanted.cols, wanted.dtype):
+            got = f"tl.dot with acc of {found.rows} x {found.cols} {found.dtype}"
+            raise KernelError(line, got, needs, f"acc.to('{wanted.dtype}') has that type")
+        if dtype is not wanted.dtype:
+            raise KernelError(line, f"tl.dot with acc and out_dtype={dtype}", f"{wanted.dtype}, as acc has")
 
     def trans(self, x: Factor) -> Factor:
         """*x* with rows and columns exchanged, as `x.T`. Nothing moves: a GEMM reads the stored bytes transposed.

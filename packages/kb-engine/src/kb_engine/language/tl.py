@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex, TypeVar
 from kb_engine.language import masks
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
+from kb_engine.language.held import HeldTensor
 from kb_engine.language.math_results import Argument
 from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
@@ -195,6 +196,10 @@ class Language(EpilogueOps, GemmOps):
         takes the bytes next waits.
         """
         given: object = handle
+        self._sums.settle()
+        if isinstance(given, HeldTensor) and given.in_registers and not given.freed:
+            self._sums.forget(given)
+            return
         holder = handle.holder if isinstance(given, Handle) else None
         if holder is None or holder.freed:
             raise self._not_freeable(handle)

@@ -31,10 +31,11 @@ def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users:
         part["owner"], part["space"] = 0, MemorySpace.IMMEDIATE.code
         part["offset"] = operand.base
     else:
-        in_registers = operand.place in (Place.REGISTERS, Place.ACCUMULATOR)
+        in_registers = operand.place in (Place.REGISTERS, Place.ACCUMULATOR, Place.HELD)
         part["owner"] = group.each(group.owners[in_registers], users)
         part["space"] = (MemorySpace.REG if in_registers else MemorySpace.TCM).code
-        part["offset"] = _in_slots(group, operand.place, users) + operand.base
+        slots = 0 if operand.place is Place.HELD else _in_slots(group, operand.place, users)
+        part["offset"] = slots + operand.base
     part["role"] = operand.role
     part["dtype"] = operand.dtype.info.code
     part["release"] = operand.release

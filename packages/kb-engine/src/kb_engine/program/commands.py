@@ -8,9 +8,17 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import Completion
+from kb_engine.program.port import Completion, HeldBack
 from kb_engine.program.session import Session
-from kb_messages import CallCause, Command, CompletionRecord, KbError, KernelError, SubmittedCommand
+from kb_messages import (
+    CallCause,
+    Command,
+    CompletionRecord,
+    KbError,
+    KernelError,
+    PipelinePlan,
+    SubmittedCommand,
+)
 
 
 class ProgramCommands:
@@ -37,9 +45,12 @@ class ProgramCommands:
         self._stream = stream
         self._scoreboard = stream.scoreboard
         self._after, self._after_seq = CallCause.START, -1
+        self.held_back: HeldBack | None = None
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`."""
+        if self.held_back is not None:
+            self._issue_held_back(lambda held_back: held_back.before(command, line))
         context = self._open(command, line)
         self.in_flight[context.submitted.command_seq] = context, completion
         self._stream.expect(context.submitted.command_seq, self._complete)
@@ -55,7 +66,11 @@ class ProgramCommands:
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
-        """Return when the command of *completion*, which is not done, is done. The kernel waits at *line*."""
+        """Return when the command of *completion* is done. The kernel waits at *line*."""
+        if self.held_back is not None:
+            self._issue_held_back(lambda held_back: held_back.before(None, line))
+        if completion.done:
+            return
         completion.when_done(self._kernel.resume)
         self._kernel.wait_for(completion)
         self._kernel.pause(line)
@@ -75,15 +90,35 @@ class ProgramCommands:
         if waiter is None or self._kernel.has_returned:
             self._on_unawaited()
 
+    def end(self) -> None:
+        """The kernel has returned: issue what its front end held back."""
+        if self.held_back is not None:
+            self._issue_held_back(lambda held_back: held_back.end())
+
+    def register_nbytes(self, command: Command, line: str) -> int:
+        """As `ProgramPort.register_nbytes`."""
+        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
+        buffers = self._plan(submitted).buffers
+        return buffers.register_nbytes + buffers.accumulator_nbytes
+
+    def _issue_held_back(self, call: Callable[[HeldBack], None]) -> None:
+        """Have the front end issue what it held back. The commands that it issues meanwhile call nobody."""
+        held_back, self.held_back = self.held_back, None
+        assert held_back is not None
+        call(held_back)
+        self.held_back = held_back
+
     def _open(self, command: Command, line: str) -> CommandInFlight:
         """Plan *command* and put it in flight. Raises KernelError at *line* when a block refuses the plan."""
         session, pe = self._session, self._pe
         submitted = SubmittedCommand(command_seq=session.next_command_seq(), pe=pe.pe_id, line=line, command=command)
+        return session.open_command(submitted, self._plan(submitted), pe)
+
+    def _plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         try:
-            plan = pe.scheduler.plan(submitted)
+            return self._pe.scheduler.plan(submitted)
         except KbError as error:
-            raise KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix) from None
-        return session.open_command(submitted, plan, pe)
+            raise KernelError(f"{submitted.line}: {error.where}", error.got, error.needs, error.fix) from None
 
     def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler
+from kb_engine.block.register_file import RegisterFileOwner
 from kb_engine.memory.allocator import Allocator
 from kb_messages import AddressError, Matrix, TopologyError, join_address
 
@@ -23,6 +24,7 @@ class ProcessingElement:
         self.scheduler: CommandScheduler[Any] = _one(pe_id, blocks, CommandScheduler)
         self.tcm_owner, self.tcm_nbytes = tcm
         self.reg_owner = reg_owner
+        self.register_nbytes: int = _one(pe_id, blocks, RegisterFileOwner).registers.nbytes
         self.mmu = _translator(blocks)
         reserved = self.scheduler.reserved_nbytes
         if reserved > self.tcm_nbytes:

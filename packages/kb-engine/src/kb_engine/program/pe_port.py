@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
+from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.kernel_lines import kernel_line
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import Completion
+from kb_engine.program.port import Completion, HeldBack
 from kb_engine.program.session import Session
 from kb_messages import Matrix
 
@@ -25,13 +26,24 @@ class PePort:
         self.program_id, self.num_programs, self.grid = program
         self.memory = session.memory
         self.tcm = session.lease(pe)
+        self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit
+        self.register_nbytes = commands.register_nbytes
         self.translate = pe.translate
         self.constant = session.constant
         self._session = session
         self._pe = pe
         self._commands = commands
         self._root = root
+
+    @property
+    def held_back(self) -> HeldBack | None:
+        """As `ProgramPort.held_back`."""
+        return self._commands.held_back
+
+    @held_back.setter
+    def held_back(self, held_back: HeldBack | None) -> None:
+        self._commands.held_back = held_back
 
     @property
     def issues_ahead(self) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.program.grid import Grid
+from kb_engine.program.held_registers import HeldRegisters
 from kb_messages import Command, Matrix
 
 
@@ -39,6 +40,19 @@ class Completion:
         return waiter
 
 
+class HeldBack(Protocol):
+    """What a front end has yet to do for calls that the kernel made: commands that it issues later than it was asked.
+
+    It may issue commands in both methods, for which `before` is not called again.
+    """
+
+    def before(self, command: Command | None, line: str) -> None:
+        """The kernel is about to issue *command* at *line*, or, with None, to wait."""
+
+    def end(self) -> None:
+        """The kernel has returned."""
+
+
 class ProgramPort(Protocol):
     """One program of a launch: a kernel that runs on one PE. A front end turns the calls of the kernel into commands.
 
@@ -54,6 +68,11 @@ class ProgramPort(Protocol):
     memory: DeviceMemory
     """The bytes of all memories as far as they are known, and the bytes that commands have yet to produce."""
 
+    registers: HeldRegisters
+    """The registers of sums that stay in the register file between commands. They have to be drained before the end."""
+    held_back: HeldBack | None
+    """What is called before commands, waits and the end of the kernel; the front end sets it."""
+
     @property
     def issues_ahead(self) -> bool:
         """Whether the PE_CPU has a scoreboard: `submit` then returns when the command is issued, in all cases."""
@@ -64,6 +83,9 @@ class ProgramPort(Protocol):
         *completion* is marked when the command is done; with *wait_until_done* the call returns only then. Raises
         KernelError, at *line*, for a command that the PE cannot do.
         """
+
+    def register_nbytes(self, command: Command, line: str) -> int:
+        """The bytes of registers without which no tile of *command* can be served. Raises KernelError as `submit`."""
 
     def wait(self, completion: Completion) -> None:
         """Return when the command of *completion* is done."""

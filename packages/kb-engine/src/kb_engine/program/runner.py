@@ -77,6 +77,7 @@ class KernelRunner:
         call = self._call
         try:
             check_returned(call.kernel, call.kernel(call.front_end(self._port), *call.arguments))
+            self.commands.end()
         except BaseException as error:
             if not is_authors_error(error, call.root):
                 self.stopped_at = authors_line(error, call.root)

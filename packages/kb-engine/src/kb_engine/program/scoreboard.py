@@ -3,6 +3,8 @@
 A new command that reads bytes an earlier one writes, or writes bytes an earlier one reads or writes (RAW, WAR, WAW),
 waits, wherever the bytes lie: TCM, HBM or SRAM. So the commands of one program take effect in their order. Freed TCM
 can be allocated again at once, because its new writer waits for its last user.
+
+GEMMs that add to one sum in registers do not wait for each other: the array works on tiles in their order.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ from typing import NamedTuple
 
 from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
-from kb_messages import SubmittedCommand, matrices_of, overlaps, target_of
+from kb_messages import Command, GemmCommand, SubmittedCommand, matrices_of, overlaps, target_of
 
 
 class BytesInUse(NamedTuple):
-    """A command that uses some bytes until it is done, and whether it writes them."""
+    """A command that uses some bytes until it is done, and whether it writes them.
+
+    `sums` says that the bytes are a sum in registers, which a GEMM adds to.
+    """
 
     command_seq: int
     completion: Completion
     writes: bool
+    sums: bool = False
 
 
 class Scoreboard:
@@ -33,23 +39,34 @@ class Scoreboard:
         """The oldest command that *submitted* has to wait for; None when it may enter the submission queue."""
         found: BytesInUse | None = None
         target = target_of(submitted.command)
+        in_place = _sums_in_place(submitted.command)
         for matrix in matrices_of(submitted.command):
+            sums = in_place and matrix.address == target.address
             rectangle = matrix.rectangle
             for other, use in self._index.near(rectangle):
                 clashes = (use.writes or matrix is target) and overlaps(rectangle, other)
-                if clashes and (found is None or use.command_seq < found.command_seq):
+                if clashes and not (sums and use.sums) and (found is None or use.command_seq < found.command_seq):
                     found = use
         return found
 
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
         """*submitted* reads and writes its operands from now on."""
-        seq, target = submitted.command_seq, target_of(submitted.command)
+        seq, command = submitted.command_seq, submitted.command
+        target, held = target_of(command), isinstance(command, GemmCommand) and command.out_held
         self._by_command[seq] = [
-            self._index.add(matrix.rectangle, BytesInUse(seq, completion, matrix is target))
-            for matrix in matrices_of(submitted.command)
+            self._index.add(
+                matrix.rectangle,
+                BytesInUse(seq, completion, matrix is target, held and matrix.address == target.address),
+            )
+            for matrix in matrices_of(command)
         ]
 
     def retire(self, submitted: SubmittedCommand) -> None:
         """*submitted* is done and touches its operands no more."""
         for entry in self._by_command.pop(submitted.command_seq):
             self._index.remove(entry)
+
+
+def _sums_in_place(command: Command) -> bool:
+    """Whether nothing but a GEMM stage of *command* touches the sum that *command* leaves in registers."""
+    return isinstance(command, GemmCommand) and command.out_held and (command.acc is None or command.acc_held)
