@@ -61,7 +61,9 @@ def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, te
     """
     ps = pieces.end_ps - pieces.start_ps
     more = np.where(pieces.pe < 0, ps, 0)
-    held = np.flatnonzero((pieces.edge == via("memory")) & (labels.what(pieces.label) == texts.number("bytes")))
+    is_bytes = labels.what(pieces.label) == texts.number("bytes")
+    is_bytes &= labels.block(pieces.label) != texts.number("links")
+    held = np.flatnonzero((pieces.edge == via("memory")) & is_bytes)
     more[held] = ps[held] - transfers.lengths("memory_bytes_ps", transfers.of_op[pieces.op[held]])
     there = np.flatnonzero(more > 0)
     found = Counter[str]()

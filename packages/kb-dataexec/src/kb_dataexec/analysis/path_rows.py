@@ -164,8 +164,13 @@ class PathRows:
 
     @cached_property
     def beginning_ps(self) -> Array:
-        """For each row of `kernels`, the picoseconds in which PE_CPU began the program, up to its first call."""
+        """For each row of `kernels`, the picoseconds in which PE_CPU began the program, up to its first call.
+
+        They are 0 where the log does not tell of commands.
+        """
         kernels, commands = self.kernels, self.commands
+        if "commands" in self.missing:
+            return np.zeros(len(kernels), np.int64)
         spent: Array = np.where(self.last_command < 0, kernels["t_end_ps"] - kernels["t_start_ps"], 0)
         first = np.flatnonzero((commands.after == CallCause.START) & (self.kernel_of >= 0))
         rows = self.kernel_of[first]
