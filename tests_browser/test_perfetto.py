@@ -19,7 +19,7 @@ from kb_cli.trace.traffic import traffic
 from kb_cli.trace.viewer import ViewerServer, page_folder
 from kb_cli.trace.window import parse_window
 from kb_dataexec import OpLog, read_log
-from kb_dataexec.analysis import all_transfers, memory_spans, paths
+from kb_dataexec.analysis import memory_spans, paths
 from kb_topology import load_topology
 
 QUERY = """async (sql) => {
@@ -81,9 +81,8 @@ def per_track(log: OpLog, unit_ps: int) -> list[list[Any]]:
         for pe, start, end in zip(path.pe.tolist(), path.start_ps.tolist(), path.end_ps.tolist(), strict=True):
             if path.strings[pe]:
                 spans.setdefault((path.strings[pe], "critical path"), []).append((start, end))
-    served = all_transfers(log)
-    for row, (_, start, end) in zip(served, memory_spans(log, served).tolist(), strict=True):
-        spans.setdefault(("memories", f"{log.strings[row['memory']]}: served"), []).append((start, end))
+    for _, memory, start, end in memory_spans(log).tolist():
+        spans.setdefault(("memories", f"{log.strings[memory]}: served"), []).append((start, end))
     units = {place: [(start // unit_ps, end // unit_ps) for start, end in each] for place, each in spans.items()}
     return sorted(
         [*place, len(each), sum(end - start for start, end in each), min(each)[0], max(end for _, end in each)]

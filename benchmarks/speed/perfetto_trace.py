@@ -1,4 +1,4 @@
-"""`kb trace` on a run of about a million slices: seconds of each step, bytes a slice, peak memory.
+"""`kb trace` on a run of about a million records: seconds of each step, bytes a slice, peak memory.
 
     python benchmarks/speed/perfetto_trace.py            # gemm 8192 x 12288 x 5120, eight PEs: half a minute
     python benchmarks/speed/perfetto_trace.py --quick    # an eighth of it
@@ -20,6 +20,8 @@ from statistics import median
 from time import perf_counter
 
 from kb_cli.run.files import TOPOLOGY
+from kb_cli.trace.launch_paths import path_of
+from kb_cli.trace.memory_slices import memory_slices
 from kb_cli.trace.output import write_trace
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
@@ -28,7 +30,7 @@ from kb_cli.trace.traffic import traffic
 from kb_cli.trace.window import Window
 from kb_topology import load_topology
 
-STEPS = ("read", "count", "arrange", "write", "write packed")
+STEPS = ("read", "count", "path", "memories", "arrange", "write", "write packed")
 ALL = Window(0, 2**63 - 1)
 
 
@@ -48,7 +50,11 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     times.append(perf_counter())
     counters = traffic(found.log, load_topology(run / TOPOLOGY), ALL, None)
     times.append(perf_counter())
-    trace = run_trace(found, Shown(ALL, None, Unit.NS), counters=[counters])
+    path = path_of(found.log)
+    times.append(perf_counter())
+    memories = memory_slices(found.log)
+    times.append(perf_counter())
+    trace = run_trace(found, Shown(ALL, None, Unit.NS), path, memories, [counters])
     times.append(perf_counter())
     nbytes = write_trace(trace, Unit.NS, folder / "x.pftrace")
     times.append(perf_counter())
@@ -81,7 +87,7 @@ def main() -> None:
     for step in STEPS:
         seconds = median(each[step] for each in rounds)
         print(f"{step}: {seconds:.2f} s ({slices / seconds / 1e6:.2f} M/s)")
-    whole = median(sum(each[step] for step in STEPS[:4]) for each in rounds)
+    whole = median(sum(each[step] for step in STEPS[:-1]) for each in rounds)
     print(f"kb trace, without starting Python: {whole:.2f} s, {whole / slices * 1e6:.2f} s a million")
     nbytes, packed = (rounds[0][name] / slices for name in ("nbytes", "packed_nbytes"))
     print(f"{nbytes:.1f} bytes a slice, {packed:.1f} packed; peak memory {rounds[0]['peak_mib']:.0f} MiB")

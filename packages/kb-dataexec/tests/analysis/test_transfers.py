@@ -104,7 +104,12 @@ def test_the_parts_of_a_service(op, row, expected):
 )
 def test_when_bytes_held_their_memory(op, row, span):
     log = log_of([op], [(0, *row)])
-    assert memory_spans(log, all_transfers(log)).tolist() == [(0, *span)]
+    assert memory_spans(log).tolist() == [(0, 5, *span)]
+
+
+def test_the_spans_of_equal_services_are_as_much_later_as_they_are():
+    log = log_of([read(4, 100, 123), (9, "fetch", "pe0.dma", [], 0, 5), read(2, 8, 31)], [(2, *ALONE)])
+    assert memory_spans(log).tolist() == [(2, 5, 13, 21), (0, 5, 105, 113)]
 
 
 def test_rows_of_ops_without_a_record_and_logs_without_ops_give_nothing():
@@ -113,7 +118,7 @@ def test_rows_of_ops_without_a_record_and_logs_without_ops_give_nothing():
         empty = log_of([], transfers)
         assert tail(empty) == {}
         assert parts(empty) == []
-        assert memory_spans(empty, all_transfers(empty)).tolist() == []
+        assert memory_spans(empty).tolist() == []
 
 
 def test_a_log_without_the_table_is_refused():

@@ -11,7 +11,7 @@ from kb_cli.report.png import shaded_png
 from kb_cli.trace.memory_slices import by_number
 from kb_cli.trace.transfers import Floats
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import all_transfers, memory_spans
+from kb_dataexec.analysis import memory_spans
 
 MOST: Final = 64
 """Lanes of a picture, 1024 pixels. More would be a page of their own."""
@@ -32,14 +32,14 @@ def memory_lanes(log: OpLog, edges: Floats) -> MemoryLanes | None:
     """
     if "transfers" in log.missing:
         return None
-    found = all_transfers(log)
-    spans = memory_spans(log, found)
-    order = np.lexsort((spans["start_ps"], found["memory"]))
-    firsts = np.flatnonzero(np.diff(found["memory"][order], prepend=-1))
+    spans = memory_spans(log)
+    memory, start, end = (np.ascontiguousarray(spans[name]) for name in ("memory", "start_ps", "end_ps"))
+    order = np.lexsort((start, memory))
+    firsts = np.flatnonzero(np.diff(memory[order], prepend=-1))
     alike: dict[bytes, list[str]] = {}
     for rows in np.split(order, firsts[1:]) if len(order) else []:
-        covered = coverage(spans["start_ps"][rows], spans["end_ps"][rows], edges)
-        name = log.strings[found["memory"][rows[0]]]
+        covered = coverage(start[rows], end[rows], edges)
+        name = log.strings[memory[rows[0]]]
         alike.setdefault(shades(covered).astype(np.uint8).tobytes(), []).append(name)
     if not alike:
         return None

@@ -11,7 +11,7 @@ from kb_cli.trace.op_slices import ARGUMENTS, pe_of, without_overlap
 from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import all_transfers, memory_spans
+from kb_dataexec.analysis import memory_spans
 
 SERVED = "served"
 """Stands behind the memory's id in the title of its track."""
@@ -23,28 +23,26 @@ def memory_slices(log: OpLog, pe: str | None = None) -> Slices:
     A slice has the name of its DMA's PE, stage and kernel line, and op, command and tile. Requests that a memory serves
     at the same time stand on several tracks of one title. Raises LogError for a log without the table of transfers.
     """
-    strings = log.strings
-    found = all_transfers(log)
-    spans = memory_spans(log, found)
-    by_id = np.argsort(log.ops["op_id"], kind="stable")
-    ops = log.ops[by_id[np.searchsorted(log.ops["op_id"], found["op_id"], sorter=by_id)]]
-    memories = np.unique(found["memory"]).tolist()
+    strings, spans = log.strings, memory_spans(log)
+    component = np.ascontiguousarray(log.ops["component"])[spans["row"]]
+    shown = spans["memory"]
     if pe is not None:
         mine = [number for number, text in enumerate(strings) if pe_of(text) == pe]
-        memories = np.unique(found["memory"][np.isin(ops["component"], mine)]).tolist()
-    memories.sort(key=lambda memory: by_number(strings[memory]))
+        shown = shown[np.isin(component, mine)]
+    memories = sorted(np.unique(shown).tolist(), key=lambda memory: by_number(strings[memory]))
     rank = np.full(len(strings), -1)
     rank[memories] = np.arange(len(memories))
-    track = rank[found["memory"]]
-    order = np.lexsort((spans["op_id"], spans["end_ps"], spans["start_ps"], track))
+    track = rank[spans["memory"]]
+    order = np.lexsort((spans["end_ps"], spans["start_ps"], track))  # equal ones keep the order of their ops
     order = order[np.searchsorted(track[order], 0) :]
-    ops, track, start, end = ops[order], track[order], spans["start_ps"][order], spans["end_ps"][order]
-    servers = number_pairs(ops["component"], ops["name"])
+    track, start, end = track[order], spans["start_ps"][order], spans["end_ps"][order]
+    component, row = component[order], spans["row"][order]
+    servers = number_pairs(component, np.ascontiguousarray(log.ops["name"])[row])
     texts = [f"{pe_of(strings[dma]) or strings[dma]}: {strings[stage]}" for dma, stage in servers.found]
-    names = number_pairs(servers.number, ops["line"])
-    arguments = {shown: np.ascontiguousarray(ops[column]) for shown, column in ARGUMENTS.items()}
-    places = [TrackPlace(MEMORIES, f"{strings[memory]}: {SERVED}") for memory in memories]
+    names = number_pairs(servers.number, np.ascontiguousarray(log.ops["line"])[row])
     titles = [f"{texts[server]} {strings[line]}" for server, line in names.found]
+    arguments = {name: np.ascontiguousarray(log.ops[column])[row] for name, column in ARGUMENTS.items()}
+    places = [TrackPlace(MEMORIES, f"{strings[memory]}: {SERVED}") for memory in memories]
     return without_overlap(Slices(places, track, start, end, names.number, titles, arguments))
 
 

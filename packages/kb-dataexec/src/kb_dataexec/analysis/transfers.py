@@ -110,26 +110,28 @@ def parts_of(transfers: Array, ops: DmaOps, place: Array) -> Array:
     return parts
 
 
-def memory_spans(log: OpLog, transfers: Array) -> Array:
-    """When the bytes of each of *transfers*, rows of `all_transfers`, held their memory: `op_id`, `start_ps`, `end_ps`.
+def memory_spans(log: OpLog) -> Array:
+    """When the bytes of each transfer that the log tells of held their memory, ascending by op.
+
+    Columns: `row`, that of its op in `log.ops`; `memory`, a number in `log.strings`; `start_ps` and `end_ps`.
 
     A read holds it from the moment at which it is served, as long as its bytes take. The latency of the memory is left
     out, because the next request is served meanwhile. A write holds it until the memory is done with its bytes: from
     the moment at which its last part is served, or, where nothing was left to do by then, while its bytes came. A
-    memory that does not tell when it begins has the time from the arrival until it is done, latency included.
+    memory that does not tell when it begins has the time from the arrival until it is done, latency included. Raises
+    LogError for a log without the table.
     """
-    ops = DmaOps(log)
-    place, _ = _places(ops.op_id, transfers["op_id"])
-    is_read = ops.is_read[place]
-    sent, arrived, served, first, last = (transfers[name] for name in _TIMES)
+    told = ToldServices(log)
+    rows, is_read = told.table, told.ops.is_read[told.own_place]
+    sent, arrived, served, first, last = (rows[name] for name in _TIMES)
     is_told = served >= 0
     came = ~is_read & is_told & (first == served)
-    spans = np.zeros(len(transfers), [("op_id", "<i8"), ("start_ps", "<i8"), ("end_ps", "<i8")])
-    spans["op_id"] = transfers["op_id"]
-    start = np.where(is_told, served, arrived)
-    spans["start_ps"] = np.where(came, sent + transfers["latency_ps"] + transfers["shared_ps"], start)
+    start = np.where(came, sent + rows["latency_ps"] + rows["shared_ps"], np.where(is_told, served, arrived))
     told_end = np.where(is_read, served + last - first, first)
-    spans["end_ps"] = np.where(is_told, told_end, np.where(is_read, first, last))
+    end = np.where(is_told, told_end, np.where(is_read, first, last))
+    spans = np.empty(len(told.row), [("row", "<i8"), ("memory", "<i4"), ("start_ps", "<i8"), ("end_ps", "<i8")])
+    spans["row"], spans["memory"] = told.ops.row[told.place], rows["memory"][told.row]
+    spans["start_ps"], spans["end_ps"] = start[told.row] + told.later_ps, end[told.row] + told.later_ps
     return spans
 
 
