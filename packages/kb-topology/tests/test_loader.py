@@ -63,23 +63,6 @@ def test_a_file_is_one_mapping(text, got):
     assert message(lambda: load_spec(YamlSource("f.yaml", text))) == f"f.yaml:1:1: $: got {got}, {needs}"
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (
-            "hbm_interleave_nbytes: 4096",
-            (
-                "$.hbm_interleave_nbytes: got 4096, needs 0; interleaving over slices is not supported yet, each "
-                "slice is contiguous"
-            ),
-        ),
-    ],
-)
-def test_what_is_not_supported_yet_is_refused_and_not_ignored(line, said):
-    source = YamlSource("f.yaml", f"name: x\nwire_ps_per_mm: 7\n{line}\ncube: {{nodes: {{}}}}\n")
-    assert message(lambda: load_spec(source)) == f"f.yaml:3:1: {said}"
-
-
 def test_keys_of_a_node_that_are_not_reserved_are_its_components_attributes():
     node = "{kind: hbm, impl: a.b, count: 2, latency_ns: 45, attrs: {x: 1}}"
     spec = load_spec(YamlSource("f", f"name: x\nwire_ps_per_mm: 7\ncube: {{nodes: {{hbm: {node}}}}}\n"))

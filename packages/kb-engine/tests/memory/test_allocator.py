@@ -133,3 +133,28 @@ def test_a_lease_gives_back_what_it_holds_and_nothing_else():
     lease.end()
     allocator.release(kept)
     assert allocator.allocate(256) == 0
+
+
+def test_an_end_that_is_free_can_be_given_up_and_added_again():
+    allocator = Allocator("m", 1000, 640)
+    first = allocator.allocate(128)
+    assert allocator.is_end_free(512)
+    assert not allocator.is_end_free(513)
+    allocator.give_up_end(192)
+    assert (allocator.end, allocator.free_nbytes) == (1448, 320)
+    assert allocator.has_room(320)
+    assert not allocator.has_room(321)
+    allocator.add(allocator.end, 192)
+    assert (allocator.end, allocator.free_nbytes) == (1640, 512)
+    allocator.release(first)
+    assert allocator.allocate(640) == 1000
+
+
+def test_an_end_that_is_taken_stays():
+    allocator = Allocator("m", 0, 256)
+    starts = [allocator.allocate(64) for _ in range(4)]
+    allocator.release(starts[1])
+    assert not allocator.is_end_free(64)
+    allocator.release(starts[3])
+    assert allocator.is_end_free(64)
+    assert not allocator.is_end_free(128)

@@ -54,6 +54,7 @@ from kb_messages.errors import (
     TopologyError,
 )
 from kb_messages.functions import MATH_FUNCTIONS, MathFunction
+from kb_messages.interleaving import Interleaving, SlicePart
 from kb_messages.lazy import lazy_door
 from kb_messages.lever import Lever, levers_of
 from kb_messages.lifetimes import Lifetime, tile_kind
@@ -160,6 +161,7 @@ __all__ = [
     "GemmParams",
     "HeldSum",
     "HostMessage",
+    "Interleaving",
     "KbError",
     "KernelEnd",
     "KernelError",
@@ -201,6 +203,7 @@ __all__ = [
     "Role",
     "Scalar",
     "SimulationStuckError",
+    "SlicePart",
     "Stage",
     "StageEvent",
     "StageParams",

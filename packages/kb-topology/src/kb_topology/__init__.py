@@ -1,10 +1,12 @@
 """Chips described in YAML: checked, expanded to a graph, routed and mapped to addresses."""
 
-from kb_topology.address_map import AddressMap, MemoryRegion
+from kb_topology.address_map import AddressMap
 from kb_topology.changes import parse_path, value_at, with_values
 from kb_topology.checked import convert_checked
 from kb_topology.graph import Graph, Link, Node, NodeMemory, Wire, exact
+from kb_topology.interleaved_hbm import InterleavedRegion
 from kb_topology.inventory import LinkGroup, count_kinds, link_groups
+from kb_topology.memory_region import MemoryRegion
 from kb_topology.routing import Router
 from kb_topology.search import Interior, Route, Search
 from kb_topology.sentences import did_you_mean, listing
@@ -20,6 +22,7 @@ __all__ = [
     "AddressMap",
     "Graph",
     "Interior",
+    "InterleavedRegion",
     "Link",
     "LinkGroup",
     "MemoryRegion",

@@ -7,39 +7,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from msgspec import Struct
-
-from kb_messages import AddressError, MemorySpace, PhysAddr, TopologyError, split_address
+from kb_messages import AddressError, PhysAddr, TopologyError, split_address
 from kb_topology.graph import Graph, Node, NodeMemory
+from kb_topology.interleaved_hbm import InterleavedRegion, interleaved_regions
+from kb_topology.memory_region import MemoryRegion
 from kb_topology.sentences import listing
 from kb_topology.sizes import format_nbytes
 from kb_topology.source import YamlSource
 
 
-class MemoryRegion(Struct, frozen=True, kw_only=True, gc=False):
-    """One memory: *nbytes* bytes from the address *base* on. *owner* is the base without its offset bits."""
-
-    node_id: str
-    owner: int
-    base: int
-    nbytes: int
-    space: MemorySpace
-    unit: int
-
-
 @dataclass(frozen=True)
 class AddressMap:
-    """Every memory of a topology, by owner number."""
+    """Every memory of a topology, by owner number.
+
+    `interleaved` has the regions, by owner number, whose bytes lie over the HBM slices of a cube, in turn. A byte of a
+    slice has two addresses then, and the host uses one of them at a time.
+    """
 
     by_owner: Mapping[int, MemoryRegion]
+    interleaved: Mapping[int, InterleavedRegion]
 
     @classmethod
-    def from_graph(cls, graph: Graph, source: YamlSource | None = None) -> AddressMap:
+    def from_graph(cls, graph: Graph, source: YamlSource | None = None, hbm_interleave_nbytes: int = 0) -> AddressMap:
         """The map of all nodes with memory.
 
         The die of a memory is its cube. The unit of a memory in a PE is the number of the PE; the unit of any other
         memory is the index of its node, or 0 without index. Raises TopologyError, at the place in *source* if there is
-        one, when two memories get the same addresses.
+        one, when two memories get the same addresses, and for a cube whose HBM cannot be interleaved.
         """
         by_owner: dict[int, MemoryRegion] = {}
         for node in graph.nodes.values():
@@ -48,7 +42,8 @@ class AddressMap:
                 other = by_owner.setdefault(region.owner, region)
                 if other is not region:
                     raise _conflict(node, other, source)
-        return cls(by_owner)
+        found = interleaved_regions(list(by_owner.values()), graph, hbm_interleave_nbytes, source)
+        return cls(by_owner, {region.owner: region for region in found})
 
     @property
     def regions(self) -> tuple[MemoryRegion, ...]:
@@ -65,10 +60,15 @@ class AddressMap:
     def decode(self, address: int) -> tuple[MemoryRegion, int]:
         """The region that *address* is in, and the offset from its base. Raises AddressError when it is in none."""
         owner, offset = split_address(address)
-        region = self.by_owner.get(owner)
+        region = self.by_owner.get(owner) or self.interleaved.get(owner)
         if region is None or offset >= region.nbytes:
             raise AddressError(f"address {address:#x}", "no memory there", f"an address in {self.describe()}")
         return region, offset
+
+    def label(self, owner: int) -> str:
+        """The node of memory *owner*, or the name of an interleaved region; "" for neither."""
+        region = self.by_owner.get(owner) or self.interleaved.get(owner)
+        return region.node_id if region is not None else ""
 
     def describe(self) -> str:
         """The map on one line. A run of equal memories is one entry, and a large chip shows only its first entries."""

@@ -14,10 +14,6 @@ from kb_topology.spec import NODE_KEYS, TopologySpec
 from kb_topology.templates import NODE_PLACES
 from kb_topology.yaml_reader import read_yaml
 
-_ONLY_YET: dict[str, tuple[int, str]] = {
-    "hbm_interleave_nbytes": (0, "interleaving over slices is not supported yet, each slice is contiguous"),
-}
-
 
 def read_source(path: str | os.PathLike[str]) -> YamlSource:
     """The text of the file at *path*. Raises TopologyError when it is no regular file, too large or not UTF-8."""
@@ -40,10 +36,6 @@ def load_spec(source: YamlSource) -> TopologySpec:
     if len(spec.name) > MAX_NAME_CHARACTERS or not spec.name.isprintable() or set(spec.name) & {"/", "\\"}:
         needs = f"at most {MAX_NAME_CHARACTERS} printable characters without slashes"  # files are named after it
         raise source.error(("name",), short(spec.name), needs)
-    for key, (value, reason) in _ONLY_YET.items():
-        got = getattr(spec, key)
-        if got != value:
-            raise source.error((key,), str(got), str(value), reason)
     return spec
 
 

@@ -163,13 +163,16 @@ class SystemTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole topology file. `wire_ps_per_mm` is the travel time of a signal along a link, in ps per mm.
 
+    `hbm_interleave_nbytes`: flat tensors lie in granules of so many bytes over the HBM slices of a cube, in turn. With
+    0, the default, every tensor lies in slices that the host names. Source of the unit: a burst of HBM3 has 64 bytes.
+
     A part that the file leaves out is UNSET, not empty. So files keep their digest when the format gains a new part.
     """
 
     name: Annotated[str, Meta(min_length=1)]
     description: str = ""
     wire_ps_per_mm: Annotated[float, Meta(ge=0, le=1_000_000)]
-    hbm_interleave_nbytes: int = 0
+    hbm_interleave_nbytes: Annotated[int, Meta(ge=0, multiple_of=64)] = 0
     sips: Count = 1
     cubes_per_sip: Count = 1
     system: SystemTemplate | UnsetType = UNSET

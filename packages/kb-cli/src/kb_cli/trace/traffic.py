@@ -1,7 +1,8 @@
 """How busy links and memories are at each time, as counters.
 
 The log says which bytes a DMA moved from when to when, and the chip of the run says over which links. A counter is the
-mean over windows of equal length, and the bytes of a transfer count evenly over the DMA's service.
+mean over windows of equal length, and the bytes of a transfer count evenly over the DMA's service. Interleaved bytes
+count evenly over the slices.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Count
     """
     flows = list(flows_of(log))
     for flow in flows:
-        if flow.dma not in chip.graph.nodes or flow.owner not in chip.address_map.by_owner:
+        if flow.dma not in chip.graph.nodes or not chip.address_map.label(flow.owner):
             where, got = f"{flow.dma}: {flow.stage}", f"a transfer with memory {flow.owner:#x}"
             raise LogError(where, got, f"a block and a memory of the chip {chip.name}")
     used = _used(flows, Engine(chip))
@@ -57,21 +58,24 @@ def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Count
         if wanted:
             until = flow.moved_until(edges)
             for each in wanted:
-                moved[each] += until
+                moved[each] += uses[each] * until
     return _counters(shown, edges, [np.diff(moved[each]) for each in shown])
 
 
-def _used(flows: Iterable[DmaFlow], engine: Engine) -> list[list[Resource]]:
-    """The links and the memory of each flow."""
-    nodes = engine.topology.address_map.by_owner
+def _used(flows: Iterable[DmaFlow], engine: Engine) -> list[dict[Resource, float]]:
+    """The links and the memories of each flow, and the share of its bytes that each of them moves."""
     found = []
     for flow in flows:
-        path = engine.fabric.path(flow.dma, flow.owner)
-        leg = path.back if flow.stage == READ else path.away
-        links = [
-            Resource(TrackPlace(LINKS, f"{link.src} -> {link.dst}", "%"), float(link.bw_gbs)) for link in leg.links
-        ]
-        found.append([_memory(engine, nodes[flow.owner].node_id), *links])
+        paths = engine.fabric.paths(flow.dma, flow.owner)
+        shares = dict[Resource, float]()
+        for path in paths:
+            leg = path.back if flow.stage == READ else path.away
+            links = [
+                Resource(TrackPlace(LINKS, f"{link.src} -> {link.dst}", "%"), float(link.bw_gbs)) for link in leg.links
+            ]
+            for each in (_memory(engine, path.dst), *links):
+                shares[each] = shares.get(each, 0.0) + 1 / len(paths)
+        found.append(shares)
     return found
 
 

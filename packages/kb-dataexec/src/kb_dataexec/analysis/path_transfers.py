@@ -94,6 +94,7 @@ class TransferParts:
         follows = (
             (self.served_ps[before] >= 0)
             & (self.served_ps[before] < self.served_ps[waited])
+            & (self.memory[before] == self.memory[waited])
             & (launch[rows.ops.command[ops]] == launch[rows.ops.command[self.op[waited]]])
         )
         behind[waited[follows]] = ops[follows]

@@ -54,7 +54,7 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     directory = BlockDirectory(recorder.tables.message_arrived if recorder is not None else None)
     rows = TransferRows(recorder.tables.transferred, recorder.tables.number_of) if recorder is not None else None
     chip = _chip(topology, registry, directory, listeners, (tracer, rows))
-    regions = topology.address_map.regions
+    regions = (*topology.address_map.regions, *topology.address_map.interleaved.values())
     memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     for pe in pes.values():

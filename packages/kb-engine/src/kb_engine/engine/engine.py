@@ -248,8 +248,7 @@ class Engine:
     def _raise_stuck(self, got: str) -> NoReturn:
         launches = list(self._launches.values())
         runners = [runner for launch in launches for runner in launch.runners]
-        memories = {region.owner: region.node_id for region in self.topology.address_map.regions}
-        raise stuck_error(WaitGraph(runners, self.servers, memories), got, launches)
+        raise stuck_error(WaitGraph(runners, self.servers, self.topology.address_map.label), got, launches)
 
 
 def _accepted(host: HostCalls, call: HostCall) -> HostCall:

@@ -6,7 +6,7 @@ that they have made before, and no other command comes on, every load gives the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kb_engine.block.in_flight import CommandInFlight
@@ -47,7 +47,7 @@ class PollingGuard(Observer):
     def on_built(self, chip: Chip) -> None:
         """Keep the clock, and the names of memories."""
         self._clock = chip.clock
-        self._names = {region.owner: region.node_id for region in chip.topology.address_map.regions}
+        self._label = chip.topology.address_map.label
 
     def on_launch(self) -> None:
         """Start anew: the host may have written what the kernels load."""
@@ -85,7 +85,7 @@ class PollingGuard(Observer):
             return
         left, total = sum(each.unfinished for each in launches), sum(each.total for each in launches)
         when = f"up to {ns_text(self._clock.now_ps)}, with {left} of {total} kernels unfinished"
-        raise _polling_error(self._repeats, self._names, when, queued_note(launches))
+        raise _polling_error(self._repeats, self._label, when, queued_note(launches))
 
 
 def _changes_nothing(command: Command) -> bool:
@@ -110,12 +110,12 @@ def _others_in_flight(launches: Iterable[Launch]) -> list[tuple[int, int]]:
 
 
 def _polling_error(
-    repeats: dict[Place, int], memories: Mapping[int, str], when: str, note: str
+    repeats: dict[Place, int], label: Callable[[int], str], when: str, note: str
 ) -> SimulationStuckError:
     by_place: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for (pe_id, line, address), count in repeats.items():
         by_place.setdefault((line, address), []).append((pe_id, count))
-    lines = [_polled(line, address, memories, found) for (line, address), found in list(by_place.items())[:_MOST_SHOWN]]
+    lines = [_polled(line, address, label, found) for (line, address), found in list(by_place.items())[:_MOST_SHOWN]]
     if len(by_place) > _MOST_SHOWN:
         lines.append(f"and {len(by_place) - _MOST_SHOWN} more places")
     fix = f"{note}let a kernel that runs at the same time store there, or end the loop by a count; who polls:"
@@ -127,9 +127,9 @@ def _polling_error(
     )
 
 
-def _polled(line: str, address: int, memories: Mapping[int, str], found: Sequence[tuple[str, int]]) -> str:
+def _polled(line: str, address: int, label: Callable[[int], str], found: Sequence[tuple[str, int]]) -> str:
     owner, offset = split_address(address)
-    where = f"{memories.get(owner, 'an unknown memory')} + {offset:#x}"
+    where = f"{label(owner) or 'an unknown memory'} + {offset:#x}"
     others = len(found) - 1
     alike = f" (and {others} more PE{'s' if others > 1 else ''} alike, up to {found[-1][0]})" if others else ""
     return f"{found[0][0]}{alike}: the kernel has loaded {where} {found[0][1]} times at {line}"

@@ -7,7 +7,7 @@ waiter ends at something that never came, or goes round in a circle.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kb_engine.block.gates import Gate
@@ -39,14 +39,14 @@ class Waiter(NamedTuple):
 class WaitGraph:
     """Tells what each kernel, command and tile waits for. It reads the state of queues, gates and feeders.
 
-    `runners` are the programs that have not ended. *memories* names each memory by its owner.
+    `runners` are the programs that have not ended. *label* names a memory by its owner.
     """
 
     def __init__(
-        self, runners: Sequence[KernelRunner], servers: Sequence[StageServer], memories: Mapping[int, str]
+        self, runners: Sequence[KernelRunner], servers: Sequence[StageServer], label: Callable[[int], str]
     ) -> None:
         self.runners = [runner for runner in runners if runner.kernel.waiting_at or runner.commands.in_flight]
-        self._memories = memories
+        self._label = label
         self._feedings = {runner.pe.pe_id: runner.pe.scheduler.feeder_wait() for runner in self.runners}
         self._owner = {
             id(completion): context
@@ -155,7 +155,7 @@ class WaitGraph:
         text = f"{tile(token)} is served by {stage} since {ns_text(token.t_start)}"
         if not isinstance(params, DmaParams):
             return Waiter((*shape, "served"), text, None, f"the end of {tile(token)} in {stage}")
-        memory = self._memories.get(params.memory.owner, "an unknown memory")
+        memory = self._label(params.memory.owner) or "an unknown memory"
         verb = "a read" if token.stages[token.index].stage_type is StageType.DMA_READ else "a write"
         text += f", which waits for {memory} to answer {verb} of {params.memory.nbytes} bytes"
         return Waiter((*shape, "served"), text, None, f"{stage} waits for a response of {memory} that never came")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
@@ -17,6 +17,8 @@ from kb_engine.timing.clock import Clock
 from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Link, Route, Router
 
+_NONE: Final[Set[str]] = frozenset()
+
 
 class PathCompiler:
     """The ways over one chip. Shared links call *deliver* with a transfer that has reached the end of its leg."""
@@ -29,7 +31,7 @@ class PathCompiler:
         deliver: Callable[[Any], None],
     ) -> None:
         self.links = {(link.src, link.dst): LinkState(link) for link in graph.links}
-        self.legs: dict[tuple[str, str], Leg] = {}
+        self.legs: dict[tuple[str, str, bool], Leg] = {}
         self._clock = clock
         self._graph = graph
         self._components = components
@@ -61,15 +63,22 @@ class PathCompiler:
         """The nodes and links from *src* to *dst*. Raises TopologyError when no links lead there."""
         return self._router.route(src, dst)
 
-    def leg(self, src: str, dst: str) -> Leg:
-        """The leg from *src* to *dst*. Raises TopologyError when no links lead there."""
-        leg = self.legs.get((src, dst))
+    def leg(self, src: str, dst: str, at_once: bool = False) -> Leg:
+        """The leg from *src* to *dst*. Raises TopologyError when no links lead there.
+
+        With *at_once*, it is for transfers that go together: a block at one of its ends has several of them under way.
+        """
+        leg = self.legs.get((src, dst, at_once))
         if leg is None:
-            leg = self.legs[src, dst] = Leg(self._hops(self.route(src, dst).links))
+            leg = Leg(self._hops(self.route(src, dst).links, _NONE if at_once else self._one_at_a_time))
+            self.legs[src, dst, at_once] = leg
         return leg
 
-    def path(self, src: str, dst: str) -> MemoryPath:
-        """A new path from *src* to the memory *dst*. Raises TopologyError when there is no memory, or no way."""
+    def path(self, src: str, dst: str, at_once: bool = False) -> MemoryPath:
+        """A new path from *src* to the memory *dst*. Raises TopologyError when there is no memory, or no way.
+
+        With *at_once*, requests over this path go together with others of *src*.
+        """
         memory = self._memories.get(dst)
         if memory is None:
             found = type(self._components[dst]).__name__
@@ -78,24 +87,25 @@ class PathCompiler:
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
             away = back = Leg([])
         else:
-            away, back = self.leg(src, dst), self.leg(dst, src)
+            away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = self._lookahead.nearest_ps(dst)
         return MemoryPath(src, dst, memory, self._requests[dst], away, back, nearest_ps)
 
-    def _hops(self, links: tuple[Link, ...]) -> list[Hop]:
+    def _hops(self, links: tuple[Link, ...], alone: Set[str]) -> list[Hop]:
+        """The hops over *links*. The blocks *alone* have one transfer of a kind under way at a time."""
         hops: list[Hop] = []
         for link in links:
             after_ps = link.latency_ps + self.overhead_ps(link.dst)
-            hops.append(Hop(self.links[link.src, link.dst], after_ps, self._shared_link(link, hops)))
+            hops.append(Hop(self.links[link.src, link.dst], after_ps, self._shared_link(link, hops, alone)))
         return hops
 
-    def _shared_link(self, link: Link, before: list[Hop]) -> SharedLink | None:
+    def _shared_link(self, link: Link, before: list[Hop], alone: Set[str]) -> SharedLink | None:
         """The shared link of *link*, or None where flows cannot meet or never queue.
 
         A link after which flows go on more slowly than they came is shared too. Flows that leave a link within its
         bandwidth do not queue at the next one.
         """
-        if not self._merges(link) and not self._narrows(link, before):
+        if not self._merges(link, alone) and not self._narrows(link, before, alone):
             return None
         key = link.src, link.dst
         shared = self._shared_links.get(key)
@@ -103,7 +113,7 @@ class PathCompiler:
             shared = self._shared_links[key] = SharedLink(self._clock, self.links[key].rate, self._deliver)
         return shared
 
-    def _narrows(self, link: Link, before: list[Hop]) -> bool:
+    def _narrows(self, link: Link, before: list[Hop], alone: Set[str]) -> bool:
         """Whether two flows can queue at *link*, because their bytes come faster than they leave.
 
         Flows that catch up leave the last shared link at up to its bandwidth, and the links between the two hold them
@@ -111,12 +121,11 @@ class PathCompiler:
         the last one is at its end.
         """
         last = max((number for number, hop in enumerate(before) if hop.shared is not None), default=-1)
-        alone = self._one_at_a_time
         if last < 0 and (not before or before[0].state.link.src in alone or link.dst in alone):
             return False
         return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before[max(last, 0) :])
 
-    def _merges(self, link: Link) -> bool:
+    def _merges(self, link: Link, alone: Set[str]) -> bool:
         """Whether two flows can want *link* at once.
 
         Most memories send the data of one request after the other, and so does an initiator with one read and one write
@@ -126,9 +135,9 @@ class PathCompiler:
         nodes = self._graph.nodes
         if nodes[link.src].kind not in FORWARDING:
             memory = self._memories.get(link.src)
-            return not memory.sends_in_order if memory is not None else link.src not in self._one_at_a_time
+            return not memory.sends_in_order if memory is not None else link.src not in alone
         if link.dst in self._initiators:
-            return link.dst not in self._one_at_a_time
+            return link.dst not in alone
         to_memory = nodes[link.dst].memory is not None
         feeders = [
             feeder

@@ -11,7 +11,7 @@ begins (`lookahead`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simpy.events import NORMAL
@@ -19,7 +19,9 @@ from simpy.events import NORMAL
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import PipelineError, TileToken
 from kb_engine.fabric.compile import PathCompiler
+from kb_engine.fabric.idle_time import alone_ps
 from kb_engine.fabric.incoming_write import IncomingWrite
+from kb_engine.fabric.interleaved import Gathering, InterleavedPath
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.pace import SteadyPace
 from kb_engine.fabric.paths import Leg, MemoryPath
@@ -27,7 +29,7 @@ from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
 from kb_engine.timing.clock import Clock
-from kb_messages import FabricTransfer, Rectangle
+from kb_messages import OFFSET_BITS, FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
 
 
@@ -48,8 +50,8 @@ class Fabric:
         self._clock = clock
         self._graph = graph
         self._compiler = PathCompiler(clock, graph, {}, self._deliver)
-        self._paths: dict[tuple[str, int], MemoryPath] = {}
-        self._node_of_owner = {region.owner: region.node_id for region in address_map.regions}
+        self._paths: dict[tuple[str, int], MemoryPath | InterleavedPath] = {}
+        self._address_map = address_map
         self._on_transfer = on_transfer
         self._rows = rows
 
@@ -87,21 +89,45 @@ class Fabric:
         """The leg from *src* to *dst*. Raises TopologyError when no links lead there."""
         return self._compiler.leg(src, dst)
 
-    def path(self, src: str, owner: int) -> MemoryPath:
-        """The path from node *src* to memory *owner*. Raises TopologyError when no links lead there, or none back."""
+    def path(self, src: str, owner: int) -> Any:
+        """The path from node *src* to memory *owner*: a MemoryPath, or an InterleavedPath for interleaved bytes.
+
+        Raises TopologyError when no links lead there, or none back.
+        """
         path = self._paths.get((src, owner))
         if path is None:
-            path = self._paths[src, owner] = self._compiler.path(src, self._node_of_owner[owner])
+            path = self._paths[src, owner] = self._new_path(src, owner)
         return path
 
+    def paths(self, src: str, owner: int) -> Sequence[MemoryPath]:
+        """The path from node *src* to memory *owner*, or to each slice of interleaved memory. Raises as `path` does."""
+        path = self.path(src, owner)
+        return path.slices if isinstance(path, InterleavedPath) else [path]
+
+    def _new_path(self, src: str, owner: int) -> MemoryPath | InterleavedPath:
+        nodes = self._address_map.by_owner
+        region = self._address_map.interleaved.get(owner)
+        if region is None:
+            return self._compiler.path(src, nodes[owner].node_id)
+        slices = [nodes[base >> OFFSET_BITS].node_id for base in region.slices]
+        return InterleavedPath(src, region, [self._compiler.path(src, each, at_once=True) for each in slices])
+
     def read(
-        self, path: MemoryPath, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any
+        self,
+        path: MemoryPath | InterleavedPath,
+        memory: Rectangle,
+        start_ps: int,
+        finish: Callable[[Any], None],
+        argument: Any,
     ) -> None:
         """Read the bytes of *memory*. `finish(argument)` is called when the last byte arrives.
 
         *start_ps* is not before now. Where no other request can overtake this request, the memory is reserved now, and
         so are the links of the way back. Otherwise the arrival of the request is an event.
         """
+        if isinstance(path, InterleavedPath):
+            self._gather(self.read, path, memory, start_ps, (finish, argument))
+            return
         arrival = start_ps + path.request_ps
         flow = path.back.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
@@ -124,20 +150,22 @@ class Fabric:
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.nbytes, start_ps, end)
 
-    def alone_ps(self, path: MemoryPath, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """Picoseconds of a read or write of *memory* with nothing else under way, and those of its bytes at the memory.
-
-        Pure, and for estimates alone.
-        """
-        latency_ps, bytes_ps = path.memory.idle_ps(memory, write)
-        data = path.away if write else path.back
-        slowest_ps = max(bytes_ps, data.slowest_ps(memory.nbytes))
-        return path.request_ps + latency_ps + slowest_ps + path.response_ps, bytes_ps
+    def alone_ps(self, path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """As `idle_time.alone_ps`: a transfer with nothing else under way."""
+        return alone_ps(path, memory, write)
 
     def write(
-        self, path: MemoryPath, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any
+        self,
+        path: MemoryPath | InterleavedPath,
+        memory: Rectangle,
+        start_ps: int,
+        finish: Callable[[Any], None],
+        argument: Any,
     ) -> None:
         """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives."""
+        if isinstance(path, InterleavedPath):
+            self._gather(self.write, path, memory, start_ps, (finish, argument))
+            return
         flow = path.away.flow(memory.rows * memory.row_nbytes)
         flow.count += 1
         rows = self._rows
@@ -158,6 +186,28 @@ class Fabric:
         if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
         self._travel(Transfer(flow, None, None, None, start_ps, finish, argument))
+
+    def _gather(
+        self,
+        move: Callable[..., None],
+        path: InterleavedPath,
+        memory: Rectangle,
+        start_ps: int,
+        then: tuple[Callable[[Any], None], Any],
+    ) -> None:
+        """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end."""
+        parts = path.parts(memory)
+        own_link_ps = path.own_link_ps(memory.nbytes, move == self.write)
+        gathering = Gathering(len(parts), self._gathered, then, own_link_ps)
+        if self._rows is not None:
+            self._rows.gather(gathering, gathering.argument)
+        for way, part in parts:
+            move(way, part, start_ps, gathering.end, gathering)
+
+    def _gathered(self, gathering: Gathering) -> None:
+        if self._rows is not None:
+            self._rows.gathered(gathering)
+        gathering.then(gathering.argument)
 
     def _serve(self, transfer: Transfer) -> None:
         """The request of a read arrives at the memory now."""

@@ -13,6 +13,7 @@ from typing import Any
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import TileToken
 from kb_engine.fabric.incoming_write import IncomingWrite
+from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_engine.fabric.served_read import ServedRead
 from kb_messages import Rectangle
@@ -62,6 +63,7 @@ class TransferRows:
         self._add = add
         self._number_of = number_of
         self._numbers: dict[MemoryPath, int] = {}
+        self._gatherings: dict[int, Gathering] = {}
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
         """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
@@ -80,7 +82,8 @@ class TransferRows:
         if op_id < 0 or flow.read_alone_ps == t_end - t_sent:
             return
         response_ps = path.response_ps
-        bytes_end = t_first + flow.slowest_ps
+        gathering = self._gatherings.get(op_id) if self._gatherings else None
+        bytes_end = t_first + (flow.slowest_ps if gathering is None else gathering.slowest_ps(flow.slowest_ps))
         shared = t_end - response_ps - (bytes_end if bytes_end > t_last else t_last)
         if shared < 0:
             shared = 0
@@ -88,12 +91,16 @@ class TransferRows:
         t_served = -1 if held_ps is None else held_ps[0]
         if t_served <= t_arrived:
             behind_op = -1
-            if t_served == t_arrived and not shared and flow.read_alone_ps < 0:
+            if t_served == t_arrived and not shared and flow.read_alone_ps < 0 and gathering is None:
                 flow.read_alone_ps = t_end - t_sent
         number = self._numbers.get(path)
         if number is None:
             number = self._numbers[path] = self._number_of(path.dst)
-        self._add((op_id, number, t_sent, t_arrived, t_served, t_first, t_last, response_ps, shared, behind_op))
+        row = op_id, number, t_sent, t_arrived, t_served, t_first, t_last, response_ps, shared, behind_op
+        if gathering is None:
+            self._add(row)
+        else:
+            gathering.offer(row, t_end)
 
     def write_ended(
         self, way: tuple[MemoryPath, Flow], write: WatchedWrite, times_ps: tuple[int, int, int, int]
@@ -103,7 +110,9 @@ class TransferRows:
         if write.op_id < 0 or flow.write_alone_ps == t_end - t_sent:
             return
         head, behind_op, held_ps = t_sent + path.request_ps, -1, write.held_ps
-        shared = max(0, came - head - flow.slowest_ps)
+        gathering = self._gatherings.get(write.op_id)
+        slowest_ps = flow.slowest_ps if gathering is None else gathering.slowest_ps(flow.slowest_ps)
+        shared = max(0, came - head - slowest_ps)
         if held_ps is None:
             t_arrived, t_served, t_first = came, -1, -1
         elif held_ps[1] <= came:
@@ -112,16 +121,33 @@ class TransferRows:
             t_arrived, (t_served, t_first) = write.since_ps, held_ps
             shared = min(shared, t_arrived - head)
             behind_op = write.behind_op if t_served > t_arrived else -1
-        if t_served == t_arrived and not shared and flow.write_alone_ps < 0:
+        if t_served == t_arrived and not shared and flow.write_alone_ps < 0 and gathering is None:
             flow.write_alone_ps = t_end - t_sent
         number = self._number_of(path.dst)
-        self._add(
-            (write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op)
-        )
+        row = write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op
+        if gathering is None:
+            self._add(row)
+        else:
+            gathering.offer(row, t_end)
+
+    def gather(self, gathering: Gathering, argument: Any) -> None:
+        """The requests of *gathering* begin, for which *argument* is that of `write`. Their op gets one row."""
+        gathering.op_id = op_id = _op_of(argument)
+        if op_id >= 0:
+            self._gatherings[op_id] = gathering
+
+    def gathered(self, gathering: Gathering) -> None:
+        """All requests of *gathering* are done."""
+        if gathering.op_id >= 0:
+            del self._gatherings[gathering.op_id]
+            self._add(gathering.row)
 
 
 def _op_of(argument: Any) -> int:
-    """The op of the DMA service whose token is *argument*; -1 for other transfers, and for ops without a record."""
-    if type(argument) is not TileToken or not argument.context.submitted.data_op:
-        return -1
-    return argument.first_op_id + argument.index
+    """The op of the DMA service that *argument*, a token or a Gathering, belongs to.
+
+    It is -1 for other transfers, and for ops without a record.
+    """
+    if type(argument) is TileToken:
+        return argument.first_op_id + argument.index if argument.context.submitted.data_op else -1
+    return argument.op_id if type(argument) is Gathering else -1

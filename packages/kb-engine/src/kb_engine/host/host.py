@@ -82,6 +82,7 @@ class Host:
         *,
         memory: str = "hbm",
         shard: Sharding | str | None = None,
+        cube: int | None = None,
     ) -> Tensor:
         """A tensor of *shape*, one or two sizes, whose bytes are not written yet.
 
@@ -93,10 +94,13 @@ class Host:
         *shard*, in place of *blocks* and *slices*, says how the tensor is cut or copied over the PEs. Each shard lies
         in the memory near its PE (`hbm_slice_of`).
 
+        On a chip with `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard* is flat: it lies
+        in granules over all slices of a cube, by default of the first one, else of cube number *cube*.
+
         Raises KernelError for impossible shapes, cuts and slices, such as more shards than rows, and OutOfMemoryError
         when a memory is full.
         """
-        return self._tensors.empty(name, shape, dtype, blocks, slices, memory, shard)
+        return self._tensors.empty(name, shape, dtype, blocks, slices, memory, shard, cube)
 
     def tensor(
         self,
@@ -108,12 +112,13 @@ class Host:
         *,
         memory: str = "hbm",
         shard: Sharding | str | None = None,
+        cube: int | None = None,
     ) -> Tensor:
         """A tensor that holds a copy of *data*. The other arguments are those of `empty`.
 
         Raises KernelError when the numpy dtype of *data* is not that of *dtype*, and the errors of `empty`.
         """
-        tensor = self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard)
+        tensor = self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard, cube=cube)
         self.write(tensor, data)
         return tensor
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from kb_engine.host.interleaved_pool import InterleavedPool
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.program.pe import ProcessingElement
 from kb_messages import KernelError, MemorySpace, split_address
-from kb_topology import Node, Topology
+from kb_topology import InterleavedRegion, Node, Topology
 
 _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
 
@@ -33,6 +34,7 @@ class Memories:
                 self._allocators[region.space].append(allocator)
                 self._by_owner[region.owner] = allocator
         self._allocators[MemorySpace.TCM] = [pe.tcm for pe in pes]
+        self._pools = _pools(topology, self._by_owner, page_nbytes)
         self.places: list[tuple[int, int]] = []
         """The SIP and cube of each PE."""
         self._rank: list[int] = []
@@ -85,10 +87,31 @@ class Memories:
         except OutOfMemoryError as error:
             raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
 
+    @property
+    def n_pools(self) -> int:
+        """The number of cubes with interleaved bytes: all cubes of a chip, or none."""
+        return len(self._pools)
+
+    def allocate_interleaved(self, cube: int, nbytes: int, name: str) -> int:
+        """Allocate *nbytes* for tensor *name* over the HBM slices of cube number *cube*. Raises as `allocate` does."""
+        try:
+            return self._pools[cube].allocate(nbytes, name)
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
+
     def release(self, address: int) -> None:
         """Give the bytes that were allocated at *address* back."""
         owner, _ = split_address(address)
-        self._by_owner[owner].release(address)
+        pool = next((each for each in self._pools if owner in each.owners), None)
+        (pool or self._by_owner[owner]).release(address)
+
+
+def _pools(topology: Topology, slices: Mapping[int, Allocator], alignment: int) -> list[InterleavedPool]:
+    """The interleaved bytes of each cube, in the topology's order."""
+    regions: dict[tuple[int, int], list[InterleavedRegion]] = {}
+    for region in topology.address_map.interleaved.values():
+        regions.setdefault((region.sip, region.cube), []).append(region)
+    return [InterleavedPool(each, slices, alignment) for each in regions.values()]
 
 
 def _place(node: Node) -> tuple[int, int]:

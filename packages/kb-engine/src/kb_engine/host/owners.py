@@ -17,8 +17,10 @@ def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarge
     """
     owners = {matrix.owner for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
     nodes = topology.graph.nodes
-    homes = [nodes[each.node_id] for each in topology.address_map.regions if each.owner in owners]
-    cubes = dict.fromkeys((node.sip, node.cube) for node in homes)
+    memories = topology.address_map
+    found = {(nodes[each.node_id].sip, nodes[each.node_id].cube) for each in memories.regions if each.owner in owners}
+    found |= {(each.sip, each.cube) for each in memories.interleaved.values() if each.owner in owners}
+    cubes = [cube for cube in dict.fromkeys((node.sip, node.cube) for node in nodes.values()) if cube in found]
     return [CubeTarget(sip=sip, cube=cube) for sip, cube in cubes if sip is not None and cube is not None]
 
 

@@ -33,12 +33,18 @@ class TensorMemory:
         slices: Sequence[int] | None,
         memory: str,
         shard: Sharding | str | None,
+        cube: int | None,
     ) -> Tensor:
         """Allocate a tensor, as `Host.empty` says."""
         dtype, space = DType(dtype), space_named(name, memory)
         if len(shape) not in (1, 2) or any(size < 1 for size in shape):
             raise KernelError(f"tensor {name}", f"shape {shape}", "one or two positive sizes")
         rows, cols = (1, shape[0]) if len(shape) == 1 else shape
+        is_named = blocks != (1, 1) or slices is not None or shard is not None or space is not MemorySpace.HBM
+        if cube is not None:
+            self._check_cube(name, cube, is_named)
+        if self.memories.n_pools and not is_named:
+            return self._interleaved(name, shape, dtype, cube or 0)
         cut, homes = choose_homes(self.memories, name, space, (rows, cols), blocks, slices, shard)
         row_bounds, col_bounds = block_bounds(rows, cut.down), block_bounds(cols, cut.along)
         sizes = [
@@ -60,6 +66,34 @@ class TensorMemory:
         self.live[tensor.addresses[0][0]] = tensor
         return tensor
 
+    def _check_cube(self, name: str, cube: int, is_named: bool) -> None:
+        count = self.memories.n_pools
+        if not count:
+            fix = "set hbm_interleave_nbytes, or name `slices`"
+            raise KernelError(f"tensor {name}", f"cube={cube} on a chip that interleaves no HBM", "no cube", fix)
+        if is_named:
+            got = f"cube={cube} with blocks, slices, shard or another memory"
+            raise KernelError(f"tensor {name}", got, "one of them: a cube is for a flat tensor in HBM")
+        if not 0 <= cube < count:
+            raise KernelError(f"tensor {name}", f"cube={cube}", f"0 to {count - 1}")
+
+    def _interleaved(self, name: str, shape: tuple[int, ...], dtype: DType, cube: int) -> Tensor:
+        """Allocate a flat tensor over the HBM slices of cube number *cube*."""
+        rows, cols = (1, shape[0]) if len(shape) == 1 else shape
+        nbytes = rows * cols * dtype.nbytes
+        address = self.memories.allocate_interleaved(cube, nbytes, name)
+        self._reserve(address, nbytes)
+        tensor = Tensor(
+            name=name, shape=shape, dtype=dtype, row_bounds=(0, rows), col_bounds=(0, cols), addresses=((address,),)
+        )
+        self.live[address] = tensor
+        return tensor
+
+    def _reserve(self, address: int, nbytes: int) -> None:
+        memory = self.engine.memory
+        memory.pending.clear(Matrix.packed(1, nbytes, DType.I8, address))
+        memory.store.reserve(*split_address(address), nbytes)
+
     def free(self, tensor: Tensor) -> None:
         """Give the memory of a live tensor back. Its bytes are uninitialised from now on."""
         for _, matrix in tensor.every_block():
@@ -74,7 +108,7 @@ class TensorMemory:
 
     def _allocate(self, name: str, space: MemorySpace, homes: Sequence[int], sizes: Sequence[int]) -> list[int]:
         """An address for each block. When one memory is full, nothing is allocated."""
-        memory, addresses = self.engine.memory, list[int]()
+        addresses = list[int]()
         try:
             for home, nbytes in zip(homes, sizes, strict=True):
                 addresses.append(self.memories.allocate(space, home, nbytes, name))
@@ -83,8 +117,7 @@ class TensorMemory:
                 self.memories.release(address)
             raise
         for address, nbytes in zip(addresses, sizes, strict=True):
-            memory.pending.clear(Matrix.packed(1, nbytes, DType.I8, address))
-            memory.store.reserve(*split_address(address), nbytes)
+            self._reserve(address, nbytes)
         return addresses
 
 

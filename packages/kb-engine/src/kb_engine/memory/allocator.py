@@ -31,6 +31,8 @@ class Allocator:
         self._alignment = alignment
         self._free: dict[int, deque[int]] = {}
         self._taken: dict[int, tuple[int, str]] = {}
+        self.end = base + max(0, nbytes)
+        """The address after the last byte."""
         self._nbytes = self.free_nbytes = max(0, nbytes)
         """Free bytes, in one piece or in several."""
         if nbytes > 0:
@@ -41,7 +43,7 @@ class Allocator:
 
         Raises OutOfMemoryError, which says how much is free and who holds the rest.
         """
-        size = max(1, -(-nbytes // self._alignment)) * self._alignment
+        size = self._rounded(nbytes)
         start = self._take(size)
         if start is None:
             start = self._split(size)
@@ -63,6 +65,39 @@ class Allocator:
         size, _ = self._taken.pop(start)
         self._give(start, size)
         self.free_nbytes += size
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether `allocate` has room for *nbytes*."""
+        self._join()
+        return max(self._free, default=0) >= self._rounded(nbytes)
+
+    def add(self, start: int, nbytes: int) -> None:
+        """From now on the *nbytes* bytes from *start* on, a multiple of the alignment, are handed out too."""
+        self._give(start, nbytes)
+        self.end = max(self.end, start + nbytes)
+        self._nbytes += nbytes
+        self.free_nbytes += nbytes
+
+    def is_end_free(self, nbytes: int) -> bool:
+        """Whether the last *nbytes* bytes are free."""
+        self._join()
+        return any(size >= nbytes and self.end - size in starts for size, starts in self._free.items())
+
+    def give_up_end(self, nbytes: int) -> None:
+        """Hand the last *nbytes* bytes out no more. The caller has checked that they are free."""
+        size = next(size for size, starts in self._free.items() if self.end - size in starts)
+        start = self.end - size
+        self._free[size].remove(start)
+        if not self._free[size]:
+            del self._free[size]
+        if size > nbytes:
+            self._give(start, size - nbytes)
+        self.end -= nbytes
+        self._nbytes -= nbytes
+        self.free_nbytes -= nbytes
+
+    def _rounded(self, nbytes: int) -> int:
+        return max(1, -(-nbytes // self._alignment)) * self._alignment
 
     def _take(self, size: int) -> int | None:
         """The free range of *size* bytes that was given back longest ago, which is free no more."""

@@ -1,0 +1,90 @@
+"""Transfers of interleaved bytes: one request for each slice that has some of them, all at once.
+
+The requests of one transfer share the links that they meet on, like those of several blocks. The transfer is done when
+the last of them is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kb_engine.fabric.link import LinkState
+from kb_engine.fabric.paths import MemoryPath
+from kb_messages import OFFSET_MASK, Rectangle
+from kb_topology import InterleavedRegion
+
+
+class InterleavedPath:
+    """The ways from node `src` to the slices of `region`, and back. `slices` has one for each slice, in order."""
+
+    __slots__ = ("_own_links", "region", "slices", "src")
+
+    def __init__(self, src: str, region: InterleavedRegion, slices: Sequence[MemoryPath]) -> None:
+        self.src = src
+        self.region = region
+        self.slices = slices
+        self._own_links = (
+            _only({path.back.hops[-1].state for path in slices if path.back.hops}),
+            _only({path.away.hops[0].state for path in slices if path.away.hops}),
+        )
+
+    def parts(self, memory: Rectangle) -> list[tuple[MemoryPath, Rectangle]]:
+        """The way to each slice that has bytes of *memory*, with the rectangle that they are there."""
+        region = self.region
+        return [
+            (self.slices[number], Rectangle(region.slices[number] + offset, rows, row_nbytes, stride))
+            for number, offset, rows, row_nbytes, stride in region.interleaving.parts(
+                memory.base & OFFSET_MASK, memory.rows, memory.row_nbytes, memory.stride
+            )
+        ]
+
+    def own_link_ps(self, nbytes: int, write: bool) -> int:
+        """Picoseconds of *nbytes* on the link that all requests share, at `src`; 0 if they leave by several."""
+        link = self._own_links[write]
+        return 0 if link is None else link.rate.ps(nbytes)
+
+
+def _only(links: set[LinkState]) -> LinkState | None:
+    return links.pop() if len(links) == 1 else None
+
+
+class Gathering:
+    """The requests of one transfer. *finish* is called with the gathering when the last one is done.
+
+    `argument` is that of the transfer. With an op log, `op_id` is the op of the transfer, -1 for none, and `row` its
+    row of `transfers`: that of the request that ends last, of several the first one. *own_link_ps* is the time of all
+    bytes on the link that the requests share.
+    """
+
+    __slots__ = ("_end_ps", "_finish", "_left", "_own_link_ps", "argument", "op_id", "row", "then")
+
+    def __init__(
+        self,
+        left: int,
+        finish: Callable[[Gathering], None],
+        then: tuple[Callable[[Any], None], Any],
+        own_link_ps: int,
+    ) -> None:
+        self._left = left
+        self._finish = finish
+        self._own_link_ps = own_link_ps
+        self._end_ps = -1
+        self.then, self.argument = then
+        self.op_id = -1
+        self.row: Iterable[int] = ()
+
+    def slowest_ps(self, slowest_ps: int) -> int:
+        """How long the bytes of a request take at least, on links that they alone would hold for *slowest_ps*."""
+        return max(slowest_ps, self._own_link_ps)
+
+    def offer(self, row: Iterable[int], end_ps: int) -> None:
+        """*row* is that of a request that ends at *end_ps*."""
+        if end_ps > self._end_ps:
+            self._end_ps, self.row = end_ps, row
+
+    def end(self, _: object) -> None:
+        """One request is done now."""
+        self._left -= 1
+        if not self._left:
+            self._finish(self)
