@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 KB = str(Path(sys.executable).with_name("kb"))
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-PROGRAM, TEST, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
+PROGRAM, TEST, ASK, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
 IMPORTS = "import numpy as np\nimport kernbench as kb\nfrom mine import reference, softmax\n\n\n"
 
 
@@ -36,6 +36,11 @@ def test_the_test_passes_under_plain_pytest(place: Path) -> None:
     (place / "test_mine.py").write_text(IMPORTS + TEST, encoding="utf-8")
     assert len(TEST.splitlines()) <= 5
     assert "1 passed" in printed(place, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+
+
+def test_a_finished_run_answers_what_is_quoted(place: Path) -> None:
+    (place / "ask.py").write_text(ASK, encoding="utf-8")
+    assert printed(place, sys.executable, "ask.py") == PAGE.split("```text\n")[2].partition("```")[0]
 
 
 def test_the_benchmark_runs(place: Path) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kb_cli.face.kernel_run import KernelRun as KernelRun
     from kb_cli.face.kernel_run import WrongResult as WrongResult
     from kb_cli.face.run import run as run
+    from kb_cli.report.run_report import read_report as read_report
+    from kb_cli.whatif.levers import levers as levers
     from kb_dataexec import cast as cast
     from kb_engine import Sharding as Sharding
     from kb_messages import CubeTarget as CubeTarget
@@ -34,6 +36,8 @@ _NAMES = {
     "kb_cli.benchmark.tensor_argument": ("empty", "tensor", "zeros"),
     "kb_cli.face.kernel_run": ("KernelRun", "WrongResult"),
     "kb_cli.face.run": ("run",),
+    "kb_cli.report.run_report": ("read_report",),
+    "kb_cli.whatif.levers": ("levers",),
     "kb_dataexec": ("cast",),
     "kb_engine": ("Sharding",),
     "kb_messages": ("CubeTarget", "DType", "KbError", "TileShape"),
