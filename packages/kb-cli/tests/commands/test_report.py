@@ -16,6 +16,7 @@ from click.testing import Result
 from kb_cli.report.run_report import line_number
 from kb_cli.run.claims import claims
 from kb_cli.run.run_json import write_run
+from kb_dataexec import OpLog, read_log
 
 Invoke = Callable[..., Result]
 SMALL = ["-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "tile=16x16x24"]
@@ -325,6 +326,43 @@ def test_a_folder_of_an_older_kb_is_reported_from_its_log(invoke: Invoke, folder
     (folder / "where.json").unlink()
     resealed(folder)
     assert reported(invoke, folder) == before
+
+
+def as_version_1(folder: Path) -> str:
+    """Make the log of *folder* one of version 1, which has no further tables. Returns its digest."""
+    log = read_log(folder / "log")
+    old = OpLog(log.ops, log.operands, log.strings, log.immediates, version=1)
+    for table in log.tables:
+        for path in (folder / "log").glob(f"{table}-*"):
+            path.unlink()
+    manifest = json.loads((folder / "log" / "manifest.json").read_text())
+    manifest = {name: count for name, count in manifest.items() if name not in log.tables}
+    manifest |= {"version": 1, "digest": old.digest}
+    (folder / "log" / "manifest.json").write_text(json.dumps(manifest))
+    return old.digest
+
+
+def test_a_log_of_version_1_names_what_it_cannot_tell(invoke: Invoke, folder: Path) -> None:
+    before = reported(invoke, folder)
+    resealed(folder, log_digest=as_version_1(folder))
+    assert [reported(invoke, folder)[name] for name in ("path", "pes", "notes")] == [
+        before[name] for name in ("path", "pes", "notes")
+    ]
+    (folder / "where.json").unlink()
+    resealed(folder)
+    found = reported(invoke, folder)
+    note = (
+        "got a log without commands, dispatches, transfers, kernels, messages; what they would tell is not told apart"
+    )
+    assert found["notes"] == [f"{folder}/log: {note}", *before["notes"]]
+    done = invoke("trace", folder, "-o", "x.pftrace")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1:] == [
+        f"{folder}: got a log without the table kernels, so the critical path is left out",
+        f"{folder}: got a log without the table transfers, so what memories served is left out",
+    ]
+    assert (found["path"], found["latency_ps"]) == ([], before["latency_ps"])
+    assert found["sentence"] == json.loads((folder / "run.json").read_text())["results"]["bounded_by"]
 
 
 def test_a_line_of_another_file_has_no_number() -> None:

@@ -77,6 +77,23 @@ def test_a_wait_for_a_request_that_the_log_does_not_tell_of_is_busy_with_others(
     assert launch.hidden["hbm"] == 30 - 15
 
 
+def test_a_wait_behind_a_write_whose_row_tells_of_a_later_part_is_busy_with_others():
+    """The write held the memory until 33 and, after the read, from 41 to 45; its row tells of the latter alone."""
+    timed = TimedLog()
+    for seq, (pe, name, begins, end) in enumerate((("pe0", "dma_write", 8, 55), ("pe1", "dma_read", 9, 60))):
+        timed.program(0, end, pe=pe)
+        timed.command(seq, (0, 4, 4, 4, begins, begins, end), pe=pe)
+        timed.op(seq, seq, 0, name, begins, begins, end)
+    timed.transfer(0, 10, 38, 41, 45, 52, latency=3, behind=1)
+    timed.transfer(1, 11, 14, 33, 40, 57, latency=3, behind=0)
+    assert segments(path(timed.log(), 0))[-4:] == [
+        (14, 33, "hbm", "busy with others", "end"),
+        (33, 40, "hbm", "latency", "end"),
+        (40, 57, "hbm", "bytes", "end"),
+        (57, 60, "links", "response", "end"),
+    ]
+
+
 def test_bytes_that_hold_a_memory_for_longer_than_they_are_counted_there_are_work():
     """The links of PE 0 are slower than the memory: its bytes are 15 of the links, and none of the memory."""
     timed = TimedLog()
