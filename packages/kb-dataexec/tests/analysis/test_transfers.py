@@ -112,6 +112,16 @@ def test_the_spans_of_equal_services_are_as_much_later_as_they_are():
     assert memory_spans(log).tolist() == [(2, 5, 13, 21), (0, 5, 105, 113)]
 
 
+@pytest.mark.parametrize("far", [3, 10**15, -(10**15), 2**63 - 200])
+def test_ids_may_lie_far_apart(far):
+    ops = [read(1, 8, 31), read(far, 48, 71), read(far + 100, 108, 131)]
+    log = log_of(ops, [(1, *ALONE), (far - 1, *ALONE), (far + 101, *ALONE)])
+    assert tail(log) == {
+        number: (*(each + later for each in ALONE[:5]), 3, 0, -1)
+        for number, later in ((1, 0), (far, 40), (far + 100, 100))
+    }
+
+
 def test_rows_of_ops_without_a_record_and_logs_without_ops_give_nothing():
     assert tail(log_of([read(1, 8, 31)], [(7, *ALONE)])) == {}
     for transfers in ([], [(7, *ALONE)]):

@@ -19,6 +19,8 @@ PARTS: Final = (
 )  # fmt: skip
 """The columns of `service_parts`, besides `op_id`."""
 _TIMES: Final = LOG_TABLES["transfers"].ascending
+_DENSE: Final = 8
+"""Ids of a log follow each other. A table by number, up to so many numbers for an id, is faster than a search."""
 
 
 class DmaOps:
@@ -171,8 +173,16 @@ def _places(ids: Array, wanted: Array) -> tuple[Array, Array]:
     """Where in the ascending *ids* each of *wanted* is, and whether it is there."""
     if not len(ids):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return place, ids[place] == wanted
+    low, span = int(ids[0]), int(ids[-1]) - int(ids[0]) + 1
+    if span > _DENSE * len(ids):
+        place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        return place, ids[place] == wanted
+    place_of = np.full(span, -1)
+    place_of[(ids - low)[::-1]] = np.arange(len(ids))[::-1]  # the first of equal ones stays
+    is_there = (wanted >= low) & (wanted < low + span)
+    place = place_of[np.where(is_there, wanted - low, 0)]
+    is_there &= place >= 0
+    return np.maximum(place, 0), is_there
 
 
 def _kinds(log: OpLog, ops: DmaOps) -> Array:
