@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.host.sharding import Sharding, block_bounds, layout, sharding_of
+from kb_engine.host.sharding import Sharding, block_bounds, layout, near_copies, sharding_of
 from kb_messages import KernelError
 
 PLACES = [(sip, cube) for sip in range(2) for cube in range(3) for _ in range(2)]  # 2 PEs in each of 2 x 3 cubes
@@ -28,6 +28,19 @@ def test_a_cube_has_neighbouring_rows_and_its_pes_cut_them_up():
     cut = layout("a", Sharding(sips="replica", cubes="row", pes="row"), PLACES)
     assert [shard.i for shard in cut.shards] == [0, 1, 2, 3, 4, 5] * 2
     assert [shard.copy for shard in cut.shards] == [0] * 6 + [1] * 6
+
+
+def test_an_owner_takes_the_copy_of_its_shard_and_others_one_of_their_cube_or_sip():
+    replica = Sharding(sips="replica", cubes="replica", pes="replica")
+    assert near_copies(layout("a", replica, PLACES), range(12), PLACES) == list(range(12))
+    # Owners are the second PEs of the first cubes: copy 0 is in sip0.cube0, copy 1 in sip1.cube0.
+    owners = [1, 7]
+    cut = layout("a", replica, [PLACES[owner] for owner in owners])
+    assert near_copies(cut, owners, PLACES) == [0] * 6 + [1] * 6
+    assert near_copies(layout("a", replica, [PLACES[7]]), [7], PLACES) == [0] * 12
+    # Two owners in one cube: each has its own, and other PEs of their SIP take the first.
+    cut = layout("a", replica, [PLACES[8], PLACES[9]])
+    assert near_copies(cut, [8, 9], PLACES)[6:] == [0, 0, 0, 1, 0, 0]
 
 
 @given(st.tuples(*[st.sampled_from(["row", "column", "replica"])] * 3), st.tuples(*[st.integers(1, 3)] * 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kb_engine.host.memories import Memories
-from kb_engine.host.sharding import Layout, Sharding, layout, sharding_of
+from kb_engine.host.sharding import Layout, Sharding, layout, near_copies, sharding_of
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_messages import KernelError, MemorySpace
 
@@ -34,6 +34,12 @@ def choose_homes(
     if not (1 <= cut.down <= rows and 1 <= cut.along <= cols):
         raise _bad_cut(name, cut, rows, cols)
     return cut, homes
+
+
+def copy_of_each_pe(memories: Memories, name: str, shard: Sharding | str, cut: Layout) -> list[int]:
+    """For each PE, the number of the copy that it takes for tensor *name*, whose layout is *cut*."""
+    owners = memories.check_pes(f"tensor {name}", sharding_of(name, shard).owners)
+    return near_copies(cut, owners, memories.places)
 
 
 def _named_or_spread(

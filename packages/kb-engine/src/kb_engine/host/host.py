@@ -92,7 +92,7 @@ class Host:
         block lies packed in its memory.
 
         *shard*, in place of *blocks* and *slices*, says how the tensor is cut or copied over the PEs. Each shard lies
-        in the memory near its PE (`hbm_slice_of`).
+        in the memory near its PE (`hbm_slice_of`). A tensor with copies that a kernel gets whole is the copy of its PE.
 
         On a chip with `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard* is flat: it lies
         in granules over all slices of a cube, by default of the first one, else of cube number *cube*.

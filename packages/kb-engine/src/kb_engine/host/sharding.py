@@ -101,6 +101,23 @@ def _coordinates(
     return found, (len(members), cubes_each.pop(), pes_each.pop())
 
 
+def near_copies(cut: Layout, owners: Sequence[int], places: Sequence[tuple[int, int]]) -> list[int]:
+    """For each PE, the number of the copy that it takes for the tensor. *places* holds the SIP and cube of each PE.
+
+    An owner takes the copy that its shard belongs to. Another PE takes that of the first owner in its cube, or else in
+    its SIP, or else the first copy.
+    """
+    copies: dict[object, int] = {}
+    for shard, owner in zip(cut.shards, owners, strict=True):
+        sip, cube = places[owner]
+        for place in (owner, (sip, cube), (sip,)):
+            copies.setdefault(place, shard.copy)
+    return [
+        next((copies[place] for place in (pe, (sip, cube), (sip,)) if place in copies), 0)
+        for pe, (sip, cube) in enumerate(places)
+    ]
+
+
 def block_bounds(size: int, count: int) -> tuple[int, ...]:
     """The begin of each of *count* blocks, and *size* at the end. The sizes of the blocks differ by at most one."""
     return tuple(number * size // count for number in range(count + 1))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from kb_engine.engine.engine import Engine
-from kb_engine.host.homes import choose_homes
+from kb_engine.host.homes import choose_homes, copy_of_each_pe
 from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds
 from kb_engine.memory.allocator import OutOfMemoryError
@@ -52,6 +52,9 @@ class TensorMemory:
             for top, bottom in pairwise(row_bounds)
             for left, right in pairwise(col_bounds)
         ]
+        near: dict[str, int] = {}
+        if shard is not None and cut.copies > 1:
+            near = dict(zip(self.engine.pes, copy_of_each_pe(self.memories, name, shard, cut), strict=True))
         grids = _grids(self._allocate(name, space, homes, sizes * cut.copies), cut)
         tensor = Tensor(
             name=name,
@@ -62,6 +65,7 @@ class TensorMemory:
             addresses=grids[0],
             copies=grids[1:],
             shards=cut.shards,
+            near=near,
         )
         self.live[tensor.addresses[0][0]] = tensor
         return tensor

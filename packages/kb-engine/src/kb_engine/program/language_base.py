@@ -34,7 +34,7 @@ class LanguageBase:
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
         """Where *ref* lies in physical memory. Raises KernelError where this PE does not map its virtual address."""
-        matrix = ref.matrix()
+        matrix = ref.matrix(self._port.pe_id)
         if matrix.address >= VIRTUAL_END:
             return matrix
         try:

@@ -24,6 +24,7 @@ class PePort:
         self, session: Session, pe: ProcessingElement, commands: ProgramCommands, program: Program, root: Path
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
+        self.pe_id = pe.pe_id
         self.memory = session.memory
         self.tcm = session.lease(pe)
         self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)

@@ -59,6 +59,8 @@ class ProgramPort(Protocol):
     All methods are called while the kernel runs. `submit` and `wait` let simulated time pass; nothing else does.
     """
 
+    pe_id: str
+    """The PE, like `sip0.cube0.pe5`: it takes its own copy of a replicated tensor (`TensorRef.matrix`)."""
     program_id: int
     num_programs: int
     grid: Grid | None

@@ -23,8 +23,9 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lies packed at `addresses[i][j]`. A tensor of one dimension is one row.
 
     A sharded tensor may have more copies, at the addresses in `copies`; shard n is block (i, j) of a copy, and
-    `shards[n]` is (copy, i, j). `virtual` holds the virtual addresses of all blocks of every copy, the first copy
-    included; it is empty where kernels use physical addresses.
+    `shards[n]` is (copy, i, j). `near` has the number of the copy that each PE, by id, takes for the tensor. `virtual`
+    holds the virtual addresses of all blocks of every copy, the first copy included; it is empty where kernels use
+    physical addresses.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     copies: tuple[BlockAddresses, ...] = ()
     shards: tuple[tuple[int, int, int], ...] = ()
     virtual: tuple[BlockAddresses, ...] = ()
+    near: dict[str, int] = {}
 
     @property
     def rows(self) -> int:
@@ -82,7 +84,8 @@ class TensorRef:
     """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`.
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
-    asked for, because masks have that size. *copy* is the copy of the tensor that the rectangle lies in. Slicing raises
+    asked for, because masks have that size. *copy* is the copy of the tensor that the rectangle lies in, by default the
+    one near the PE that asks. Slicing raises
     KernelError for an empty slice, another step, too many indices, and anything but integers.
     """
 
@@ -93,7 +96,7 @@ class TensorRef:
         tensor: Tensor,
         rows: tuple[int, int],
         cols: tuple[int, int],
-        copy: int = 0,
+        copy: int | None = None,
         asked: tuple[int, int] | None = None,
     ) -> None:
         self._asked = asked or (rows[1], cols[1])
@@ -193,16 +196,18 @@ class TensorRef:
             asked = start + max(last, index(key.stop))
         return (start + first, start + last), asked
 
-    def matrix(self) -> Matrix:
+    def matrix(self, pe_id: str = "") -> Matrix:
         """Where the rectangle lies in memory: at its virtual address if the tensor has one, else at its physical one.
 
+        Of a tensor with copies, it is the one near the PE *pe_id*, unless the rectangle is of a shard.
         Raises KernelError for a rectangle that lies in more than one block of the tensor.
         """
         tensor = self.tensor
         i = bisect_right(tensor.row_bounds, self._rows[0]) - 1
         j = bisect_right(tensor.col_bounds, self._cols[0]) - 1
-        block = tensor.block(i, j, self._copy)
-        address = tensor.virtual[self._copy][i][j] if tensor.virtual else block.address
+        copy = tensor.near.get(pe_id, 0) if self._copy is None else self._copy
+        block = tensor.block(i, j, copy)
+        address = tensor.virtual[copy][i][j] if tensor.virtual else block.address
         if self._rows[1] > tensor.row_bounds[i + 1] or self._cols[1] > tensor.col_bounds[j + 1]:
             raise KernelError(
                 str(self),
