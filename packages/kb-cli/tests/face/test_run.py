@@ -96,6 +96,24 @@ def test_pes_choose_where_the_kernel_runs() -> None:
     assert r.result.launches[0].pes == 1
 
 
+def one_row(tl: Any, x: Any, y: Any) -> None:
+    tl.store(y[tl.program_id(), :], tl.load(x[tl.program_id(), :]) + 1)
+
+
+@pytest.mark.parametrize("grid", [4, (4,), np.int64(4), np.array([4, 1])])
+def test_a_grid_has_programs_by_the_problem(grid: Any) -> None:
+    r = kb.run(one_row, X, kb.empty(X.shape, "f32"), grid=grid, pes=[0, 3])
+    r.check(X.astype(np.float64) + 1)
+    assert r.result.launches[0].pes == 2
+
+
+def test_a_grid_that_is_none_and_an_unknown_schedule_are_refused() -> None:
+    with pytest.raises(kb.KbError, match=r"got grid=0, needs a number of programs"):
+        kb.run(one_row, X, kb.empty(X.shape, "f32"), grid=0)
+    with pytest.raises(kb.KbError, match=r"got schedule='first', needs 'dynamic' or 'static'"):
+        kb.run(one_row, X, kb.empty(X.shape, "f32"), grid=4, schedule="first")
+
+
 def test_check_compares_with_a_reference_of_float64() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert r.check(X.astype(np.float64) + 1) == "y: ok, 32 elements, largest error 0"

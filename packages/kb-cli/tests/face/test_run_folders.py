@@ -75,6 +75,14 @@ def test_whatif_repeats_the_call_from_the_folder_alone(
     assert same["latency_ps"] == same["before_ps"]
 
 
+def test_whatif_repeats_the_grid_of_a_call(invoke: Invoke, run_script: Callable[..., str]) -> None:
+    folder = run_script("lambda x, y: x + y + 2", "pes=[1]", "grid=(2, 3), schedule='static'")
+    before = json.loads((Path(folder) / "run.json").read_text())["call"]["launch"]
+    assert before == {"grid": [2, 3], "schedule": "static"}
+    same = json.loads(invoke("whatif", folder, "--set", "$.cube.nodes.hbm.bw_gbs=102.4", "--json").stdout)
+    assert same["latency_ps"] == same["before_ps"]
+
+
 def test_other_inputs_make_another_folder(run_script: Callable[..., str]) -> None:
     first, again = run_script(), run_script()
     other = run_script("lambda x, y: x + y + 2", "np.arange(32", "1 + np.arange(32")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,8 @@ def call(
     *arguments: Any,
     pes: Sequence[int] | str | None = None,
     targets: Sequence[Any] | None = None,
+    grid: int | Sequence[int] | None = None,
+    schedule: str = "dynamic",
     reference: Expectation | None = None,
     tolerance: Expectation | None = None,
     flops: int = 0,
@@ -60,18 +62,27 @@ def call(
     """The call of *kernel* with *arguments*, in order, and *named* ones by the names of the kernel's parameters.
 
     Arrays are tensors in HBM that the kernel reads; `empty`, `zeros` and `tensor(x, output=True)` are its results.
-    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. *pes* and
-    *targets* are those of `Host.launch`.
+    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. *pes*,
+    *targets*, *grid* and *schedule* are those of `Host.launch`.
 
     Raises BenchmarkError when the arguments are not those of the kernel.
     """
-    options = {"pes": pes if isinstance(pes, str) or pes is None else list(pes), "targets": targets}
+    options = {"pes": _plain(pes), "targets": targets, "grid": _plain(grid)}
     launch = {name: value for name, value in options.items() if value is not None}
+    if schedule != "dynamic":
+        launch["schedule"] = schedule
     prepared = {name: _prepared(value) for name, value in _bound(kernel, arguments, named)}
     names = [name for name, _ in _tensors(prepared)]
     if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
         raise BenchmarkError(f"tensor {twice}", "two tensors of that name", "one", "rename the kernel's parameter")
     return Call(kernel, prepared, launch, reference, tolerance, flops)
+
+
+def _plain(option: Any) -> Any:
+    """An option of `Host.launch` as JSON holds it: Python numbers, in a list if there are several."""
+    if isinstance(option, Iterable) and not isinstance(option, str):
+        return [_plain(each) for each in option]
+    return option.item() if isinstance(option, np.generic) else option
 
 
 def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[str, Any]]:
