@@ -17,6 +17,7 @@ SAMPLE = {
     "overlapping": 11,
     "masked": 11,
     "sums": 23,
+    "pieces": 17,
     "sharded_gemm": 13,
 }
 

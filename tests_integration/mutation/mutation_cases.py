@@ -112,6 +112,12 @@ def masked_kernel(tl: Any, x: Any, y: Any) -> None:
         tl.store(y[start : start + 8, 0:12], part * 0.25 + tl.sum(part, axis=1), mask=mask)
 
 
+def pieces_kernel(tl: Any, x: Any, y: Any) -> None:
+    rows, number = np.array([4, 1, 0, 3, 5, 2]), tl.arange(0, 6)
+    part = tl.load(x[rows, ::2], number[:, None] >= number[None, :], -1.5)
+    tl.store(y[rows], part * 0.25 + tl.sum(part, axis=1))
+
+
 def gemm() -> Case:
     a, b = _random(12, 20, seed=1), _random(20, 10, seed=2)
     host = _host("one_pe")
@@ -187,6 +193,21 @@ def sums() -> Case:
     return _case(host, c, expected, _rounded(expected, np.hstack([3 * size, size[:, :4]]), 24))
 
 
+def pieces() -> Case:
+    x = _random(6, 12, seed=11)
+    host = _host("one_pe")
+    y = host.empty("y", (6, 6), DType.F16)
+    host.launch(pieces_kernel, host.tensor("x", x, DType.F16), y)
+    rows = [4, 1, 0, 3, 5, 2]
+    wide = np.where(np.tri(6, dtype=bool), x[rows, ::2].astype(np.float64), -1.5)
+    expected = np.empty((6, 6))
+    expected[rows] = wide * 0.25 + wide.sum(axis=1, keepdims=True)
+    size = np.abs(wide).sum(axis=1, keepdims=True) + np.abs(wide)
+    tolerance = np.empty((6, 6))
+    tolerance[rows] = 2.0**-9 * size
+    return _case(host, y, expected, tolerance)
+
+
 def sharded_gemm() -> Case:
     a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
     host = _host("one_cube")
@@ -199,6 +220,5 @@ def sharded_gemm() -> Case:
     return _case(host, c, expected, _rounded(expected, np.abs(wide[0]) @ np.abs(wide[1]), 12))
 
 
-CASES: dict[str, Callable[[], Case]] = {
-    made.__name__: cache(made) for made in (gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, sharded_gemm)
-}
+_MADE = gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, pieces, sharded_gemm
+CASES: dict[str, Callable[[], Case]] = {made.__name__: cache(made) for made in _MADE}

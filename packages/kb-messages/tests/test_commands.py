@@ -15,8 +15,11 @@ from kb_messages.commands import (
     MathCommand,
     MathInput,
     Matrix,
+    Piece,
+    Rectangle,
     StoreCommand,
     SubmittedCommand,
+    accesses_of,
     matrices_of,
     target_of,
 )
@@ -109,6 +112,19 @@ def test_the_span_of_a_matrix_has_the_gaps_between_rows() -> None:
 def test_the_target_of_a_command_is_one_of_its_matrices(command: Command) -> None:
     assert target_of(command) is WIDE
     assert [matrix is WIDE for matrix in matrices_of(command)].count(True) == 1
+
+
+def test_what_a_command_reads_and_writes_is_exact_with_pieces_too() -> None:
+    reads, writes = accesses_of(LoadCommand(src=PACKED, dst=WIDE))
+    assert (reads, writes) == ([PACKED.rectangle], [WIDE.rectangle])
+    tile = Matrix.packed(4, 4, DType.F16, 1 << 40)
+    one, repeated = Piece(96, 16, (1 << 40) + 8, 8, 2, 3), Piece(7, 0, 1 << 40, 8, 3, 4)
+    constant = Piece(0, 2, (1 << 40) + 30, 2, 1, 1)
+    reads, writes = accesses_of(LoadCommand(src=PACKED, dst=tile, pieces=(one, repeated), fills=(constant,)))
+    assert reads == [Rectangle(96, 2, 6, 16), Rectangle(7, 1, 8, 0)]
+    places = [Rectangle((1 << 40) + 8, 2, 6, 8), Rectangle(1 << 40, 3, 8, 8), Rectangle((1 << 40) + 30, 1, 2, 2)]
+    assert writes == places
+    assert accesses_of(StoreCommand(src=tile, dst=PACKED, pieces=(one,))) == ([tile.rectangle], reads[:1])
 
 
 def test_every_command_of_a_kernel_works_on_data_and_its_completion_does_not() -> None:

@@ -5,7 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_messages.address import join_address, split_address
-from kb_messages.rectangles import Rectangle, common_byte, covers, cut, overlaps, without
+from kb_messages.rectangles import (
+    CountedPieces,
+    Rectangle,
+    common_byte,
+    counted_nbytes,
+    covers,
+    cut,
+    overlaps,
+    without,
+)
 
 BASE = join_address(5, 0)
 
@@ -114,3 +123,20 @@ def test_cut_gives_the_bytes_between_two_numbers_in_order(base, rows, width, gap
     ]
     assert found == addresses[start:end]
     assert len(parts) <= 3
+
+
+@given(st.integers(0, 99), st.integers(1, 9), st.integers(1, 40), st.integers(0, 40), st.sampled_from([1, 16, 24, 64]))
+def test_every_run_counts_in_whole_bursts(base, rows, width, gap, burst):
+    rectangle = Rectangle(base, rows, width, width + gap)
+    starts = [base + row * rectangle.stride for row in range(rows)]
+    bursts = [len({each // burst for each in range(start, start + width)}) for start in starts]
+    assert counted_nbytes(rectangle, burst) == sum(bursts) * burst
+
+
+def test_counted_pieces_are_handed_over_piece_by_piece():
+    pieces = Rectangle(BASE, 2, 4, 128), Rectangle(BASE + 60, 1, 8, 8), Rectangle(BASE + 512, 1, 64, 64)
+    counted = CountedPieces.of(pieces, 64)
+    assert (counted.base, counted.nbytes, counted.ends) == (BASE, 5 * 64, (128, 256, 320))
+    assert [counted.whole(nbytes) for nbytes in (0, 127, 128, 319, 320)] == [0, 0, 128, 256, 320]
+    rest = counted.between(128, 320)
+    assert (rest.base, rest.nbytes, rest.pieces, rest.ends) == (BASE + 60, 192, pieces[1:], (128, 192))

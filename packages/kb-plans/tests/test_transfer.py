@@ -3,6 +3,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kb_messages import (
     DmaParams,
@@ -10,11 +11,16 @@ from kb_messages import (
     Fill,
     LoadCommand,
     Matrix,
+    Piece,
     Place,
     PlanError,
     Rectangle,
+    Role,
     StageType,
     StoreCommand,
+    check_plan,
+    decode_plan,
+    encode_plan,
 )
 from kb_plans import count, generate_transfer_plan
 
@@ -81,3 +87,86 @@ def test_a_fill_that_fits_nowhere_is_refused(dtype: DType) -> None:
     assert str(caught.value) == (
         f"transfer: got 3 x 5 of f16 at ({fill.row}, 0) of 4 x 5 of {dtype}, needs a part of it, and equal dtypes"
     )
+
+
+TILE = Matrix.packed(4, 6, DType.F16, 3 << 42)
+PIECES = (
+    Piece(1 << 42, 64, TILE.address, 12, 2, 6),
+    Piece((1 << 42) + 512, 0, TILE.address + 24, 12, 2, 3),
+)
+FILL = Piece(8, 6, TILE.address + 30, 12, 2, 3)
+
+
+def test_a_transfer_in_pieces_is_one_stage_with_a_move_for_each() -> None:
+    plan = generate_transfer_plan(LoadCommand(src=FAR, dst=TILE, pieces=PIECES, fills=(FILL,)), "pe0")
+    ((stage,),) = (tile.stages for tile in plan.tiles)
+    # What goes to several rows of the tile is read once.
+    first, second = Rectangle(1 << 42, 2, 12, 64), Rectangle((1 << 42) + 512, 1, 6, 0)
+    assert stage.params == DmaParams(memory=first, pieces=(first, second))
+    (template,) = plan.stages
+    moves = list(zip(template.operands[::2], template.operands[1::2], strict=True))
+    assert [(src.place, src.base, src.stride) for src, _ in moves] == [
+        (Place.MEMORY, 1 << 42, 64),
+        (Place.MEMORY, (1 << 42) + 512, 0),
+        (Place.IMMEDIATE, 8, 6),
+    ]
+    assert [(dst.base, dst.rows.total, dst.cols.total, dst.stride) for _, dst in moves] == [
+        (TILE.address, 2, 6, 12),
+        (TILE.address + 24, 2, 3, 12),
+        (TILE.address + 30, 2, 3, 12),
+    ]
+    assert count(plan).nbytes == {StageType.DMA_READ: 24 + 6}
+    check_plan(plan)
+    assert decode_plan(encode_plan(plan)) == plan
+
+
+def test_a_store_in_pieces_moves_the_other_way() -> None:
+    plan = generate_transfer_plan(StoreCommand(src=TILE, dst=FAR, pieces=PIECES[:1]), "pe0")
+    (template,) = plan.stages
+    src, dst = template.operands
+    assert (src.role, src.base, dst.role, dst.base) == (Role.SRC, TILE.address, Role.DST, 1 << 42)
+    memory = Rectangle(1 << 42, 2, 12, 64)
+    assert plan.tiles[0].stages[0].params == DmaParams(memory=memory, pieces=(memory,))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            LoadCommand(src=FAR, dst=TILE, pieces=(*PIECES, replace(PIECES[0], address=5 << 42))),
+            "transfer: got pieces of several memories, needs one; give each memory its own command",
+        ),
+        (
+            LoadCommand(src=FAR, dst=TILE, pieces=(replace(PIECES[0], place=TILE.address + 40),)),
+            f"transfer: got a piece at {TILE.address + 40:#x}, needs a part of the tile at {TILE.address:#x}",
+        ),
+        (
+            LoadCommand(src=FAR, dst=TILE, pieces=PIECES, fill=Fill(row=0, col=0, immediate=0)),
+            "transfer: got pieces and a fill around one rectangle, needs one of them: `fills` go with pieces",
+        ),
+        (
+            LoadCommand(src=FAR, dst=NEAR, fills=(FILL,)),
+            "transfer: got fills without pieces, needs pieces, or a `fill` around one rectangle",
+        ),
+        (
+            StoreCommand(src=TILE, dst=FAR, pieces=PIECES),
+            "transfer: got a piece with stride 0, needs rows that do not overlap",
+        ),
+        (
+            LoadCommand(src=FAR, dst=replace(TILE, dtype=DType.BF16), pieces=PIECES),
+            "transfer: got pieces of f16 and bf16, needs equal dtypes",
+        ),
+        (
+            LoadCommand(src=FAR, dst=TILE, pieces=(replace(PIECES[0], rows=0),)),
+            "load pieces[0]: got 0 x 6, needs 1 to 4294967296 rows and columns",
+        ),
+        (
+            LoadCommand(src=FAR, dst=TILE, pieces=(replace(PIECES[0], stride=-1),)),
+            "load pieces[0] stride: got -0x1, needs 0 to 62 bits",
+        ),
+    ],
+)
+def test_pieces_that_mean_nothing_are_refused(command: LoadCommand | StoreCommand, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        generate_transfer_plan(command, "pe0")
+    assert str(caught.value) == message

@@ -96,6 +96,22 @@ def test_two_dmas_queue_at_every_slice(four):
     assert list(result.pe_end_ps.values()) == [HEAD + 10_240, HEAD + 5120 + 10_240]
 
 
+def test_pieces_count_in_the_slices_that_they_lie_in(four, asked):
+    host = four()
+    a = host.tensor("a", np.zeros((16, 64), np.int8), "i8")
+    result = host.launch(loading(np.array([1, 6, 3, 9])), a)
+    # A row is a granule: rows 1 and 9 lie in slice 1, row 6 in slice 2 and row 3 in slice 3. The tensor is the last 256
+    # bytes of each slice. Rows 1 and 6 are one piece, and rows 3 and 9.
+    first = (1 << 20) - 256
+    assert asked == [
+        (1, first, 1, 128, 128, False),
+        (2, first + 64, 1, 64, 64, False),
+        (3, first, 1, 64, 64, False),
+    ]
+    # Slice 1 sends 128 bytes at 20 a byte, and the link takes 256 at 10. A second piece takes 4000.
+    assert result.end_ps == HEAD + 4000 + 256 * 10
+
+
 def test_a_request_names_the_bytes_of_its_slice(four, asked):
     host = four()
     a = host.tensor("a", np.zeros((8, 256), np.int8), "i8")

@@ -62,10 +62,6 @@ def mask_of_nothing(tl, a):
     tl.load(a, mask=tl.arange(16) < 0)
 
 
-def mask_with_gaps(tl, a):
-    tl.store(a, tl.load(a), mask=tl.arange(16) % 2 == 0)
-
-
 def mask_beyond_the_edge(tl, a):
     tl.load(a[8:24], mask=(tl.arange(16) < 9)[:, None])
 
@@ -111,13 +107,6 @@ def range_of_fractions(tl, a):
         (
             mask_of_nothing,
             "got a mask that excludes all of a[0:16, 0:16], needs one element at least; leave the call out",
-        ),
-        (
-            mask_with_gaps,
-            (
-                "got a mask with gaps for a[0:16, 0:16], needs adjacent rows, and adjacent columns; "
-                "move the rectangles it is made of one by one"
-            ),
         ),
         (
             mask_beyond_the_edge,

@@ -103,14 +103,36 @@ A = tensor((8, 6), down=2, along=2).ref
 @pytest.mark.parametrize(
     ("ref", "key", "expected"),
     [
-        (A, slice(0, 8, 2), "a[0:8, 0:6]: got a slice with step 2, needs step 1"),
-        (A, slice(None, None, -1), "a[0:8, 0:6]: got a slice with step -1, needs step 1"),
+        (A, slice(0, 8, 0), "a[0:8, 0:6]: got the slice slice(0, 8, 0), needs integers, and a step that is not 0"),
+        (A, slice(6, 2, 2), "a[0:8, 0:6]: got an empty slice 6:2 of 8 elements, needs at least one element"),
+        (A, (slice(None, None, 2), 6), "a[0:8, 0:6]: got index 6 of 6 elements, needs -6 to 5"),
+        (
+            A,
+            np.array([True] * 8),
+            ("a[0:8, 0:6]: got the index array([ True,  True,  True,  True,  True,  True,  True,  True]), "
+            "needs integers, slices of integers, or known integers"),
+        ),
+        (
+            A,
+            (np.arange(2), np.arange(3)),
+            "a[0:8, 0:6]: got lists of indices of 2, 3, needs shapes that broadcast",
+        ),
+        (
+            A[np.array([1, 5, 2])],
+            np.array([0, 1]),
+            "a (3 x 6 of 8 x 6): got a second list of indices, needs one; index once, by all lists together",
+        ),
+        (
+            A,
+            slice(0, 8, 2),
+            ("a (4 x 6 of 8 x 6): got elements that are no rectangle, needs adjacent elements of adjacent rows; "
+            "tl.load it, which takes elements anywhere"),
+        ),
         (A, slice(3, 3), "a[0:8, 0:6]: got an empty slice 3:3 of 8 elements, needs at least one element"),
         (A, 8, "a[0:8, 0:6]: got an empty slice 8:9 of 8 elements, needs at least one element"),
         (A, (0, 0, 0), "a[0:8, 0:6]: got 3 indices, needs at most 2"),
         (A, "x", "a[0:8, 0:6]: got the index 'x', needs integers or slices of integers"),
         (A, slice(0, 1.5), "a[0:8, 0:6]: got the index slice(0, 1.5, None), needs integers or slices of integers"),
-        (A, None, "a[0:8, 0:6]: got the index None, needs integers or slices of integers"),
         (
             A,
             (slice(3, 5), slice(0, 2)),

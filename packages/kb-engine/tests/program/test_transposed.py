@@ -129,10 +129,6 @@ def store_there(tl, a, v):
     tl.store(a.T, tl.load(a))
 
 
-def store_it(tl, a, v):
-    tl.store(a, tl.load(a).T)
-
-
 def write_there(tl, a, v):
     tl.composite("gemm", a, a, out=a.T)
 
@@ -185,7 +181,6 @@ FIRST = "give the tensor the shape (1, n)"
 REFUSED = [
     (load_it, f"got tl.load of a transposed tensor, {NEEDS}; tl.load it as it is stored and pass its .T to them"),
     (store_there, f"got tl.store of a transposed tensor, {NEEDS}; {SWAP}"),
-    (store_it, f"got tl.store of a transposed tensor, {NEEDS}; {SWAP}"),
     (write_there, f"got out = a transposed tensor, {NEEDS}; {SWAP}"),
     (bias_of_it, f"got the operand of tl.bias = a transposed tensor, {NEEDS}"),
     (exp_of_it, f"got tl.exp of a transposed tensor, {NEEDS}"),

@@ -26,8 +26,10 @@ from kb_messages.commands import (
     MathCommand,
     MathInput,
     Matrix,
+    Piece,
     StoreCommand,
     SubmittedCommand,
+    accesses_of,
     matrices_of,
     target_of,
 )
@@ -78,7 +80,16 @@ from kb_messages.oplog import (
 )
 from kb_messages.plan import BufferNeeds, HeldSum, PipelinePlan
 from kb_messages.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
-from kb_messages.rectangles import Rectangle, common_byte, covers, cut, overlaps, without
+from kb_messages.rectangles import (
+    CountedPieces,
+    Rectangle,
+    common_byte,
+    counted_nbytes,
+    covers,
+    cut,
+    overlaps,
+    without,
+)
 from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
 from kb_messages.stages import (
     Axis,
@@ -144,6 +155,7 @@ __all__ = [
     "CommandComplete",
     "CommandSubmitted",
     "CompletionRecord",
+    "CountedPieces",
     "CubeTarget",
     "DType",
     "DTypeInfo",
@@ -193,6 +205,7 @@ __all__ = [
     "OperandTemplate",
     "Overflow",
     "PhysAddr",
+    "Piece",
     "PipelinePlan",
     "Place",
     "PlanError",
@@ -223,8 +236,10 @@ __all__ = [
     "WaitReason",
     "When",
     "__version__",
+    "accesses_of",
     "check_plan",
     "common_byte",
+    "counted_nbytes",
     "covers",
     "cut",
     "decode_command",

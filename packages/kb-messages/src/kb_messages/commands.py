@@ -82,24 +82,58 @@ class Fill(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     immediate: int
 
 
+class Piece(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`rows x cols` elements of a memory, and their place in a tile.
+
+    The rows are `stride` bytes apart from `address` on, and in the tile `place_stride` bytes apart from the TCM address
+    `place` on. A load with `stride` 0 reads one row and puts it to every row of the place. `virtual` is as in `Matrix`.
+    """
+
+    address: int
+    stride: int
+    place: int
+    place_stride: int
+    rows: int
+    cols: int
+    virtual: int | None = None
+
+    def memory(self, dtype: DType) -> Rectangle:
+        """The bytes in memory; one row with `stride` 0."""
+        rows = self.rows if self.stride else 1
+        return Rectangle(self.address, rows, self.cols * dtype.nbytes, self.stride)
+
+    def tile(self, dtype: DType) -> Rectangle:
+        """The bytes in the tile."""
+        return Rectangle(self.place, self.rows, self.cols * dtype.nbytes, self.place_stride)
+
+
 class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="load", omit_defaults=True):
     """Copies `src` (any memory) to `dst` (the TCM of this PE). A simple command: one DMA read.
 
-    With `fill`, `src` is smaller than `dst`.
+    With `fill`, `src` is smaller than `dst`. With `pieces`, which lie in one memory, the command copies these to their
+    places in `dst`, and `src` is the first row of the first one. `fills` are then parts of `dst` that take constants:
+    the `address` of such a piece is an offset in the op log's blob.
     """
 
     data_op: ClassVar[bool] = True
     src: Matrix
     dst: Matrix
     fill: Fill | None = None
+    pieces: tuple[Piece, ...] = ()
+    fills: tuple[Piece, ...] = ()
 
 
-class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store"):
-    """Copies `src` (the TCM of this PE) to `dst` (any memory). A simple command: one DMA write."""
+class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store", omit_defaults=True):
+    """Copies `src` (the TCM of this PE) to `dst` (any memory). A simple command: one DMA write.
+
+    With `pieces`, which lie in one memory and do not overlap, the command copies parts of `src` to these, and `dst` is
+    the first row of the first one.
+    """
 
     data_op: ClassVar[bool] = True
     src: Matrix
     dst: Matrix
+    pieces: tuple[Piece, ...] = ()
 
 
 class EpilogueScope(StrEnum):
@@ -203,8 +237,22 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
 
 
 def target_of(command: Command) -> Matrix:
-    """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all others."""
+    """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all others.
+
+    Of a command with pieces, `accesses_of` says what is written and read.
+    """
     return command.dst if isinstance(command, LoadCommand | StoreCommand | DrainCommand) else command.out
+
+
+def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
+    """The rectangles that a command reads, and those that it writes."""
+    if isinstance(command, LoadCommand | StoreCommand) and command.pieces:
+        memories = [piece.memory(command.src.dtype) for piece in command.pieces]
+        if isinstance(command, StoreCommand):
+            return [command.src.rectangle], memories
+        return memories, [piece.tile(command.src.dtype) for piece in (*command.pieces, *command.fills)]
+    target = target_of(command)
+    return [each.rectangle for each in matrices_of(command) if each is not target], [target.rectangle]
 
 
 class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,6 +7,10 @@ operations compare numbers, so both rectangles have to use the same kind.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+from math import gcd
+
 from msgspec import Struct
 
 from kb_messages.address import OFFSET_BITS, join_address, split_address
@@ -63,6 +67,45 @@ def cut(rectangle: Rectangle, start: int, end: int) -> list[Rectangle]:
         parts.append(Rectangle(rectangle.base + row * stride + within, max(rows, 1), width if rows else taken, stride))
         start += taken
     return parts
+
+
+class CountedPieces(Rectangle, frozen=True, gc=False):
+    """Several rectangles of one memory as a DMA moves them: each of their runs in whole bursts.
+
+    To a memory that only counts bytes it is a rectangle, of so many bytes and at the first of the `pieces`. `ends` has
+    the bytes counted up to the end of each piece.
+    """
+
+    pieces: tuple[Rectangle, ...]
+    ends: tuple[int, ...]
+
+    @classmethod
+    def of(cls, pieces: tuple[Rectangle, ...], burst_nbytes: int) -> CountedPieces:
+        """*pieces*, counted in bursts of *burst_nbytes*."""
+        ends = tuple(accumulate(counted_nbytes(piece, burst_nbytes) for piece in pieces))
+        return cls(pieces[0].base, 1, ends[-1], ends[-1], pieces, ends)
+
+    def whole(self, nbytes: int) -> int:
+        """The bytes of those pieces that lie whole in the first *nbytes*."""
+        n_whole = bisect_right(self.ends, nbytes)
+        return self.ends[n_whole - 1] if n_whole else 0
+
+    def between(self, start: int, end: int) -> CountedPieces:
+        """The pieces from byte *start* to byte *end*, which are ends of pieces or 0, and differ."""
+        first, last = bisect_right(self.ends, start), bisect_right(self.ends, end)
+        ends = tuple(each - start for each in self.ends[first:last])
+        return CountedPieces(self.pieces[first].base, 1, ends[-1], ends[-1], self.pieces[first:last], ends)
+
+
+def counted_nbytes(rectangle: Rectangle, burst_nbytes: int) -> int:
+    """The bytes of *rectangle* if each of its runs is moved in whole bursts, which begin at multiples of their size."""
+    base, width, stride = rectangle.base, rectangle.row_nbytes, rectangle.stride
+    period = burst_nbytes // gcd(stride, burst_nbytes)
+    bursts = 0
+    for row in range(min(period, rectangle.rows)):
+        at = (base + row * stride) % burst_nbytes
+        bursts += -(-(at + width) // burst_nbytes) * (1 + (rectangle.rows - 1 - row) // period)
+    return bursts * burst_nbytes
 
 
 def overlaps(first: Rectangle, second: Rectangle) -> bool:

@@ -135,11 +135,13 @@ _K: Final = 2
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
     """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
 
-    The other end is the TCM of the PE or, with `to_registers`, its register file.
+    The other end is the TCM of the PE or, with `to_registers`, its register file. A transfer in pieces has several
+    rectangles of one memory, in `pieces`; `memory` is then the first of them.
     """
 
     memory: Rectangle
     to_registers: bool = False
+    pieces: tuple[Rectangle, ...] = ()
 
 
 class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
@@ -203,7 +205,8 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A stage of the tiles that `when` selects, with the operands that its op record lists.
 
     `math` is the function of a MATH stage. `gemm` says how the factors of a GEMM are stored; whether the GEMM
-    accumulates follows from its operands.
+    accumulates follows from its operands. A DMA stage `in_pieces` moves every one of its operands in memory, which do
+    not depend on the tile.
     """
 
     stage_type: StageType
@@ -212,6 +215,7 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     operands: tuple[OperandTemplate, ...]
     math: MathAttributes | None = None
     gemm: GemmAttributes = GemmAttributes()
+    in_pieces: bool = False
 
     @property
     def to_registers(self) -> bool:
@@ -270,6 +274,17 @@ def memory_side(template: StageTemplate) -> OperandTemplate:
     """The operand of a DMA stage that lies in memory. The other operand lies in the PE."""
     outside = Role.SRC if template.stage_type is StageType.DMA_READ else Role.DST
     return next(each for each in template.operands if each.role is outside)
+
+
+def pieces_params(template: StageTemplate) -> DmaParams:
+    """The figures of a DMA stage in pieces. A row that goes to several places is read once."""
+    role = memory_side(template).role
+    pieces = tuple(
+        rectangle(each, (0, 0, 0)) if each.stride else Rectangle(each.base, 1, each.cols.total * each.dtype.nbytes, 0)
+        for each in template.operands
+        if each.role is role and each.place is Place.MEMORY
+    )
+    return DmaParams(pieces[0], False, pieces)
 
 
 def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: int) -> StageParams:

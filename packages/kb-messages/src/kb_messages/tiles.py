@@ -21,6 +21,7 @@ from kb_messages.stages import (
     TilePlan,
     When,
     memory_side,
+    pieces_params,
     rectangles_along_k,
     stage_params,
     stages_at,
@@ -171,6 +172,8 @@ class TileSequence(Sequence[TilePlan]):
         if stage_type not in (StageType.DMA_READ, StageType.DMA_WRITE):
             stage = Stage(stage_type, component, stage_params(template, place, self._grid[2]))
             return self._stages.setdefault(stage, stage)
+        if template.in_pieces:
+            return Stage(stage_type, component, pieces_params(template))
         m_grid, n_grid, k_grid = self._grid
         memory = memory_side(template)
         follows_m, follows_n = (memory.follows(dimension) for dimension in (0, 1))

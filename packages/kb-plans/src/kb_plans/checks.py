@@ -28,6 +28,7 @@ from kb_messages import (
     MathInput,
     Matrix,
     NonFinite,
+    Piece,
     PlanError,
     Scalar,
     StoreCommand,
@@ -55,10 +56,13 @@ def is_sound(command: object) -> bool:
         return _is_math_command(command)
     if type(command) is LoadCommand:
         fits = command.fill is None or _is_fill(command.fill)
+        fits = fits and (command.pieces == () or _are_pieces(command.pieces))
+        fits = fits and (command.fills == () or _are_pieces(command.fills))
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
-    if type(command) is StoreCommand or type(command) is DrainCommand:
-        return _is_matrix(command.src) and _is_matrix(command.dst)
-    return False
+    if type(command) is StoreCommand:
+        fits = command.pieces == () or _are_pieces(command.pieces)
+        return fits and _is_matrix(command.src) and _is_matrix(command.dst)
+    return type(command) is DrainCommand and _is_matrix(command.src) and _is_matrix(command.dst)
 
 
 def _is_gemm(command: Any) -> bool:
@@ -94,6 +98,25 @@ def _is_fill(fill: object) -> bool:
         and 0 <= fill.row <= _MOST
         and 0 <= fill.col <= _MOST
         and 0 <= fill.immediate < _ADDRESS_END
+    )
+
+
+def _are_pieces(pieces: object) -> bool:
+    return type(pieces) is tuple and all(map(_is_piece, pieces))
+
+
+def _is_piece(piece: object) -> bool:
+    return (
+        type(piece) is Piece
+        and type(piece.address) is type(piece.stride) is type(piece.place) is type(piece.place_stride) is int
+        and type(piece.rows) is type(piece.cols) is int
+        and 0 <= piece.address < _ADDRESS_END
+        and 0 <= piece.place < _ADDRESS_END
+        and 0 <= piece.stride < _ADDRESS_END
+        and 0 <= piece.place_stride < _ADDRESS_END
+        and 0 < piece.rows <= _MOST
+        and 0 < piece.cols <= _MOST
+        and (piece.virtual is None or (type(piece.virtual) is int and 0 <= piece.virtual < _ADDRESS_END))
     )
 
 
@@ -190,6 +213,8 @@ def _check_fields(where: str, struct: Struct) -> None:
         _check_value(f"{where} {name}", getattr(struct, name), hints[name])
     if isinstance(struct, Matrix):
         _check_matrix(where, struct)
+    if isinstance(struct, Piece):
+        _check_piece(where, struct)
     if isinstance(struct, Fill) and struct.immediate < 0:
         raise PlanError(f"{where} immediate", str(struct.immediate), "an offset of at least 0")
 
@@ -231,6 +256,15 @@ def _check_matrix(where: str, matrix: Matrix) -> None:
         raise PlanError(f"{where} virtual", f"{matrix.virtual:#x}", "0 to 62 bits")
     if matrix.stride < (matrix.row_nbytes if matrix.rows > 1 else 0):
         raise PlanError(f"{where} stride", f"{matrix.stride} bytes", f"the {matrix.row_nbytes} bytes of a row at least")
+
+
+def _check_piece(where: str, piece: Piece) -> None:
+    if not (0 < piece.rows <= _MOST and 0 < piece.cols <= _MOST):
+        raise PlanError(where, f"{piece.rows} x {piece.cols}", f"1 to {_MOST} rows and columns")
+    for name in ("address", "place", "stride", "place_stride", "virtual"):
+        number = getattr(piece, name)
+        if number is not None and not 0 <= number < _ADDRESS_END:
+            raise PlanError(f"{where} {name}", f"{number:#x}", "0 to 62 bits")
 
 
 def _said(value: object) -> str:

@@ -53,10 +53,14 @@ def count(plan: PipelinePlan) -> PlanCounts:
 
 
 def _moved(plan: PipelinePlan, stage: StageTemplate, operand: OperandTemplate) -> int:
-    """Bytes over all tiles: the whole operand, once for each place along the dimensions that it does not follow."""
+    """Bytes over all tiles: the whole operand, once for each place along the dimensions that it does not follow.
+
+    A piece with stride 0 is one row.
+    """
     places = (*plan.sums_with(stage), plan.tiles_with(stage.when, operand.when))
     times = 1
     for dimension, size in enumerate(places):
         if dimension not in (operand.rows.dimension, operand.cols.dimension):
             times *= size
-    return times * operand.rows.total * operand.cols.total * operand.dtype.nbytes
+    rows = 1 if stage.in_pieces and not operand.stride else operand.rows.total
+    return times * rows * operand.cols.total * operand.dtype.nbytes

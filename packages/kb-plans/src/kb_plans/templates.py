@@ -93,6 +93,7 @@ def stage(
     when: When = When.EVERY_TILE,
     math: MathAttributes | None = None,
     gemm: GemmAttributes | None = None,
+    in_pieces: bool = False,
 ) -> StageTemplate:
     """A stage of type *kind*, served by the block of the PE *pe* that serves such stages."""
     return StageTemplate(
@@ -102,6 +103,7 @@ def stage(
         operands=tuple(operands),
         math=math,
         gemm=gemm or GemmAttributes(),
+        in_pieces=in_pieces,
     )
 
 

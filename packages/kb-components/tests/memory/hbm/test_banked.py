@@ -12,7 +12,7 @@ from kb_components.memory.hbm.banked import HbmBanked
 from kb_components.memory.hbm.timing import HbmBankedSpec
 from kb_engine.block import Context
 from kb_engine.timing import Clock
-from kb_messages import Rectangle, TopologyError
+from kb_messages import CountedPieces, Rectangle, TopologyError
 
 NBYTES = 1 << 20
 ATTRIBUTES = {
@@ -171,6 +171,18 @@ def test_the_mapping_decides_whether_a_stride_hits():
     assert read(by_column, 0, stride)[1] < cycles(31 * 6 + 15)
     assert counts(by_row) == (32, 1, 31)
     assert by_column.row_misses < 8
+
+
+def test_pieces_open_their_own_rows_and_share_a_request():
+    block = hbm()
+    # Two rows of one bank: the second is opened tRAS + tRP after the first, and read tRCD + RL + 1 later.
+    both = CountedPieces.of((at(0), at(ROW)), 32)
+    assert read(block, 0, both) == (cycles(14), cycles(17 + 7 + 7 + 7 + 1))
+    assert (block.read_nbytes, block.row_misses) == (64, 1)
+    # A write waits for its last byte with its last burst alone: the first one is written in the meantime.
+    block = hbm()
+    assert write(block, 0, CountedPieces.of((at(0), at(64)), 32), 200_000) == cycles(100 + 2 + 1)
+    assert (block.written_nbytes, counts(block)) == (64, (1, 1, 0))
 
 
 def test_requests_of_no_bytes_hold_nothing():

@@ -40,6 +40,11 @@ class Initiator(TransferSource[SpecT]):
         """
         return 1
 
+    @property
+    def max_pieces(self) -> int:
+        """The pieces that one transfer may have. A kernel's access of more pieces is several transfers."""
+        return 1 << 32
+
     def issued_ps(self, stage_type: StageType) -> int:
         """When the transfer of *stage_type* that has just begun lets the next one begin: at the end of its set-up.
 

@@ -29,7 +29,7 @@ from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
 from kb_engine.timing.clock import Clock
-from kb_messages import OFFSET_BITS, FabricTransfer, Rectangle
+from kb_messages import OFFSET_BITS, CountedPieces, FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
 
 
@@ -153,6 +153,10 @@ class Fabric:
     def alone_ps(self, path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
         """As `idle_time.alone_ps`: a transfer with nothing else under way."""
         return alone_ps(path, memory, write)
+
+    def counted(self, path: MemoryPath | InterleavedPath, pieces: tuple[Rectangle, ...]) -> CountedPieces:
+        """*pieces* of one memory as `read` and `write` take them: each run counts in whole bursts of the memory."""
+        return CountedPieces.of(pieces, path.burst_nbytes)
 
     def write(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.fabric.pace import FairShare, Pace
-from kb_messages import Rectangle, cut
+from kb_messages import CountedPieces, Rectangle, cut
 
 
 class IncomingWrite:
@@ -62,7 +62,7 @@ class IncomingWrite:
         n_whole = self._whole_bursts(int(n_came)) if n_came >= 1 else 0
         self.came_ps = max(self.came_ps, now_ps)
         if n_whole > self._n_handed:
-            self._reserve(cut(self._rectangle, self._n_handed, n_whole), now_ps)
+            self._reserve(self._parts(self._n_handed, n_whole), now_ps)
             self._n_handed = n_whole
             late_ps = int((n_came - n_whole) / rate) if rate else 0
             self._since_ps = max(self._since_ps, now_ps - 1 - late_ps)
@@ -70,7 +70,7 @@ class IncomingWrite:
     def finish(self, now_ps: int) -> int:
         """The last byte has come: give the memory the rest. Returns the time of the commit."""
         if self._n_handed:
-            self._reserve(cut(self._rectangle, self._n_handed, self._rectangle.nbytes), now_ps)
+            self._reserve(self._parts(self._n_handed, self._rectangle.nbytes), now_ps)
         else:
             self._reserve([self._rectangle], now_ps)
         for _, pace, _, _ in self._pace:
@@ -88,13 +88,21 @@ class IncomingWrite:
         return 0.0, 0.0
 
     def _whole_bursts(self, nbytes: int) -> int:
-        """*nbytes*, less what they have of a burst that they do not fill."""
+        """*nbytes*, less what they have of a burst that they do not fill, or of a piece that has not come whole."""
         rectangle = self._rectangle
+        if isinstance(rectangle, CountedPieces):
+            return rectangle.whole(nbytes)
         row, within = divmod(nbytes, rectangle.row_nbytes)
         if rectangle.stride == rectangle.row_nbytes:
             within = nbytes
         rest = (rectangle.base + row * rectangle.stride + nbytes % rectangle.row_nbytes) % self._memory.burst_nbytes
         return nbytes - min(rest, within)
+
+    def _parts(self, start: int, end: int) -> list[Rectangle]:
+        rectangle = self._rectangle
+        if isinstance(rectangle, CountedPieces):
+            return [rectangle.between(start, end)] if start < end else []
+        return cut(rectangle, start, end)
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
         for part in parts:

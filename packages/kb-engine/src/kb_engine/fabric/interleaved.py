@@ -11,7 +11,7 @@ from typing import Any
 
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.paths import MemoryPath
-from kb_messages import OFFSET_MASK, Rectangle
+from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
 from kb_topology import InterleavedRegion
 
 
@@ -30,7 +30,12 @@ class InterleavedPath:
         )
 
     def parts(self, memory: Rectangle) -> list[tuple[MemoryPath, Rectangle]]:
-        """The way to each slice that has bytes of *memory*, with the rectangle that they are there."""
+        """The way to each slice that has bytes of *memory*, with the rectangle that they are there.
+
+        Of pieces, each run is counted in the slices that it lies in.
+        """
+        if isinstance(memory, CountedPieces):
+            return self._parts_of_pieces(memory)
         region = self.region
         return [
             (self.slices[number], Rectangle(region.slices[number] + offset, rows, row_nbytes, stride))
@@ -38,6 +43,26 @@ class InterleavedPath:
                 memory.base & OFFSET_MASK, memory.rows, memory.row_nbytes, memory.stride
             )
         ]
+
+    def _parts_of_pieces(self, memory: CountedPieces) -> list[tuple[MemoryPath, Rectangle]]:
+        region, found = self.region, dict[int, list[Rectangle]]()
+        interleaving = region.interleaving
+        for piece in memory.pieces:
+            together = piece.rows == 1 or piece.stride % interleaving.round_nbytes == 0
+            for row in (0,) if together else range(piece.rows):
+                at = (piece.base + row * piece.stride) & OFFSET_MASK
+                rows = piece.rows if together else 1
+                for number, offset, *sides in interleaving.parts(at, rows, piece.row_nbytes, piece.stride):
+                    found.setdefault(number, []).append(Rectangle(region.slices[number] + offset, *sides))
+        return [
+            (self.slices[number], CountedPieces.of(tuple(pieces), self.burst_nbytes))
+            for number, pieces in sorted(found.items())
+        ]
+
+    @property
+    def burst_nbytes(self) -> int:
+        """Bytes of a burst of the slices, which are alike."""
+        return self.slices[0].memory.burst_nbytes
 
     def own_link_ps(self, nbytes: int, write: bool) -> int:
         """Picoseconds of *nbytes* on the link that all requests share, at `src`; 0 if they leave by several."""

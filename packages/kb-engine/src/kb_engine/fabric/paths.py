@@ -161,3 +161,8 @@ class MemoryPath:
         self.nearest_ps = interned(nearest_ps)
         self.request_ps = interned(away.latency_ps)
         self.response_ps = interned(back.latency_ps)
+
+    @property
+    def burst_nbytes(self) -> int:
+        """Bytes of a burst of the memory."""
+        return self.memory.burst_nbytes

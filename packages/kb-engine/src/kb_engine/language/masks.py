@@ -1,4 +1,4 @@
-"""Masks of loads and stores: they choose the rectangle that is moved of all elements that the kernel asked for."""
+"""Masks of loads and stores: they choose what is moved of all elements that the kernel asked for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.language.accesses import access_of, tile_sides
+from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
+from kb_engine.program.indexing import spans
 from kb_engine.program.known import Known
 from kb_engine.program.known_masks import IndexBox
 from kb_engine.program.tensors import TensorRef
@@ -18,7 +21,7 @@ from kb_messages import DType, KernelError
 class MaskedAccess(NamedTuple):
     """A load or store of `rows x cols` elements that moves only the rectangle at rows *down* and columns *along*.
 
-    `ref` is where the moved elements lie in memory.
+    `ref` is where the moved elements lie in memory, and `shape` the elements in each dimension, moved or not.
     """
 
     ref: TensorRef
@@ -26,11 +29,7 @@ class MaskedAccess(NamedTuple):
     cols: int
     down: slice
     along: slice
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements in each dimension, moved or not."""
-        return (self.cols,) if len(self.ref.tensor.shape) == 1 else (self.rows, self.cols)
+    shape: tuple[int, ...]
 
     @property
     def is_whole(self) -> bool:
@@ -38,20 +37,47 @@ class MaskedAccess(NamedTuple):
         return (self.down, self.along) == (slice(0, self.rows), slice(0, self.cols))
 
 
-def masked_access(ref: TensorRef, mask: object, line: str) -> MaskedAccess:
-    """The access to *ref* under *mask*, which broadcasts to the shape that the kernel asked for; None moves all.
+def masked_access(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | None:
+    """The access to *ref* under *mask*, which is as `mask_of` makes it; None moves all.
 
-    Raises KernelError for a mask that is pending, has another shape, has gaps, or reaches beyond the tensor's edge.
+    None where the moved elements are no rectangle in one block of the tensor, or are none at all. Raises KernelError
+    for a mask that reaches beyond the tensor's edge.
     """
+    if ref.indices is not None:
+        return _of_indices(ref, mask, line)
     there = ref.row_slice.stop - ref.row_slice.start, ref.col_slice.stop - ref.col_slice.start
     if mask is None:
-        return MaskedAccess(ref, *there, slice(0, there[0]), slice(0, there[1]))
+        whole = slice(0, there[0]), slice(0, there[1])
+        return MaskedAccess(ref, *there, *whole, ref.shape) if ref.is_in_one_block else None
     rows, cols = ref.asked_shape
-    down, along = _rectangle(_matrix(mask, ref, line), ref, line)
+    found = _rectangle(mask, (rows, cols))
+    if found is None:
+        return None
+    down, along = found
     if down.stop > there[0] or along.stop > there[1]:
         got = f"a mask that includes element ({down.stop - 1}, {along.stop - 1}) of {ref}, {there[0]} x {there[1]}"
         raise KernelError(line, got, "one that excludes what is beyond the tensor's edge")
-    return MaskedAccess(ref.part(down, along), rows, cols, down, along)
+    part = ref.part(down, along)
+    return MaskedAccess(part, rows, cols, down, along, mask.shape) if part.is_in_one_block else None
+
+
+def _of_indices(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | None:
+    """As `masked_access`, for elements that may be anywhere."""
+    access = access_of(ref, mask, line)
+    row, col, place = access.row, access.col, access.place
+    if not (isinstance(row, Affine) and isinstance(col, Affine) and isinstance(place, Affine)):
+        return None
+    found = spans(row, col, place)
+    rows, cols = tile_sides(access.shape)
+    if found is None or (found[2] != cols and found[0][1] - found[0][0] > 1):
+        return None
+    part = TensorRef(ref.tensor, *found[:2], ref.copy)
+    top, left = divmod(place.base, cols)
+    down = slice(top, top + found[0][1] - found[0][0])
+    along = slice(left, left + found[1][1] - found[1][0])
+    if along.stop > cols or not part.is_in_one_block:
+        return None
+    return MaskedAccess(part, rows, cols, down, along, access.shape)
 
 
 def padded(data: npt.NDArray[Any], access: MaskedAccess, element: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -81,8 +107,13 @@ def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
     return element
 
 
-def _matrix(mask: object, ref: TensorRef, line: str) -> Known:
-    """The mask, broadcast to what the kernel asked for."""
+def mask_of(mask: object, ref: TensorRef, line: str) -> Known | None:
+    """*mask*, broadcast to what the kernel asked for; None for None.
+
+    Raises KernelError for a mask that is pending, is no booleans, or has another shape.
+    """
+    if mask is None:
+        return None
     if isinstance(mask, Handle):
         in_tcm(mask, line)
         mask = Known(mask.look("use as a mask"), lambda: line)
@@ -92,8 +123,7 @@ def _matrix(mask: object, ref: TensorRef, line: str) -> Known:
         )
     if not mask.is_mask:
         raise KernelError(line, f"a mask of {mask}", "booleans", "compare it")
-    rows, cols = ref.asked_shape
-    shape = (cols,) if len(ref.tensor.shape) == 1 else (rows, cols)
+    shape = ref.asked_dimensions
     try:
         return mask.broadcast_to(shape)
     except ValueError:
@@ -101,25 +131,15 @@ def _matrix(mask: object, ref: TensorRef, line: str) -> Known:
         raise KernelError(line, f"a mask of {sizes[0]} for {sizes[1]} of {ref}", "a shape that broadcasts") from None
 
 
-def _rectangle(mask: Known, ref: TensorRef, line: str) -> tuple[slice, slice]:
-    """The rows and columns that *mask* chooses."""
+def _rectangle(mask: Known, sides: tuple[int, int]) -> tuple[slice, slice] | None:
+    """The rows and columns that *mask* chooses of a tile with *sides*; None for a mask of none, or with gaps."""
     if isinstance(mask.form, IndexBox):
-        if not mask.form.is_empty:
-            down, along = ((0, 1), *mask.form.intervals)[-2:]
-            return slice(*down), slice(*along)
-        chosen = np.zeros((1, 1), np.bool_)
-    else:
-        chosen = mask.data.reshape(ref.asked_shape)
-    return _rectangle_of_data(chosen, ref, line)
-
-
-def _rectangle_of_data(mask: npt.NDArray[np.bool_], ref: TensorRef, line: str) -> tuple[slice, slice]:
-    """The rows and columns that *mask* chooses."""
-    down, along = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
-    if not len(down):
-        raise KernelError(line, f"a mask that excludes all of {ref}", "one element at least", "leave the call out")
-    rows, cols = slice(int(down[0]), int(down[-1]) + 1), slice(int(along[0]), int(along[-1]) + 1)
-    if not mask[rows, cols].all():
-        fix = "move the rectangles it is made of one by one"
-        raise KernelError(line, f"a mask with gaps for {ref}", "adjacent rows, and adjacent columns", fix)
-    return rows, cols
+        down, along = ((0, 1), *mask.form.intervals)[-2:]
+        return None if mask.form.is_empty else (slice(*down), slice(*along))
+    data = mask.data.reshape(sides)
+    vertical, horizontal = (np.flatnonzero(data.any(axis=axis)) for axis in (1, 0))
+    if not len(vertical):
+        return None
+    rows = slice(int(vertical[0]), int(vertical[-1]) + 1)
+    cols = slice(int(horizontal[0]), int(horizontal[-1]) + 1)
+    return (rows, cols) if data[rows, cols].all() else None

@@ -6,24 +6,23 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
-from kb_engine.language import masks
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.held import HeldTensor
 from kb_engine.language.math_results import Argument
+from kb_engine.language.transfers import Transfers
 from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
-from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.handles import CompositeHandle, Handle
 from kb_engine.program.known import Known
-from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import SWAP, Transposed, refuse
-from kb_messages import Fill, KernelError, LoadCommand, LoopOrder, Matrix, StoreCommand, TileShape
+from kb_engine.program.transposed import Transposed
+from kb_messages import KernelError, LoopOrder, TileShape
 
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
-class Language(EpilogueOps, GemmOps):
+class Language(EpilogueOps, GemmOps, Transfers):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
     A call that issues a command costs the time that PE_CPU takes to issue it, and the time that the PE's blocks take to
@@ -56,78 +55,6 @@ class Language(EpilogueOps, GemmOps):
             raise KernelError(self._port.line(), f"tl.arange from {first!r} to {stop!r}", needs)
         count = index(stop) - index(first)
         return Known.of(Affine((count,), index(first), (int(count > 1),)), self._port.line)
-
-    def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
-        """Copy a rectangle of memory to TCM, with one DMA read, and wait for it.
-
-        The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
-        known unless a compute op has yet to produce some of them. A *mask* of booleans chooses a rectangle: the result
-        then has the shape that the kernel asked for, also beyond the tensor's edge; only the chosen rectangle is read,
-        and the rest is *other*. Raises KernelError when TCM is full, when the bytes were never written, for a slice
-        over several blocks of the tensor, for a mask that does not fit, and for *other* without a mask.
-        """
-        return self._load(pointer, mask, other, "load", waits=True)
-
-    def load_async(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
-        """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
-
-        A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
-        follow the wait, or it may overwrite the bytes before they are read. Raises KernelError as `load` does.
-        """
-        return self._load(pointer, mask, other, "load_async", waits=False)
-
-    def _load(
-        self, pointer: TensorRef, mask: Known | Handle | None, other: float, call: str, waits: bool
-    ) -> LoadedTensor:
-        port, line = self._port, self._port.line()
-        refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
-        access = masks.masked_access(self._ref(pointer, call, line), mask, line)
-        if mask is None and other != 0:
-            raise KernelError(line, f"other={other!r} without a mask", "a mask, which says where it goes")
-        src = self._memory_of(access.ref, line)
-        holder = self._allocate(access.rows, access.cols, src.dtype, line)
-        producer = port.memory.pending.producer(src)
-        known = None if producer is not None else port.memory.read_copy(src)
-        fill = None
-        if not access.is_whole:
-            element = masks.constant(other, src.dtype, line)
-            fill = self._fill(access, src, element.tobytes())
-            known = None if known is None else masks.padded(known, access, element)
-        known = None if known is None else known.reshape(access.shape)
-        loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
-        if not (waits or port.issues_ahead):
-            loaded.completion.keep((holder,))
-        port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
-        return loaded
-
-    def store(self, pointer: TensorRef, value: Handle, mask: Known | Handle | None = None) -> None:
-        """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
-
-        Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
-        *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Raises
-        KernelError when shapes or dtypes differ, for a slice over several blocks of the tensor, for a value that is not
-        in TCM, and for a mask that does not fit.
-        """
-        line = self._port.line()
-        for each in (pointer, value):
-            refuse(each, "tl.store of", line, SWAP)
-        access = masks.masked_access(self._ref(pointer, "store", line), mask, line)
-        dst = self._memory_of(access.ref, line)
-        src = self._arrived(value, line)
-        if src is None:
-            needs = "a loaded tensor, or a composite's result in TCM (out=None)"
-            raise KernelError(line, f"tl.store of {describe(value)}", needs)
-        rows, cols = access.rows, access.cols
-        if (src.rows, src.cols, src.dtype) != (rows, cols, dst.dtype):
-            got = f"tl.store of {src.rows} x {src.cols} {src.dtype} to {pointer} of {rows} x {cols} {dst.dtype}"
-            raise KernelError(line, got, "equal shapes and dtypes")
-        if value.known is None:
-            assert value.producer is not None
-            self._port.memory.pending.mark(dst, value.producer)
-        else:
-            self._port.memory.write(dst, value.known.reshape(rows, cols)[access.down, access.along])
-        part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
-        self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
     def composite(
         self,
@@ -206,12 +133,6 @@ class Language(EpilogueOps, GemmOps):
         if not self._port.issues_ahead:
             self._check_unused(handle)
         holder.free()
-
-    def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
-        """The elements around those that are moved, as the op log has them."""
-        n_around = access.rows * access.cols - src.rows * src.cols
-        at = self._port.constant(element, n_around)
-        return Fill(row=access.down.start, col=access.along.start, immediate=at)
 
     def _not_freeable(self, handle: object) -> KernelError:
         line = self._port.line()

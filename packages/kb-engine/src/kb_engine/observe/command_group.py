@@ -31,7 +31,12 @@ _KINDS: Final = {StageType.GEMM: OpKind.GEMM, StageType.MATH: OpKind.MATH}
 
 
 def structure(plan: PipelinePlan) -> Hashable:
-    """A key that is equal for two plans if their records differ in addresses and blocks alone."""
+    """A key that is equal for two plans if their records differ in addresses and blocks alone.
+
+    A plan of pieces is alone, because its records are not filled operand by operand.
+    """
+    if plan.stages[0].in_pieces:
+        return id(plan)
     return (
         plan.grid,
         plan.loop_order,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from kb_engine.block.buffers import Slots
@@ -9,7 +11,18 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.command_group import CommandGroup, Positions
 from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.observer import Rows
-from kb_messages import OFFSET_BITS, OFFSET_MASK, Axis, MemorySpace, Place, space_code_of
+from kb_messages import (
+    OFFSET_BITS,
+    OFFSET_MASK,
+    OPERAND_COLUMNS,
+    Axis,
+    MemorySpace,
+    Place,
+    StageTemplate,
+    space_code_of,
+)
+
+OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 
 
 def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users: Positions) -> None:
@@ -45,6 +58,26 @@ def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users:
     width = np.minimum(operand.cols.tile, operand.cols.total - col * operand.cols.tile)
     part["row_nbytes"] = width * nbytes
     part["stride"] = operand.stride
+
+
+def pieces_rows(template: StageTemplate) -> Rows:
+    """The rows of all operands of a DMA stage in pieces, which every tile moves alike."""
+    operands = template.operands
+    table = np.zeros(len(operands), dtype=OPERAND_DTYPE)
+    base = np.array([each.base for each in operands], dtype=np.int64)
+    is_constant = np.array([each.place is Place.IMMEDIATE for each in operands])
+    owner = np.where(is_constant, 0, base >> OFFSET_BITS)
+    distinct, index = np.unique(owner, return_inverse=True)
+    spaces = np.array([space_code_of(each) for each in distinct.tolist()])[index.reshape(-1)]
+    table["role"] = [each.role for each in operands]
+    table["space"] = np.where(is_constant, MemorySpace.IMMEDIATE.code, spaces)
+    table["dtype"] = operands[0].dtype.info.code
+    table["owner"] = owner
+    table["offset"] = np.where(is_constant, base, base & OFFSET_MASK)
+    table["rows"] = [each.rows.total for each in operands]
+    table["row_nbytes"] = np.array([each.cols.total for each in operands]) * operands[0].dtype.nbytes
+    table["stride"] = [each.stride for each in operands]
+    return table
 
 
 def _along(group: CommandGroup, axis: Axis, users: Positions) -> Ints:

@@ -11,9 +11,9 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.command_group import CommandGroup, structure
 from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.observer import Rows
-from kb_engine.observe.operand_rows import fill_operand
+from kb_engine.observe.operand_rows import OPERAND_DTYPE, fill_operand, pieces_rows
 from kb_engine.observe.run_tables import int64s
-from kb_messages import OPERAND_COLUMNS, OPS_COLUMNS, WaitReason
+from kb_messages import OPS_COLUMNS, WaitReason
 
 Wait = tuple[int, int, int]
 """An op id, a WaitReason, and the picoseconds of the wait."""
@@ -21,7 +21,6 @@ OwnersByPe = tuple[dict[str, int], dict[str, int]]
 """The owners of TCM and of registers, by PE id."""
 
 OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
-OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 _OPERAND_BYTES: Final = np.dtype((np.void, OPERAND_DTYPE.itemsize))
 _RECORDED: Final = ("op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 FIELDS: Final = len(_RECORDED)
@@ -68,6 +67,9 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Rows:
     counts = np.zeros(len(op_ids), dtype=np.int64)
     for group in groups:
         for template, mine in group.stages:
+            if template.in_pieces:
+                counts[group.rows[mine]] = len(template.operands)
+                continue
             for operand in template.operands:
                 counts[group.rows[group.users(operand, mine)]] += 1
     ends = np.cumsum(counts)
@@ -78,6 +80,11 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Rows:
     free = ends - counts
     for group in groups:
         for stage, (template, mine) in enumerate(group.stages):
+            if template.in_pieces:
+                pieces = pieces_rows(template)
+                for at in free[group.rows[mine]].tolist():
+                    table[at : at + len(pieces)] = pieces
+                continue
             for number, operand in enumerate(template.operands):
                 users = group.users(operand, mine)
                 if len(users):

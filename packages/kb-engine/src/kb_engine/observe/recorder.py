@@ -18,9 +18,9 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.observer import Observer, Rows
+from kb_engine.observe.operand_rows import OPERAND_DTYPE
 from kb_engine.observe.record_tables import (
     FIELDS,
-    OPERAND_DTYPE,
     OPS_DTYPE,
     Wait,
     groups_of,

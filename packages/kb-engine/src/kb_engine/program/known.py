@@ -70,6 +70,13 @@ class Known:
         return self.data.shape if self.form is None else self.form.shape
 
     @property
+    def T(self) -> Known:
+        """The same elements with the axes in reverse order."""
+        if self.form is None:
+            return Known(self.data.T, self._line)
+        return Known.of(self.form.transposed(tuple(reversed(range(len(self.shape))))), self._line)
+
+    @property
     def is_mask(self) -> bool:
         """Whether the elements are booleans."""
         return self.data.dtype == np.bool_ if self.form is None else not isinstance(self.form, Affine)

@@ -14,7 +14,7 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
-from kb_messages import KernelError, Matrix, matrices_of, target_of
+from kb_messages import KernelError, Matrix, accesses_of
 
 if TYPE_CHECKING:
     from kb_dataexec.execute import PartialExecution
@@ -39,12 +39,8 @@ class Materializer:
 
         execution = self._up_to_date()
         unfinished = self._recorder.unfinished
-        listed = []
-        for context in unfinished:
-            command = context.submitted.command
-            target = target_of(command)
-            reads = [each.rectangle for each in matrices_of(command) if each is not target]
-            listed.append(Unfinished(context.submitted.command_seq, reads, [target.rectangle]))
+        submitted = [context.submitted for context in unfinished]
+        listed = [Unfinished(each.command_seq, *accesses_of(each.command)) for each in submitted]
         try:
             return execution.value(matrix.rectangle, matrix.dtype, self._recorder.writer.strings, listed)
         except UnfinishedError as error:

@@ -26,6 +26,7 @@ class PePort:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
         self.memory = session.memory
+        self.max_pieces = pe.max_pieces
         self.tcm = session.lease(pe)
         self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit

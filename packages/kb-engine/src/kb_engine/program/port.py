@@ -65,6 +65,8 @@ class ProgramPort(Protocol):
     num_programs: int
     grid: Grid | None
     """The axes along which the programs are numbered; None for a launch that has one program on each PE."""
+    max_pieces: int
+    """The pieces that one DMA transfer of the PE may have."""
     tcm: Lease
     """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
     memory: DeviceMemory

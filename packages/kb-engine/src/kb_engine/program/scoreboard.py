@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
-from kb_messages import Command, GemmCommand, SubmittedCommand, matrices_of, overlaps, target_of
+from kb_messages import Command, GemmCommand, Rectangle, SubmittedCommand, accesses_of, overlaps
 
 
 class BytesInUse(NamedTuple):
@@ -38,13 +38,9 @@ class Scoreboard:
     def conflict(self, submitted: SubmittedCommand) -> BytesInUse | None:
         """The oldest command that *submitted* has to wait for; None when it may enter the submission queue."""
         found: BytesInUse | None = None
-        target = target_of(submitted.command)
-        in_place = _sums_in_place(submitted.command)
-        for matrix in matrices_of(submitted.command):
-            sums = in_place and matrix.address == target.address
-            rectangle = matrix.rectangle
+        for rectangle, writes, sums in _uses(submitted.command, _sums_in_place(submitted.command)):
             for other, use in self._index.near(rectangle):
-                clashes = (use.writes or matrix is target) and overlaps(rectangle, other)
+                clashes = (use.writes or writes) and overlaps(rectangle, other)
                 if clashes and not (sums and use.sums) and (found is None or use.command_seq < found.command_seq):
                     found = use
         return found
@@ -52,13 +48,10 @@ class Scoreboard:
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
         """*submitted* reads and writes its operands from now on."""
         seq, command = submitted.command_seq, submitted.command
-        target, held = target_of(command), isinstance(command, GemmCommand) and command.out_held
+        held = isinstance(command, GemmCommand) and command.out_held
         self._by_command[seq] = [
-            self._index.add(
-                matrix.rectangle,
-                BytesInUse(seq, completion, matrix is target, held and matrix.address == target.address),
-            )
-            for matrix in matrices_of(command)
+            self._index.add(rectangle, BytesInUse(seq, completion, writes, sums))
+            for rectangle, writes, sums in _uses(command, held)
         ]
 
     def retire(self, submitted: SubmittedCommand) -> None:
@@ -70,3 +63,11 @@ class Scoreboard:
 def _sums_in_place(command: Command) -> bool:
     """Whether nothing but a GEMM stage of *command* touches the sum that *command* leaves in registers."""
     return isinstance(command, GemmCommand) and command.out_held and (command.acc is None or command.acc_held)
+
+
+def _uses(command: Command, sums: bool) -> list[tuple[Rectangle, bool, bool]]:
+    """The bytes of *command*, whether it writes them, and whether they are its sum, which it has if *sums* says so."""
+    reads, writes = accesses_of(command)
+    base = writes[0].base if sums else -1
+    uses = [(each, False, each.base == base) for each in reads]
+    return uses + [(each, True, each.base == base) for each in writes]

@@ -12,7 +12,15 @@ from kb_engine.observe.watched_lease import WatchedLease
 from kb_engine.program.materialize import Materialize
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
-from kb_messages import Matrix, PipelinePlan, SubmittedCommand, matrices_of
+from kb_messages import (
+    Command,
+    LoadCommand,
+    Matrix,
+    PipelinePlan,
+    StoreCommand,
+    SubmittedCommand,
+    matrices_of,
+)
 
 
 class Session:
@@ -65,8 +73,28 @@ class Session:
         """A command in flight on *pe*, which the observers are told of."""
         mapped: tuple[Matrix, ...] = ()
         if pe.mmu is not None:
-            mapped = tuple(matrix for matrix in matrices_of(submitted.command) if matrix.virtual is not None)
+            mapped = _mapped(submitted.command)
         context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), pe.scheduler.complete, mapped)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
         return context
+
+
+def _mapped(command: Command) -> tuple[Matrix, ...]:
+    """The operands of *command* at virtual addresses. A piece that reads one row for several places is that row."""
+    pieces = command.pieces if isinstance(command, LoadCommand | StoreCommand) else ()
+    if not pieces:
+        return tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
+    dtype = command.dst.dtype  # type: ignore[union-attr]  # it has pieces
+    return tuple(
+        Matrix(
+            address=each.address,
+            rows=each.rows if each.stride else 1,
+            cols=each.cols,
+            stride=each.stride,
+            dtype=dtype,
+            virtual=each.virtual,
+        )
+        for each in pieces
+        if each.virtual is not None
+    )

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from operator import index
-from typing import SupportsIndex, TypeAlias
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias
 
+import numpy.typing as npt
 from msgspec import Struct
 
+from kb_engine.program.handles import Handle
+from kb_engine.program.indexing import Indices, cut_span, is_basic
+from kb_engine.program.known import Known
 from kb_engine.program.transposed import Transposed
 from kb_messages import DType, KernelError, Matrix
 
 BlockAddresses: TypeAlias = "tuple[tuple[int, ...], ...]"
-SliceKey: TypeAlias = "slice | SupportsIndex | tuple[slice | SupportsIndex, ...]"
+AxisKey: TypeAlias = "slice | SupportsIndex | Known | Handle | npt.NDArray[Any] | EllipsisType | None"
+SliceKey: TypeAlias = "AxisKey | tuple[AxisKey, ...]"
 
 
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,19 +82,24 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def ref(self) -> TensorRef:
         """A reference to the whole tensor, as kernels receive it."""
-        return TensorRef(self, (0, self.rows), (0, self.cols))
+        shape = self.shape
+        indices = Indices.of_slices((0,) * len(shape), shape, shape) if len(shape) > 2 else None
+        return TensorRef(self, (0, self.rows), (0, self.cols), indices=indices)
 
 
 class TensorRef:
-    """A rectangle of a tensor. Slice it like a numpy array, with step 1: `a[m0:m1, k0:k1]`.
+    """Elements of a tensor. Index it like a numpy array: `a[m0:m1, k0:k1]`, `a[rows[:, None], cols]`, `a[::2]`.
+
+    Slices of step 1 of a tensor of one or two dimensions give a rectangle, of as many dimensions; so do integers beside
+    them. All other keys give what numpy's indexing gives: `indices` then has the index of every element, and is None
+    for a rectangle. Integers and lists of integers that the kernel knows are indices.
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
-    asked for, because masks have that size. *copy* is the copy of the tensor that the rectangle lies in, by default the
-    one near the PE that asks. Slicing raises
-    KernelError for an empty slice, another step, too many indices, and anything but integers.
+    asked for, because masks have that size. *copy* is the copy of the tensor that the elements lie in, by default that
+    near the PE that asks. Indexing raises KernelError for an empty slice, too many indices, and anything but integers.
     """
 
-    __slots__ = ("_asked", "_cols", "_copy", "_rows", "tensor")
+    __slots__ = ("_asked", "_cols", "_copy", "_rows", "indices", "tensor")
 
     def __init__(
         self,
@@ -98,9 +108,11 @@ class TensorRef:
         cols: tuple[int, int],
         copy: int | None = None,
         asked: tuple[int, int] | None = None,
+        indices: Indices | None = None,
     ) -> None:
         self._asked = asked or (rows[1], cols[1])
         self.tensor = tensor
+        self.indices = indices
         self._rows = rows
         self._cols = cols
         self._copy = copy
@@ -108,6 +120,8 @@ class TensorRef:
     @property
     def shape(self) -> tuple[int, ...]:
         """Elements in each dimension."""
+        if self.indices is not None:
+            return self.indices.inside
         cols = self._cols[1] - self._cols[0]
         return (cols,) if len(self.tensor.shape) == 1 else (self._rows[1] - self._rows[0], cols)
 
@@ -115,6 +129,13 @@ class TensorRef:
     def asked_shape(self) -> tuple[int, int]:
         """Rows and columns that the kernel asked for: more than `shape` for a slice beyond the tensor's edge."""
         return self._asked[0] - self._rows[0], self._asked[1] - self._cols[0]
+
+    @property
+    def asked_dimensions(self) -> tuple[int, ...]:
+        """Elements in each dimension that the kernel asked for, as `shape` has those that there are."""
+        if self.indices is not None:
+            return self.indices.shape
+        return self.asked_shape[1:] if len(self.tensor.shape) == 1 else self.asked_shape
 
     @property
     def dtype(self) -> DType:
@@ -147,7 +168,7 @@ class TensorRef:
         Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of a tensor.
         """
         tensor = self.tensor
-        if (self._rows, self._cols) != ((0, tensor.rows), (0, tensor.cols)):
+        if (self._rows, self._cols, self.shape) != ((0, tensor.rows), (0, tensor.cols), tensor.shape):
             raise KernelError(str(self), "shard of a slice", "shard of the whole tensor", "slice the shard")
         if not tensor.shards:
             fix = "allocate it with shard='row', 'column' or 'replica'"
@@ -160,15 +181,37 @@ class TensorRef:
 
     def __getitem__(self, key: SliceKey) -> TensorRef:
         keys = key if isinstance(key, tuple) else (key,)
-        one_dimensional = len(self.tensor.shape) == 1
+        if self.indices is not None or not all(map(is_basic, keys)):
+            return self.indexed(self.every_index().at(key, str(self)))
+        one_dimensional, where = len(self.tensor.shape) == 1, str(self)
         if len(keys) > len(self.tensor.shape):
-            raise KernelError(str(self), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
+            raise KernelError(where, f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
         (rows, cols), (row_asked, col_asked) = (self._rows, self._cols), self._asked
         if not one_dimensional:
-            rows, row_asked = self._cut(rows, row_asked, keys[0])
+            rows, row_asked = cut_span(rows, row_asked, keys[0], where)
         if one_dimensional or len(keys) > 1:
-            cols, col_asked = self._cut(cols, col_asked, keys[-1])
+            cols, col_asked = cut_span(cols, col_asked, keys[-1], where)
         return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
+
+    def indexed(self, indices: Indices) -> TensorRef:
+        """The elements of the tensor at *indices*."""
+        return TensorRef(self.tensor, self._rows, self._cols, self._copy, indices=indices)
+
+    def every_index(self) -> Indices:
+        """The index in each dimension of the tensor, of every element."""
+        if self.indices is not None:
+            return self.indices
+        starts = (self._rows[0], self._cols[0])[2 - len(self.tensor.shape) :]
+        return Indices.of_slices(starts, self.asked_dimensions, self.shape)
+
+    @property
+    def copy(self) -> int | None:
+        """The copy of the tensor that the elements lie in; None for the one near the PE that asks."""
+        return self._copy
+
+    def copy_near(self, pe_id: str) -> int:
+        """The copy of the tensor that the PE *pe_id* uses."""
+        return self.tensor.near.get(pe_id, 0) if self._copy is None else self._copy
 
     def part(self, rows: slice, cols: slice) -> TensorRef:
         """The rectangle of the given rows and columns, which count from this rectangle's corner."""
@@ -176,36 +219,18 @@ class TensorRef:
         row_bounds, col_bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
         return TensorRef(self.tensor, row_bounds, col_bounds, self._copy)
 
-    def _cut(self, span: tuple[int, int], asked: int, key: slice | SupportsIndex) -> tuple[tuple[int, int], int]:
-        """The part of *span* that *key* chooses, and the end that *key* asks for. *asked* is the end of *span*."""
-        start, end = span
-        try:
-            part = key if isinstance(key, slice) else slice(index(key), index(key) + 1 or None)
-            first, last, step = part.indices(end - start)
-        except TypeError as error:
-            raise KernelError(str(self), f"the index {key!r}", "integers or slices of integers") from error
-        if step != 1:
-            raise KernelError(str(self), f"a slice with step {step}", "step 1")
-        if last <= first:
-            raise KernelError(
-                str(self), f"an empty slice {part.start}:{part.stop} of {end - start} elements", "at least one element"
-            )
-        if not isinstance(key, slice):
-            asked = start + last
-        elif key.stop is not None:
-            asked = start + max(last, index(key.stop))
-        return (start + first, start + last), asked
-
     def matrix(self, pe_id: str = "") -> Matrix:
         """Where the rectangle lies in memory: at its virtual address if the tensor has one, else at its physical one.
 
-        Of a tensor with copies, it is the one near the PE *pe_id*, unless the rectangle is of a shard.
-        Raises KernelError for a rectangle that lies in more than one block of the tensor.
+        Of a tensor with copies, it is the one near the PE *pe_id*, unless the rectangle is of a shard. Raises
+        KernelError for elements that are no rectangle, and for one that lies in more than one block of the tensor.
         """
         tensor = self.tensor
+        if self.indices is not None:
+            return self._rectangle().matrix(pe_id)
         i = bisect_right(tensor.row_bounds, self._rows[0]) - 1
         j = bisect_right(tensor.col_bounds, self._cols[0]) - 1
-        copy = tensor.near.get(pe_id, 0) if self._copy is None else self._copy
+        copy = self.copy_near(pe_id)
         block = tensor.block(i, j, copy)
         address = tensor.virtual[copy][i][j] if tensor.virtual else block.address
         if self._rows[1] > tensor.row_bounds[i + 1] or self._cols[1] > tensor.col_bounds[j + 1]:
@@ -224,8 +249,31 @@ class TensorRef:
             dtype=tensor.dtype,
         )
 
+    @property
+    def is_in_one_block(self) -> bool:
+        """Whether the rectangle lies in one block of the tensor."""
+        tensor = self.tensor
+        if len(tensor.row_bounds) == len(tensor.col_bounds) == 2:
+            return True
+        for bounds, (start, end) in ((tensor.row_bounds, self._rows), (tensor.col_bounds, self._cols)):
+            if end > bounds[bisect_right(bounds, start)]:
+                return False
+        return True
+
+    def _rectangle(self) -> TensorRef:
+        """The rectangle that the elements are."""
+        assert self.indices is not None
+        found = self.indices.rectangle(self.tensor.shape)
+        if found is None:
+            fix = "tl.load it, which takes elements anywhere"
+            raise KernelError(str(self), "elements that are no rectangle", "adjacent elements of adjacent rows", fix)
+        return TensorRef(self.tensor, *found, self._copy)
+
     def __str__(self) -> str:
         rows, cols = self._rows, self._cols
+        if self.indices is not None:
+            sizes = " x ".join(map(str, self.indices.inside)) or "1"
+            return f"{self.tensor.name} ({sizes} of {' x '.join(map(str, self.tensor.shape))})"
         inside = f"{cols[0]}:{cols[1]}"
         if len(self.tensor.shape) == 1:
             return f"{self.tensor.name}[{inside}]"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kb_engine.timing.clock import Clock
-from kb_messages import Rectangle
+from kb_messages import CountedPieces, Rectangle
 
 
 class StubFabric:
@@ -29,6 +29,10 @@ class StubFabric:
     def alone_ps(self, path: str, memory: Rectangle, write: bool) -> tuple[int, int]:
         """As `Fabric.alone_ps`."""
         return 1000 + 10 * memory.nbytes, 10 * memory.nbytes
+
+    def counted(self, path: str, pieces: tuple[Rectangle, ...]) -> CountedPieces:
+        """As `Fabric.counted`, for a memory with bursts of 64 bytes."""
+        return CountedPieces.of(pieces, 64)
 
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """As `Fabric.read`."""

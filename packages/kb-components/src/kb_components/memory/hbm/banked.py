@@ -9,7 +9,7 @@ from kb_components.memory.hbm.refresh import RefreshClock
 from kb_components.memory.hbm.request_part import RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
 from kb_engine.block import Context, MemoryComponent, Rate, exact, ps_from_ns
-from kb_messages import OFFSET_MASK, Rectangle, TopologyError
+from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
 _MOST_PATTERNS = 1 << 12
 
@@ -90,7 +90,10 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         return latency_ps, Rate.from_gbs(spec.bw_gbs).ps(memory.nbytes)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Every pseudo-channel that *memory* touches serves the bursts of its part in the order of their addresses."""
+        """Every pseudo-channel that *memory* touches serves the bursts of its part in the order of their addresses.
+
+        Pieces are served in their order.
+        """
         nbytes = memory.rows * memory.row_nbytes
         if write:
             self.written_nbytes += nbytes
@@ -98,11 +101,15 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
             self.read_nbytes += nbytes
         if not nbytes:
             return t_ps + self._latency_ps, max(t_ps, last_byte_ps) + self._latency_ps
-        row, parts = self._parts(memory.base & OFFSET_MASK, memory.rows, memory.row_nbytes, memory.stride)
+        pieces = memory.pieces if isinstance(memory, CountedPieces) else (memory,)
         arrival = self._refresh.active(self._cycle_at(t_ps))
         last_byte = arrival if last_byte_ps <= t_ps else self._refresh.active(self._cycle_at(last_byte_ps))
-        commands = [self.channels[part.channel].serve(arrival, part, row, last_byte, write) for part in parts]
-        self._bursts += sum(part.n_bursts for part in parts)
+        commands = []
+        for piece in pieces:
+            row, parts = self._parts(piece.base & OFFSET_MASK, piece.rows, piece.row_nbytes, piece.stride)
+            least = last_byte if piece is pieces[-1] else arrival
+            commands += [self.channels[part.channel].serve(arrival, part, row, least, write) for part in parts]
+            self._bursts += sum(part.n_bursts for part in parts)
         self.busy_ps = self._cycle.ps(-(-self._bursts * self.spec.tccd_s_cycles // len(self.channels)))
         first = min(command for command, _ in commands)
         last = max(command for _, command in commands)

@@ -1,0 +1,158 @@
+"""What loads and stores in pieces cost, every time computed by hand, and what their records say.
+
+On the round chip, in picoseconds: a command takes 7000 to begin, a read or a write 34000 and 20 a byte. A further piece
+takes 4000, and a run counts in whole bursts of 64 bytes.
+"""
+
+import numpy as np
+import pytest
+
+from kb_messages import KernelError, MemorySpace
+
+BEGIN, TRANSFER, BYTE, PIECE = 7000, 34000, 20, 4000
+
+
+def rows_anywhere(tl, a):
+    tl.load(a[np.array([7, 2, 3, 4, 11])])
+
+
+def every_second_row(tl, a):
+    tl.load(a[::2])
+
+
+def every_second_column(tl, a):
+    tl.load(a[0:4, ::2])
+
+
+def every_second_of_some_columns(tl, a):
+    tl.load(a[0:4, 0:14:2])
+
+
+def one_row_many_times(tl, a):
+    tl.load(a[tl.arange(0, 8)[:, None] * 0, tl.arange(0, 16)[None, :]])
+
+
+def slice_by_ranges(tl, a):
+    tl.load(a[tl.arange(2, 6)[:, None], tl.arange(0, 16)[None, :]])
+
+
+def causal(tl, a):
+    mask = tl.arange(0, 4)[:, None] >= tl.arange(0, 4)[None, :]
+    tl.store(a[0:4, 0:4], tl.load(a[0:4, 0:4], mask, 0.5), mask)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n_pieces", "nbytes"),
+    [
+        # Rows 7; 2 to 4, which are one run of 96 bytes from byte 64 on; 11. Rows 7 and 11 lie in one burst each.
+        (rows_anywhere, 3, (1 + 2 + 1) * 64),
+        # Eight rows of 32 bytes, 64 apart: one piece, and each run counts as a burst.
+        (every_second_row, 1, 8 * 64),
+        # 32 elements of 2 bytes, all 4 apart: one piece of as many runs.
+        (every_second_column, 1, 32 * 64),
+        # 4 rows of 7 elements. A piece is a row of seven runs of one element.
+        (every_second_of_some_columns, 4, 28 * 64),
+        # One run of 32 bytes, to eight rows of the tile.
+        (one_row_many_times, 1, 64),
+    ],
+)
+def test_a_piece_costs_its_time_and_a_run_whole_bursts(simulate, kernel, n_pieces, nbytes):
+    run = simulate(kernel, (16, 16, "f16"))
+    end = BEGIN + TRANSFER + (n_pieces - 1) * PIECE + nbytes * BYTE
+    assert run.times(0, 0) == [(BEGIN, BEGIN, end, end)]
+    operands = run.records[0, 0, 0].operands
+    assert [each.role.name for each in operands] == ["SRC", "DST"] * n_pieces
+    assert simulate(kernel, (16, 16, "f16"), log=False).end_ps == run.end_ps
+
+
+def test_what_a_slice_can_say_costs_what_the_slice_costs(simulate):
+    run = simulate(slice_by_ranges, (16, 16, "f16"))
+    # 4 rows of 32 bytes: 128 bytes, in one rectangle.
+    end = BEGIN + TRANSFER + 128 * BYTE
+    assert run.times(0, 0) == [(BEGIN, BEGIN, end, end)]
+    assert run.plans[0].stages[0].in_pieces is False
+
+
+def test_a_causal_mask_is_one_command_each_way(simulate):
+    run = simulate(causal, (4, 4, "f32"))
+    # Runs of 1, 2, 3 and 4 elements of 4 bytes, each in a burst: 4 pieces.
+    time = TRANSFER + 3 * PIECE + 4 * 64 * BYTE
+    assert run.times(0, 0) == [(BEGIN, BEGIN, BEGIN + time, BEGIN + time)]
+    begin = 2 * BEGIN + time
+    assert run.times(1, 0) == [(begin, begin, begin + time, begin + time)]
+    load, store = run.records[0, 0, 0], run.records[1, 0, 0]
+    # Three runs of the tile take the constant: 3, 2 and 1 elements.
+    assert [each.space for each in load.operands[8::2]] == [MemorySpace.IMMEDIATE] * 3
+    assert [each.row_nbytes for each in load.operands[9::2]] == [12, 8, 4]
+    assert [each.row_nbytes for each in store.operands[1::2]] == [4, 8, 12, 16]
+
+
+def many(tl, a):
+    tl.load(a[np.arange(15)[::-1].copy()])
+
+
+def test_more_pieces_than_a_dma_takes_make_several_commands(simulate):
+    run = simulate(many, (16, 16, "f16"), changes=(("setup_ns: 2}", "setup_ns: 2, max_pieces: 6, piece_ns: 1}"),))
+    assert [len(plan.stages[0].operands) // 2 for plan in run.plans] == [6, 6, 3]
+    now = 0
+    for number, pieces in enumerate((6, 6, 3)):
+        begin = now + BEGIN
+        now = begin + TRANSFER + (pieces - 1) * 1000 + pieces * 64 * BYTE
+        assert run.times(number, 0) == [(begin, begin, now, now)]
+    assert run.end_ps == now
+
+
+def test_a_slice_over_blocks_has_a_piece_in_each_and_a_command_for_each_memory(chip_host):
+    host = chip_host(
+        ("impl: builtin.hbm_fixed, count: 1", "impl: builtin.hbm_fixed, count: 2"), ('to: "hbm[0]"', 'to: "hbm[*]"')
+    )
+    data = np.arange(16 * 12, dtype=np.float32).reshape(16, 12)
+    seen = []
+
+    def kernel(tl, a):
+        seen.append(tl.load(a[3:13, 2:9]).data)
+
+    host.launch(kernel, host.tensor("a", data, "f32", blocks=(2, 2), slices=(0, 1, 0, 1)))
+    np.testing.assert_array_equal(seen[0], data[3:13, 2:9])
+    assert len(host.launches) == 1
+    # Two commands, one for each slice, of two pieces each. Blocks are 8 x 6 of 4 bytes. In slice 0 lie columns 2 to 5
+    # of rows 3 to 7 and 8 to 12: runs of 16 bytes from byte 8 of rows of 24. In slice 1 columns 6 to 8: runs of 12.
+    bursts = [sum(-(-(row * 24 + 8 + 16) // 64) - (row * 24 + 8) // 64 for row in (*range(3, 8), *range(5)))]
+    bursts += [sum(-(-(row * 24 + 12) // 64) - (row * 24) // 64 for row in (*range(3, 8), *range(5)))]
+    assert host.launches[0].end_ps == sum(BEGIN + TRANSFER + PIECE + n * 64 * BYTE for n in bursts)
+
+
+def at_virtual_addresses(tl, a):
+    tl.load(a[np.array([0, 200, 100])])
+
+
+def test_pieces_at_virtual_addresses_look_their_pages_up(chip_host, mmu):
+    host = chip_host(*mmu)
+    data = np.arange(256 * 16, dtype=np.float16).reshape(256, 16)
+    mapped = host.map(host.tensor("a", data, "f16"))
+    end = host.launch(at_virtual_addresses, mapped).end_ps
+    # A page is 128 rows of 32 bytes: rows 0 and 200 lie in two, which are walked to (21000 each). Row 100 joins row 0's
+    # page: 1000. The order of the list has rows 0 and 200 in one piece, 6400 bytes apart.
+    assert end == BEGIN + TRANSFER + PIECE + 3 * 64 * BYTE + 2 * 21000 + 1000
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ((np.array([3, 16]),), "index 16 in dimension 0 of a, 512 bytes from its start, needs 0 to 15"),
+        ((np.array([-1, 3]),), "index -1 in dimension 0 of a, -32 bytes from its start, needs 0 to 15"),
+        (
+            (np.array([[2], [3]]), np.array([4, 17])),
+            "index 17 in dimension 1 of a, 98 bytes from its start, needs 0 to 15",
+        ),
+    ],
+)
+def test_an_index_beyond_the_tensor_is_an_error_that_names_the_place(chip_host, key, message):
+    def kernel(tl, a):
+        tl.load(a[key])
+
+    host = chip_host()
+    with pytest.raises(KernelError) as caught:
+        host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"))
+    line = f"test_piece_transfers.py:{kernel.__code__.co_firstlineno + 1}"
+    assert str(caught.value) == f"{line}: got {message}; leave it out by a mask, or correct the index"

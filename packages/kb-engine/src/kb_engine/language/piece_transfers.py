@@ -1,0 +1,176 @@
+"""Loads and stores of elements that are no rectangle: DMA commands of pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
+
+from kb_engine.language.accesses import ElementAccess, pieces_of, tile_sides
+from kb_engine.language.element_pieces import TilePiece
+from kb_engine.language.masks import constant
+from kb_engine.language.math import MathOps
+from kb_engine.memory.pending import Producer
+from kb_engine.program.affine import Affine
+from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.port import Completion
+from kb_engine.program.tensors import TensorRef
+from kb_messages import OFFSET_BITS, AddressError, DType, KernelError, LoadCommand, Matrix, Piece, StoreCommand
+
+
+class PieceTransfers(MathOps):
+    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, as many as a DMA takes."""
+
+    def _load_pieces(self, access: ElementAccess, other: float, line: str, waits: bool) -> LoadedTensor:
+        """A tile of the elements of *access*, with *other* at the places that it leaves out."""
+        port, dtype = self._port, access.ref.tensor.dtype
+        if access.is_empty:
+            got = f"a mask that excludes all of {access.ref}"
+            raise KernelError(line, got, "one element at least", "leave the call out")
+        rows, cols = tile_sides(access.shape)
+        holder = self._allocate(rows, cols, dtype, line)
+        tile = holder.matrix
+        pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=False), tile, line)
+        element = constant(other, dtype, line)
+        left_out = access.left_out()
+        n_constants = max((each.rows * each.cols for each in left_out), default=0)
+        blob = port.constant(element.tobytes(), n_constants) if left_out else 0
+        fills = tuple(_piece(each._replace(stride=each.cols * dtype.nbytes), tile, blob) for each in left_out)
+        producer = self._producer(pieces, dtype)
+        known = None if producer is not None else self._read(pieces, tile, element).reshape(access.shape)
+        loaded = LoadedTensor(tile, access.shape, known, producer, self, holder)
+        if not (waits or port.issues_ahead):
+            loaded.completion.keep((holder,))
+        commands = list(self._commands(pieces))
+        for number, chunk in enumerate(commands):
+            command = LoadCommand(src=_first_row(chunk, dtype), dst=tile, pieces=chunk, fills=() if number else fills)
+            is_last = number == len(commands) - 1
+            port.submit(command, line, loaded.completion if is_last else Completion(), waits)
+        return loaded
+
+    def _store_pieces(self, access: ElementAccess, value: Handle, src: Matrix, line: str) -> None:
+        """Move the elements of *value*, which lies packed at *src*, to those of *access*."""
+        if access.is_empty:
+            return
+        dtype = access.ref.tensor.dtype
+        pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=True), src, line)
+        for each in pieces:
+            if value.known is None:
+                assert value.producer is not None
+                self._port.memory.pending.mark(_matrix(each, dtype), value.producer)
+            else:
+                data = np.ascontiguousarray(value.known).reshape(-1)
+                self._port.memory.write(_matrix(each, dtype), _in_tile(each, data, src))
+        for chunk in self._commands(pieces):
+            command = StoreCommand(src=src, dst=_first_row(chunk, dtype), pieces=chunk)
+            self._port.submit(command, line, Completion(), True)
+
+    def _copy_of(self, access: ElementAccess) -> int:
+        return access.ref.copy_near(self._port.pe_id)
+
+    def _placed(self, access: ElementAccess, found: Sequence[TilePiece], tile: Matrix, line: str) -> list[Piece]:
+        """*found* in physical memory, and in the tile *tile*."""
+        nbytes = tile.dtype.nbytes
+        if not access.ref.tensor.virtual:
+            return [_piece(each, tile, each.address) for each in found]
+        pieces = []
+        for each in found:
+            at = Matrix(
+                address=each.address,
+                rows=each.rows if each.stride else 1,
+                cols=each.cols,
+                stride=each.stride or each.cols * nbytes,
+                dtype=tile.dtype,
+            )
+            try:
+                there = self._port.translate(at)
+            except AddressError as error:
+                where = f"{line}: {access.ref} in {error.where}"
+                raise KernelError(where, error.got, error.needs, error.fix) from None
+            pieces.append(_piece(each, tile, there.address, there.virtual))
+        return pieces
+
+    def _producer(self, pieces: Sequence[Piece], dtype: DType) -> Producer | None:
+        """An op that has yet to produce a byte of *pieces*."""
+        found = (self._port.memory.pending.producer(_matrix(each, dtype)) for each in pieces)
+        return next((each for each in found if each is not None), None)
+
+    def _read(self, pieces: Sequence[Piece], tile: Matrix, element: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The elements of the tile, read-only."""
+        whole = np.full(tile.rows * tile.cols, element, dtype=element.dtype)
+        for each in pieces:
+            _in_tile(each, whole, tile)[...] = self._port.memory.read(_matrix(each, tile.dtype))
+        whole.flags.writeable = False
+        return whole
+
+    def _commands(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
+        """The pieces of each command."""
+        by_memory: dict[int, list[Piece]] = {}
+        for each in pieces:
+            by_memory.setdefault(each.address >> OFFSET_BITS, []).append(each)
+        for mine in by_memory.values():
+            for first in range(0, len(mine), self._port.max_pieces):
+                yield tuple(mine[first : first + self._port.max_pieces])
+
+
+def turned(ref: TensorRef) -> TensorRef | None:
+    """*ref* with its two axes exchanged, if its elements are adjacent along the first of them and not the second."""
+    indices = ref.indices
+    if indices is None or len(indices.shape) != 2 or any(not isinstance(each, Affine) for each in indices.dimensions):
+        return None
+    *outer, col = [each for each in indices.dimensions if isinstance(each, Affine)]
+    adjacent = [col.steps[axis] == 1 and not any(each.steps[axis] for each in outer) for axis in (0, 1)]
+    if adjacent != [True, False]:
+        return None
+    return exchanged(ref)
+
+
+def exchanged(ref: TensorRef) -> TensorRef:
+    """*ref*, of two axes, with these exchanged."""
+    indices = ref.every_index()
+    dimensions = tuple(each.transposed((1, 0)) if isinstance(each, Affine) else each.T for each in indices.dimensions)
+    return ref.indexed(indices._replace(dimensions=dimensions, shape=indices.shape[::-1], inside=indices.inside[::-1]))
+
+
+def _piece(each: TilePiece, tile: Matrix, address: int, virtual: int | None = None) -> Piece:
+    """A piece at *address*, with its place in *tile*."""
+    nbytes = tile.dtype.nbytes
+    stride = each.cols * nbytes if each.rows == 1 else each.stride
+    return Piece(
+        address, stride, tile.address + each.place * nbytes, each.pitch * nbytes, each.rows, each.cols, virtual
+    )
+
+
+def _matrix(piece: Piece, dtype: DType) -> Matrix:
+    """The memory of *piece*: one row if it goes to several places."""
+    return Matrix(
+        address=piece.address,
+        rows=piece.rows if piece.stride else 1,
+        cols=piece.cols,
+        stride=piece.stride or piece.cols * dtype.nbytes,
+        dtype=dtype,
+    )
+
+
+def _first_row(pieces: Sequence[Piece], dtype: DType) -> Matrix:
+    first = pieces[0]
+    return Matrix(
+        address=first.address,
+        rows=1,
+        cols=first.cols,
+        stride=first.cols * dtype.nbytes,
+        dtype=dtype,
+        virtual=first.virtual,
+    )
+
+
+def _in_tile(piece: Piece, data: npt.NDArray[Any], tile: Matrix) -> npt.NDArray[Any]:
+    """The elements of a tile, *data* row by row, at the place of *piece*, as a view."""
+    nbytes = tile.dtype.nbytes
+    start = (piece.place - tile.address) // nbytes
+    return as_strided(
+        data[start:], (piece.rows, piece.cols), (piece.place_stride, nbytes), writeable=data.flags.writeable
+    )

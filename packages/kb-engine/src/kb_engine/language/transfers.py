@@ -1,0 +1,119 @@
+"""Loads and stores: rectangles as one DMA transfer each, and other elements in pieces."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from kb_engine.language import masks
+from kb_engine.language.accesses import access_of, tile_sides
+from kb_engine.language.piece_transfers import PieceTransfers, exchanged, turned
+from kb_engine.program.arguments import describe
+from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.known import Known
+from kb_engine.program.port import Completion
+from kb_engine.program.tensors import TensorRef
+from kb_engine.program.transposed import SWAP, Transposed, refuse
+from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand
+
+
+class Transfers(PieceTransfers):
+    """`tl.load`, `tl.load_async` and `tl.store`."""
+
+    def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
+        """Copy a rectangle of memory to TCM, with one DMA read, and wait for it.
+
+        The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
+        known unless a compute op has yet to produce some of them. A *mask* of booleans chooses a rectangle: the result
+        then has the shape that the kernel asked for, also beyond the tensor's edge; only the chosen rectangle is read,
+        and the rest is *other*. Raises KernelError when TCM is full, when the bytes were never written, for a slice
+        over several blocks of the tensor, for a mask that does not fit, and for *other* without a mask.
+        """
+        return self._load(pointer, mask, other, "load", waits=True)
+
+    def load_async(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
+        """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
+
+        A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
+        follow the wait, or it may overwrite the bytes before they are read. Raises KernelError as `load` does.
+        """
+        return self._load(pointer, mask, other, "load_async", waits=False)
+
+    def _load(
+        self, pointer: TensorRef, mask: Known | Handle | None, other: float, call: str, waits: bool
+    ) -> LoadedTensor:
+        port, line = self._port, self._port.line()
+        refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
+        ref = self._ref(pointer, call, line)
+        chosen = masks.mask_of(mask, ref, line)
+        if mask is None and other != 0:
+            raise KernelError(line, f"other={other!r} without a mask", "a mask, which says where it goes")
+        sideways = turned(ref)
+        if sideways is not None:
+            tile = self._load(sideways, None if chosen is None else chosen.T, other, call, waits)
+            return cast(LoadedTensor, tile.T)  # only the tensor's layout decides, so no type can say it
+        access = masks.masked_access(ref, chosen, line)
+        if access is None:
+            return self._load_pieces(access_of(ref, chosen, line), other, line, waits)
+        src = self._memory_of(access.ref, line)
+        holder = self._allocate(access.rows, access.cols, src.dtype, line)
+        producer = port.memory.pending.producer(src)
+        known = None if producer is not None else port.memory.read_copy(src)
+        fill = None
+        if not access.is_whole:
+            element = masks.constant(other, src.dtype, line)
+            fill = self._fill(access, src, element.tobytes())
+            known = None if known is None else masks.padded(known, access, element)
+        known = None if known is None else known.reshape(access.shape)
+        loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
+        if not (waits or port.issues_ahead):
+            loaded.completion.keep((holder,))
+        port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
+        return loaded
+
+    def store(self, pointer: TensorRef, value: Handle | Transposed[Any], mask: Known | Handle | None = None) -> None:
+        """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
+
+        Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
+        *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Raises
+        KernelError when shapes or dtypes differ, for a slice over several blocks of the tensor, for a value that is not
+        in TCM, and for a mask that does not fit.
+        """
+        line = self._port.line()
+        refuse(pointer, "tl.store of", line, SWAP)
+        ref = self._ref(pointer, "store", line)
+        chosen = masks.mask_of(mask, ref, line)
+        stored: object = value
+        if isinstance(value, Transposed):
+            ref, stored, chosen = exchanged(ref), value.of, None if chosen is None else chosen.T
+        access = masks.masked_access(ref, chosen, line)
+        src = self._arrived(stored, line)
+        if not isinstance(stored, Handle) or src is None:
+            needs = "a loaded tensor, or a composite's result in TCM (out=None)"
+            raise KernelError(line, f"tl.store of {describe(stored)}", needs)
+        if access is None:
+            self._check_stored(src, tile_sides(ref.shape if chosen is None else chosen.shape), ref, line)
+            self._store_pieces(access_of(ref, chosen, line), stored, src, line)
+            return
+        self._check_stored(src, (access.rows, access.cols), ref, line)
+        dst = self._memory_of(access.ref, line)
+        if stored.known is None:
+            assert stored.producer is not None
+            self._port.memory.pending.mark(dst, stored.producer)
+        else:
+            data = stored.known.reshape(access.rows, access.cols)
+            self._port.memory.write(dst, data[access.down, access.along])
+        part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
+        self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
+
+    def _check_stored(self, src: Matrix, sides: tuple[int, int], ref: TensorRef, line: str) -> None:
+        """Raise KernelError unless the value at *src* has *sides*, and the dtype of *ref*."""
+        if (src.rows, src.cols, src.dtype) != (*sides, ref.dtype):
+            to = f"{ref} of {sides[0]} x {sides[1]} {ref.dtype}"
+            got = f"tl.store of {src.rows} x {src.cols} {src.dtype} to {to}"
+            raise KernelError(line, got, "equal shapes and dtypes")
+
+    def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
+        """The elements around those that are moved, as the op log has them."""
+        n_around = access.rows * access.cols - src.rows * src.cols
+        at = self._port.constant(element, n_around)
+        return Fill(row=access.down.start, col=access.along.start, immediate=at)
