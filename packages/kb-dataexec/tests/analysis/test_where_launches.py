@@ -6,7 +6,7 @@ import pytest
 from dataexec_timed_log import TimedLog, segments, totals
 from dataexec_written_log import expect
 
-from kb_dataexec.analysis import path, paths, where
+from kb_dataexec.analysis import path, path_walk, paths, where
 from kb_messages import MessageKind
 
 
@@ -148,7 +148,18 @@ def test_without_the_table_of_commands_the_time_between_start_and_end_is_unknown
     found = where(log)
     assert segments(path(log, 0)) == [(0, 39, "unknown", "unknown", "")]
     assert (found.unexplained_ps, found.missing) == (39, ["commands"])
-    assert found.launches[0].busy == {"unknown": 39}
+    (launch,) = found.launches
+    assert launch.busy == {"unknown": 39}
+    own = [[(row.block, row.via, row.ps) for row in view.rows] for view in launch.pes]
+    assert own == [[("unknown", "", 31), ("program", "end", 8)], [("unknown", "", 39)]]
+
+
+@pytest.mark.parametrize("without", [(), ("commands",), ("transfers",)])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7])
+def test_the_pes_are_told_apart_however_many_events_are_looked_at_at_once(without, length, monkeypatch):
+    expected = where(two_reads().log(*without))
+    monkeypatch.setattr(path_walk, "_CHUNK", length)
+    assert where(two_reads().log(*without)) == expected
 
 
 def test_without_programs_there_are_no_launches():

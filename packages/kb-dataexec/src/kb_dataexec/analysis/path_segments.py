@@ -27,41 +27,42 @@ _COLUMNS: Final = ("start_ps", "end_ps", "pe", "line", "block", "what", "via", "
 
 
 class PathSums:
-    """The segments of one path, added up by what they have in common."""
+    """The segments of *count* paths, each added up by what they have in common."""
 
-    def __init__(self, labels: PathLabels, texts: PathTexts) -> None:
+    def __init__(self, labels: PathLabels, texts: PathTexts, count: int) -> None:
         self._labels, self._texts = labels, texts
-        self._ps, self._segments = Counter[Cell](), Counter[Cell]()
+        self._ps, self._segments = ([Counter[Cell]() for _ in range(count)] for _ in range(2))
 
-    def add_hops(self, hops: Iterable[EdgedHop]) -> None:
-        """Add *hops*."""
+    def add_hops(self, path: int, hops: Iterable[EdgedHop]) -> None:
+        """Add *hops* of the path number *path*."""
         for hop, edge in hops:
-            self._add(("", hop.block, hop.what, edge), hop.end_ps - hop.start_ps, 1)
+            self._add(path, ("", hop.block, hop.what, edge), hop.end_ps - hop.start_ps, 1)
 
     def add(self, pieces: Pieces) -> None:
-        """Add *pieces*."""
-        kinds, number = numbered(pieces.label * len(VIA) + pieces.edge)
+        """Add *pieces* to their paths."""
+        kinds, number = numbered((pieces.path * len(self._labels) + pieces.label) * len(VIA) + pieces.edge)
         spent = np.zeros(len(kinds), np.int64)
         np.add.at(spent, number, pieces.end_ps - pieces.start_ps)
         segments = np.bincount(number, minlength=len(kinds))
         label, edge = kinds // len(VIA), kinds % len(VIA)
+        path, label = label // len(self._labels), label % len(self._labels)
         lines, blocks, whats = self._labels.line(label), self._labels.block(label), self._labels.what(label)
         strings = self._texts.strings
-        for line, block, what, at, ps, count in zip(
-            *(column.tolist() for column in (lines, blocks, whats, edge, spent, segments)), strict=True
+        for of_path, line, block, what, at, ps, count in zip(
+            *(column.tolist() for column in (path, lines, blocks, whats, edge, spent, segments)), strict=True
         ):
-            self._add((strings[line], strings[block], strings[what], VIA[at]), ps, count)
+            self._add(of_path, (strings[line], strings[block], strings[what], VIA[at]), ps, count)
 
-    def _add(self, cell: Cell, ps: int, segments: int) -> None:
-        self._ps[cell] += ps
-        self._segments[cell] += segments
+    def _add(self, path: int, cell: Cell, ps: int, segments: int) -> None:
+        self._ps[path][cell] += ps
+        self._segments[path][cell] += segments
 
-    @property
-    def rows(self) -> list[WhereRow]:
-        """The sums, the dearest first."""
-        order = sorted(self._ps, key=lambda cell: (-self._ps[cell], cell))
+    def rows(self, path: int) -> list[WhereRow]:
+        """The sums of the path number *path*, the dearest first."""
+        spent, segments = self._ps[path], self._segments[path]
+        order = sorted(spent, key=lambda cell: (-spent[cell], cell))
         return [
-            WhereRow(line=line, block=block, what=what, via=edge, ps=self._ps[cell], segments=self._segments[cell])
+            WhereRow(line=line, block=block, what=what, via=edge, ps=spent[cell], segments=segments[cell])
             for cell in order
             for line, block, what, edge in (cell,)
         ]

@@ -90,6 +90,10 @@ class PathLabels:
         """The labels of *count* segments that the log gives no cause for."""
         return self._labels(np.full(count, -1), self._unknown)
 
+    def __len__(self) -> int:
+        """How many labels there may be."""
+        return len(self._lines) * len(self._kinds)
+
     def line(self, labels: Array) -> Array:
         """The line of each of *labels*."""
         found: Array = self._lines[labels // len(self._kinds)]

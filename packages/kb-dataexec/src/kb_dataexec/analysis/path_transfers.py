@@ -65,6 +65,7 @@ class TransferParts:
         self._row = self._setup_ps = np.empty(0, np.int64)
         self._is_read = np.empty(0, np.bool_)
         self._lengths = {name: np.empty(0, np.int64) for name in PART_OF}
+        self._takes_time = dict.fromkeys(PART_OF, False)
         if "transfers" in log.missing:
             return
         told = ToldServices(log)
@@ -75,8 +76,10 @@ class TransferParts:
         self._is_read = told.ops.is_read[place]
         parts = parts_of(told.table, told.ops, told.own_place)
         self._lengths = {name: np.ascontiguousarray(parts[name]) for name in PART_OF}
+        self._takes_time |= {name: bool(lengths.any()) for name, lengths in self._lengths.items()}
         took_ps = told.ops.end_ps - told.ops.start_ps
         self._setup_ps = parts["setup_ps"][self._row] + took_ps[place] - took_ps[told.own_place[self._row]]
+        self._takes_time["setup_ps"] = bool(self._setup_ps.any())
         self.memories, memory = numbered(told.table["memory"])
         self.memory = memory[self._row]
         self.served_ps = told.table["t_served_ps"][self._row] + later_ps
@@ -112,7 +115,9 @@ class TransferParts:
             asked = transfer[which]
             starts, ends = start_ps[which], end_ps[which]
             high = self._ops.t_start[self.op[asked]]
-            for name in order:
+            for name in order if len(which) else ():
+                if not self._takes_time[name]:
+                    continue
                 low, high = high, high + self.lengths(name, asked)
                 first, last = np.maximum(low, starts), np.minimum(high, ends)
                 there = np.flatnonzero(last > first)

@@ -21,10 +21,12 @@ _CHUNK: Final = 1 << 16
 class Pieces(NamedTuple):
     """Segments, in any order: columns with one element for each, as in `PathColumns`.
 
-    `label` numbers the line, the block and what it did (`PathLabels`), and `edge` how that held up what came next
-    (`VIA`). `op` is the number of the op in the rows of the path, and `pe` that of the PE in the log's strings, both -1
-    for none.
+    `path` numbers the paths that were asked for. `label` numbers the line, the block and what it did (`PathLabels`),
+    and `edge` how that held up what came next (`VIA`). `op` is the number of the op in the rows of the path, and `pe`
+    that of the PE in the log's strings, both -1 for none.
     """
+
+    path: Array
 
     start_ps: Array
     end_ps: Array
@@ -37,6 +39,7 @@ class Pieces(NamedTuple):
 class _Steps(NamedTuple):
     """What took time between events that follow each other on a path: columns of `Pieces`, the work and the command."""
 
+    path: Array
     start_ps: Array
     end_ps: Array
     work: Array
@@ -81,14 +84,17 @@ class PathWalk:
         """Whether the path *back* follows a request that waited for a memory, and so differs if it stays on the PE."""
         return bool(self._waited[back].any())
 
-    def pieces(self, back: Array) -> Iterator[Pieces]:
-        """The segments of the path *back*, from its end on, some thousands at a time.
+    def pieces(self, *paths: Array) -> Iterator[Pieces]:
+        """The segments of *paths*, each from its end back, some ten thousand at a time.
 
         DMA services are cut where their parts meet.
         """
+        back = np.concatenate(paths)
+        path = np.repeat(np.arange(len(paths)), [len(each) for each in paths])
         edge = 0
         for low in range(0, len(back) - 1, _CHUNK):
-            steps, edge = self._steps(back[low : low + _CHUNK + 1], edge)
+            chunk = slice(low, low + _CHUNK + 1)
+            steps, edge = self._steps(back[chunk], path[chunk], edge)
             served = steps.work == Work.SERVICE
             transfer = np.full(len(served), -1)
             transfer[served] = self._transfers.of_op[steps.op[served]]
@@ -97,13 +103,19 @@ class PathWalk:
             pieces += self._parted(steps.some(parted), transfer[parted])
             yield Pieces(*map(np.concatenate, zip(*pieces, strict=True)))
 
-    def _steps(self, back: Array, said: int) -> tuple[_Steps, int]:
-        """The steps of the path *back* that take time, and its last edge. An event without one has that behind it."""
+    def _steps(self, back: Array, path: Array, said: int) -> tuple[_Steps, int]:
+        """The steps of *back* that take time, and the edge that goes on. *path* has the path of each event.
+
+        An event without an edge has that of the event behind it on its path; *said* is the one behind the first event.
+        """
         events, numbers = self._events, self._events.numbers
         time, edge = events.time[back], events.edge[back[:-1]]
-        last = np.maximum.accumulate(np.where(edge > 0, np.arange(len(edge)), -1))
+        follows = path[1:] == path[:-1]
+        says = edge > 0
+        says[1:] |= ~follows[:-1]
+        last = np.maximum.accumulate(np.where(says, np.arange(len(edge)), -1))
         edge = np.where(last >= 0, edge[last], said)
-        kept = np.flatnonzero(time[:-1] > time[1:])
+        kept = np.flatnonzero((time[:-1] > time[1:]) & follows)
         begin, end = back[1:][kept], back[:-1][kept]
         is_caused = events.cause[end] == begin
         is_whole = ~is_caused & (end // max(numbers.n_ops, 1) == OpEvent.END)
@@ -117,7 +129,8 @@ class PathWalk:
         pe = self._pe_of_command[command]
         begins = work == Work.PROGRAM
         pe[begins] = self._kernels["pe"][numbers.kernel_of(begin[begins])]
-        return _Steps(time[1:][kept], time[:-1][kept], work, edge[kept], op, command, pe), int(edge[-1])
+        times = time[1:][kept], time[:-1][kept]
+        return _Steps(path[1:][kept], *times, work, edge[kept], op, command, pe), int(edge[-1]) if follows[-1] else 0
 
     def _whole(self, steps: _Steps) -> Pieces:
         """Steps that are one piece each."""
@@ -130,14 +143,14 @@ class PathWalk:
         label[served] = labels.of_services(steps.op[served], steps.command[served])
         transfer = self._transfers.of_op[steps.op[held]]
         label[held] = labels.of_parts(transfer, MEMORY_BYTES, steps.command[held])
-        return Pieces(steps.start_ps, steps.end_ps, label, steps.edge, steps.op, steps.pe)
+        return Pieces(steps.path, steps.start_ps, steps.end_ps, label, steps.edge, steps.op, steps.pe)
 
     def _parted(self, steps: _Steps, transfer: Array) -> Iterator[Pieces]:
         """Services of *transfer*, part by part."""
         for cut in self._transfers.cut(transfer, steps.start_ps, steps.end_ps):
             mine = steps.some(cut.which)
             label = self._labels.of_parts(transfer[cut.which], cut.part, mine.command)
-            yield Pieces(cut.start_ps, cut.end_ps, label, mine.edge, mine.op, mine.pe)
+            yield Pieces(mine.path, cut.start_ps, cut.end_ps, label, mine.edge, mine.op, mine.pe)
 
 
 def _until_it_repeats(events: Sequence[int]) -> list[int]:

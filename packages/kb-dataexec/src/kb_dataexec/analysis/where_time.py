@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -88,14 +88,14 @@ class _Paths:
         last = self._last(kernels)
         back = self._back(last)
         hops = self._hops(way, back)
-        sums, busy = PathSums(self._labels, self._texts), self._work[launch].copy()
+        sums, busy = PathSums(self._labels, self._texts, 1), self._work[launch].copy()
         for pieces in self._walk.pieces(back):
             sums.add(pieces)
             busy += work_beside(pieces, self._transfers, self._labels, self._texts)
-        sums.add_hops(hops)
+        sums.add_hops(0, hops)
         for hop, _ in hops:
             busy[hop.block] += hop.end_ps - hop.start_ps
-        rows, on_path = sums.rows, Counter[str]()
+        rows, on_path = sums.rows(0), Counter[str]()
         for row in rows:
             if row.what != BUSY_WITH_OTHERS:
                 on_path[row.block] += row.ps
@@ -120,7 +120,7 @@ class _Paths:
     def _last(self, kernels: Array) -> int:
         return int(kernels[np.argmax(self.rows.kernels["t_end_ps"][kernels])])
 
-    def _pes(self, way: LaunchWay, kernels: Array, known: Mapping[int, list[WhereRow]]) -> list[PeWhere]:
+    def _pes(self, way: LaunchWay, kernels: Array, known: dict[int, list[WhereRow]]) -> list[PeWhere]:
         """Each PE's own view, back from its program that ends last. PEs with equal rows are one entry.
 
         *known* are rows of programs that need no walk.
@@ -130,18 +130,25 @@ class _Paths:
         pes, ends = (self.rows.kernels[name][kernels] for name in ("pe", "t_end_ps"))
         order = np.lexsort((-ends, pes))
         _, first = np.unique(pes[order], return_index=True)
-        for kernel in kernels[order[first]].tolist():
-            rows = known[kernel] if kernel in known else self._own_rows(way, kernel)
+        last = kernels[order[first]].tolist()
+        own = self._own_rows(way, [kernel for kernel in last if kernel not in known]) | known
+        for kernel in last:
+            rows = own[kernel]
             found.setdefault(tuple(rows), []).append(strings[self.rows.kernels["pe"][kernel]])
         times = {"start_ps": way.call_ps, "end_ps": way.answer_ps}
         return [PeWhere(pes=pes, rows=list(rows), **times) for rows, pes in found.items()]
 
-    def _own_rows(self, way: LaunchWay, kernel: int) -> list[WhereRow]:
-        sums, back = PathSums(self._labels, self._texts), self._back(kernel, stays=True)
-        for pieces in self._walk.pieces(back):
+    def _own_rows(self, way: LaunchWay, kernels: Sequence[int]) -> dict[int, list[WhereRow]]:
+        """The rows of each of *kernels*, whose paths stay on their PEs."""
+        if not kernels:
+            return {}
+        paths = [self._back(kernel, stays=True) for kernel in kernels]
+        sums = PathSums(self._labels, self._texts, len(paths))
+        for pieces in self._walk.pieces(*paths):
             sums.add(pieces)
-        sums.add_hops(self._hops(way, back))
-        return sums.rows
+        for number, back in enumerate(paths):
+            sums.add_hops(number, self._hops(way, back))
+        return {kernel: sums.rows(number) for number, kernel in enumerate(kernels)}
 
     def _hops(self, way: LaunchWay, back: Array) -> list[EdgedHop]:
         """What is before and behind the events *back* of programs, from the call and to the last answer."""
