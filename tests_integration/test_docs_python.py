@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 KB = str(Path(sys.executable).with_name("kb"))
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-PROGRAM, TEST, ASK, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
+PROGRAM, TEST, LOOKS, ASK, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
 IMPORTS = "import numpy as np\nimport kernbench as kb\nfrom mine import reference, softmax\n\n\n"
 
 
@@ -46,3 +46,15 @@ def test_a_finished_run_answers_what_is_quoted(place: Path) -> None:
 def test_the_benchmark_runs(place: Path) -> None:
     (place / "bench.py").write_text(IMPORTS + BENCHMARK, encoding="utf-8")
     assert "y: ok, 32768 elements" in printed(place, KB, "run", "./bench.py", "-p", "M=64")
+
+
+def test_the_looks_show_values(place: Path) -> None:
+    store = "        tl.store("
+    assert store in PROGRAM
+    looks = "".join(f"        {line}\n" for line in LOOKS.splitlines())
+    text = PROGRAM.replace(store, looks + store).replace('chip="one_cube")', 'chip="one_cube", folder="kb-runs")')
+    (place / "mine.py").write_text(text, encoding="utf-8")
+    assert "mine.py:12 sip0.cube0.pe7: largest" in printed(place, sys.executable, "mine.py")
+    (folder,) = (place / "kb-runs").iterdir()
+    shown = printed(place, KB, "show", f"kb-runs/{folder.name}", "powers", "--pe", "0", "--number", "2")
+    assert "shape, dtype        8 x 512 f32" in shown

@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "Say where the time of a finished run went, on the terminal or as one HTML file.",
     "run": "Run a benchmark on a simulated chip and check its numbers.",
     "runs": "List finished runs, and remove old ones.",
+    "show": "Show the values that a kernel captured, and compare them.",
     "topology": "Look at chips described in YAML.",
     "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",

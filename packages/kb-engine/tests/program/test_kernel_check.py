@@ -1,6 +1,7 @@
 """Kernels that are no plain functions, or take other arguments than their launch has."""
 
 import functools
+import inspect
 
 import pytest
 
@@ -47,7 +48,23 @@ HERE = "test_kernel_check.py"
 def test_what_is_no_kernel_is_refused_in_a_sentence(toy_host, kernel, said):
     with pytest.raises(KernelError) as caught:
         toy_host().launch(kernel, pes=[0])
-    assert str(caught.value).startswith(said)
+    text = str(caught.value)
+    assert text.partition("launch: ")[0].endswith(f"{HERE}:{line_of_launch()}: ") or said.startswith("kernel")
+    assert text[text.index(said.partition(":")[0]) :].startswith(said)
+
+
+def line_of_launch() -> int:
+    """The line of the launch in the test above."""
+    lines = inspect.getsource(test_what_is_no_kernel_is_refused_in_a_sentence).splitlines()
+    first = test_what_is_no_kernel_is_refused_in_a_sentence.__code__.co_firstlineno
+    return first + next(number for number, line in enumerate(lines) if ".launch(kernel" in line)
+
+
+def test_wrong_arguments_name_the_launch_and_the_signature(toy_host):
+    def kernel(tl, x, rows: int = 4): ...
+
+    with pytest.raises(KernelError, match=r"those of kernel \(test_kernel_check\.py:\d+\)\(tl, x, rows: int = 4\)$"):
+        toy_host().launch(kernel, 1, 2, 3, pes=[0])
 
 
 def test_callable_objects_and_functions_in_c_are_kernels(toy_host):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -24,6 +24,16 @@ from kb_messages import BenchmarkError, KbError
 
 class WrongResult(AssertionError):
     """A result that is not its reference. The text names the worst element, its allowed error, and who wrote it."""
+
+
+class CapturedValue(NamedTuple):
+    """A value that program number `program`, on PE number `pe`, captured at kernel line `line`."""
+
+    value: npt.NDArray[Any] | None
+    pe: int
+    program: int
+    line: str
+    why_not: str = ""
 
 
 class KernelRun:
@@ -71,6 +81,19 @@ class KernelRun:
             got = f"{len(self.outputs)} outputs ({', '.join(self.outputs)})"
             raise BenchmarkError(self.result.benchmark, got, "one for .output", "use .outputs, a dict by name")
         return next(iter(self.outputs.values()))
+
+    @property
+    def captures(self) -> dict[str, list[CapturedValue]]:
+        """The values of `tl.capture` by name, in the order of the kernels' calls: `value`, `pe`, `program`, `line`.
+
+        A value that could not be computed is None, and `why_not` says why.
+        """
+        found: dict[str, list[CapturedValue]] = {}
+        for each in self._outcome.captured:
+            capture = each.capture
+            value = CapturedValue(each.value, each.pe, capture.program, capture.line, each.why_not)
+            found.setdefault(capture.name, []).append(value)
+        return found
 
     @property
     def lines(self) -> list[LineShare]:

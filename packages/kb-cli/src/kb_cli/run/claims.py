@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from kb_cli.run.captures import CAPTURES
 from kb_cli.run.data import EXPECTED, INPUTS, LOG, MEMORY
 from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WALL, RunFolderError
 from kb_cli.run.run_json import FileClaim, RunJson, is_sealed
@@ -17,7 +18,7 @@ UNCLAIMED = frozenset({RUN, WALL})
 """Files that `files` of run.json does not have: run.json has a hash of its own, and wall times prove nothing."""
 _NEEDED = (BENCH, TOPOLOGY, f"{MEMORY}/index.json", f"{EXPECTED}/index.json", f"{LOG}/manifest.json")
 _BLOCK = 1 << 20
-_DATA = tuple(f"{part}/" for part in (MEMORY, EXPECTED, LOG, INPUTS))
+_DATA = tuple(f"{part}/" for part in (MEMORY, EXPECTED, LOG, INPUTS, CAPTURES))
 
 
 def claims(folder: Path) -> dict[str, FileClaim]:

@@ -47,7 +47,7 @@ def load_data(folder: Path) -> RunData:
     return RunData(read_log(folder / LOG), MemoryStore.load(folder / MEMORY), load_expected(folder / EXPECTED))
 
 
-def save_expected(folder: Path, expected: dict[str, Expected]) -> None:
+def save_expected(folder: Path, expected: Mapping[str, Expected]) -> None:
     """Create *folder* with each output's reference and allowed error as .npy, and an index of the output tensors."""
     with writing(folder):
         folder.mkdir()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kb_cli.run.captures import CAPTURES, save_captures
 from kb_cli.run.data import EXPECTED, LOG, MEMORY, save_expected
 from kb_cli.run.simulate import RunOutcome
 from kb_topology import format_nbytes
@@ -51,13 +52,16 @@ def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = S
     outcome.initial_memory.save(folder / MEMORY)
     if outcome.expected:
         save_expected(folder / EXPECTED, outcome.expected)
+    if outcome.captured:
+        save_captures(folder / CAPTURES, outcome.captured)
     return Kept(policy=policy, data=True, nbytes=nbytes)
 
 
 def _nbytes(folder: Path, outcome: RunOutcome) -> int:
     log = sum(file.stat().st_size for file in (folder / LOG).glob("*"))
     arrays = sum(output.reference.nbytes + output.allowed.nbytes for output in outcome.expected.values())
-    return outcome.initial_memory.nbytes_held + arrays + log
+    captured = sum(0 if each.value is None else each.value.nbytes for each in outcome.captured)
+    return outcome.initial_memory.nbytes_held + arrays + captured + log
 
 
 def _why_not(nbytes: int, outcome: RunOutcome, policy: Policy, left_nbytes: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, in
 from kb_cli.benchmark.capacity import check_capacity
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
+from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.counters import BlockCounters, CounterSum
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
@@ -28,7 +29,7 @@ from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
-from kb_cli.run.verdict import Verdict, execute, judge, terms_behind
+from kb_cli.run.verdict import Verdict, execute_and_look, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.analysis import Where, where
 from kb_dataexec.log import LogSummary
@@ -58,11 +59,22 @@ class Computed(NamedTuple):
     tensors: dict[str, Tensor]
 
 
+class DataPass(NamedTuple):
+    """What pass 2 and the comparison gave: `memory` as in `Computed`, and the values of the kernel's captures."""
+
+    wall: Wall
+    memory: MemoryStore | KbError | None = None
+    expected: Mapping[str, Expected] = {}
+    verdict: Verdict | None = None
+    captured: Sequence[Captured] = ()
+
+
 class RunOutcome(NamedTuple):
     """All that one run gave.
 
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log, and `sanitized` and
-    `computed` are None unless they were asked for. `host` is None on a topology without a host.
+    `computed` are None unless they were asked for. `captured` has the values that the kernels captured. `host` is None
+    on a topology without a host.
     """
 
     metrics: Metrics
@@ -76,11 +88,12 @@ class RunOutcome(NamedTuple):
     stage_times: dict[str, dict[str, int]] | None
     where: Where | None
     initial_memory: MemoryStore
-    expected: dict[str, Expected]
+    expected: Mapping[str, Expected]
     verdict: Verdict | None
     wall: Wall
     sanitized: Sanitized | None = None
     computed: Computed | None = None
+    captured: Sequence[Captured] = ()
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -113,9 +126,11 @@ def _simulate(
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
     counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
+    captures = CaptureCollector()
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        engine = Engine(setup.topology, writer, _given(plans, usage, counters, stages, leaks, traced, watch))
+        observers = _given(plans, usage, counters, stages, leaks, traced, watch, captures)
+        engine = Engine(setup.topology, writer, observers)
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
         progress.begin(SET_UP, "launch()")
@@ -129,11 +144,12 @@ def _simulate(
     log = _written(closed, log_folder)
     progress.begin(PASS_2, "following the critical path")
     found = None if log is None else where(log)
-    expected, verdict, wall, memory = (
-        _data_pass(setup, log, initial, (inputs, outputs), timing, progress)
+    passed = (
+        _data_pass(setup, log, initial, (inputs, outputs), captures, progress)
         if (setup.checks or setup.compute) and log is not None
-        else ({}, None, Wall(timing), None)
+        else DataPass(Wall(0.0), captured=captures.without_pass_2())
     )
+    print_captured(passed.captured)
     sanitized = None
     if leaks is not None and log is not None:
         progress.begin(VERIFY, "sanitizing")
@@ -151,11 +167,12 @@ def _simulate(
         stage_times=stages.stage_times if writer is not None else None,
         where=found,
         initial_memory=initial,
-        expected=expected,
-        verdict=verdict,
-        wall=wall,
+        expected=passed.expected,
+        verdict=passed.verdict,
+        wall=passed.wall._replace(timing=timing),
         sanitized=sanitized,
-        computed=None if not setup.compute or log is None or memory is None else Computed(log, memory, outputs),
+        computed=_computed(setup, log, passed, outputs),
+        captured=[each for each in passed.captured if not each.capture.is_print],
     )
 
 
@@ -195,24 +212,29 @@ def _closed_on_error(writer: LogWriter | None) -> Iterator[None]:
         raise
 
 
+def _computed(setup: Setup, log: OpLog | None, passed: DataPass, tensors: dict[str, Tensor]) -> Computed | None:
+    return Computed(log, passed.memory, tensors) if setup.compute and log and passed.memory is not None else None
+
+
 def _data_pass(
     setup: Setup,
     log: OpLog,
     initial: MemoryStore,
     tensors: tuple[Arrays, dict[str, Tensor]],
-    timing: float,
+    captures: CaptureCollector,
     progress: RunProgress,
-) -> tuple[dict[str, Expected], Verdict | None, Wall, MemoryStore | KbError]:
-    """Pass 2, and the comparison where *setup* asks for one."""
+) -> DataPass:
+    """Pass 2, and the comparison where *setup* asks for one. The wall times have no `timing`."""
     began = perf_counter()
-    memory = execute(log, initial, progress)
+    memory, seen = execute_and_look(log, initial, captures.looks, progress)
     executed = perf_counter()
+    found = captures.captured(seen)
     if not setup.checks:
-        return {}, None, Wall(timing, executed - began), memory
+        return DataPass(Wall(0.0, executed - began), memory, captured=found)
     progress.begin(VERIFY, "reference() and tolerance()")
     expected = expected_outputs(setup, *tensors, partial(terms_behind, log))
     verdict = judge(log, memory, expected, progress)
-    return expected, verdict, Wall(timing, executed - began, perf_counter() - executed), memory
+    return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)
 
 
 def array_sha256(array: npt.NDArray[Any]) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from kb_cli.benchmark.expected import Expected
 from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_dataexec import Executor, MemoryStore, OpLog
+from kb_dataexec.execute import Look
 from kb_dataexec.verify import compare_output, debug, read_output, sum_lengths
 from kb_engine import Tensor
 from kb_messages import KbError
+
+Seen = Sequence[npt.NDArray[Any] | KbError]
+"""What looks at memory saw: an array each, or why there is none."""
 
 
 class OutputCheck(Struct, frozen=True, kw_only=True):
@@ -46,11 +52,18 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 def execute(log: OpLog, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
     """The memory after *log*, or the error that stopped its execution."""
+    return execute_and_look(log, memory, (), progress)[0]
+
+
+def execute_and_look(
+    log: OpLog, memory: MemoryStore, looks: Sequence[Look], progress: RunProgress
+) -> tuple[MemoryStore | KbError, Seen]:
+    """As `execute`, with what each of *looks* saw on the way. After an error nothing was seen."""
     progress.begin(PASS_2)
     try:
-        return Executor(log, memory).run(progress.count)
+        return Executor(log, memory).run_and_look(looks, progress.count)
     except KbError as error:
-        return error
+        return error, [error] * len(looks)
 
 
 def execute_debugging(log: OpLog, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:

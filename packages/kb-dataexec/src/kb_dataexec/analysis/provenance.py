@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.names import op_name
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import StoreError
-from kb_messages import Operand, OpKind, OpRecord, Role
+from kb_messages import MathAttributes, Operand, OpKind, OpRecord, Role
 
 Position = tuple[int, int, int, int]
 """The position of a record in the order of pass 2: (command_seq, tile_id, stage_index, op_id)."""
@@ -19,6 +20,7 @@ Position = tuple[int, int, int, int]
 _KEYS: Final = ("op_id", "stage_index", "tile_id", "command_seq")
 _WRITES: Final = tuple(role for role in Role if role.is_write)
 _MOST_MOVES: Final = 64
+_MOVES: Final = ((Role.SRC, Role.DST), (Role.IN, Role.OUT))
 
 
 class Origin(NamedTuple):
@@ -61,10 +63,13 @@ def last_release(log: OpLog, owner: int, offset: int, before: Position | None = 
 
 
 def origin(log: OpLog, owner: int, offset: int) -> Origin:
-    """The op that wrote the byte last, and the op that computed its value. An odd log raises no error."""
+    """The op that wrote the byte last, and the op that computed its value. An odd log raises no error.
+
+    A cast (`copy`) computes nothing of its own: the op before it is named.
+    """
     writer = record = last_writer(log, owner, offset)
     for _ in range(_MOST_MOVES):
-        if record is None or record.kind is not OpKind.MEMORY:
+        if record is None or not _moves(record):
             break
         source = _source_of(record, owner, offset)
         if source is None:
@@ -120,11 +125,21 @@ def _last(log: OpLog, operands: Array, before: Position | None) -> OpRecord | No
     return None
 
 
+def _moves(record: OpRecord) -> bool:
+    """Whether *record* copies or casts values."""
+    if record.kind is not OpKind.MATH:
+        return record.kind is OpKind.MEMORY
+    try:
+        return msgspec.json.decode(record.params, type=MathAttributes).op == "copy"
+    except msgspec.MsgspecError:
+        return False
+
+
 def _source_of(record: OpRecord, owner: int, offset: int) -> tuple[int, int] | None:
-    """(owner, offset) of the element that the move *record* copied to the byte's element."""
+    """(owner, offset) of the element that the move or cast *record* copied to the byte's element."""
     for source, target in zip(record.operands[::2], record.operands[1::2], strict=False):
         element = _element(target, owner, offset)
-        if target.role is Role.DST and source.role is Role.SRC and element is not None:
+        if (source.role, target.role) in _MOVES and element is not None and source.rows == target.rows:
             row, col = element
             return source.owner, source.offset + row * source.stride + col * source.dtype.nbytes
     return None

@@ -6,13 +6,14 @@ from kb_messages import lazy_door
 
 if TYPE_CHECKING:
     from kb_dataexec.execute.executor import Executor as Executor
+    from kb_dataexec.execute.executor import Look as Look
     from kb_dataexec.execute.incremental import PartialExecution as PartialExecution
     from kb_dataexec.execute.incremental import Unfinished as Unfinished
     from kb_dataexec.execute.incremental import UnfinishedError as UnfinishedError
 
 
 _NAMES = {
-    "kb_dataexec.execute.executor": ("Executor",),
+    "kb_dataexec.execute.executor": ("Executor", "Look"),
     "kb_dataexec.execute.incremental": ("PartialExecution", "Unfinished", "UnfinishedError"),
 }
 __getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from kb_dataexec.analysis.provenance import explained
+from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.execute.fused.run import FUSE_FROM
 from kb_dataexec.execute.fused.run import run as run_fused
@@ -13,9 +16,17 @@ from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
-from kb_messages import MemorySpace
+from kb_messages import DType, MemorySpace, Rectangle
 
 Mode = Literal["fused", "tile"]
+
+
+class Look(NamedTuple):
+    """A look at memory in the middle of a log: the rectangle, after all commands before *command_seq*."""
+
+    command_seq: int
+    rectangle: Rectangle
+    dtype: DType
 
 
 class Executor:
@@ -51,20 +62,49 @@ class Executor:
         initialised and for an address that no memory has. Both errors name the op, its component and its line. A
         StoreError about a byte also names the ops that wrote and released that byte.
         """
+        return self.run_and_look((), progress)[0]
+
+    def run_and_look(
+        self, looks: Sequence[Look], progress: Callable[[int, int], None] | None = None
+    ) -> tuple[MemoryStore, list[Array | StoreError]]:
+        """As `run`, with what each of *looks* saw: an array (rows, cols), or the error of a read that was refused.
+
+        The log is executed in parts that end at the looks, so many of them make fused mode slower.
+        """
         schedule = Schedule(self._log)
         store = prepared(self._log, self._memory)
         total = len(schedule.ops)
         report = None if progress is None else lambda done: progress(done, total)
+        seqs = np.ascontiguousarray(schedule.ops["command_seq"])
+        seen: list[Array | StoreError] = [np.empty(0)] * len(looks)
+        done = 0
+        for number in sorted(range(len(looks)), key=lambda each: looks[each].command_seq):
+            stop = int(np.searchsorted(seqs, looks[number].command_seq))
+            self._part(schedule, store, done, stop, report)
+            done = stop
+            seen[number] = self._seen(store, looks[number])
+        self._part(schedule, store, done, total, report)
+        store.remove_region(0)
+        return store, seen
+
+    def _part(
+        self, schedule: Schedule, store: MemoryStore, start: int, stop: int, report: Callable[[int], None] | None
+    ) -> None:
+        """Execute records [start, stop) on *store*."""
         try:
             with using(self._backend):
                 if self._mode == "fused":
-                    run_fused(schedule, store, 0, total, report, self._fuse_from)
+                    run_fused(schedule, store, start, stop, report, self._fuse_from)
                 else:
-                    one_by_one.run(schedule, store, 0, total, report)
+                    one_by_one.run(schedule, store, start, stop, report)
         except StoreError as error:
             raise explained(self._log, error) from error
-        store.remove_region(0)
-        return store
+
+    def _seen(self, store: MemoryStore, look: Look) -> Array | StoreError:
+        try:
+            return store.read(*look.rectangle.in_memory, look.dtype).copy()
+        except StoreError as error:
+            return error
 
 
 def prepared(log: OpLog, memory: MemoryStore) -> MemoryStore:

@@ -142,7 +142,7 @@ class Engine:
             check_form(targets)
             if self.host_calls is None:
                 check_there(self.topology.graph, targets)
-        check_kernel(kernel, len(arguments))
+        check_kernel(kernel, len(arguments), root)
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]

@@ -51,6 +51,11 @@ class HeldTensor(LoadedTensor):
         assert self.producer is not None
         return self.producer
 
+    def settled_place(self) -> Matrix:
+        """Where the sum lies now, in registers or in TCM. A dot that was deferred is issued, and nothing is moved."""
+        self._sums.settle()
+        return self.place
+
     def arrive(self, holder: TcmHolder, completion: Completion) -> None:
         """The sum lies in the TCM of *holder* when the command of *completion* is done."""
         self.place, self.holder, self.completion, self.in_registers = holder.matrix, holder, completion, False

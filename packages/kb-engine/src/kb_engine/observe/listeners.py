@@ -24,6 +24,7 @@ class Listeners:
     on_allocate: Callable[..., None] | None
     on_free: Callable[..., None] | None
     on_program_end: Callable[..., None] | None
+    on_capture: Callable[..., None] | None
     on_housekeeping: Callable[..., None] | None
 
     def __init__(self, observers: Sequence[Observer]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.observe.capture import Capture
 from kb_engine.observe.chip import Chip
 from kb_messages import TraceEvent, WaitReason
 
@@ -60,6 +61,9 @@ class Observer:
 
     def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
         """A program on *pe_id* ends. What it still holds, at the addresses *held*, is given back."""
+
+    def on_capture(self, capture: Capture) -> None:
+        """A kernel captured a value, or prints one that pass 2 computes."""
 
     def on_housekeeping(self) -> None:
         """Thousands of events have run since the last call: time to write what has piled up."""

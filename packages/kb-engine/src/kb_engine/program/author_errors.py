@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from opcode import opmap
 from pathlib import Path
+from types import FrameType
 
 from greenlet import GreenletExit
 
@@ -65,6 +66,14 @@ def place(error: KbError, root: Path) -> None:
     line = authors_line(error, root)
     if line and not _LINE.match(error.where):
         error.where = f"{line}: {error.where}"
+
+
+def calling_line(root: Path) -> str:
+    """The line of the author, relative to *root*, from which kernbench is called now; "" when there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_authors(frame.f_code.co_filename, root):
+        frame = frame.f_back
+    return "" if frame is None else line_of(frame.f_code.co_filename, frame.f_lineno, root)
 
 
 def is_authors_error(error: BaseException, root: Path) -> bool:

@@ -114,6 +114,15 @@ class Handle:
         """The matrix transposed, as an operand of a GEMM. Raises KernelError for a vector."""
         return TransposedHandle(self, f"the .T of a {type(self).__name__}")
 
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.shape)) or "1"
+        line = self.holder.line if self.holder is not None else self.producer.line if self.producer is not None else ""
+        state = "known"
+        if self.known is None:
+            state = "pending" if self.producer is None else f"pending: {self.producer.op} of {self.producer.line}"
+        made = f" of {line}" if line else ""
+        return f"<{self.dtype} {shape}{made}, {state}{', freed' if self.freed else ''}>"
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self.look("conversion to a numpy array")
         return np.array(array, dtype=dtype) if copy or dtype is not None else array

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 from kb_engine.program.arguments import describe
+from kb_engine.program.author_errors import calling_line
 from kb_messages import KernelError
 
 _FIX = "write it as a plain function: the calls of `tl` wait by themselves"
 
 
-def check_kernel(kernel: object, n_arguments: int) -> None:
-    """Raise KernelError unless *kernel* is a plain function that can be called with `tl` and *n_arguments* more."""
+def check_kernel(kernel: object, n_arguments: int, root: Path) -> None:
+    """Raise KernelError unless *kernel* is a plain function that can be called with `tl` and *n_arguments* more.
+
+    The error names the line of the launch, relative to *root*.
+    """
+    try:
+        _check(kernel, n_arguments)
+    except KernelError as error:
+        if line := calling_line(root):
+            raise KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix) from None
+        raise
+
+
+def _check(kernel: object, n_arguments: int) -> None:
     if isinstance(kernel, type) or not callable(kernel):
         got = f"the class {kernel.__name__}" if isinstance(kernel, type) else describe(kernel)
         raise KernelError("launch", f"{got} as a kernel", "a function")
@@ -27,7 +41,7 @@ def check_kernel(kernel: object, n_arguments: int) -> None:
     try:
         signature.bind(*[None] * (n_arguments + 1))
     except TypeError as error:
-        needs = f"those of {name}({', '.join(signature.parameters)})"
+        needs = f"those of {name}{signature.replace(return_annotation=signature.empty)}"
         raise KernelError("launch", f"`tl` and {n_arguments} arguments ({error})", needs) from None
 
 

@@ -123,6 +123,9 @@ class Known:
             raise KernelError(self._line(), f"{touched_by} of {self}", "one element", "index it")
         return self.data.item()
 
+    def __repr__(self) -> str:
+        return f"<{self}, known>"
+
     def __str__(self) -> str:
         kind = "booleans" if self.is_mask else "integers"
         return f"{' x '.join(map(str, self.shape))} {kind}"

@@ -72,7 +72,7 @@ class LanguageBase:
         except OutOfMemoryError as error:
             fix = "keep fewer values at a time, or smaller ones"
             raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
-        return TcmHolder(self._port.tcm, Matrix.packed(rows, cols, dtype, address))
+        return TcmHolder(self._port.tcm, Matrix.packed(rows, cols, dtype, address), line)
 
     def _start(self, command: Command, operands: Iterable[object], handle: CompositeHandle, line: str) -> None:
         """Submit the *command* of a composite, whose result is *handle*, and return while it is on its way.

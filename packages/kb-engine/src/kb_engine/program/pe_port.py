@@ -25,6 +25,7 @@ class PePort:
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
+        self.on_capture = session.listeners.on_capture
         self.memory = session.memory
         self.max_pieces = pe.max_pieces
         self.tcm = session.lease(pe)
@@ -51,6 +52,11 @@ class PePort:
     def issues_ahead(self) -> bool:
         """As `ProgramPort.issues_ahead`."""
         return self._pe.cpu.issues_ahead
+
+    @property
+    def commands_issued(self) -> int:
+        """As `ProgramPort.commands_issued`."""
+        return self._session.commands_issued
 
     def wait(self, completion: Completion) -> None:
         """As `ProgramPort.wait`."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.observe.capture import Capture
 from kb_engine.program.grid import Grid
 from kb_engine.program.held_registers import HeldRegisters
 from kb_messages import Command, Matrix
@@ -67,6 +68,8 @@ class ProgramPort(Protocol):
     """The axes along which the programs are numbered; None for a launch that has one program on each PE."""
     max_pieces: int
     """The pieces that one DMA transfer of the PE may have."""
+    on_capture: Callable[[Capture], None] | None
+    """Tells the observers of a value that the kernel captured; None when nobody listens."""
     tcm: Lease
     """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
     memory: DeviceMemory
@@ -80,6 +83,10 @@ class ProgramPort(Protocol):
     @property
     def issues_ahead(self) -> bool:
         """Whether the PE_CPU has a scoreboard: `submit` then returns when the command is issued, in all cases."""
+
+    @property
+    def commands_issued(self) -> int:
+        """The commands of all programs so far: those that come have this `command_seq` or a higher one."""
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         """Issue *command*, which *line* of the kernel asked for, and return when the command is in the queue of its PE.

@@ -54,6 +54,11 @@ class Session:
             return WatchedLease(pe.tcm, pe.pe_id, listeners)
         return Lease(pe.tcm)
 
+    @property
+    def commands_issued(self) -> int:
+        """The commands that have a number so far. The next one gets this number."""
+        return self._commands
+
     def next_command_seq(self) -> int:
         """A number for the command that is issued now. Pass 2 executes commands in the order of these numbers."""
         self._commands += 1

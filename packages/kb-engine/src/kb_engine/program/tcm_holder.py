@@ -31,13 +31,14 @@ _COLLECTOR: Final = _CycleCollector()
 class TcmHolder:
     """The allocation of *lease* at `matrix`. All values that lie in it refer to it, and it refers to none of them.
 
-    `freed` says whether the bytes were given back.
+    `line` is the kernel line that allocated the bytes. `freed` says whether they were given back.
     """
 
-    __slots__ = ("_lease", "freed", "matrix")
+    __slots__ = ("_lease", "freed", "line", "matrix")
 
-    def __init__(self, lease: Lease, matrix: Matrix) -> None:
+    def __init__(self, lease: Lease, matrix: Matrix, line: str = "") -> None:
         self.matrix = matrix
+        self.line = line
         self.freed = False
         self._lease = lease
 

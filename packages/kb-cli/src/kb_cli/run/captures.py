@@ -1,0 +1,156 @@
+"""The values that kernels capture and print: collected in pass 1, computed by pass 2, kept in the run folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from kb_cli.benchmark.tensor_argument import dtype_of
+from kb_cli.run.files import RunFolderError, write_json
+from kb_dataexec import numpy_dtype
+from kb_dataexec.execute import Look
+from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
+from kb_engine.observe import Capture, Chip, Observer, shown_array
+from kb_messages import DType, KbError
+
+CAPTURES = "captures"
+"""The folder of captured values in a run folder."""
+INDEX = "index.json"
+
+
+class Captured(NamedTuple):
+    """A capture with its value, of the shape that the kernel saw. `value` is None where `why_not` says why.
+
+    `pe` is the number of the PE in the chip.
+    """
+
+    capture: Capture
+    pe: int
+    value: npt.NDArray[Any] | None
+    why_not: str = ""
+
+
+class StoredCapture(Struct, frozen=True, kw_only=True):
+    """One capture in the index of a run folder. `number` counts the captures of its name on its PE, from 0.
+
+    `file` has the bytes of the elements in order, and is "" where there are none; `why_not` then says why.
+    """
+
+    name: str
+    number: int
+    pe: int
+    pe_id: str
+    program: int
+    line: str
+    command_seq: int
+    dtype: DType
+    shape: tuple[int, ...]
+    file: str
+    why_not: str = ""
+
+
+class CaptureCollector(Observer):
+    """Collects the captures of a run, in the order of the kernels' calls."""
+
+    def __init__(self) -> None:
+        self.found: list[Capture] = []
+        self._numbers: dict[str, int] = {}
+
+    def on_built(self, chip: Chip) -> None:
+        """As `Observer.on_built`: keeps the numbers of the PEs."""
+        self._numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
+
+    def on_capture(self, capture: Capture) -> None:
+        """As `Observer.on_capture`."""
+        self.found.append(capture)
+
+    @property
+    def looks(self) -> list[Look]:
+        """Where and when pass 2 finds the values that are not known already."""
+        return [
+            Look(each.command_seq, each.place.rectangle, each.place.dtype)
+            for each in self.found
+            if each.known is None and each.place is not None
+        ]
+
+    def captured(self, seen: Sequence[npt.NDArray[Any] | KbError]) -> list[Captured]:
+        """All captures with their values; *seen* is what the `looks` saw, in order."""
+        left, found = iter(seen), []
+        for each in self.found:
+            value = each.known if each.known is not None else next(left)
+            why_not = str(value) if isinstance(value, KbError) else ""
+            array = None if isinstance(value, KbError) else value.reshape(each.shape)
+            found.append(Captured(each, self._numbers[each.pe_id], array, why_not))
+        return found
+
+    def without_pass_2(self) -> list[Captured]:
+        """All captures, with the values that are known without pass 2."""
+        why_not = KbError("a pending value", "a run without pass 2", "one, which computes it", "leave out --no-verify")
+        return self.captured([why_not] * len(self.looks))
+
+
+def print_captured(found: Iterable[Captured]) -> None:
+    """Write the prints whose values pass 2 has computed, one after the other."""
+    for each in found:
+        if each.capture.is_print:
+            text = shown_array(each.value) if each.value is not None else f"no value: {each.why_not}"
+            sys.stdout.write(f"{each.capture.where}: {each.capture.name} {text}\n")
+
+
+def save_captures(folder: Path, found: Iterable[Captured]) -> None:
+    """Create *folder* with the bytes of each value, and an index."""
+    with writing(folder):
+        folder.mkdir()
+    counts: dict[tuple[str, int], int] = {}
+    index = []
+    for at, each in enumerate(found):
+        capture, key = each.capture, (each.capture.name, each.pe)
+        file = f"{at:06d}.npy" if each.value is not None else ""
+        if each.value is not None:
+            write_array(folder / file, np.ascontiguousarray(each.value).reshape(-1).view(np.uint8))
+        stored = StoredCapture(
+            name=capture.name,
+            number=counts.get(key, 0),
+            pe=each.pe,
+            pe_id=capture.pe_id,
+            program=capture.program,
+            line=capture.line,
+            command_seq=capture.command_seq,
+            dtype=_dtype_of(each),
+            shape=capture.shape,
+            file=file,
+            why_not=each.why_not,
+        )
+        counts[key] = stored.number + 1
+        index.append(stored)
+    write_json(folder / INDEX, index)
+
+
+def load_index(folder: Path) -> list[StoredCapture]:
+    """The captures that `save_captures` wrote to *folder*. Raises RunFolderError when the index is damaged."""
+    return read_json(file_in(folder, INDEX, RunFolderError), list[StoredCapture], RunFolderError)
+
+
+def load_value(folder: Path, stored: StoredCapture) -> npt.NDArray[Any]:
+    """The value of *stored*. Raises RunFolderError for a damaged file, and for a capture without a value."""
+    if not stored.file:
+        raise RunFolderError(f"capture {stored.name}", f"no value ({stored.why_not})", "one")
+    path = file_in(folder, stored.file, RunFolderError)
+    data = read_array(path, RunFolderError, kinds="u", ndim=1)
+    nbytes = stored.dtype.nbytes * int(np.prod(stored.shape, dtype=np.int64))
+    if data.dtype != np.uint8 or data.size != nbytes:
+        raise RunFolderError(str(path), f"{data.size} bytes", f"the {nbytes} of {stored.dtype} {stored.shape}")
+    return data.view(numpy_dtype(stored.dtype)).reshape(stored.shape)
+
+
+def _dtype_of(each: Captured) -> DType:
+    if each.value is not None:
+        return dtype_of(each.value.dtype)
+    assert each.capture.place is not None, "a value that is not known lies somewhere"
+    return each.capture.place.dtype

@@ -1,0 +1,47 @@
+"""Capture: a value that a kernel names, so that it can be looked at after the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from kb_messages import Matrix
+
+_MOST_PRINTED = 64
+"""Elements of an array that a print shows in full."""
+
+
+class Capture(Struct, frozen=True, kw_only=True, eq=False):
+    """A call of `tl.capture` or `tl.print` at kernel line `line` of `program`, which runs on PE `pe_id`.
+
+    The value has `shape`. `known` has its elements where they are known. Otherwise pass 2 computes them: they lie at
+    `place` when all commands before `command_seq` have taken effect, and may be overwritten afterwards. `is_print` says
+    that the value is to be printed when it exists.
+    """
+
+    name: str
+    line: str
+    pe_id: str
+    program: int
+    shape: tuple[int, ...]
+    known: npt.NDArray[Any] | None
+    place: Matrix | None
+    command_seq: int
+    is_print: bool
+
+    @property
+    def where(self) -> str:
+        """The kernel line and the PE, as prints begin."""
+        return f"{self.line} {self.pe_id}"
+
+
+def shown_array(array: npt.NDArray[Any]) -> str:
+    """*array* as a print shows it: one number, or rows of numbers, the middle of many left out."""
+    if array.size == 1:
+        return str(array.item())
+    wide = array if array.dtype.kind in "biuf" and array.dtype.itemsize > 1 else array.astype(np.float32)
+    text = np.array2string(wide if array.dtype.kind != "b" else array, threshold=_MOST_PRINTED, precision=6)
+    return text if "\n" not in text else f"\n{text}"
