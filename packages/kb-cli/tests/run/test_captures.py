@@ -110,3 +110,21 @@ def test_types_and_ranks_come_back(tmp_path: Path) -> None:
     assert np.array_equal(found["mask"], X > 0)
     assert np.array_equal(found["known"], X)
     assert np.array_equal(found["range"], np.arange(5))
+
+
+def products(tl: Any, a: Any, b: Any, c: Any, looks: bool) -> None:
+    acc = tl.dot(tl.load(a[:, 0:16]), tl.load(b[0:16, :]), None)
+    for k in range(16, 64, 16):
+        acc = tl.dot(tl.load(a[:, k : k + 16]), tl.load(b[k : k + 16, :]), acc)
+        if looks:
+            tl.capture("acc", acc)
+    tl.store(c, acc)
+
+
+def test_a_sum_that_stays_in_registers_is_seen_there() -> None:
+    a, b = X[:16], np.ascontiguousarray(X[16:].T)
+    looked, plain = (kb.run(products, a, b, kb.empty((16, 16), "f32"), looks, chip="one_pe") for looks in (True, False))
+    assert looked.latency_ps == plain.latency_ps
+    for step, each in enumerate(looked.captures["acc"]):
+        k = 16 * (step + 2)
+        assert np.allclose(each.value, a[:, :k].astype(np.float64) @ b[:k].astype(np.float64), atol=1e-4)

@@ -8,14 +8,13 @@ import numpy as np
 
 from kb_dataexec.analysis.dependencies import Kind, cell_numbers, dependencies
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.columns import RECTANGLE_COLUMNS
+from kb_dataexec.log.columns import RECTANGLE_COLUMNS, Columns
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.verify.sums import sums_of
 from kb_messages import MemorySpace, Rectangle, Role, space_code_of
 
-_PRIVATE = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES = tuple(role for role in Role if role.is_write)
 
 
@@ -26,10 +25,10 @@ def sum_lengths(log: OpLog, outputs: Sequence[Sequence[Rectangle]]) -> list[int]
     continues an old accumulator) their terms add up, so a loop `acc += dot(a, b)` counts all of its products. Commands
     are followed through the bytes that they exchange. Raises LogError as `Schedule` does.
     """
-    sums = sums_of(log)
+    sums = sums_of(log, across_commands=False)
     if not len(sums.terms) or sums.terms.max() <= 1:
         return [1] * len(outputs)
-    graph = _by_command(log, outputs)
+    graph = _by_command(log, outputs, sums.continuing)
     found = dependencies(graph)
     commands = graph.ops["command_seq"]
     own = np.ones(len(commands), np.int64)
@@ -57,32 +56,43 @@ def _reads(first: Array, producer: Array, kind: Array) -> tuple[list[int], list[
     return np.append(0, np.cumsum(reads))[first].tolist(), producer[reads].tolist()
 
 
-def _by_command(log: OpLog, outputs: Sequence[Sequence[Rectangle]]) -> OpLog:
+def _by_command(log: OpLog, outputs: Sequence[Sequence[Rectangle]], continuing: Array) -> OpLog:
     """*log* as one op for each command, which touches the bytes that it exchanges with others.
 
-    Bytes that a command writes before it reads them are its own. One more op for each of *outputs* reads it.
+    Bytes that a command writes before it reads them are its own, such as tile buffers and most registers. The
+    *continuing* GEMMs read what they write. One more op for each of *outputs* reads it.
     """
     schedule = Schedule(log)
     rows = schedule.operands
-    seqs = np.repeat(schedule.ops["command_seq"], np.diff(schedule.first))
-    shared = np.flatnonzero(~np.isin(rows["space"], _PRIVATE))
+    n_rows = np.diff(schedule.first)
+    shared = np.flatnonzero(rows["space"] != MemorySpace.IMMEDIATE.code)
     writes = np.isin(rows["role"][shared], _WRITES)
-    columns = [seqs[shared], *(rows[name][shared].astype(np.int64) for name in RECTANGLE_COLUMNS)]
+    adds = np.repeat(np.isin(schedule.ops["op_id"], continuing), n_rows)[shared] & writes
+    seqs = np.repeat(schedule.ops["command_seq"], n_rows)[shared]
+    columns = [seqs, *(rows[name][shared].astype(np.int64) for name in RECTANGLE_COLUMNS)]
     cell = cell_numbers(columns[:3])
     _, opens = np.unique(cell, return_index=True)
-    kept = writes | ~writes[opens][cell]
-    _, once = np.unique(cell_numbers([*(column[kept] for column in columns), writes[kept]]), return_index=True)
-    table = np.zeros(len(once), OPERAND_DTYPE)
-    table["op_id"] = columns[0][kept][once]
-    table["role"] = np.where(writes[kept][once], Role.DST, Role.SRC)
-    for name in (*RECTANGLE_COLUMNS, "space"):
-        table[name] = rows[name][shared][kept][once]
+    is_own = (writes & ~adds)[opens][cell]
+    tables = [
+        _rows_of(rows, shared, columns, writes, Role.DST),
+        _rows_of(rows, shared, columns, (~writes | adds) & ~is_own, Role.SRC),
+    ]
     commands = np.unique(schedule.ops["command_seq"])
     readers = int(commands.max(initial=-1)) + 1 + np.arange(len(outputs))
     ops = np.zeros(len(commands) + len(readers), OPS_DTYPE)
     ops["op_id"] = ops["command_seq"] = np.concatenate([commands, readers])
     read = [_read(int(seq), each) for seq, output in zip(readers, outputs, strict=True) for each in output]
-    return OpLog(ops, np.concatenate([table, *read]), ["command"])
+    return OpLog(ops, np.concatenate([*tables, *read]), ["command"])
+
+
+def _rows_of(rows: Columns, shared: Array, columns: list[Array], chosen: Array, role: Role) -> Array:
+    """The operands of *shared* that *chosen* marks, each place of a command once. *columns* has command and place."""
+    _, once = np.unique(cell_numbers([column[chosen] for column in columns]), return_index=True)
+    table = np.zeros(len(once), OPERAND_DTYPE)
+    table["op_id"], table["role"] = columns[0][chosen][once], role
+    for name in (*RECTANGLE_COLUMNS, "space"):
+        table[name] = rows[name][shared][chosen][once]
+    return table
 
 
 def _read(command_seq: int, rectangle: Rectangle) -> Array:

@@ -21,11 +21,13 @@ class Sums(NamedTuple):
     """The sums of a log. Sum i has `terms[i]` terms and ends in command `command_seq[i]`.
 
     `adding` has the commands that add values of other commands, such as `x + y` and a GEMM into an old accumulator.
+    `continuing` has the ids of the GEMMs that add to what their output held before.
     """
 
     command_seq: Array
     terms: Array
     adding: Array
+    continuing: Array
 
 
 def sum_length(log: OpLog) -> int:
@@ -33,17 +35,18 @@ def sum_length(log: OpLog) -> int:
     return int(sums_of(log).terms.max(initial=1))
 
 
-def sums_of(log: OpLog) -> Sums:
+def sums_of(log: OpLog, across_commands: bool = True) -> Sums:
     """All sums of *log* that GEMMs accumulate and that MATH ops make.
 
-    Consecutive GEMMs that accumulate into the same first byte are one sum.
+    Consecutive GEMMs that accumulate into the same first byte are one sum; without *across_commands*, those of one
+    command are.
     """
-    products, reductions = _products(log), _reductions(log)
-    seqs, terms, adding = (np.concatenate(pair) for pair in zip(products, reductions, strict=True))
-    return Sums(seqs, terms, np.unique(adding))
+    products, reductions = _products(log, across_commands), _reductions(log)
+    seqs, terms, adding, continuing = (np.concatenate(pair) for pair in zip(products, reductions, strict=True))
+    return Sums(seqs, terms, np.unique(adding), continuing)
 
 
-def _products(log: OpLog) -> Sums:
+def _products(log: OpLog, across_commands: bool) -> Sums:
     ops = log.ops[log.ops["kind"] == OpKind.GEMM]
     ops = ops[np.lexsort(tuple(ops[key] for key in ("op_id", "stage_index", "tile_id", "command_seq")))]
     a, out = (_first_operand(log.operands, role, ops["op_id"]) for role in (Role.A, Role.OUT))
@@ -54,13 +57,19 @@ def _products(log: OpLog) -> Sums:
     adds, is_transposed = _gemm_attributes(log, ops)
     terms = np.where(is_transposed, a["rows"], a["row_nbytes"] // _itemsizes()[a["dtype"]])
     order = np.lexsort((out["offset"], out["owner"]))  # stable: the GEMMs into one place keep their order
-    place = np.stack([out["owner"][order].astype(np.int64), out["offset"][order]])
+    seqs = ops["command_seq"][order]
+    command = np.zeros(len(order), np.int64) if across_commands else seqs
+    place = np.stack([out["owner"][order].astype(np.int64), out["offset"][order], command])
     moves = np.append(True, (np.diff(place) != 0).any(axis=0))
     opens = np.flatnonzero(~adds[order] | moves)
     closes = np.append(opens[1:], len(order)) - 1
-    seqs = ops["command_seq"][order]
     into_old = seqs[opens][adds[order][opens]]
-    return Sums(seqs[closes], np.add.reduceat(terms[order], opens).astype(np.int64), into_old)
+    return Sums(
+        seqs[closes],
+        np.add.reduceat(terms[order], opens).astype(np.int64),
+        into_old,
+        ops["op_id"][adds].astype(np.int64),
+    )
 
 
 def _reductions(log: OpLog) -> Sums:
@@ -79,11 +88,11 @@ def _reductions(log: OpLog) -> Sums:
     row = _first_operand(log.operands, Role.IN, ops["op_id"])
     ops, axis, row = ops[row >= 0], axis[row >= 0], log.operands[row[row >= 0]]
     terms = np.where(axis == 0, row["rows"], row["row_nbytes"] // _itemsizes()[row["dtype"]])
-    return Sums(ops["command_seq"], terms.astype(np.int64), adding)
+    return Sums(ops["command_seq"], terms.astype(np.int64), adding, np.empty(0, np.int64))
 
 
 def _no_sums() -> Sums:
-    return Sums(*(np.empty(0, np.int64) for _ in range(3)))
+    return Sums(*(np.empty(0, np.int64) for _ in range(4)))
 
 
 def _first_operand(operands: Array, role: Role, op_ids: Array) -> Array:
