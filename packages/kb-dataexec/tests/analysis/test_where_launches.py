@@ -7,7 +7,7 @@ from dataexec_timed_log import TimedLog, segments, totals
 from dataexec_written_log import expect
 
 from kb_dataexec.analysis import path, path_walk, paths, where
-from kb_messages import MessageKind
+from kb_messages import CallCause, MessageKind
 
 
 def two_reads(served=13, **second):
@@ -94,6 +94,24 @@ def test_a_wait_behind_a_write_whose_row_tells_of_a_later_part_is_busy_with_othe
     ]
 
 
+def test_a_service_without_a_row_has_the_parts_of_an_equal_one_and_its_own_set_up():
+    """The first read takes 21 without a set-up. The second one has no row and takes 2 longer, which are its set-up."""
+    timed = TimedLog()
+    timed.program(0, 63)
+    timed.command(0, (0, 4, 4, 4, 10, 10, 31))
+    timed.command(1, (31, 32, 32, 32, 40, 40, 63), after=CallCause.COMPLETION, after_seq=0)
+    timed.op(0, 0, 0, "dma_read", 10, 10, 31)
+    timed.op(1, 1, 0, "dma_read", 40, 40, 63)
+    timed.transfer(0, 10, 13, 13, 20, 28, latency=3)
+    assert segments(path(timed.log(), 0))[-5:] == [
+        (40, 42, "pe_dma", "setup", "end"),
+        (42, 45, "links", "request", "end"),
+        (45, 52, "hbm", "latency", "end"),
+        (52, 60, "hbm", "bytes", "end"),
+        (60, 63, "links", "response", "end"),
+    ]
+
+
 def test_bytes_that_hold_a_memory_for_longer_than_they_are_counted_there_are_work():
     """The links of PE 0 are slower than the memory: its bytes are 15 of the links, and none of the memory."""
     timed = TimedLog()
@@ -160,6 +178,24 @@ def test_the_pes_are_told_apart_however_many_events_are_looked_at_at_once(withou
     expected = where(two_reads().log(*without))
     monkeypatch.setattr(path_walk, "_CHUNK", length)
     assert where(two_reads().log(*without)) == expected
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 8, 100])
+def test_nothing_of_one_pes_path_goes_over_to_the_next(length, monkeypatch):
+    """PE 0 starts after the end of PE 1, whose program ends 5 after its command, for no reason that the log tells."""
+    monkeypatch.setattr(path_walk, "_CHUNK", length)
+    timed = TimedLog()
+    for seq, (pe, start, end, done) in enumerate((("pe0", 50, 64, 64), ("pe1", 0, 40, 35), ("pe2", 0, 70, 70))):
+        timed.program(start, end, pe=pe)
+        timed.command(seq, (start, start + 4, start + 4, start + 4, start + 12, start + 12, done), pe=pe)
+        timed.op(seq, seq, 0, "math", start + 12, start + 12, done)
+    (launch,) = where(timed.log("transfers")).launches
+    own = {view.pes[0]: totals(view.rows) for view in launch.pes}
+    work = {("pe_cpu", "issue", "submission"): (4, 1), ("pe_scheduler", "decode", "dispatch"): (8, 1)}
+    late, waits = ("unknown", "unknown", "start"), ("program", "waits for other PEs", "end")
+    assert own["pe0"] == {late: (50, 1), **work, ("pe_math", "math", "end"): (2, 1), waits: (6, 1)}
+    assert own["pe1"] == {("unknown", "unknown", ""): (40, 1), waits: (30, 1)}
+    assert own["pe2"] == {**work, ("pe_math", "math", "end"): (58, 1)}
 
 
 def test_without_programs_there_are_no_launches():
