@@ -136,3 +136,44 @@ def test_the_data_are_those_of_numpy(chip_host, changes, mode):
     log = host.engine.close_log()
     found = read_tensor(Executor(log, host.engine.initial_memory, mode).run(), out)
     assert np.abs(found - a.astype(np.float64) @ b).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("n", "order"), [(0, "lulululu"), (1, "llululuu"), (2, "llluluuu"), (3, "lllluuuu"), (9, "lllluuuu")]
+)
+def test_ahead_issues_loads_before_the_use_of_earlier_ones(simulate, n, order):
+    def kernel(tl, a):
+        for x in tl.ahead((tl.load_async(a[row : row + 1, :]) for row in range(4)), n):
+            tl.exp(x)
+
+    events = simulate(kernel, (4, 256, "f16")).traced(CommandSubmitted)
+    assert "".join("u" if "exp" in event.name else "l" for event in events) == order
+
+
+def test_an_item_that_was_handed_out_is_not_kept(simulate):
+    # 896 KiB of TCM are the kernel's. Rows have 240 KiB: with n = 1 the one in use, its follower, and one on its way.
+    def kernel(tl, a, n):
+        for x in tl.ahead((tl.load_async(a[row : row + 1, :]) for row in range(4)), n):
+            tl.wait(x)
+
+    simulate(lambda tl, a: kernel(tl, a, 1), (4, 122880, "f16"))
+    with pytest.raises(KernelError, match="fewer values at a time"):
+        simulate(lambda tl, a: kernel(tl, a, 2), (4, 122880, "f16"))
+
+
+def test_ahead_of_no_number_and_of_no_loop_is_refused(simulate):
+    with pytest.raises(
+        KernelError, match=r"test_load_async.py:\d+: got tl.ahead of -1, needs an integer of at least 0"
+    ):
+        simulate(lambda tl, a: tl.ahead([], -1), F16)
+    with pytest.raises(KernelError, match=r"got tl.ahead of an int, needs what a loop takes"):
+        simulate(lambda tl, a: tl.ahead(3), F16)
+
+
+def test_the_line_of_a_load_ahead_is_the_kernels(simulate):
+    def kernel(tl, a):
+        for x in tl.ahead(tl.load_async(a[row : row + 1, :]) for row in range(9)):
+            tl.wait(x)
+
+    with pytest.raises(KernelError, match=r"test_load_async.py:\d+: .*got an empty slice"):
+        simulate(kernel, (4, 256, "f16"))
