@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kb_cli.benchmark.tensor_argument import empty as empty
     from kb_cli.benchmark.tensor_argument import tensor as tensor
     from kb_cli.benchmark.tensor_argument import zeros as zeros
+    from kb_cli.face.chips import chip as chip
     from kb_cli.face.kernel_run import KernelRun as KernelRun
     from kb_cli.face.kernel_run import WrongResult as WrongResult
     from kb_cli.face.run import run as run
@@ -34,6 +35,7 @@ _NAMES = {
     "kb_cli.benchmark.call": ("Call", "call"),
     "kb_cli.benchmark.call_benchmark": ("benchmark",),
     "kb_cli.benchmark.tensor_argument": ("empty", "tensor", "zeros"),
+    "kb_cli.face.chips": ("chip",),
     "kb_cli.face.kernel_run": ("KernelRun", "WrongResult"),
     "kb_cli.face.run": ("run",),
     "kb_cli.report.run_report": ("read_report",),

@@ -238,3 +238,29 @@ def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
     assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
     assert "test_run.py:24" in str(r)
     assert r.bounded_by in str(r)
+
+
+def test_a_chip_may_have_other_values() -> None:
+    x = np.ones((64, 256), np.float16)
+    slow = kb.chip("one_cube", {"$.cube.nodes.hbm.bw_gbs": 10})
+    assert (
+        kb.run(rows, x, kb.empty(x.shape, "f16"), chip=slow).latency_ps
+        > kb.run(rows, x, kb.empty(x.shape, "f16"), chip="one_cube").latency_ps
+    )
+    assert kb.chip(slow) is slow
+    for place, value, text in (("bw_gb", 10, "did you mean 'bw_gbs'"), ("bw_gbs", -1, "needs > 0")):
+        with pytest.raises(kb.KbError, match=text):
+            kb.run(rows, x, kb.empty(x.shape, "f16"), chip=kb.chip(slow, {f"$.cube.nodes.hbm.{place}": value}))
+    with pytest.raises(kb.KbError, match="nowhere"):
+        kb.chip("one_cube", {"$.nowhere.at.all": 10})
+
+
+def test_on_a_chip_that_interleaves_a_tensor_lies_over_all_slices() -> None:
+    """Eight programs then read eight slices at once, without a word about placement."""
+    x = np.ones((64, 1024), np.float16)
+    spread = kb.chip("one_cube", {"$.hbm_interleave_nbytes": 4096})
+    whole, flat = (kb.run(rows, x, kb.empty(x.shape, "f16"), chip=chip) for chip in ("one_cube", spread))
+    assert flat.latency_ps < whole.latency_ps / 2
+    assert np.array_equal(flat.output, whole.output)
+    one = kb.run(rows, kb.tensor(x, slices=[0]), kb.empty(x.shape, "f16", slices=[0]), chip=spread)
+    assert one.latency_ps == whole.latency_ps

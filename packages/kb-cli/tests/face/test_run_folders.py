@@ -8,8 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
+
+from kb_dataexec import read_log
 
 Invoke = Callable[..., Result]
 
@@ -168,3 +171,21 @@ def test_the_source_of_a_notebook_cell_is_kept(invoke: Invoke, tmp_path: Path) -
     assert "tl.store(y, (tl.load(xs[0])" in invoke("report", folder).stdout
     refused = invoke("whatif", folder, "--set", "$.cube.nodes.hbm.bw_gbs=10")
     assert "got a run of a kernel of a notebook or a prompt" in refused.stderr
+
+
+def test_debugging_says_when_no_op_is_to_blame(invoke: Invoke, run_script: Callable[..., str]) -> None:
+    folder = run_script("lambda x, y: x + y + 3")
+    plain, debugged = invoke("verify", folder), invoke("verify", folder, "--debug")
+    assert (plain.exit_code, debugged.exit_code) == (1, 1)
+    note = "; each op agrees with float64 on what it read, so the kernel asks for something else than the reference"
+    assert (note in plain.stdout, note in debugged.stdout) == (False, True)
+
+
+def test_a_wrong_result_names_the_op_before_the_cast(invoke: Invoke, run_script: Callable[..., str]) -> None:
+    """The kernel ends with `.to(dtype)` from f16 to f16 here; the sum before it is what is wrong."""
+    folder = run_script("lambda x, y: x + y + 3", "kb.DType.F16", "kb.DType.BF16", '"f16", memory', '"bf16", memory')
+    text = invoke("verify", folder).stdout
+    record = text.partition("computed by op ")[2]
+    log = read_log(Path(folder) / "log") if Path(folder).is_absolute() else read_log(Path.cwd() / folder / "log")
+    op = log.record(int(np.flatnonzero(log.ops["op_id"] == int(record.split()[0]))[0]))
+    assert '"op":"add"' in op.params

@@ -26,12 +26,13 @@ _BY_NUMPY_NAME = {
 
 
 class TensorPlacement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a tensor lies, as `Host.empty` takes it: the cut into blocks, the memory of each block, or a sharding."""
+    """Where a tensor lies, as `Host.empty` takes it: the cut into blocks, their memories, a sharding, a cube."""
 
     blocks: tuple[int, int] = (1, 1)
     slices: tuple[int, ...] | None = None
     memory: str = "hbm"
     shard: Sharding | str | None = None
+    cube: int | None = None
 
 
 class TensorArgument(Struct, frozen=True, eq=False):
@@ -49,7 +50,7 @@ class TensorArgument(Struct, frozen=True, eq=False):
     def put(self, host: Host, name: str) -> Tensor:
         """The tensor in the memories of *host*. Raises KernelError and OutOfMemoryError as `Host.tensor` does."""
         where = self.placement
-        options: dict[str, Any] = {"memory": where.memory, "shard": where.shard}
+        options: dict[str, Any] = {"memory": where.memory, "shard": where.shard, "cube": where.cube}
         tensor = host.empty(name, self.shape, self.dtype, where.blocks, where.slices, **options)
         if self.data is not None:
             host.write(tensor, self.data)
@@ -67,20 +68,22 @@ def tensor(
     slices: Sequence[int] | None = None,
     memory: str = "hbm",
     shard: Sharding | str | None = None,
+    cube: int | None = None,
 ) -> TensorArgument:
     """A tensor that holds a copy of *data*, as an argument of `kernbench.run`; with *output*, a result too.
 
     *memory* is `hbm`, `sram` or `tcm`. *blocks* says into how many blocks it is cut, down the rows and along the
     columns, and *slices* names the memory of each block, row by row; without *slices* the blocks are spread evenly.
-    *shard* (`row`, `column`, `replica` or a Sharding) cuts or copies it over the PEs instead. Raises BenchmarkError
-    for data of a type that the chip does not have.
+    *shard* (`row`, `column`, `replica` or a Sharding) cuts or copies it over the PEs instead. On a chip with
+    `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard* lies over all slices of cube number
+    *cube*, by default of the first. Raises BenchmarkError for data of a type that the chip does not have.
     """
     array = np.array(data)
     if array.dtype.name not in _BY_NUMPY_NAME or not array.dtype.isnative:
         fix = "convert it first, such as by x.astype(np.float32), or kernbench.cast(x, 'bf16')"
         raise BenchmarkError("a tensor", f"an array of {array.dtype!s:.100}", f"one of {listing(_BY_NUMPY_NAME)}", fix)
     array.flags.writeable = False
-    placement = _placement(blocks, slices, memory, shard)
+    placement = _placement(blocks, slices, memory, shard, cube)
     return TensorArgument(array.shape, _BY_NUMPY_NAME[array.dtype.name], array, output, placement)
 
 
@@ -92,6 +95,7 @@ def empty(
     slices: Sequence[int] | None = None,
     memory: str = "hbm",
     shard: Sharding | str | None = None,
+    cube: int | None = None,
 ) -> TensorArgument:
     """A result of `kernbench.run`, of *shape* and *dtype*, whose bytes the kernel has to write.
 
@@ -99,7 +103,7 @@ def empty(
     BenchmarkError for an unknown type.
     """
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return TensorArgument(shape, dtype_of(dtype), None, True, _placement(blocks, slices, memory, shard))
+    return TensorArgument(shape, dtype_of(dtype), None, True, _placement(blocks, slices, memory, shard, cube))
 
 
 def zeros(
@@ -110,12 +114,13 @@ def zeros(
     slices: Sequence[int] | None = None,
     memory: str = "hbm",
     shard: Sharding | str | None = None,
+    cube: int | None = None,
 ) -> TensorArgument:
     """As `empty`, but the tensor holds zeros before the kernel begins."""
     from kb_dataexec import numpy_dtype
 
     data = np.zeros(shape, numpy_dtype(dtype_of(dtype)))
-    return tensor(data, output=True, blocks=blocks, slices=slices, memory=memory, shard=shard)
+    return tensor(data, output=True, blocks=blocks, slices=slices, memory=memory, shard=shard, cube=cube)
 
 
 def dtype_of(given: DType | npt.DTypeLike) -> DType:
@@ -133,7 +138,7 @@ def dtype_of(given: DType | npt.DTypeLike) -> DType:
 
 
 def _placement(
-    blocks: tuple[int, int], slices: Sequence[int] | None, memory: str, shard: Sharding | str | None
+    blocks: tuple[int, int], slices: Sequence[int] | None, memory: str, shard: Sharding | str | None, cube: int | None
 ) -> TensorPlacement:
     named = None if slices is None else tuple(int(each) for each in slices)
-    return TensorPlacement(blocks=(blocks[0], blocks[1]), slices=named, memory=memory, shard=shard)
+    return TensorPlacement(blocks=(blocks[0], blocks[1]), slices=named, memory=memory, shard=shard, cube=cube)

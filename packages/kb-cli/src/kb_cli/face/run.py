@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from kb_cli.benchmark import bundled
 from kb_cli.benchmark.answers import check_benchmark_name
 from kb_cli.benchmark.call import Call
 from kb_cli.benchmark.call import call as new_call
@@ -20,14 +19,13 @@ from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined
 from kb_cli.benchmark.loading import refuse_while_loading
 from kb_cli.benchmark.params import as_text, build_params
 from kb_cli.benchmark.setup import Setup
+from kb_cli.face.chips import Chip
+from kb_cli.face.chips import chip as chip_of
 from kb_cli.face.kernel_run import KernelRun
 from kb_cli.run.keep import Policy
 from kb_cli.run.save import run_once, run_unsaved
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError
-from kb_topology import Topology, load_topology
-
-Chip = str | os.PathLike[str] | Topology
 
 
 def run(
@@ -62,7 +60,7 @@ def run(
     setup = Setup(
         loaded,
         params,
-        topology_of(chip),
+        chip_of(chip),
         seed,
         verify=compute and has_reference,
         log=True,
@@ -71,13 +69,6 @@ def run(
     )
     finished = run_unsaved(setup) if folder is None else run_once(setup, Path(folder), _policy(keep))
     return KernelRun(setup, finished, has_folder=folder is not None)
-
-
-def topology_of(chip: Chip) -> Topology:
-    """The chip that *chip* names, or is. Raises TopologyError for an unknown name and for a file that is no chip."""
-    if isinstance(chip, Topology):
-        return chip
-    return load_topology(bundled.find("topologies", chip) if isinstance(chip, str) else Path(chip))
 
 
 def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[LoadedBenchmark, Any]:

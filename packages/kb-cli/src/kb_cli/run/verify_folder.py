@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from kb_cli.run.claims import broken_claim, extra_files
 from kb_cli.run.data import LOG, load_data
@@ -96,7 +97,15 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     if names and names != list(data.expected):
         return refused(f"{folder / RUN}: got results of the outputs {names}, needs those of {list(data.expected)}")
     memory = (execute_debugging if debug else execute)(data.log, data.memory, told)
-    return judge(data.log, memory, data.expected, told)
+    verdict = judge(data.log, memory, data.expected, told)
+    return _with_debug_note(verdict) if debug and not verdict.ok and verdict.refusal is None else verdict
+
+
+def _with_debug_note(verdict: Verdict) -> Verdict:
+    """*verdict*, whose wrong outputs say that no op is to blame: otherwise the debugging execution had stopped."""
+    note = "each op agrees with float64 on what it read, so the kernel asks for something else than the reference"
+    outputs = [each if each.ok else replace(each, text=f"{each.text}; {note}") for each in verdict.outputs]
+    return replace(verdict, outputs=outputs)
 
 
 def _read_one(folder: Path) -> RunJson:

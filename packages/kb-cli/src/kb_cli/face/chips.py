@@ -1,0 +1,29 @@
+"""The chip of a run from Python: a bundled name, a file, or another chip's file with other values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from kb_cli.benchmark import bundled
+from kb_topology import Topology, load_topology, loads_topology, parse_path, with_values
+
+Chip = str | os.PathLike[str] | Topology
+
+
+def chip(named: Chip, values: Mapping[str, object] | None = None) -> Topology:
+    """The chip *named*: a bundled name, the path of a YAML file, or a Topology.
+
+    With *values*, it is that chip with other values at their places in its file, such as
+    `{"$.cube.nodes.hbm.bw_gbs": 204.8}`, as `kb whatif --set` takes them. Raises TopologyError for an unknown name, a
+    file that is no chip, and a place that no chip has. A value that a block does not take is refused by the run.
+    """
+    if isinstance(named, Topology):
+        topology = named
+    else:
+        topology = load_topology(bundled.find("topologies", named) if isinstance(named, str) else Path(named))
+    if not values:
+        return topology
+    source = with_values(topology.source, {parse_path(place): str(value) for place, value in values.items()})
+    return loads_topology(source.text, source.path)
