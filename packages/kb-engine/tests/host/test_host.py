@@ -96,12 +96,13 @@ def test_an_array_in_column_order_arrives_as_it_is(toy_host):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda host: host.empty("a", (0, 4), "f16"), "tensor a: got shape (0, 4), needs one or two positive sizes"),
+        (lambda host: host.empty("a", (0, 4), "f16"), "tensor a: got shape (0, 4), needs positive sizes, at least one"),
         (
-            lambda host: host.empty("a", (2, 2, 2), "f16"),
-            "tensor a: got shape (2, 2, 2), needs one or two positive sizes",
+            lambda host: host.empty("a", (2, 2, 2), "f16", shard="row").ref.shard(0),
+            ("a (2 x 2 x 2 of 2 x 2 x 2): got shard of 3 dimensions, needs one or two; "
+            "index the whole tensor, whose blocks a load may cross"),
         ),
-        (lambda host: host.empty("a", (), "f16"), "tensor a: got shape (), needs one or two positive sizes"),
+        (lambda host: host.empty("a", (), "f16"), "tensor a: got shape (), needs positive sizes, at least one"),
         (
             lambda host: host.empty("a", (4, 4), "f16", (5, 1)),
             "tensor a: got 5 x 1 blocks of 4 x 4, needs 1 up to one per row, column",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,8 +127,8 @@ def _is_grid(tensor: Tensor) -> bool:
     grids = (tensor.addresses, *tensor.copies, *tensor.virtual)
     return (
         rises
-        and 1 <= len(tensor.shape) <= 2
-        and (1, *tensor.shape)[-2:] == (rows[-1], cols[-1])
+        and len(tensor.shape) > 0
+        and (prod(tensor.shape[:-1]), tensor.shape[-1]) == (rows[-1], cols[-1])
         and all(len(grid) == len(rows) - 1 and all(len(row) == len(cols) - 1 for row in grid) for grid in grids)
         and all(0 <= address < 1 << 64 for grid in grids for row in grid for address in row)
     )

@@ -84,7 +84,7 @@ class Host:
         shard: Sharding | str | None = None,
         cube: int | None = None,
     ) -> Tensor:
-        """A tensor of *shape*, one or two sizes, whose bytes are not written yet.
+        """A tensor of *shape*, of any rank, whose bytes are not written yet. All dimensions but the last are its rows.
 
         *memory* is `hbm`, `sram` or `tcm`. *blocks* says into how many blocks the tensor is cut, down the rows and
         along the columns; their sizes differ by at most one. *slices* names the memory of each block, row by row: the

@@ -12,6 +12,7 @@ from kb_engine.host.homes import choose_homes, copy_of_each_pe
 from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds
 from kb_engine.memory.allocator import OutOfMemoryError
+from kb_engine.program.affine import sides_of
 from kb_engine.program.tensors import BlockAddresses, Tensor
 from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
@@ -37,9 +38,9 @@ class TensorMemory:
     ) -> Tensor:
         """Allocate a tensor, as `Host.empty` says."""
         dtype, space = DType(dtype), space_named(name, memory)
-        if len(shape) not in (1, 2) or any(size < 1 for size in shape):
-            raise KernelError(f"tensor {name}", f"shape {shape}", "one or two positive sizes")
-        rows, cols = (1, shape[0]) if len(shape) == 1 else shape
+        if not shape or any(size < 1 for size in shape):
+            raise KernelError(f"tensor {name}", f"shape {shape}", "positive sizes, at least one")
+        rows, cols = sides_of(shape)
         is_named = blocks != (1, 1) or slices is not None or shard is not None or space is not MemorySpace.HBM
         if cube is not None:
             self._check_cube(name, cube, is_named)
@@ -83,7 +84,7 @@ class TensorMemory:
 
     def _interleaved(self, name: str, shape: tuple[int, ...], dtype: DType, cube: int) -> Tensor:
         """Allocate a flat tensor over the HBM slices of cube number *cube*."""
-        rows, cols = (1, shape[0]) if len(shape) == 1 else shape
+        rows, cols = sides_of(shape)
         nbytes = rows * cols * dtype.nbytes
         address = self.memories.allocate_interleaved(cube, nbytes, name)
         self._reserve(address, nbytes)

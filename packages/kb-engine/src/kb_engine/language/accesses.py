@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,8 +199,3 @@ def _addresses(tensor: Tensor, copy: int, row: Any, col: Any) -> tuple[npt.NDArr
     base = np.array(tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses)
     within = (row - rows[i]) * (cols[j + 1] - cols[j]) + col - cols[j]
     return base[i, j] + within * tensor.dtype.nbytes, i * (len(cols) - 1) + j
-
-
-def tile_sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of the tile in TCM that holds a value of *shape*."""
-    return prod(shape[:-1]), shape[-1] if shape else 1

@@ -147,7 +147,11 @@ class GemmOps(MathOps):
         return self._operand(_stored(value), name, line), isinstance(value, Transposed)
 
     def _loaded_factor(self, value: object, line: str) -> tuple[Matrix, bool]:
-        return self._loaded(_stored(value), "dot", line), isinstance(value, Transposed)
+        stored = _stored(value)
+        if isinstance(stored, Handle) and len(stored.shape) > 2:
+            sizes = " x ".join(map(str, stored.shape))
+            raise KernelError(line, f"tl.dot of {sizes}", "matrices", "multiply one matrix after the other")
+        return self._loaded(stored, "dot", line), isinstance(value, Transposed)
 
     def _epilogue(self, epilogue: object, line: str) -> tuple[EpilogueOp, ...]:
         given = tuple(epilogue) if isinstance(epilogue, (tuple, list)) else (epilogue,)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.accesses import access_of, tile_sides
-from kb_engine.program.affine import Affine
+from kb_engine.language.accesses import access_of
+from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
 from kb_engine.program.indexing import spans
@@ -68,7 +68,7 @@ def _of_indices(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess |
     if not (isinstance(row, Affine) and isinstance(col, Affine) and isinstance(place, Affine)):
         return None
     found = spans(row, col, place)
-    rows, cols = tile_sides(access.shape)
+    rows, cols = sides_of(access.shape)
     if found is None or (found[2] != cols and found[0][1] - found[0][0] > 1):
         return None
     part = TensorRef(ref.tensor, *found[:2], ref.copy)

@@ -8,6 +8,7 @@ from typing import Any
 from kb_engine.language.along_axis import AxisFunctions
 from kb_engine.language.math_results import Argument, broadcast, known_value, result_dtype, result_shape, sort_arguments
 from kb_engine.memory.pending import Producer
+from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import dtype_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.tensors import TensorRef
@@ -57,10 +58,9 @@ class MathOps(AxisFunctions):
         sources = [self._loaded(value, op, line) for value in values]
         shape = result_shape(op, [value.shape for value in values], axis, line)
         dtype = dtype or result_dtype(op, [matrix.dtype for matrix in sources], line)
-        rows = shape[0] if len(shape) == 2 else 1
-        holder = self._allocate(rows, shape[-1], dtype, line)
+        holder = self._allocate(*sides_of(shape), dtype, line)
         target = holder.matrix
-        # A vector is one row: its only axis is the axis along the row.
+        # A vector is one row, and the last axis of any value is the axis along the row.
         axis = axis if axis is None or len(shape) == 2 else 1
         attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
         known = known_value(attributes, values, shape, dtype)

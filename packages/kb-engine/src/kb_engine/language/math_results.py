@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import describe
 from kb_engine.program.handles import Handle
 from kb_engine.program.tensors import TensorRef
@@ -48,11 +49,30 @@ def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[in
 
 
 def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
-    """The shape of *op*'s result: 1 along *axis* of a reduction. Raises KernelError when *shapes* do not broadcast."""
+    """The shape of *op*'s result: 1 along *axis* of a reduction.
+
+    Raises KernelError when *shapes* do not broadcast, or do not as the rows and columns that the values are in TCM.
+    """
     shape = broadcast(shapes, op, line)
+    if len(shape) > 2:
+        _check_rows(op, shapes, shape, axis, line)
     if not MATH_FUNCTIONS[op].reduces:
         return shape
     return tuple(1 if number == axis else size for number, size in enumerate(shape))
+
+
+def _check_rows(
+    op: str, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], axis: int | None, line: str
+) -> None:
+    """Raise KernelError unless a value of *shape*, and those of *shapes*, can be worked on as rows and columns."""
+    rows, _ = sides_of(shape)
+    listed = ", ".join(" x ".join(map(str, each)) for each in shapes)
+    if any(sides_of(each)[0] not in (1, rows) for each in shapes):
+        needs = "operands that broadcast over all rows, or over none"
+        raise KernelError(line, f"{op} of {listed}", needs, "tl.load an operand by indices that repeat it")
+    if axis is not None and axis != len(shape) - 1:
+        fix = "tl.reshape to two dimensions, or load with the axis last"
+        raise KernelError(line, f"{op} of {listed} over axis {axis}", f"the last axis, {len(shape) - 1}", fix)
 
 
 def result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
@@ -98,7 +118,7 @@ def _evaluate(
     arguments = [
         np.full((1, 1), int(argument), np.int64)
         if isinstance(argument, float)
-        else np.atleast_2d(argument).astype(np.int64)
+        else argument.reshape(sides_of(argument.shape)).astype(np.int64)
         for argument in math.arguments(arrays)
     ]
     axis = {} if math.axis is None else {"axis": math.axis}

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from kb_engine.language.accesses import ElementAccess, pieces_of, tile_sides
+from kb_engine.language.accesses import ElementAccess, pieces_of
 from kb_engine.language.element_pieces import TilePiece
 from kb_engine.language.masks import constant
 from kb_engine.language.math import MathOps
 from kb_engine.memory.pending import Producer
-from kb_engine.program.affine import Affine
+from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
@@ -30,7 +30,7 @@ class PieceTransfers(MathOps):
         if access.is_empty:
             got = f"a mask that excludes all of {access.ref}"
             raise KernelError(line, got, "one element at least", "leave the call out")
-        rows, cols = tile_sides(access.shape)
+        rows, cols = sides_of(access.shape)
         holder = self._allocate(rows, cols, dtype, line)
         tile = holder.matrix
         pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=False), tile, line)
@@ -130,9 +130,17 @@ def turned(ref: TensorRef) -> TensorRef | None:
 
 def exchanged(ref: TensorRef) -> TensorRef:
     """*ref*, of two axes, with these exchanged."""
+    return permuted(ref, (1, 0))
+
+
+def permuted(ref: TensorRef, order: tuple[int, ...]) -> TensorRef:
+    """*ref* with its axes in another *order*."""
     indices = ref.every_index()
-    dimensions = tuple(each.transposed((1, 0)) if isinstance(each, Affine) else each.T for each in indices.dimensions)
-    return ref.indexed(indices._replace(dimensions=dimensions, shape=indices.shape[::-1], inside=indices.inside[::-1]))
+    dimensions = tuple(
+        each.transposed(order) if isinstance(each, Affine) else each.transpose(order) for each in indices.dimensions
+    )
+    shape, inside = (tuple(sizes[axis] for axis in order) for sizes in (indices.shape, indices.inside))
+    return ref.indexed(indices._replace(dimensions=dimensions, shape=shape, inside=inside))
 
 
 def _piece(each: TilePiece, tile: Matrix, address: int, virtual: int | None = None) -> Piece:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any, cast
 
 from kb_engine.language import masks
-from kb_engine.language.accesses import access_of, tile_sides
-from kb_engine.language.piece_transfers import PieceTransfers, exchanged, turned
+from kb_engine.language.accesses import access_of
+from kb_engine.language.piece_transfers import PieceTransfers, exchanged, permuted, turned
+from kb_engine.language.views import ViewOps
+from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import describe
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.known import Known
+from kb_engine.program.permuted import Permuted
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand
 
 
-class Transfers(PieceTransfers):
-    """`tl.load`, `tl.load_async` and `tl.store`."""
+class Transfers(PieceTransfers, ViewOps):
+    """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
 
     def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
         """Copy a rectangle of memory to TCM, with one DMA read, and wait for it.
@@ -70,7 +73,9 @@ class Transfers(PieceTransfers):
         port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
         return loaded
 
-    def store(self, pointer: TensorRef, value: Handle | Transposed[Any], mask: Known | Handle | None = None) -> None:
+    def store(
+        self, pointer: TensorRef, value: Handle | Transposed[Any] | Permuted, mask: Known | Handle | None = None
+    ) -> None:
         """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
 
         Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
@@ -83,6 +88,9 @@ class Transfers(PieceTransfers):
         ref = self._ref(pointer, "store", line)
         chosen = masks.mask_of(mask, ref, line)
         stored: object = value
+        if isinstance(value, Permuted) and len(value.order) == len(ref.shape):
+            order = value.inverse
+            ref, stored, chosen = permuted(ref, order), value.of, None if chosen is None else chosen.transposed(order)
         if isinstance(value, Transposed):
             ref, stored, chosen = exchanged(ref), value.of, None if chosen is None else chosen.T
         access = masks.masked_access(ref, chosen, line)
@@ -91,10 +99,10 @@ class Transfers(PieceTransfers):
             needs = "a loaded tensor, or a composite's result in TCM (out=None)"
             raise KernelError(line, f"tl.store of {describe(stored)}", needs)
         if access is None:
-            self._check_stored(src, tile_sides(ref.shape if chosen is None else chosen.shape), ref, line)
+            self._check_stored(src, stored, ref.shape if chosen is None else chosen.shape, ref, line)
             self._store_pieces(access_of(ref, chosen, line), stored, src, line)
             return
-        self._check_stored(src, (access.rows, access.cols), ref, line)
+        self._check_stored(src, stored, access.shape, ref, line)
         dst = self._memory_of(access.ref, line)
         if stored.known is None:
             assert stored.producer is not None
@@ -105,12 +113,15 @@ class Transfers(PieceTransfers):
         part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
-    def _check_stored(self, src: Matrix, sides: tuple[int, int], ref: TensorRef, line: str) -> None:
-        """Raise KernelError unless the value at *src* has *sides*, and the dtype of *ref*."""
-        if (src.rows, src.cols, src.dtype) != (*sides, ref.dtype):
-            to = f"{ref} of {sides[0]} x {sides[1]} {ref.dtype}"
-            got = f"tl.store of {src.rows} x {src.cols} {src.dtype} to {to}"
-            raise KernelError(line, got, "equal shapes and dtypes")
+    def _check_stored(self, src: Matrix, value: Handle, shape: tuple[int, ...], ref: TensorRef, line: str) -> None:
+        """Raise KernelError unless *value*, which lies at *src*, has *shape* and the dtype of *ref*."""
+        sides = sides_of(shape)
+        is_flat = max(len(shape), len(value.shape)) < 3
+        if (src.rows, src.cols, src.dtype) != (*sides, ref.dtype) or not (is_flat or value.shape == shape):
+            got, wanted = ((src.rows, src.cols), sides) if is_flat else (value.shape, shape)
+            texts = [" x ".join(map(str, each)) for each in (got, wanted)]
+            got_text = f"tl.store of {texts[0]} {src.dtype} to {ref} of {texts[1]} {ref.dtype}"
+            raise KernelError(line, got_text, "equal shapes and dtypes")
 
     def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
         """The elements around those that are moved, as the op log has them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -147,8 +146,6 @@ def places_before(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def is_packed(shape: tuple[int, ...], steps: tuple[int, ...], step: int) -> bool:
-    """Whether *steps* pass the places of *shape* row by row, *step* from each to the next."""
-    every = [(n, each) for n, each in zip(shape, steps, strict=True) if n > 1]
-    last = not every or every[-1][1] == step
-    return last and all(outer == n * inner for (_, outer), (n, inner) in pairwise(every))
+def sides_of(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of a matrix that holds a value of *shape*: the last axis is along a row."""
+    return prod(shape[:-1]), shape[-1] if shape else 1

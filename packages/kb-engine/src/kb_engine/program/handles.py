@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
+from kb_engine.program.affine import sides_of
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.transposed import Transposed
-from kb_messages import DType, Matrix
+from kb_messages import DType, KernelError, Matrix
 
 
 class Operators(Protocol):
@@ -69,6 +70,11 @@ class Handle:
     def matrix(self) -> Matrix | None:
         """Where the data lies in TCM; None if it lies elsewhere."""
         return self.place
+
+    @property
+    def operators(self) -> Operators | None:
+        """What issues the commands of operators; None for a value that no kernel made."""
+        return self._operators
 
     @property
     def dtype(self) -> DType:
@@ -128,8 +134,21 @@ class Handle:
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
 
     def __getitem__(self, key: Any) -> Any:
+        """A view for a key of `None`, `...` and `:` alone; for any other key, what numpy's indexing gives."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(each is None for each in keys) and all(each in (None, Ellipsis, slice(None)) for each in keys):
+            return self.reshape(np.empty(self.shape, np.bool_)[key].shape)
         found = self.look("indexing")[key]
         return found.item() if isinstance(found, np.generic) else found
+
+    def reshape(self, *shape: Any) -> TensorView:
+        """The same bytes in another shape, in no time. One length may be -1. Raises ValueError for another size."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return TensorView(self, np.empty(self.shape, np.bool_).reshape(sizes).shape)
+
+    def ravel(self) -> TensorView:
+        """The same bytes as a vector, in no time."""
+        return self.reshape(-1)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.look("iteration"))
@@ -191,6 +210,20 @@ class Handle:
 
 class LoadedTensor(Handle):
     """Data in TCM, as `tl.load` and math return it. Unless they are pending, its elements read as Python numbers."""
+
+
+class TensorView(LoadedTensor):
+    """The bytes of *of*, which lie in TCM, in another *shape*: what happens to one of the two happens to both."""
+
+    def __init__(self, of: Handle, shape: tuple[int, ...]) -> None:
+        lies = of.matrix
+        if lies is None:
+            raise KernelError(f"a {type(of).__name__}", "a view of a result in memory", "one in TCM", "tl.load it")
+        rows, cols = sides_of(shape)
+        known = None if of.known is None else of.known.reshape(shape)
+        place = Matrix.packed(rows, cols, of.dtype, lies.address)
+        super().__init__(place, shape, known, of.producer, of.operators, of.holder)
+        self.completion, self.readers = of.completion, of.readers
 
 
 class CompositeHandle(Handle):

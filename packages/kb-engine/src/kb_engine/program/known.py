@@ -72,9 +72,7 @@ class Known:
     @property
     def T(self) -> Known:
         """The same elements with the axes in reverse order."""
-        if self.form is None:
-            return Known(self.data.T, self._line)
-        return Known.of(self.form.transposed(tuple(reversed(range(len(self.shape))))), self._line)
+        return self.transposed(tuple(reversed(range(len(self.shape)))))
 
     @property
     def is_mask(self) -> bool:
@@ -92,6 +90,18 @@ class Known:
                 return Known.of(form, self._line) if form.shape or not isinstance(form, Affine) else form.base
         found = self.data[key.data if isinstance(key, Known) else key]
         return found.item() if isinstance(found, np.generic) else Known(found, self._line)
+
+    def reshape(self, shape: tuple[int, ...]) -> Known:
+        """The same elements, row by row, in another shape. Raises ValueError for a shape of another size."""
+        sizes = np.empty(self.shape, np.bool_).reshape(shape).shape
+        form = self.form.reshaped(sizes) if isinstance(self.form, Affine) else None
+        return Known(self.data.reshape(sizes), self._line) if form is None else Known.of(form, self._line)
+
+    def transposed(self, order: tuple[int, ...]) -> Known:
+        """The same elements with the axes in another *order*."""
+        if self.form is None:
+            return Known(self.data.transpose(order), self._line)
+        return Known.of(self.form.transposed(order), self._line)
 
     def broadcast_to(self, shape: tuple[int, ...]) -> Known:
         """The same elements over *shape*. Raises ValueError for a shape that `shape` does not broadcast to."""

@@ -22,10 +22,11 @@ SliceKey: TypeAlias = "AxisKey | tuple[AxisKey, ...]"
 
 
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tensor of one or two dimensions in device memory, cut into a grid of blocks.
+    """A tensor in device memory, cut into a grid of blocks.
 
     `row_bounds` and `col_bounds` hold the first row and column of each block, and then the tensor's size. Block (i, j)
-    lies packed at `addresses[i][j]`. A tensor of one dimension is one row.
+    lies packed at `addresses[i][j]`. The last dimension is along a row, and all others together are the rows: a
+    tensor of one dimension is one row.
 
     A sharded tensor may have more copies, at the addresses in `copies`; shard n is block (i, j) of a copy, and
     `shards[n]` is (copy, i, j). `near` has the number of the copy that each PE, by id, takes for the tensor. `virtual`
@@ -168,6 +169,9 @@ class TensorRef:
         Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of a tensor.
         """
         tensor = self.tensor
+        if len(tensor.shape) > 2:
+            got = f"shard of {len(tensor.shape)} dimensions"
+            raise KernelError(str(self), got, "one or two", "index the whole tensor, whose blocks a load may cross")
         if (self._rows, self._cols, self.shape) != ((0, tensor.rows), (0, tensor.cols), tensor.shape):
             raise KernelError(str(self), "shard of a slice", "shard of the whole tensor", "slice the shard")
         if not tensor.shards:

@@ -1,0 +1,241 @@
+"""Tensors and values of any rank, and views of values: numpy's shapes and elements, and what views cost."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kb_dataexec import Executor, MemoryLogWriter, numpy_dtype
+from kb_engine import Engine, Host, read_tensor
+from kb_messages import DType, KernelError
+from kb_topology import load_topology
+
+ROOT = Path(__file__).parents[1]
+KINDS = {numpy_dtype(dtype): dtype for dtype in DType}
+Array = npt.NDArray[Any]
+
+
+def launched(kernel: Callable[..., None], arrays: list[Array], topology: str = "one_pe") -> tuple[Host, list[Any]]:
+    engine = Engine(load_topology(ROOT / f"topologies/{topology}.yaml"), MemoryLogWriter())
+    host = Host(engine, Path(__file__).parent)
+    tensors = [host.tensor(f"t{n}", each, KINDS[each.dtype]) for n, each in enumerate(arrays)]
+    host.launch(kernel, *tensors, pes=[0])
+    return host, tensors
+
+
+def run(kernel: Callable[..., None], arrays: list[Array], mode: str = "fused", topology: str = "one_pe") -> list[Array]:
+    host, tensors = launched(kernel, arrays, topology)
+    log = host.engine.close_log()
+    assert host.engine.initial_memory is not None
+    memory = Executor(log, host.engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
+    return [read_tensor(memory, each) for each in tensors]
+
+
+X = np.arange(2 * 3 * 8 * 4, dtype=np.float32).reshape(2, 3, 8, 4)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        (1, 2),
+        (1, 2, slice(2, 6)),
+        (slice(None), 1, slice(3, 5), slice(1, 3)),
+        (0, slice(None), slice(0, 8, 3)),
+        (Ellipsis, 2),
+        (1, 1, 1),
+        (slice(0, 1), slice(2, 3)),
+        (np.array([1, 0]), np.array([2, 1])),
+        (slice(None), np.array([2, 0]), 3),
+    ],
+)
+def test_integers_drop_dimensions_as_numpys_do(key: Any, mode: str) -> None:
+    seen = []
+
+    def kernel(tl: Any, x: Any, out: Any, back: Any) -> None:
+        value = tl.load(x[key])
+        seen.append(value.data)
+        tl.store(out, value * 2.0)
+        tl.store(back[key], value)
+
+    want = X[key]
+    back = np.zeros_like(X)
+    back[key] = want
+    found = run(kernel, [X, np.zeros_like(want), np.zeros_like(X)], mode)
+    np.testing.assert_array_equal(seen[0], want)
+    np.testing.assert_array_equal(found[1], want * 2)
+    np.testing.assert_array_equal(found[2], back)
+
+
+def test_a_matrix_of_a_larger_tensor_is_the_plain_command_that_its_slice_is() -> None:
+    ends = []
+    for array in (X, X.reshape(48, 4)):
+
+        def kernel(tl: Any, x: Any) -> None:
+            tl.load(x[1, 2, 2:6] if x.tensor.shape == X.shape else x[42:46])
+
+        host, _ = launched(kernel, [array])
+        ends.append(host.launches[0].end_ps)
+        assert host.engine.session.n_ops == 1
+    assert ends[0] == ends[1]
+
+
+def test_a_matrix_of_a_larger_tensor_is_an_operand_of_a_composite() -> None:
+    def kernel(tl: Any, x: Any, y: Any, out: Any) -> None:
+        for batch in range(2):
+            tl.wait(tl.composite("gemm", x[batch], y[batch].T, out=out[batch]))
+
+    x, y = (np.random.default_rng(seed).integers(-3, 3, (2, 5, 6)).astype(np.float32) for seed in (1, 2))
+    *_, found = run(kernel, [x, y, np.zeros((2, 5, 5), np.float32)])
+    np.testing.assert_array_equal(found, x @ y.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_views_are_other_shapes_of_the_same_bytes(mode: str) -> None:
+    def kernel(tl: Any, x: Any, out: Any, sums: Any) -> None:
+        value = tl.load(x)
+        cube = tl.reshape(value, 2, 4, -1)
+        assert cube.shape == (2, 4, 3)
+        column = tl.expand_dims(tl.load(x[0:1, 0:6]).ravel(), 1)
+        assert (column.shape, cube[:, None].shape, tl.ravel(cube).shape) == ((6, 1), (2, 1, 4, 3), (24,))
+        tl.store(out, cube + 1.0)
+        tl.store(sums, tl.sum(cube, axis=2))
+        del value
+        assert cube[1, 3, 2] == 23.0
+
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    *_, out, sums = run(kernel, [x, np.zeros((2, 4, 3), np.float32), np.zeros((2, 4, 1), np.float32)], mode)
+    np.testing.assert_array_equal(out, x.reshape(2, 4, 3) + 1)
+    np.testing.assert_array_equal(sums, x.reshape(2, 4, 3).sum(axis=2, keepdims=True))
+
+
+def test_a_view_takes_no_time_and_holds_the_bytes() -> None:
+    ends = []
+    for views in (0, 9):
+
+        def kernel(tl: Any, x: Any, n_views: int = views) -> None:
+            value = tl.load(x)
+            for _ in range(n_views):
+                value = tl.reshape(value, 6, 4)[:, None, :].reshape(4, 6)
+            tl.load(x)
+            assert value[0, 1] == 1.0
+
+        host, _ = launched(kernel, [np.arange(24, dtype=np.float32).reshape(4, 6)])
+        ends.append(host.launches[0].end_ps)
+        assert host.engine.session.n_ops == 2
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_axes_in_another_order_are_laid_out_by_the_next_transfer(mode: str) -> None:
+    def kernel(tl: Any, x: Any, stored: Any, loaded: Any) -> None:
+        turned = tl.permute(tl.load(x), (2, 0, 1))
+        assert turned.shape == (4, 2, 3)
+        tl.store(stored, turned)
+        tl.store(loaded, tl.load(tl.permute(x, 2, 0, 1)))
+        assert tl.permute(tl.load(x[0:1, 0:1]), 2, 1, 0).shape == (4, 1, 1)
+        assert tl.permute(tl.load(x[0]), 1, 0).shape == (4, 3)
+        assert tl.permute(tl.arange(0, 6).reshape((2, 3)), 1, 0)[2, 1] == 5
+
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    want = x.transpose(2, 0, 1)
+    found = run(kernel, [x, np.zeros((4, 2, 3), np.float32), np.zeros((4, 2, 3), np.float32)], mode)
+    np.testing.assert_array_equal(found[1], want)
+    np.testing.assert_array_equal(found[2], want)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_masks_have_the_rank_of_what_they_mask(mode: str) -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        heads, rows = tl.arange(0, 3), tl.arange(0, 8)
+        mask = (heads < 2)[:, None, None] & (rows[:, None] >= tl.arange(0, 4)[None, :])
+        tl.store(out, tl.load(x[1], mask, -1.0))
+        tl.store(out[0:1, 6:10], tl.load(x[0, 0:1, 6:10], (6 + tl.arange(0, 4) < 8)[:, None], 9.0), rows[0:4, None] < 2)
+
+    mask = (np.arange(3) < 2)[:, None, None] & np.tri(8, 4, dtype=bool)
+    want = np.where(mask, X[1], -1)
+    want[0:1, 6:8] = X[0, 0:1, 6:8]
+    _, found = run(kernel, [X, np.zeros((3, 8, 4), np.float32)], mode)
+    np.testing.assert_array_equal(found, want)
+
+
+def one_beyond(tl: Any, x: Any) -> None:
+    tl.load(x[0, np.array([1, 3])])
+
+
+def other_rows(tl: Any, x: Any) -> None:
+    tl.load(x[0]) + tl.load(x[0, 0])
+
+
+def sum_over_rows(tl: Any, x: Any) -> None:
+    tl.sum(tl.load(x[0]), axis=1)
+
+
+def dot_of_three(tl: Any, x: Any) -> None:
+    tl.dot(tl.load(x[0]), tl.load(x[0, 0]).T)
+
+
+def wrong_size(tl: Any, x: Any) -> None:
+    tl.reshape(tl.load(x[0]), 5, 5)
+
+
+def wrong_shape(tl: Any, x: Any) -> None:
+    tl.store(x[0], tl.load(x[0]).reshape(8, 3, 4))
+
+
+def operator_on_permuted(tl: Any, x: Any) -> None:
+    tl.permute(tl.load(x[0]), 1, 0, 2) + 1.0
+
+
+def wrong_order(tl: Any, x: Any) -> None:
+    tl.permute(tl.load(x[0]), 0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (
+            one_beyond,
+            (
+                "got index 3 in dimension 1 of t0, 384 bytes from its start, needs 0 to 2; "
+                "leave it out by a mask, or correct the index"
+            ),
+        ),
+        (
+            other_rows,
+            (
+                "got add of 3 x 8 x 4, 8 x 4, needs operands that broadcast over all rows, or over none; "
+                "tl.load an operand by indices that repeat it"
+            ),
+        ),
+        (
+            sum_over_rows,
+            (
+                "got sum of 3 x 8 x 4 over axis 1, needs the last axis, 2; "
+                "tl.reshape to two dimensions, or load with the axis last"
+            ),
+        ),
+        (dot_of_three, "got tl.dot of 3 x 8 x 4, needs matrices; multiply one matrix after the other"),
+        (wrong_size, "got tl.reshape of 3 x 8 x 4, needs a shape of as many elements"),
+        (
+            wrong_shape,
+            (
+                "got tl.store of 8 x 3 x 4 f32 to t0 (3 x 8 x 4 of 2 x 3 x 8 x 4) of 3 x 8 x 4 f32, "
+                "needs equal shapes and dtypes"
+            ),
+        ),
+        (
+            operator_on_permuted,
+            "a Permuted: got an operator on permuted axes, needs axes as they are stored; tl.store it and tl.load it",
+        ),
+        (wrong_order, "got tl.permute by (0, 1, 1), needs each of the 3 axes once"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_at_the_kernels_line(kernel: Callable[..., None], message: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        launched(kernel, [X])
+    line = f"test_values_of_any_rank.py:{kernel.__code__.co_firstlineno + 1}"
+    assert str(caught.value) == f"{line}: {message}"
