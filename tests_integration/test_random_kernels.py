@@ -30,7 +30,7 @@ TOPOLOGIES = {
         ONE_CUBE.replace(ISSUE, f"{ISSUE}issue: {issue}, ").replace(DMA, f"{DMA}outstanding: {outstanding}, "),
         "one_cube.yaml",
     )
-    for issue in ("blocking", "scoreboard")
+    for issue in ("blocking", "scoreboard", "decoupled")
     for outstanding in (1, 2, 3, 8)
 }
 Array = npt.NDArray[Any]
@@ -58,11 +58,14 @@ unary = st.tuples(st.just("unary"), st.sampled_from(sorted(UNARY)), number)
 binary = st.tuples(st.just("binary"), st.sampled_from(sorted(BINARY)), number, number)
 reduction = st.tuples(st.just("reduction"), st.sampled_from(sorted(REDUCTIONS)), number, st.integers(0, 1))
 dot = st.tuples(st.just("dot"), number, number)
+sums = st.tuples(st.just("sums"), number, number, number, st.integers(1, 3))
+ahead = st.tuples(st.just("ahead"), corners, sizes)
 gemm = st.tuples(st.just("gemm"), corners, corners, corners, st.sampled_from([(4, 4, 4), (6, 5, 8), (8, 8, 12)]))
 free = st.tuples(st.just("free"), number)
 look = st.tuples(st.just("look"), number)
 steps = st.lists(
-    st.one_of(load, load, store, store, unary, binary, binary, reduction, dot, gemm, free, look), max_size=14
+    st.one_of(load, load, store, store, unary, binary, binary, reduction, dot, sums, sums, ahead, gemm, free, look),
+    max_size=14,
 )
 programs = st.tuples(load, load, steps).map(lambda parts: [*parts[:2], *parts[2]])
 
@@ -83,7 +86,7 @@ class Machine:
 
     def run(self, program: list[Any]) -> None:
         for name, *arguments in program:
-            if name in ("load", "gemm", "store") or self.values:
+            if name in ("load", "ahead", "gemm", "store") or self.values:
                 getattr(self, name)(*arguments)
 
     def pick(self, number: int) -> Any:
@@ -123,6 +126,17 @@ class Kernel(Machine):
         if a.shape[1] == b.shape[0]:
             self.keep(self.tl.dot(a, b))
 
+    def sums(self, first: int, second: int, third: int, times: int) -> None:
+        a, b, acc = self.pick(first), self.pick(second), self.pick(third)
+        if a.shape[1] == b.shape[0]:
+            acc = acc if acc.shape == (a.shape[0], b.shape[1]) else 0
+            for _ in range(times):
+                acc = self.tl.dot(a, b, acc)
+            self.keep(acc)
+
+    def ahead(self, corner: Any, size: Any) -> None:
+        self.keep(self.tl.load_async(self.x[part(corner, size)]))
+
     def gemm(self, a: Any, b: Any, c: Any, size: Any) -> None:
         m, n, k = size
         out = self.y[part(c, (m, n))]
@@ -132,7 +146,9 @@ class Kernel(Machine):
         self.seen.append(np.array(self.tl.materialize(self.pick(number))))
 
     def free(self, number: int) -> None:
-        self.tl.free(self.values.pop(number % len(self.values)))
+        value = self.values.pop(number % len(self.values))
+        self.tl.wait(value)
+        self.tl.free(value)
 
 
 class Numpy(Machine):
@@ -165,6 +181,16 @@ class Numpy(Machine):
             assume((np.abs(a) @ np.abs(b)).max() < EXACT)
             self.keep(a @ b)
 
+    def sums(self, first: int, second: int, third: int, times: int) -> None:
+        a, b, acc = self.pick(first), self.pick(second), self.pick(third)
+        if a.shape[1] == b.shape[0]:
+            before = acc if acc.shape == (a.shape[0], b.shape[1]) else np.zeros((a.shape[0], b.shape[1]))
+            assume((np.abs(before) + times * (np.abs(a) @ np.abs(b))).max() < EXACT)
+            self.keep(before + times * (a @ b))
+
+    def ahead(self, corner: Any, size: Any) -> None:
+        self.load("x", corner, size)
+
     def gemm(self, a: Any, b: Any, c: Any, size: Any) -> None:
         m, n, k = size
         self.y[part(c, (m, n))] = self.x[part(a, (m, k))] @ self.x[part(b, (k, n))]
@@ -182,7 +208,7 @@ def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any], looks: dict[int, 
     looks[tl.program_id()] = machine.seen
 
 
-@pytest.mark.parametrize("issue", ["blocking", "scoreboard"])
+@pytest.mark.parametrize("issue", ["blocking", "scoreboard", "decoupled"])
 @settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
 @given(programs, st.sampled_from([1, 2, 3, 8]), st.integers(0, 9))
 def test_both_modes_leave_the_bytes_that_numpy_computes(
@@ -205,7 +231,7 @@ def test_both_modes_leave_the_bytes_that_numpy_computes(
     assert isinstance(log, OpLog)
     assert memory is not None
     assert sanitize(log) == []  # these kernels wait for all that they read
-    same_arithmetic = not {"gemm", "dot"} & {step[0] for step in program}
+    same_arithmetic = not {"gemm", "dot", "sums"} & {step[0] for step in program}
     left: list[bytes] = []
     for mode in ("tile", "fused"):
         after = Executor(log, memory, mode, fuse_from=2).run()  # type: ignore[arg-type]

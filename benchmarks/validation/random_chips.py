@@ -125,7 +125,7 @@ def draw(seed: int, most_pes: int) -> ChipCase:
         pe["nodes"]["pe_mmu"] = {"kind": "pe_mmu", "impl": "builtin.pe_mmu", "page_kib": page_kib}
         pe["nodes"]["pe_mmu"] |= {"tlb_entries": 64, "hit_ns": 1, "levels": 2, "level_ns": 50}
         pe["wires"].append("pe_dma -> pe_mmu")
-    pe["nodes"]["pe_cpu"]["issue"] = rng.choice(("blocking", "scoreboard", "scoreboard"))
+    pe["nodes"]["pe_cpu"]["issue"] = rng.choice(("blocking", "scoreboard", "decoupled"))
     pe["nodes"]["pe_scheduler"]["compute_slots"] = rng.choice(("shared", "shared", "independent"))
     pe["nodes"]["pe_gemm"] |= {"rows": rng.choice((8, 16, 64)), "cols": rng.choice((8, 16, 64))}
     for knob in KNOBS:

@@ -176,7 +176,8 @@ class PlainWalk:
         return self.goes("earlier_commands", self.tile_came, last)
 
     def before(self, row: Any) -> Any:
-        return self.commands[max(seq for seq in self.commands if seq < row["command_seq"])]
+        taken = sorted(self.commands.values(), key=taking)
+        return taken[[taking(each) for each in taken].index(taking(row)) - 1]
 
     def command_decoded(self, row: Any) -> tuple[Any, Any]:
         self.work(int(row["t_taken_ps"]), int(row["t_decoded_ps"]), "pe_scheduler", "decode", int(row["command_seq"]))
@@ -196,11 +197,23 @@ class PlainWalk:
         self.via = "submission"
         if row["operand_ps"]:
             awaited = self.commands[int(row["operand_seq"])]
-            assert awaited["t_done_ps"] == row["t_issued_ps"]
+            if awaited["t_done_ps"] != row["t_issued_ps"]:
+                assert awaited["t_submitted_ps"] == row["t_issued_ps"]
+                return self.goes("engine_queue", self.command_submitted, awaited)
             return self.goes("operand", self.command_done, awaited)
         self.work(int(row["t_call_ps"]), int(row["t_issued_ps"]), "pe_cpu", "issue", int(row["command_seq"]))
+        while row["after"] == 3:
+            before = self.commands[int(row["after_seq"])]
+            self.via = "program"
+            self.work(int(before["t_call_ps"]), int(row["t_call_ps"]), "pe_cpu", "issue", int(before["command_seq"]))
+            row = before
         if row["after"] == 0:
             assert row["t_call_ps"] == self.kernel["t_start_ps"]
             return None, None
         event = self.command_submitted if row["after"] == 1 else self.command_done
         return self.goes("program", event, self.commands[int(row["after_seq"])])
+
+
+def taking(row: Any) -> tuple[int, ...]:
+    """A key that puts commands in the order in which the scheduler took them."""
+    return tuple(int(row[name]) for name in ("t_taken_ps", "t_decoded_ps", "t_fed_ps", "command_seq"))

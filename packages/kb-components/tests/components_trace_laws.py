@@ -174,7 +174,8 @@ def check_command_row(log, row, told):
     numbers = [row[name] for name in ("n_tiles", "first_op_id", "n_ops", "t_submitted_ps", "operand_ps", "t_done_ps")]
     waits = submitted.waits_ps
     assert numbers == [
-        submitted.n_tiles, submitted.first_op_id, submitted.n_ops, submitted.t_ps, waits.get("operand", 0),
+        submitted.n_tiles, submitted.first_op_id, submitted.n_ops, submitted.t_ps,
+        waits.get("operand", 0) + waits.get("engine_queue", 0),
         complete.t_ps,
     ]  # fmt: skip
     assert row["t_submitted_ps"] - row["t_issued_ps"] == waits.get("queue_full", 0)
@@ -192,12 +193,14 @@ def check_cause(log, row, commands, kernels):
         ),
         CallCause.SUBMISSION: lambda: cause["t_submitted_ps"],
         CallCause.COMPLETION: lambda: cause["t_done_ps"],
+        CallCause.QUEUED: lambda: cause["t_issued_ps"] - cause["operand_ps"],
     }
     assert row["t_call_ps"] == times[row["after"]]()
     assert (cause is None) == (row["after"] == CallCause.START)
     assert cause is None or (cause["pe"] == row["pe"] and cause["command_seq"] < row["command_seq"])
     assert row["operand_seq"] >= 0 or row["operand_ps"] == 0
-    assert row["operand_seq"] < 0 or row["t_issued_ps"] == commands[row["operand_seq"]]["t_done_ps"]
+    awaited = commands.get(row["operand_seq"])
+    assert awaited is None or row["t_issued_ps"] in (awaited["t_done_ps"], awaited["t_submitted_ps"])
 
 
 def check_dispatch_rows(events, log, submitted):

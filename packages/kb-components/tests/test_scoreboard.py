@@ -211,7 +211,8 @@ def test_the_choice_is_checked(chip):
     with pytest.raises(TopologyError) as caught:
         Engine(chip(("issue_ns: 3}", "issue_ns: 3, issue: later}")))
     assert str(caught.value) == (
-        "chip.yaml:10:65: $.cube.pe_template.nodes.pe_cpu.issue: got 'later', needs one of blocking, scoreboard"
+        "chip.yaml:10:65: $.cube.pe_template.nodes.pe_cpu.issue: got 'later', "
+        "needs one of blocking, scoreboard, decoupled"
     )
 
 

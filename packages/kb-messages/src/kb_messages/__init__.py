@@ -114,6 +114,7 @@ from kb_messages.stages import (
 )
 from kb_messages.tiles import TileSequence
 from kb_messages.trace import (
+    ENGINE_QUEUE,
     CommandComplete,
     CommandSubmitted,
     DispatchWait,
@@ -133,6 +134,7 @@ from kb_messages.trace import (
 
 __all__ = [
     "DTYPE_BY_CODE",
+    "ENGINE_QUEUE",
     "ID_COLUMNS",
     "LOG_FORMAT",
     "LOG_FORMAT_VERSION",

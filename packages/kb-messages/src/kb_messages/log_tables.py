@@ -13,11 +13,15 @@ from typing import Final, NamedTuple
 
 
 class CallCause(IntEnum):
-    """What let a kernel make a call: its own start, or the submission or the completion of an earlier command."""
+    """What let a kernel make a call: its own start, or an earlier command that was submitted, done, or queued.
+
+    A command is queued where commands wait in the queue of their engine.
+    """
 
     START = 0
     SUBMISSION = 1
     COMPLETION = 2
+    QUEUED = 3
 
 
 class MessageKind(IntEnum):
@@ -110,7 +114,8 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
 
 `commands`: a command of a kernel, done at `t_done_ps`, with its `n_ops` ops, the ids from `first_op_id` on. The kernel
 called at `t_call_ps`; `after` and `after_seq` say what let it. PE_CPU issued the command at `t_issued_ps`, after a wait
-of `operand_ps` for operands, the last of them those of command `operand_seq`. The scheduler got it at `t_submitted_ps`,
+of `operand_ps` for operands, the last of them those of command `operand_seq`; or it had its turn in the queue of its
+engine when that command was submitted. The scheduler got it at `t_submitted_ps`,
 took it, decoded it, and began to feed its tiles.
 
 `dispatches`: a tile, by its first op, that waited for tiles before it to be fetched (until `t_in_order_ps`), and then

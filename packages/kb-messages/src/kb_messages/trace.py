@@ -6,6 +6,7 @@ README.md explains the events and their order, and how waits add up to the life 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -28,10 +29,15 @@ class DispatchWait(StrEnum):
     TRANSFER_ORDER = "transfer_order"
 
 
+ENGINE_QUEUE: Final = "engine_queue"
+"""The wait of a command for room in the queue of its engine, and for the commands before it there."""
+
+
 class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="command_submitted"):
     """A command entered the submission queue of `component`, a PE's scheduler, at `t_ps`.
 
-    `waits_ps` has the wait for operands (`operand`) and then for room in the queue (`queue_full`). The ops of the
+    `waits_ps` has the wait in the queue of its engine for commands before it (`engine_queue`), for operands (`operand`)
+    and then for room in the submission queue (`queue_full`). The ops of the
     `n_tiles` tiles are the `n_ops` ids from `first_op_id` on.
     """
 

@@ -14,14 +14,17 @@ class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`issue_ns`: from a call in the kernel to the submission queue. Source: assumed, unless the topology says.
 
     `issue`: with `blocking`, a call returns when its command is done. With `scoreboard`, it returns when the command is
-    issued, and a command is issued when no earlier one conflicts with its operands.
+    issued, and a command is issued when no earlier one conflicts with its operands. With `decoupled`, it returns when
+    the command is in the queue of its engine: DMA reads, DMA writes or compute. Commands wait there for their operands,
+    in order, and those of other engines pass. `engine_queue_depth` commands wait in each queue. Source: assumed.
 
     `program_ns`: to begin a program of a grid, that is to take its number and set up the kernel's registers. Other
     launches do not pay it. Source: assumed, unless the topology says; some tens of instructions at 1 GHz.
     """
 
     issue_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: issue",), "half", "issue time").extra)]
-    issue: Literal["blocking", "scoreboard"] = "blocking"
+    issue: Literal["blocking", "scoreboard", "decoupled"] = "blocking"
+    engine_queue_depth: Annotated[int, Meta(ge=1)] = 8
     program_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: program",), "half", "program time").extra)] = 20.0
 
 
@@ -32,8 +35,13 @@ class PeCpu(CommandIssuer[PeCpuSpec]):
 
     @property
     def issues_ahead(self) -> bool:
-        """Whether `issue` is `scoreboard`."""
-        return self.spec.issue == "scoreboard"
+        """Whether `issue` is `scoreboard` or `decoupled`."""
+        return self.spec.issue != "blocking"
+
+    @property
+    def engine_queue_depth(self) -> int | None:
+        """From the Spec, if `issue` is `decoupled`."""
+        return self.spec.engine_queue_depth if self.spec.issue == "decoupled" else None
 
     def program_ps(self) -> int:
         """`program_ns` in picoseconds, rounded up."""

@@ -185,11 +185,13 @@ class _Causes:
         submitted, issued = self.command(CommandEvent.SUBMITTED, every), self.command(CommandEvent.ISSUED, every)
         events.explain(submitted, issued, "submission")
         taking = Moments(commands.pe, commands.t_taken)
-        made_room = taking.last_before(commands.pe, commands.t_submitted, every, every)
+        made_room = taking.last_before(commands.pe, commands.t_submitted, commands.turn, commands.turn)
         events.explain(submitted, self.command(CommandEvent.TAKEN, made_room), "submission_queue")
         events.give_up(submitted, issued)
         waited = commands.operand_ps > 0
-        events.explain(issued[waited], self.command(CommandEvent.DONE, commands.operand_index[waited]), "operand")
+        awaited = commands.operand_index[waited]
+        events.explain(issued[waited], self.command(CommandEvent.DONE, awaited), "operand")
+        events.explain(issued[waited], self.command(CommandEvent.SUBMITTED, awaited), "engine_queue")
         called = self.command(CommandEvent.CALL, every)
         events.give_up(issued[waited], called[waited])
         events.work_since(issued, called, Work.ISSUE)
@@ -203,6 +205,9 @@ class _Causes:
         for cause, event in ((CallCause.SUBMISSION, CommandEvent.SUBMITTED), (CallCause.COMPLETION, CommandEvent.DONE)):
             mine = after == cause
             events.explain(called[mine], self.command(event, commands.after_index[mine]), "program")
+        mine = after == CallCause.QUEUED
+        before = self.command(CommandEvent.CALL, commands.after_index[mine])
+        events.work_since(called[mine], before, Work.ISSUE, "program")
         mine = after == CallCause.START
         events.explain(called[mine], begun[mine], "program")
         events.work_since(called[mine], begun[mine], Work.PROGRAM, "program")

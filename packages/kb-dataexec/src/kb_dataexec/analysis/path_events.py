@@ -61,7 +61,7 @@ class Work(IntEnum):
 VIA: Final = (
     "", "data", "transfer_order", "queue_full", "throughput", "register_file", "tcm_port", "compute_slot",
     "tile_buffer", "fetch_order", "dispatch", "earlier_commands", "submission_queue", "submission", "operand",
-    "program", "end", "start", "memory", "launch", "answer",
+    "program", "end", "start", "memory", "launch", "answer", "engine_queue",
 )  # fmt: skip
 """The edges of a path, by number: how an event made the next one wait. "" says nothing that the others do not say."""
 

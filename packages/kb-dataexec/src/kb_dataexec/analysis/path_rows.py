@@ -29,7 +29,8 @@ class Commands:
     """The rows of `commands`, one element for each command, in the order of `command_seq`.
 
     A time that nobody told is that of the step before, so its step takes no time and what follows has no known cause.
-    `before` is the command before on the same PE, -1 for the first one.
+    `turn` numbers them in the order in which schedulers took them, and `before` is the one before on the same PE, -1
+    for the first one.
     """
 
     def __init__(self, table: Array) -> None:
@@ -47,7 +48,9 @@ class Commands:
         self.operand_ps = table["operand_ps"]
         self.after_index = self.find(table["after_seq"])
         self.operand_index = self.find(table["operand_seq"])
-        self.before = _before(self.pe)
+        taken = np.lexsort((self.seq, self.t_fed, self.t_decoded, self.t_taken))
+        self.before = _before(self.pe, taken)
+        self.turn = np.argsort(taken)
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -178,9 +181,9 @@ class PathRows:
         return spent
 
 
-def _before(group: Array) -> Array:
-    """For each element the one before it in the same *group*, -1 for the first."""
-    order = np.argsort(group, kind="stable")
+def _before(group: Array, sequence: Array) -> Array:
+    """For each element the one before it in the same *group* and in *sequence*, -1 for the first."""
+    order = sequence[np.argsort(group[sequence], kind="stable")]
     before = np.full(len(group), -1, np.int64)
     same = group[order[1:]] == group[order[:-1]]
     before[order[1:][same]] = order[:-1][same]

@@ -71,7 +71,8 @@ class CommandInFlight:
     The command carries its times, -1 for a time that nobody told: when the kernel called, when PE_CPU had issued the
     command, when it entered the submission queue; when PE_SCHEDULER took it, had decoded it, and began to feed it; and
     when it was done. `after` and `after_seq` say what let the kernel call, `operand_seq` on whose operands the command
-    waited last, and `operand_ps` how long it waited for operands.
+    waited last, and `operand_ps` how long it waited for operands. Where commands wait in the queue of their engine,
+    `turn_ps` of that is the wait for the commands before; without other operands `operand_seq` is the one before.
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class CommandInFlight:
         "t_issued_ps",
         "t_submitted_ps",
         "t_taken_ps",
+        "turn_ps",
     )
 
     def __init__(
@@ -113,7 +115,7 @@ class CommandInFlight:
         self.t_call_ps = self.t_issued_ps = self.t_submitted_ps = -1
         self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = self.t_done_ps = -1
         self.after, self.after_seq = CallCause.START, -1
-        self.operand_ps, self.operand_seq = 0, -1
+        self.operand_ps, self.operand_seq, self.turn_ps = 0, -1, 0
         self.placement = Placement()
         self.mapped = mapped
         self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands

@@ -37,6 +37,14 @@ class CommandIssuer(ComponentBase[SpecT]):
         """
         return False
 
+    @property
+    def engine_queue_depth(self) -> int | None:
+        """Commands that wait in the queue of each engine, where PE_CPU has such queues. Pure.
+
+        Every call then returns when its command is in the queue. Needs `issues_ahead`.
+        """
+        return None
+
     @abstractmethod
     def issue_ps(self, command: Command) -> int:
         """Picoseconds between a command's call in the kernel and its arrival at the submission queue. Pure."""

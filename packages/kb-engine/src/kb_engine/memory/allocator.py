@@ -23,11 +23,16 @@ class Allocator:
     keeps as many ranges as it has tiles at a time, and takes them in turn. If there is no such range, the largest free
     one is split, of equals the lowest. Free neighbours become one range when no range is large enough otherwise.
 
+    Of the first *spread_nbytes* bytes, those that were never taken come before what was given back. So commands that
+    run ahead find other bytes than those that earlier commands still read.
+
     Every range begins at a multiple of *alignment* bytes from *base*. *label* names the memory in errors.
     """
 
-    def __init__(self, label: str, base: int, nbytes: int, alignment: int = 64) -> None:
+    def __init__(self, label: str, base: int, nbytes: int, alignment: int = 64, spread_nbytes: int = 0) -> None:
         self._label = label
+        self._fresh = base, max(0, nbytes)
+        self._spread_end = base + spread_nbytes
         self._alignment = alignment
         self._free: dict[int, deque[int]] = {}
         self._taken: dict[int, tuple[int, str]] = {}
@@ -44,7 +49,9 @@ class Allocator:
         Raises OutOfMemoryError, which says how much is free and who holds the rest.
         """
         size = self._rounded(nbytes)
-        start = self._take(size)
+        start = self._take_fresh(size)
+        if start is None:
+            start = self._take(size)
         if start is None:
             start = self._split(size)
         if start is None and self.free_nbytes >= size:
@@ -87,9 +94,7 @@ class Allocator:
         """Hand the last *nbytes* bytes out no more. The caller has checked that they are free."""
         size = next(size for size, starts in self._free.items() if self.end - size in starts)
         start = self.end - size
-        self._free[size].remove(start)
-        if not self._free[size]:
-            del self._free[size]
+        self._remove(start, size)
         if size > nbytes:
             self._give(start, size - nbytes)
         self.end -= nbytes
@@ -98,6 +103,22 @@ class Allocator:
 
     def _rounded(self, nbytes: int) -> int:
         return max(1, -(-nbytes // self._alignment)) * self._alignment
+
+    def _take_fresh(self, size: int) -> int | None:
+        """The first *size* bytes that were never taken, if they are among those to spread over."""
+        start, left = self._fresh
+        if start + size > self._spread_end or start not in self._free.get(left, ()):
+            return None
+        self._remove(start, left)
+        if left > size:
+            self._give(start + size, left - size)
+        self._fresh = start + size, left - size
+        return start
+
+    def _remove(self, start: int, size: int) -> None:
+        self._free[size].remove(start)
+        if not self._free[size]:
+            del self._free[size]
 
     def _take(self, size: int) -> int | None:
         """The free range of *size* bytes that was given back longest ago, which is free no more."""
@@ -118,9 +139,7 @@ class Allocator:
         if largest < size:
             return None
         start = min(self._free[largest])
-        self._free[largest].remove(start)
-        if not self._free[largest]:
-            del self._free[largest]
+        self._remove(start, largest)
         if largest > size:
             self._give(start + size, largest - size)
         return start

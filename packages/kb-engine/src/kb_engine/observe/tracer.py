@@ -15,6 +15,7 @@ from kb_engine.observe.observer import Observer
 from kb_engine.observe.trace_order import TraceOrder
 from kb_engine.timing.clock import Clock
 from kb_messages import (
+    ENGINE_QUEUE,
     CommandComplete,
     CommandSubmitted,
     CompletionRecord,
@@ -58,7 +59,7 @@ class Tracer(Observer):
         if self._clock.is_idle:
             self._order.flush()
 
-    def command_submitted(self, context: CommandInFlight, operand_ps: int, queue_ps: int) -> None:
+    def command_submitted(self, context: CommandInFlight) -> None:
         """A command enters its PE's submission queue, after it waited for its operands and then for room there."""
         submitted, plan, now = context.submitted, context.plan, self._clock.now_ps
         event = CommandSubmitted(
@@ -71,7 +72,13 @@ class Tracer(Observer):
             n_tiles=plan.n_tiles,
             first_op_id=context.first_op,
             n_ops=plan.n_stages,
-            waits_ps=_named([(WaitReason.OPERAND.name.lower(), operand_ps), (DispatchWait.QUEUE_FULL, queue_ps)]),
+            waits_ps=_named(
+                [
+                    (ENGINE_QUEUE, context.turn_ps),
+                    (WaitReason.OPERAND.name.lower(), context.operand_ps - context.turn_ps),
+                    (DispatchWait.QUEUE_FULL, context.t_submitted_ps - context.t_issued_ps),
+                ]
+            ),
         )
         self._order.add(event, now)
 

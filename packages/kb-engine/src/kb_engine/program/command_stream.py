@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kb_engine.program.engine_queues import EngineQueues
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.scoreboard import Scoreboard
 from kb_messages import CompletionRecord
@@ -12,12 +13,17 @@ from kb_messages import CompletionRecord
 class CommandStream:
     """Reads the PE's completion queue, and hands each record to the program that issued the command.
 
-    `scoreboard` is that of the PE's CPU; None without one. The programs of a PE share it, because the commands of one
+    `scoreboard` is that of the PE's CPU; None without one. `queues` are those of its engines, if commands wait there
+    and not in the CPU. The programs of a PE share it, because the commands of one
     may still be under way when the next one begins.
     """
 
     def __init__(self, pe: ProcessingElement) -> None:
         self.scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
+        self.queues: EngineQueues | None = None
+        depth = pe.cpu.engine_queue_depth
+        if depth is not None and self.scoreboard is not None:
+            self.queues = EngineQueues(pe.scheduler.clock, pe.scheduler, self.scoreboard, depth)
         self._completions = pe.scheduler.completions
         self._owners: dict[int, Callable[[CompletionRecord], None]] = {}
 

@@ -82,6 +82,8 @@ class ProgramCommands:
         waiter = completion.finish()
         if self._scoreboard is not None:
             self._scoreboard.retire(context.submitted)
+            if self._stream.queues is not None:
+                self._stream.queues.advance()
         if session.tracer is not None:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
@@ -123,6 +125,10 @@ class ProgramCommands:
     def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
         submitted, scoreboard = context.submitted, self._scoreboard
+        if self._stream.queues is not None:
+            completion = self.in_flight[submitted.command_seq][1]
+            self._stream.queues.put(context, completion, self._tell_submitted, self._go_on)
+            return
         if scoreboard is not None:
             earlier = scoreboard.conflict(submitted)
             self._kernel.wait_for(earlier and earlier.completion)
@@ -140,11 +146,16 @@ class ProgramCommands:
         if not scheduler.has_room:
             scheduler.when_room(lambda: self._enqueue(context, resume))
             return
-        session = self._session
-        context.t_submitted_ps = now = session.clock.now_ps
-        if session.tracer is not None:
-            session.tracer.command_submitted(context, context.operand_ps, now - context.t_issued_ps)
+        context.t_submitted_ps = self._session.clock.now_ps
+        self._tell_submitted(context)
         scheduler.submit(context)
         if resume:
-            self._after, self._after_seq = CallCause.SUBMISSION, context.submitted.command_seq
-            self._kernel.resume()
+            self._go_on(CallCause.SUBMISSION, context.submitted.command_seq)
+
+    def _tell_submitted(self, context: CommandInFlight) -> None:
+        if self._session.tracer is not None:
+            self._session.tracer.command_submitted(context)
+
+    def _go_on(self, cause: CallCause, command_seq: int) -> None:
+        self._after, self._after_seq = cause, command_seq
+        self._kernel.resume()

@@ -39,7 +39,9 @@ class ProcessingElement:
             )
 
         base = join_address(self.tcm_owner, reserved)
-        self.tcm = Allocator(f"{pe_id}.pe_tcm", base, self.tcm_nbytes - reserved)
+        nbytes = self.tcm_nbytes - reserved
+        spread_nbytes = 0 if self.cpu.engine_queue_depth is None else nbytes // 2
+        self.tcm = Allocator(f"{pe_id}.pe_tcm", base, nbytes, spread_nbytes=spread_nbytes)
 
     def translate(self, matrix: Matrix) -> Matrix:
         """*matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps none."""

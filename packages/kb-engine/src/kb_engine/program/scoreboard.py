@@ -36,12 +36,15 @@ class Scoreboard:
         self._by_command: dict[int, list[Entry[BytesInUse]]] = {}
 
     def conflict(self, submitted: SubmittedCommand) -> BytesInUse | None:
-        """The oldest command that *submitted* has to wait for; None when it may enter the submission queue."""
+        """The oldest command before *submitted* that it has to wait for; None when it may be submitted."""
         found: BytesInUse | None = None
+        seq = submitted.command_seq
         for rectangle, writes, sums in _uses(submitted.command, _sums_in_place(submitted.command)):
             for other, use in self._index.near(rectangle):
+                if use.command_seq >= seq or (sums and use.sums):
+                    continue
                 clashes = (use.writes or writes) and overlaps(rectangle, other)
-                if clashes and not (sums and use.sums) and (found is None or use.command_seq < found.command_seq):
+                if clashes and (found is None or use.command_seq < found.command_seq):
                     found = use
         return found
 
