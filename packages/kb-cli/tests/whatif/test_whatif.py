@@ -167,3 +167,14 @@ def test_the_folder_of_a_shapes_file(invoke: Invoke, tmp_path: Path) -> None:
     wanted = "got the folder of a shapes file, needs the folder of one run; name a row, such as"
     assert refused(invoke, folder) == f"error: {folder}: {wanted} {folder}/0000\n"
     assert answer(invoke, folder / "0000", f"{CLOCK}=2")["bound_ps"] is not None
+
+
+def test_what_a_kernel_prints_does_not_mix_with_the_json(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    path = bench_file(
+        "    tl.wait(", '    x = tl.load(a)\n    tl.print("sum", x + x)\n    tl.capture("x", x + x)\n    tl.wait('
+    )
+    folder = json.loads(invoke("run", path, "--topology", "one_pe", "--json").stdout)["run_dir"]
+    assert answer(invoke, folder, f"{HBM}=51.2")["latency_ps"] > 0
+    done = invoke("report", folder, "--levers", "1", "--json")
+    assert json.loads(done.stdout)["levers"]
+    assert "pending" not in done.stderr

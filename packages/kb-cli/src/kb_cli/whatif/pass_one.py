@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kb_cli.benchmark.author_calls import inputs_of, launch
 from kb_cli.benchmark.setup import Setup
+from kb_cli.run.captures import CaptureCollector
 from kb_cli.run.metrics import Use, uses_of
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.timed_host import TimedHost
@@ -47,7 +48,8 @@ class _Deadline(Observer):
 def pass_one(setup: Setup, progress: RunProgress, end_s: float | None = None) -> PassOne:
     """Simulate *setup*. Raises OutOfTime when `perf_counter` passes *end_s*, and KbErrors as a run does.
 
-    A kernel that asks for values while it runs (`tl.materialize`) needs the log, so it gets one in memory.
+    A kernel that asks for values while it runs (`tl.materialize`) needs the log, so it gets one in memory. What it
+    captures or prints is not computed, and dropped.
     """
     try:
         return _simulated(setup, progress, None, end_s)
@@ -57,7 +59,7 @@ def pass_one(setup: Setup, progress: RunProgress, end_s: float | None = None) ->
 
 def _simulated(setup: Setup, progress: RunProgress, writer: MemoryLogWriter | None, end_s: float | None) -> PassOne:
     usage = Usage()
-    watching: list[Observer] = [usage, *([_Deadline(end_s)] if end_s is not None else [])]
+    watching: list[Observer] = [usage, CaptureCollector(), *([_Deadline(end_s)] if end_s is not None else [])]
     try:
         engine = Engine(setup.topology, writer, watching)
         host = TimedHost(engine, setup.loaded.root, progress)
