@@ -221,3 +221,32 @@ def test_a_loaded_list_gathers_rows_and_scatters_them() -> None:
     for mode in ("tile", "fused"):
         *_, found = run(kernel, [x, ids, np.zeros((10, 3), np.float32)], mode)
         np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_known_integers_and_masks_are_data_too(mode: str) -> None:
+    def kernel(tl: Any, x: Any, out: Any, numbers: Any) -> None:
+        value, number = tl.load(x), tl.arange(0, 8)
+        gaps = (number[:, None] & 1) == (number[None, :] & 1)
+        tl.store(out, tl.where(gaps, value, float(-1)) + (number & 3))
+        tl.store(numbers, number[:, None] * 8 + number[None, :])
+        tl.store(numbers[0:1], tl.load(numbers[0:1], number > 9, other=7))
+
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+    number = np.arange(8)
+    want = np.where((number[:, None] & 1) == (number & 1), x, np.float32(-1)) + (number & 3).astype(np.float32)
+    numbers = np.arange(64, dtype=np.int16).reshape(8, 8)
+    numbers[0] = 7
+    found = run(kernel, [x, np.zeros_like(x), np.zeros((8, 8), np.int16)], mode)
+    np.testing.assert_array_equal(found[1], want)
+    np.testing.assert_array_equal(found[2], numbers)
+
+
+def test_a_number_that_the_tensor_does_not_have_is_not_stored() -> None:
+    def kernel(tl: Any, out: Any) -> None:
+        tl.store(out, tl.arange(120, 136))
+
+    with pytest.raises(KbError) as caught:
+        run(kernel, [np.zeros(16, np.int8)])
+    line = f"test_pieces.py:{kernel.__code__.co_firstlineno + 1}"
+    assert str(caught.value) == f"{line}: got 128 as i8, needs a number of that type"

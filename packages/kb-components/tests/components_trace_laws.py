@@ -14,6 +14,7 @@ from kb_messages import (
     KernelEnd,
     KernelStart,
     LaunchEvent,
+    MemorySpace,
     SubCommandDispatched,
     TileReady,
 )
@@ -219,7 +220,12 @@ def check_dispatch_rows(events, log, submitted):
 
 def check_transfer_rows(events, log):
     """Every DMA service is told of, and is the sum of its parts; who waited for a memory was served behind another."""
-    ops = {record.op_id: record for record in log.records() if record.name in ("dma_read", "dma_write")}
+    ops = {
+        record.op_id: record
+        for record in log.records()
+        if record.name in ("dma_read", "dma_write")
+        and any(operand.space is not MemorySpace.IMMEDIATE for operand in record.operands[::2])
+    }
     rows = all_transfers(log)
     parts = service_parts(log, rows)
     assert rows["op_id"].tolist() == parts["op_id"].tolist() == sorted(ops)

@@ -87,6 +87,24 @@ def test_a_causal_mask_is_one_command_each_way(simulate):
     assert [each.row_nbytes for each in store.operands[1::2]] == [4, 8, 12, 16]
 
 
+def slices_and_pieces(tl, a):
+    for _ in range(2):
+        tl.load(a[np.array([0, 2])])
+        tl.load(a[0:2])
+        tl.load(a[np.array([1, 4])])
+        tl.load(a[0:4])
+        tl.store(a[::3], tl.load(a[0:6]))
+        tl.store(a[0:6], tl.load(a[::3]))
+
+
+def test_transfers_of_as_many_bytes_are_told_apart(simulate):
+    # The fixture checks that the parts of every transfer add up to its time: those of slices, which the log tells once,
+    # and those of pieces, which it tells each time.
+    run = simulate(slices_and_pieces, (16, 16, "f16"))
+    assert len(run.plans) == 16
+    assert len(run.log.table("transfers")) == 8 + 4
+
+
 def many(tl, a):
     tl.load(a[np.arange(15)[::-1].copy()])
 
@@ -100,6 +118,32 @@ def test_more_pieces_than_a_dma_takes_make_several_commands(simulate):
         now = begin + TRANSFER + (pieces - 1) * 1000 + pieces * 64 * BYTE
         assert run.times(number, 0) == [(begin, begin, now, now)]
     assert run.end_ps == now
+
+
+def nothing_chosen(tl, a):
+    value = tl.load(a, tl.arange(0, 16) < 0, other=2)
+    tl.store(a, value, tl.arange(0, 16) > 99)
+
+
+def store_of_a_range(tl, a):
+    tl.store(a[0], tl.arange(0, 16) * 3 - 1)
+
+
+def test_a_load_of_nothing_takes_the_set_up_and_a_store_of_nothing_no_command(simulate):
+    run = simulate(nothing_chosen, (16, 16, "f16"))
+    assert run.times(0, 0) == [(BEGIN, BEGIN, BEGIN + 2000, BEGIN + 2000)]
+    assert len(run.plans) == 1
+    assert [each.role.name for each in run.records[0, 0, 0].operands] == ["SRC", "DST"]
+    assert run.end_ps == BEGIN + 2000
+
+
+def test_integers_that_are_stored_come_as_constants_of_the_log(simulate):
+    run = simulate(store_of_a_range, (16, 16, "f16"))
+    load, store = run.records[0, 0, 0], run.records[1, 0, 0]
+    assert (load.operands[0].space, load.operands[0].row_nbytes) == (MemorySpace.IMMEDIATE, 32)
+    assert run.times(0, 0) == [(BEGIN, BEGIN, BEGIN + 2000, BEGIN + 2000)]
+    assert (store.operands[0].offset, store.operands[0].row_nbytes) == (load.operands[1].offset, 32)
+    assert run.end_ps == 2 * BEGIN + 2000 + TRANSFER + 32 * BYTE
 
 
 def test_a_slice_over_blocks_has_a_piece_in_each_and_a_command_for_each_memory(chip_host):

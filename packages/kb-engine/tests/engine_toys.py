@@ -101,7 +101,7 @@ class Scheduler(CommandScheduler[NoSpec]):
         if isinstance(command, GemmCommand):
             tile = command.tile or TileShape(16, 16, 16)
             return gemm_plan(command.a, command.b, command.out, tile, submitted.pe, command.out_pinned)
-        if command.pieces:
+        if command.pieces or (isinstance(command, LoadCommand) and command.fills):
             raise PlanError("toy.scheduler", f"{len(command.pieces)} pieces", "one rectangle")
         stage_type = StageType.DMA_READ if isinstance(command, LoadCommand) else StageType.DMA_WRITE
         operands = [whole(role, matrix) for role, matrix in ((Role.SRC, command.src), (Role.DST, command.dst))]

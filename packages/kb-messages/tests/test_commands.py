@@ -124,6 +124,7 @@ def test_what_a_command_reads_and_writes_is_exact_with_pieces_too() -> None:
     assert reads == [Rectangle(96, 2, 6, 16), Rectangle(7, 1, 8, 0)]
     places = [Rectangle((1 << 40) + 8, 2, 6, 8), Rectangle(1 << 40, 3, 8, 8), Rectangle((1 << 40) + 30, 1, 2, 2)]
     assert writes == places
+    assert accesses_of(LoadCommand(src=PACKED, dst=tile, fills=(constant,))) == ([], places[2:])
     assert accesses_of(StoreCommand(src=tile, dst=PACKED, pieces=(one,))) == ([tile.rectangle], reads[:1])
 
 

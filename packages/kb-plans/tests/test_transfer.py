@@ -120,6 +120,13 @@ def test_a_transfer_in_pieces_is_one_stage_with_a_move_for_each() -> None:
     assert decode_plan(encode_plan(plan)) == plan
 
 
+def test_constants_alone_read_no_memory() -> None:
+    plan = generate_transfer_plan(LoadCommand(src=FAR, dst=TILE, fills=(FILL,)), "pe0")
+    assert plan.tiles[0].stages[0].params == DmaParams(Rectangle(0, 1, 12, 12))
+    assert count(plan).nbytes == {StageType.DMA_READ: 0}
+    check_plan(plan)
+
+
 def test_a_store_in_pieces_moves_the_other_way() -> None:
     plan = generate_transfer_plan(StoreCommand(src=TILE, dst=FAR, pieces=PIECES[:1]), "pe0")
     (template,) = plan.stages
@@ -143,10 +150,6 @@ def test_a_store_in_pieces_moves_the_other_way() -> None:
         (
             LoadCommand(src=FAR, dst=TILE, pieces=PIECES, fill=Fill(row=0, col=0, immediate=0)),
             "transfer: got pieces and a fill around one rectangle, needs one of them: `fills` go with pieces",
-        ),
-        (
-            LoadCommand(src=FAR, dst=NEAR, fills=(FILL,)),
-            "transfer: got fills without pieces, needs pieces, or a `fill` around one rectangle",
         ),
         (
             StoreCommand(src=TILE, dst=FAR, pieces=PIECES),

@@ -111,8 +111,9 @@ class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """Copies `src` (any memory) to `dst` (the TCM of this PE). A simple command: one DMA read.
 
     With `fill`, `src` is smaller than `dst`. With `pieces`, which lie in one memory, the command copies these to their
-    places in `dst`, and `src` is the first row of the first one. `fills` are then parts of `dst` that take constants:
-    the `address` of such a piece is an offset in the op log's blob.
+    places in `dst`, and `src` is the first row of the first one. `fills` are parts of `dst` that take constants: the
+    `address` of such a piece is an offset in the op log's blob. With fills and no pieces, the command reads no memory,
+    and `src` is the first row of the first fill.
     """
 
     data_op: ClassVar[bool] = True
@@ -246,10 +247,10 @@ def target_of(command: Command) -> Matrix:
 
 def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
     """The rectangles that a command reads, and those that it writes."""
-    if isinstance(command, LoadCommand | StoreCommand) and command.pieces:
+    if isinstance(command, StoreCommand) and command.pieces:
+        return [command.src.rectangle], [piece.memory(command.src.dtype) for piece in command.pieces]
+    if isinstance(command, LoadCommand) and (command.pieces or command.fills):
         memories = [piece.memory(command.src.dtype) for piece in command.pieces]
-        if isinstance(command, StoreCommand):
-            return [command.src.rectangle], memories
         return memories, [piece.tile(command.src.dtype) for piece in (*command.pieces, *command.fills)]
     target = target_of(command)
     return [each.rectangle for each in matrices_of(command) if each is not target], [target.rectangle]

@@ -133,7 +133,7 @@ _K: Final = 2
 
 
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
-    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
+    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written; its `base` is 0 where there is none.
 
     The other end is the TCM of the PE or, with `to_registers`, its register file. A transfer in pieces has several
     rectangles of one memory, in `pieces`; `memory` is then the first of them.
@@ -277,8 +277,15 @@ def memory_side(template: StageTemplate) -> OperandTemplate:
 
 
 def pieces_params(template: StageTemplate) -> DmaParams:
-    """The figures of a DMA stage in pieces. A row that goes to several places is read once."""
-    role = memory_side(template).role
+    """The figures of a DMA stage in pieces. A row that goes to several places is read once.
+
+    Constants alone are a rectangle at address 0.
+    """
+    side = memory_side(template)
+    if side.place is not Place.MEMORY:
+        nbytes = rectangle(side, (0, 0, 0)).nbytes
+        return DmaParams(Rectangle(0, 1, nbytes, nbytes))
+    role = side.role
     pieces = tuple(
         rectangle(each, (0, 0, 0)) if each.stride else Rectangle(each.base, 1, each.cols.total * each.dtype.nbytes, 0)
         for each in template.operands

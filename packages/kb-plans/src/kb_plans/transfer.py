@@ -31,17 +31,15 @@ def generate_transfer_plan(command: LoadCommand | StoreCommand, pe: str) -> Pipe
     The `src` of a load with a fill is smaller than `dst`. The bytes around it are up to four rectangles, which take a
     constant in the same stage. A command with pieces has a move for each piece, and for each of its fills. Raises
     PlanError when the two differ in shape or dtype, or the filled part in place, for pieces of several memories, for
-    places outside the tile, for fills without pieces, and for a value of a wrong type.
+    places outside the tile, and for a value of a wrong type.
     """
     check(command, (LoadCommand, StoreCommand), pe)
-    if command.pieces:
+    if command.pieces or (isinstance(command, LoadCommand) and command.fills):
         return _plan_of_pieces(command, pe)
     src, dst = command.src, command.dst
     loads = isinstance(command, LoadCommand)
     fill = command.fill if isinstance(command, LoadCommand) else None
     _check(src, dst, fill)
-    if isinstance(command, LoadCommand) and command.fills:
-        raise PlanError("transfer", "fills without pieces", "pieces, or a `fill` around one rectangle")
     target = dst if fill is None else dst.part(fill.row, fill.col, src.rows, src.cols)
     operands = [_whole(Role.SRC, src), _whole(Role.DST, target)]
     if fill is not None:
@@ -82,7 +80,7 @@ def _check_pieces(command: LoadCommand | StoreCommand, tile: Matrix) -> None:
         raise PlanError("transfer", f"pieces of {command.src.dtype} and {command.dst.dtype}", "equal dtypes")
     if isinstance(command, LoadCommand) and command.fill is not None:
         raise PlanError("transfer", "pieces and a fill around one rectangle", "one of them: `fills` go with pieces")
-    owner = command.pieces[0].address >> OFFSET_BITS
+    owner = command.pieces[0].address >> OFFSET_BITS if command.pieces else 0
     whole = Rectangle(tile.address, 1, tile.span_nbytes, tile.span_nbytes)
     for pieces, place in _by_place(command):
         for piece in pieces:

@@ -55,7 +55,8 @@ class PeDma(Initiator[PeDmaSpec]):
 
     Where a wire leads to a PE_MMU, a transfer at virtual addresses waits for its pages' lookups after the set-up.
 
-    A transfer in pieces is one request. Each run of a piece counts in whole bursts of the memory, on the way and there.
+    A transfer in pieces is one request; without pieces, it writes constants alone. Each run of a piece counts in whole
+    bursts of the memory, on the way and there.
     """
 
     __slots__ = ("_fabric", "_issued_ps", "_last_owner", "_last_path", "_mmu", "_paths", "_piece_ps", "_setup_ps")
@@ -131,6 +132,9 @@ class PeDma(Initiator[PeDmaSpec]):
         memory: Rectangle = params.memory
         owner = memory.base >> OFFSET_BITS
         if owner != self._last_owner:
+            if not owner:
+                self._fill(token, finish)
+                return
             self._last_owner, self._last_path = owner, self._paths.get(owner) or self._find_path(owner)
         start_ps = self.clock.now_ps + self._setup_ps
         if params.pieces:
@@ -146,6 +150,11 @@ class PeDma(Initiator[PeDmaSpec]):
             self._fabric.read(self._last_path, memory, start_ps, finish, token)
         else:
             self._fabric.write(self._last_path, memory, start_ps, finish, token)
+
+    def _fill(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
+        """Constants alone: they came with the command, and take the set-up."""
+        self._issued_ps = self.clock.now_ps + self._setup_ps
+        self.clock.call_at(self._issued_ps, finish, token)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
         """Set-up and transfer, without lookups of pages. Transfers that are under way together share their time.

@@ -73,7 +73,7 @@ class ToldServices:
 def all_transfers(log: OpLog) -> Array:
     """A row of `transfers` for each DMA op of *log* that the table tells of, ascending by `op_id`.
 
-    A service without a row went as the first undisturbed one of its kind: same component, name, memory, and bytes.
+    A service without a row went as the first undisturbed one of its kind: same component, name, params, memory, bytes.
     Undisturbed means that it was served when it arrived, and shared no link. Its times differ by those of the two
     ends. Raises LogError for a log without the table.
     """
@@ -195,4 +195,5 @@ def _kinds(log: OpLog, ops: DmaOps) -> Array:
     owner, nbytes = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
     owner[place] = operands["owner"]
     np.add.at(nbytes, place, operands["rows"] * operands["row_nbytes"])
-    return numbered_rows(log.ops["component"][ops.row], ops.is_read.astype(np.int8), owner, nbytes)
+    texts = (log.ops[name][ops.row] for name in ("component", "params"))
+    return numbered_rows(*texts, ops.is_read.astype(np.int8), owner, nbytes)

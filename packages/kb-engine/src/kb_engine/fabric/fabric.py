@@ -129,7 +129,8 @@ class Fabric:
             self._gather(self.read, path, memory, start_ps, (finish, argument))
             return
         arrival = start_ps + path.request_ps
-        flow = path.back.flow(memory.rows * memory.row_nbytes)
+        nbytes = memory.rows * memory.row_nbytes
+        flow = path.back.flow(nbytes) if type(memory) is Rectangle else path.back.pieces_flow(nbytes)
         flow.count += 1
         clock, requests = self._clock, path.requests
         if arrival - clock.now_ps > path.nearest_ps or requests.awaited or not flow.unshared:
@@ -170,7 +171,8 @@ class Fabric:
         if isinstance(path, InterleavedPath):
             self._gather(self.write, path, memory, start_ps, (finish, argument))
             return
-        flow = path.away.flow(memory.rows * memory.row_nbytes)
+        nbytes = memory.rows * memory.row_nbytes
+        flow = path.away.flow(nbytes) if type(memory) is Rectangle else path.away.pieces_flow(nbytes)
         flow.count += 1
         rows = self._rows
         incoming = IncomingWrite(path.memory, memory) if rows is None else rows.write(path, memory, argument)

@@ -5,7 +5,8 @@ The fabric compiles each leg and each path once. Everything that a transfer need
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.fabric.link import LinkState
@@ -23,6 +24,9 @@ class Hop(NamedTuple):
     shared: SharedLink | None
 
 
+_NEVER: Final = -2
+
+
 class Flow:
     """All transfers of one size over one leg. The time of their bytes on each link is computed once.
 
@@ -30,7 +34,8 @@ class Flow:
     the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. A flow is
     `unshared` when it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
     `count` counts the transfers that began. With an op log, `read_alone_ps` is how long a read takes that meets nobody,
-    from its request on, and `write_alone_ps` how long a write does; -1 before the first such request.
+    from its request on, and `write_alone_ps` how long a write does; -1 before the first such request, and _NEVER for
+    pieces: each of their transfers has a row in the log, because others of as many bytes are not alike.
     """
 
     __slots__ = (
@@ -45,7 +50,7 @@ class Flow:
         "write_alone_ps",
     )
 
-    def __init__(self, hops: list[Hop], nbytes: int) -> None:
+    def __init__(self, hops: list[Hop], nbytes: int, alone_ps: int = -1) -> None:
         self.nbytes = nbytes = interned(nbytes)
         self.count = 0
         self.latency_ps = interned(sum(hop.after_ps for hop in hops))
@@ -55,7 +60,7 @@ class Flow:
             self._sort(hops)
         self.unshared = bool(nbytes) and not self.shared
         self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
-        self.read_alone_ps = self.write_alone_ps = -1
+        self.read_alone_ps = self.write_alone_ps = alone_ps
 
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
@@ -88,13 +93,14 @@ class Flow:
 class Leg:
     """The way from one node to another. A transfer of zero bytes pays `latency_ps` and nothing else."""
 
-    __slots__ = ("_flows", "_last", "hops", "latency_ps")
+    __slots__ = ("_flows", "_last", "_pieces_flows", "hops", "latency_ps")
 
     def __init__(self, hops: list[Hop]) -> None:
         self.hops = hops
         self.latency_ps = sum(hop.after_ps for hop in hops)
         self._last = Flow(hops, 0)
         self._flows: dict[int, Flow] = {0: self._last}
+        self._pieces_flows: dict[int, Flow] = {}
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -111,13 +117,20 @@ class Leg:
             self._last = self._flows.get(nbytes) or self._new_flow(nbytes)
         return self._last
 
+    def pieces_flow(self, nbytes: int) -> Flow:
+        """The flow of all transfers of pieces that count as *nbytes*."""
+        flow = self._pieces_flows.get(nbytes)
+        if flow is None:
+            flow = self._pieces_flows[nbytes] = Flow(self.hops, nbytes, _NEVER)
+        return flow
+
     def _new_flow(self, nbytes: int) -> Flow:
         flow = self._flows[nbytes] = Flow(self.hops, nbytes)
         return flow
 
     def settle(self) -> None:
         """Move the counts of the flows to the links."""
-        for flow in self._flows.values():
+        for flow in chain(self._flows.values(), self._pieces_flows.values()):
             for hop in self.hops:
                 hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)
                 hop.state.nbytes += flow.count * flow.nbytes

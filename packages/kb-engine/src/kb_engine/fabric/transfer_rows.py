@@ -91,7 +91,7 @@ class TransferRows:
         t_served = -1 if held_ps is None else held_ps[0]
         if t_served <= t_arrived:
             behind_op = -1
-            if t_served == t_arrived and not shared and flow.read_alone_ps < 0 and gathering is None:
+            if t_served == t_arrived and not shared and flow.read_alone_ps == -1 and gathering is None:
                 flow.read_alone_ps = t_end - t_sent
         number = self._numbers.get(path)
         if number is None:
@@ -121,7 +121,7 @@ class TransferRows:
             t_arrived, (t_served, t_first) = write.since_ps, held_ps
             shared = min(shared, t_arrived - head)
             behind_op = write.behind_op if t_served > t_arrived else -1
-        if t_served == t_arrived and not shared and flow.write_alone_ps < 0 and gathering is None:
+        if t_served == t_arrived and not shared and flow.write_alone_ps == -1 and gathering is None:
             flow.write_alone_ps = t_end - t_sent
         number = self._number_of(path.dst)
         row = write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op

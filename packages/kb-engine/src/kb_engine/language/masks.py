@@ -107,6 +107,20 @@ def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
     return element
 
 
+def constants(values: npt.NDArray[Any], dtype: DType, line: str) -> npt.NDArray[Any]:
+    """The integers or booleans *values* as *dtype*, rounded if *dtype* is a float.
+
+    Raises KernelError for a number that an integer *dtype* does not have.
+    """
+    from kb_dataexec import cast
+
+    found = cast(values, dtype)
+    if not dtype.is_float and (found != values).any():
+        bad = values[found != values].flat[0]
+        raise KernelError(line, f"{bad} as {dtype}", "a number of that type")
+    return found
+
+
 def mask_of(mask: object, ref: TensorRef, line: str) -> Known | None:
     """*mask*, broadcast to what the kernel asked for; None for None.
 

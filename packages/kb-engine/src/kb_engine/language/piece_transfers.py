@@ -27,9 +27,6 @@ class PieceTransfers(MathOps):
     def _load_pieces(self, access: ElementAccess, other: float, line: str, waits: bool) -> LoadedTensor:
         """A tile of the elements of *access*, with *other* at the places that it leaves out."""
         port, dtype = self._port, access.ref.tensor.dtype
-        if access.is_empty:
-            got = f"a mask that excludes all of {access.ref}"
-            raise KernelError(line, got, "one element at least", "leave the call out")
         rows, cols = sides_of(access.shape)
         holder = self._allocate(rows, cols, dtype, line)
         tile = holder.matrix
@@ -44,11 +41,26 @@ class PieceTransfers(MathOps):
         loaded = LoadedTensor(tile, access.shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
             loaded.completion.keep((holder,))
-        commands = list(self._commands(pieces))
+        commands = list(self._commands(pieces)) or [()]
         for number, chunk in enumerate(commands):
-            command = LoadCommand(src=_first_row(chunk, dtype), dst=tile, pieces=chunk, fills=() if number else fills)
+            command = LoadCommand(
+                src=_first_row(chunk or fills, dtype), dst=tile, pieces=chunk, fills=() if number else fills
+            )
             is_last = number == len(commands) - 1
             port.submit(command, line, loaded.completion if is_last else Completion(), waits)
+        return loaded
+
+    def constants(self, data: npt.NDArray[Any], dtype: DType, line: str) -> LoadedTensor:
+        """*data*, elements of *dtype*, in TCM. They are constants of the op log, and come with a DMA command."""
+        rows, cols = sides_of(data.shape)
+        holder = self._allocate(rows, cols, dtype, line)
+        tile, stride = holder.matrix, cols * dtype.nbytes
+        known = np.ascontiguousarray(data)
+        fill = Piece(self._port.constant(known.tobytes(), 1), stride, tile.address, stride, rows, cols)
+        known.flags.writeable = False
+        loaded = LoadedTensor(tile, data.shape, known, None, self, holder)
+        command = LoadCommand(src=_first_row((fill,), dtype), dst=tile, fills=(fill,))
+        self._port.submit(command, line, loaded.completion, True)
         return loaded
 
     def _store_pieces(self, access: ElementAccess, value: Handle, src: Matrix, line: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from kb_engine.language import masks
 from kb_engine.language.accesses import access_of
-from kb_engine.language.piece_transfers import PieceTransfers, exchanged, permuted, turned
+from kb_engine.language.known_operands import KnownOperands
+from kb_engine.language.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.views import ViewOps
 from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import describe
@@ -18,8 +19,10 @@ from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand
 
+StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | Known"
 
-class Transfers(PieceTransfers, ViewOps):
+
+class Transfers(KnownOperands, ViewOps):
     """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
 
     def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
@@ -73,9 +76,7 @@ class Transfers(PieceTransfers, ViewOps):
         port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
         return loaded
 
-    def store(
-        self, pointer: TensorRef, value: Handle | Transposed[Any] | Permuted, mask: Known | Handle | None = None
-    ) -> None:
+    def store(self, pointer: TensorRef, value: StoredValue, mask: Known | Handle | None = None) -> None:
         """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
 
         Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
@@ -88,6 +89,8 @@ class Transfers(PieceTransfers, ViewOps):
         ref = self._ref(pointer, "store", line)
         chosen = masks.mask_of(mask, ref, line)
         stored: object = value
+        if isinstance(value, Known):
+            stored = self.constants(masks.constants(value.data, ref.dtype, line), ref.dtype, line)
         if isinstance(value, Permuted) and len(value.order) == len(ref.shape):
             order = value.inverse
             ref, stored, chosen = permuted(ref, order), value.of, None if chosen is None else chosen.transposed(order)

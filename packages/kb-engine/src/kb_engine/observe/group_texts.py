@@ -58,5 +58,7 @@ def _texts(stage: StageTemplate, intern: Callable[[str], int]) -> tuple[int, int
 
 
 def _params(stage: StageTemplate, accumulate: bool) -> str:
+    if stage.in_pieces:
+        return '{"in_pieces":true}'
     attributes = stage.math or msgspec.structs.replace(stage.gemm, accumulate=accumulate)
     return msgspec.json.encode(attributes).decode()

@@ -1,0 +1,42 @@
+"""Known integers and masks that are data: operands of math get their bytes as constants of the op log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kb_engine.language.masks import constants
+from kb_engine.language.piece_transfers import PieceTransfers
+from kb_engine.program.handles import LoadedTensor
+from kb_engine.program.known import Known
+from kb_messages import DType
+
+_I32 = np.iinfo(np.int32)
+
+
+class KnownOperands(PieceTransfers):
+    """Math with known integers and masks that follow from no range: data, such as `tl.arange(0, 8) & 3`."""
+
+    def _call(
+        self,
+        op: str,
+        arguments: Sequence[Any],
+        axis: int | None = None,
+        dtype: DType | None = None,
+        reverse: bool = False,
+    ) -> LoadedTensor:
+        given: list[Any] = [self._with_bytes(each) if isinstance(each, Known) else each for each in arguments]
+        return super()._call(op, given, axis, dtype, reverse)
+
+    def _with_bytes(self, known: Known) -> Known | LoadedTensor:
+        """*known* as constants in TCM, i32 where that is enough, or as it is if it has a form."""
+        if known.form is not None:
+            return known
+        line, data = self._port.line(), known.data
+        if known.is_mask:
+            dtype = DType.BOOL
+        else:
+            dtype = DType.I32 if _I32.min <= data.min() and data.max() <= _I32.max else DType.I64
+        return self.constants(constants(data, dtype, line), dtype, line)
