@@ -7,6 +7,7 @@ takes 4000, and a run counts in whole bursts of 64 bytes.
 import numpy as np
 import pytest
 
+from kb_dataexec import MemoryLogWriter
 from kb_messages import KernelError, MemorySpace
 
 BEGIN, TRANSFER, BYTE, PIECE = 7000, 34000, 20, 4000
@@ -200,3 +201,14 @@ def test_an_index_beyond_the_tensor_is_an_error_that_names_the_place(chip_host, 
         host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"))
     line = f"test_piece_transfers.py:{kernel.__code__.co_firstlineno + 1}"
     assert str(caught.value) == f"{line}: got {message}; leave it out by a mask, or correct the index"
+
+
+@pytest.mark.parametrize("load", ["load", "load_async"])
+def test_a_column_of_adjacent_elements_is_one_tile_that_math_takes(chip_host, load):
+    def kernel(tl, a):
+        column, row = getattr(tl, load)(a[2:6, None]), tl.load(a[3:5])
+        assert column.shape == (4, 1)
+        assert (column >= row).data.tolist() == [[False, False], [True, False], [True, True], [True, True]]
+
+    host = chip_host(writer=MemoryLogWriter())
+    host.launch(kernel, host.tensor("a", np.arange(8, dtype=np.int32), "i32"), pes=[0])

@@ -56,6 +56,8 @@ class Transfers(KnownOperands, ViewOps):
         sideways = turned(ref)
         if sideways is not None:
             tile = self._load(sideways, None if chosen is None else chosen.T, other, call, waits)
+            if len(tile) == 1:
+                return tile.reshape(-1, 1)
             return cast(LoadedTensor, tile.T)  # only the tensor's layout decides, so no type can say it
         access = masks.masked_access(ref, chosen, line)
         if access is None:
