@@ -163,6 +163,13 @@ def neighbours(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def kernels(session: nox.Session) -> None:
+    """The bundled kernels at shapes of published models, in every type, on one cube and on 16; half an hour."""
+    install(session, *EDITABLE)
+    session.run("python", "benchmarks/validation/kernels.py", *session.posargs)
+
+
+@nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """Every single change of five logs is noticed or equivalent; some minutes. The tests try a sample."""
     install(session, *EDITABLE)

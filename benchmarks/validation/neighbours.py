@@ -17,18 +17,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import kernels
 import numpy as np
 import random_chips
 import yaml
 from random_chips import Spec
 from random_kernels import TOPOLOGIES
 
+from kb_cli.benchmark.load import load_benchmark
 from kb_dataexec import MemoryLogWriter, OpLog
-from kb_engine import Benchmark, CubeTarget, Engine, Host, Language, LaunchResult, TileShape
+from kb_engine import CubeTarget, Engine, Host, Language, LaunchResult, TileShape
 from kb_messages import KbError, OpRecord
 from kb_topology import load_topology, loads_topology
 
@@ -42,6 +43,7 @@ RUNS: dict[str, tuple[dict[str, Any], ...]] = {
     "softmax": ({"M": 100, "N": 96}, {"M": 70, "N": 33, "rows": 3}),
     "power_iteration": ({"N": 40},),
     "vector_add": ({"N": 5000, "block": 300},),
+    **{kernel: shapes[:1] for kernel, shapes in kernels.RAGGED.items()},
 }
 """Parameters of the bundled benchmarks: ragged, and with as few output slots as the scheduler takes (256x200)."""
 WITHOUT_MATH = "u280_hbm"
@@ -92,7 +94,10 @@ class Outcome(NamedTuple):
 
 
 class BusyHost(Host):
-    """A host for which only the PEs *busy* exist. A benchmark numbers them from 0 on, as on the chip without others."""
+    """A host for which only the PEs *busy* exist. A benchmark numbers them from 0 on, as on the chip without others.
+
+    A launch that names no PEs runs on all of them.
+    """
 
     def __init__(self, engine: Engine, busy: Sequence[str]) -> None:
         super().__init__(engine, BENCHMARKS)
@@ -103,6 +108,10 @@ class BusyHost(Host):
     def num_pes(self) -> int:
         return len(self._busy)
 
+    def hbm_slice_of(self, pe: int) -> int:
+        """The slice near *pe* on the chip without others, whose cubes are all alike."""
+        return pe * self.num_slices // self.num_pes
+
     def launch(
         self,
         kernel: Any,
@@ -110,12 +119,14 @@ class BusyHost(Host):
         pes: Sequence[int] | Literal["all"] | None = None,
         targets: Sequence[CubeTarget] | None = None,
         front_end: Any = Language,
+        grid: int | Sequence[int] | None = None,
+        schedule: Literal["dynamic", "static"] = "dynamic",
     ) -> LaunchResult:
-        """As Host.launch. *pes* has to be numbers."""
-        assert pes is not None
+        """As Host.launch. *pes* has to be numbers, or None."""
         assert pes != "all"
         assert targets is None
-        return super().launch(kernel, *arguments, pes=[self._busy[number] for number in pes], front_end=front_end)
+        busy = self._busy if pes is None else [self._busy[number] for number in pes]
+        return super().launch(kernel, *arguments, pes=busy, front_end=front_end, grid=grid, schedule=schedule)
 
 
 def with_idle_pe(spec: Spec) -> Spec:
@@ -174,13 +185,7 @@ def run_bundled(case: BundledCase) -> Change | None:
 
 @cache
 def _benchmark(name: str) -> Any:
-    found = spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    assert found is not None
-    assert found.loader is not None
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
-    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Benchmark)]
-    return next(kind for kind in kinds if kind is not Benchmark)()
+    return load_benchmark(str(BENCHMARKS / f"{name}.py")).bench
 
 
 def run_random(random_case: RandomCase) -> Change | None:

@@ -1,0 +1,43 @@
+"""Embedding lookup: row ids[i] of a table for each token i, gathered by loaded indices, as in GPT-2.
+
+GPT-2 small is `-p vocabulary=50257 -p width=768`. Source: the configuration of the model `gpt2` (vocab_size, n_embd).
+"""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+import kernbench as kb
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+def kernel(tl, table, ids, out, block: int) -> None:
+    """Program p looks up *block* tokens. The last program may have fewer."""
+    tokens = slice(tl.program_id() * block, (tl.program_id() + 1) * block)
+    tl.store(out[tokens, :], tl.load(table[tl.load(ids[tokens])]))
+
+
+@kb.benchmark
+def embedding(
+    rng: np.random.Generator,
+    tokens: Size = 512,
+    vocabulary: Size = 4096,
+    width: Size = 768,
+    block: Size = 32,
+    dtype: kb.DType = kb.DType.F16,
+) -> kb.Call:
+    """The table has a row of `width` elements for each word. A program looks up `block` tokens."""
+    table = kb.cast(rng.standard_normal((vocabulary, width), np.float32), dtype)
+    ids = rng.integers(vocabulary, size=tokens, dtype=np.int32)
+    return kb.call(
+        kernel,
+        table,
+        ids,
+        kb.empty((tokens, width), dtype),
+        block,
+        grid=-(-tokens // block),
+        reference=lambda table, ids: table[ids],
+        tolerance=0.0,
+    )

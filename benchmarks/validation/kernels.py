@@ -1,0 +1,130 @@
+"""Are the bundled kernels right at the shapes of published models, in every type, on a cube and on 16?
+
+    python benchmarks/validation/kernels.py                        # every kernel, shape, type and chip: half an hour
+    python benchmarks/validation/kernels.py attention rope --json  # some kernels
+
+Every kernel runs at a shape of the model that its file names, and at one that no block divides. The exit code is 1 when
+a result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import kernbench as kb
+
+BENCHMARKS = Path(__file__).parents[1]
+CHIPS = ("one_cube", "one_sip")
+DTYPES = ("f32", "f16", "bf16")
+Params = dict[str, Any]
+
+REAL: dict[str, tuple[Params, ...]] = {
+    "all_reduce": ({"rows": 512, "width": 4096, "ranks": 8, "block": 8},),
+    "attention": (
+        {"tokens": 1024, "heads": 4, "kv_heads": 1, "head_dim": 128},
+        {"tokens": 1024, "heads": 4, "kv_heads": 1, "head_dim": 128, "causal": False},
+        {"tokens": 1024, "heads": 4, "kv_heads": 1, "head_dim": 128, "kernels": "three"},
+    ),
+    "cross_entropy": ({"tokens": 64, "vocabulary": 128256},),
+    "embedding": ({"tokens": 1024, "vocabulary": 50257, "width": 768},),
+    "decode_gemv": ({"N": 4096, "K": 4096},),
+    "int8_gemm": ({"M": 256, "N": 4096, "K": 4096},),
+    "layer_norm": ({"rows": 1024, "width": 768}, {"rows": 256, "width": 1600}),
+    "linear": ({"M": 512, "N": 3072, "K": 768},),
+    "mixture_of_experts": ({"tokens": 32, "width": 4096, "hidden": 448, "block_m": 16},),
+    "rms_norm": ({"rows": 256, "width": 4096}, {"rows": 128, "width": 8192, "block": 4}),
+    "rope": ({"positions": 256, "heads": 32, "head_dim": 128},),
+}
+"""Shapes of the models that the files name: one layer, and as many tokens or heads as end in some seconds."""
+
+RAGGED: dict[str, tuple[Params, ...]] = {
+    "all_reduce": ({"rows": 13, "width": 37, "ranks": 5},),
+    "attention": (
+        {"tokens": 61, "heads": 3, "kv_heads": 1, "head_dim": 20, "block": 24},
+        {"tokens": 61, "heads": 2, "kv_heads": 2, "head_dim": 20, "block": 24, "causal": False},
+        {"tokens": 61, "heads": 2, "kv_heads": 1, "head_dim": 20, "block": 24, "rows": 7, "kernels": "three"},
+    ),
+    "cross_entropy": ({"tokens": 13, "vocabulary": 331, "words": 100},),
+    "embedding": ({"tokens": 41, "vocabulary": 97, "width": 19, "block": 6},),
+    "decode_gemv": ({"N": 83, "K": 131, "block_n": 30, "block_k": 50},),
+    "int8_gemm": ({"M": 45, "N": 83, "K": 131, "block_m": 30, "block_n": 50, "block_k": 40},),
+    "layer_norm": ({"rows": 29, "width": 131, "block": 6},),
+    "linear": ({"M": 45, "N": 83, "K": 131, "block_m": 30, "block_n": 50, "block_k": 40, "activation": "silu"},),
+    "mixture_of_experts": (
+        {"tokens": 9, "experts": 4, "chosen": 3, "width": 67, "hidden": 45, "block_m": 6, "block_n": 40, "block_k": 32},
+    ),
+    "rms_norm": ({"rows": 29, "width": 131},),
+    "rope": ({"positions": 29, "heads": 3, "head_dim": 22, "block": 8},),
+}
+"""Small shapes that no block divides."""
+
+
+class KernelCase(NamedTuple):
+    """A bundled kernel with parameters, on a bundled chip."""
+
+    kernel: str
+    chip: str
+    params: Params
+
+    def __str__(self) -> str:
+        return f"{self.kernel} {' '.join(f'{key}={value}' for key, value in self.params.items())} on {self.chip}"
+
+
+class KernelResult(NamedTuple):
+    """What a case came to: simulated time, the time that it took, and what is wrong, "" where all is right."""
+
+    case: str
+    latency_ns: float
+    seconds: float
+    wrong: str
+
+
+def cases(shapes: dict[str, tuple[Params, ...]], kernels: tuple[str, ...] = ()) -> Iterator[KernelCase]:
+    """Every shape of the *kernels* named, by default of all, in all types and on all chips."""
+    for kernel in kernels or tuple(shapes):
+        dtype_name = "out_dtype" if kernel == "int8_gemm" else "dtype"
+        for params in shapes[kernel]:
+            for dtype in DTYPES:
+                yield from (KernelCase(kernel, chip, {**params, dtype_name: dtype}) for chip in CHIPS)
+
+
+def run(case: KernelCase) -> KernelResult:
+    """Simulate a case and compare its results with the reference."""
+    began = time.perf_counter()
+    done = kb.run(str(BENCHMARKS / f"{case.kernel}.py"), chip=case.chip, **case.params)
+    wrong = ""
+    try:
+        done.check()
+    except kb.WrongResult as error:
+        wrong = str(error)
+    return KernelResult(str(case), done.latency_ns, time.perf_counter() - began, wrong)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="*", choices=[[], *REAL], metavar="KERNEL", help="kernels (default: all)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    results = []
+    for shapes in (RAGGED, REAL):
+        for case in cases(shapes, tuple(options.kernels)):
+            found = run(case)
+            results.append(found)
+            print(f"{found.case}: {found.latency_ns:.0f} ns, {found.wrong or 'ok'}", file=sys.stderr)
+    wrong = [each for each in results if each.wrong]
+    longest = max(each.seconds for each in results)
+    if options.json:
+        print(json.dumps([each._asdict() for each in results], indent=2))
+    else:
+        print(f"{len(results)} runs, {len(wrong)} wrong, the longest took {longest:.1f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
