@@ -35,7 +35,8 @@ def ran() -> tuple[Topology, UsageTable]:
     usage = Usage()
     engine = Engine(topology, MemoryLogWriter(), [usage])
     host = Host(engine, Path.cwd())
-    a, c = host.tensor("a", np.ones((N, N), np.float32), "f32"), host.empty("c", (N, N), "f32")
+    a = host.tensor("a", np.ones((N, N), np.float32), "f32", slices=[0])
+    c = host.empty("c", (N, N), "f32", slices=[0])
     launched = host.launch(kernel, a, c, pes=[1])
     span_ps = measure(engine, [launched], PlanTally(), None, usage).span_ps
     return topology, usage_table(usage, topology.graph, span_ps)
