@@ -20,22 +20,16 @@ ALLOWED = {
     ),
     "kb_engine.observe.traced_server": ("waits", "a token's waits end with its stage"),
     "kb_engine.fabric": (
-        (
-            "count head_ps tail_ps served promised_ps awaited free_ps busy_ps nbytes group op_id "
-            "read_alone_ps write_alone_ps"
-        ),
+        ("count head_ps tail_ps served promised_ps awaited free_ps busy_ps nbytes group read_alone_ps write_alone_ps"),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),
-    "kb_engine.host.interleaved_pool": ("bottom", "the pool moves the ends of its own parts"),
     "kb_engine.language.held": ("held_back forgotten place", "a sum leaves the registers when somebody asks for it"),
-    "kb_engine.launch.grid_launch": ("is_out_of_work has_run", "a launch keeps the state of its own PEs"),
     "kb_engine.program.engine_queues": (
         ("blocked first_since_ps left_seq wants_room operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps"),
         "the queues of one PE are kept together, and a command in flight carries its times and their causes",
     ),
     "kb_engine.program.pe_port": ("held_back", "a program tells its commands what stays in registers"),
-    "kb_engine.program.runner": ("where", "an error names the program of the author"),
     "kb_engine.program.commands": (
         "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",
         "a command in flight carries its times and their causes",

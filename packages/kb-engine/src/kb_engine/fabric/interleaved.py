@@ -99,6 +99,10 @@ class Gathering:
         self.op_id = -1
         self.row: Iterable[int] = ()
 
+    def serve_op(self, op_id: int) -> None:
+        """The requests are those of the op *op_id*."""
+        self.op_id = op_id
+
     def slowest_ps(self, slowest_ps: int) -> int:
         """How long the bytes of a request take at least, on links that they alone would hold for *slowest_ps*."""
         return max(slowest_ps, self._own_link_ps)

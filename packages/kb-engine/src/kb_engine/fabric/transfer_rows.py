@@ -132,8 +132,9 @@ class TransferRows:
 
     def gather(self, gathering: Gathering, argument: Any) -> None:
         """The requests of *gathering* begin, for which *argument* is that of `write`. Their op gets one row."""
-        gathering.op_id = op_id = _op_of(argument)
+        op_id = _op_of(argument)
         if op_id >= 0:
+            gathering.serve_op(op_id)
             self._gatherings[op_id] = gathering
 
     def gathered(self, gathering: Gathering) -> None:

@@ -22,6 +22,21 @@ class _Part:
         self.bottom = self.end = region.base + region.nbytes
         self.allocator = Allocator(region.node_id, region.base, 0, alignment)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are the pool's."""
+        return self.end - self.bottom
+
+    def grow(self, bottom: int) -> None:
+        """The bytes from *bottom* on are the pool's from now on."""
+        self.allocator.add(bottom, self.bottom - bottom)
+        self.bottom = bottom
+
+    def empty(self) -> None:
+        """No byte is the pool's any more. None is taken."""
+        self.allocator.give_up_end(self.nbytes)
+        self.bottom = self.end
+
 
 class InterleavedPool:
     """The interleaved bytes of one cube, whose `regions` lie over *slices*: an allocator for each slice, by owner.
@@ -47,7 +62,7 @@ class InterleavedPool:
         """Give back the bytes that `allocate` put at *address*."""
         next(part for part in self._parts if part.region.owner == split_address(address)[0]).allocator.release(address)
         for part in self._parts:
-            if part.bottom < part.end and not self._shrink(part):
+            if part.nbytes and not self._shrink(part):
                 return
 
     def _grow(self, part: _Part, nbytes: int) -> bool:
@@ -59,16 +74,14 @@ class InterleavedPool:
             return False
         for allocator in self._slices:
             allocator.give_up_end(each)
-        part.allocator.add(bottom, part.bottom - bottom)
-        part.bottom = bottom
+        part.grow(bottom)
         return part.allocator.has_room(nbytes)
 
     def _shrink(self, part: _Part) -> bool:
         """Give the bytes of *part* back to the slices if none of them is taken. Returns whether none was."""
-        if part.allocator.free_nbytes < part.end - part.bottom:
+        if part.allocator.free_nbytes < part.nbytes:
             return False
         for allocator in self._slices:
-            allocator.add(allocator.end, (part.end - part.bottom) // len(self._slices))
-        part.allocator.give_up_end(part.end - part.bottom)
-        part.bottom = part.end
+            allocator.add(allocator.end, part.nbytes // len(self._slices))
+        part.empty()
         return True

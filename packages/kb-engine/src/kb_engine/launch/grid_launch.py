@@ -27,7 +27,22 @@ class _PeQueue:
         self.pe = pe
         self.stream = CommandStream(pe)
         self.runners: dict[int, KernelRunner] = {}
-        self.has_run = self.is_out_of_work = False
+        self.has_run = False
+        self._is_out_of_work = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is no program left for the PE, and all that it took have ended."""
+        return self._is_out_of_work and not self.runners
+
+    def begin(self, number: int, runner: KernelRunner) -> None:
+        """The PE has taken program *number*."""
+        self.has_run = True
+        self.runners[number] = runner
+
+    def end(self) -> None:
+        """There is no program left."""
+        self._is_out_of_work = True
 
 
 class GridLaunch(Launch):
@@ -81,16 +96,15 @@ class GridLaunch(Launch):
             if number is not None:
                 self._begin(queue, number)
             else:
-                queue.is_out_of_work = True
+                queue.end()
                 self._end_if_done(queue)
 
     def _begin(self, queue: _PeQueue, number: int) -> None:
         clock, pe, program = self._session.clock, queue.pe, Program(number, self.total, self._grid)
         now = clock.now_ps
         self._taken_ps[number] = now if queue.has_run else self._target_ps[pe.pe_id], now
-        queue.has_run = True
         runner = KernelRunner(self._session, pe, self._call, program, queue.stream, self._ended, self._returned)
-        queue.runners[number] = runner
+        queue.begin(number, runner)
         clock.call_at(now + pe.cpu.program_ps(), runner.start, None)
 
     def _returned(self, runner: KernelRunner) -> None:
@@ -113,5 +127,5 @@ class GridLaunch(Launch):
             self._n_recorded += 1
 
     def _end_if_done(self, queue: _PeQueue) -> None:
-        if queue.is_out_of_work and not queue.runners:
+        if queue.is_done:
             self._end(queue.pe.pe_id)

@@ -36,12 +36,19 @@ class UserCodeError(BenchmarkError):
         return f"{super().__str__()}\n{self.frames}".rstrip()
 
 
-def explain(error: BaseException, root: Path, needs: str) -> KbError:
+def explain(error: BaseException, root: Path, needs: str, program: str = "") -> KbError:
     """*error*, which code in the folder *root* raised or caused, as an error that names the author's line.
 
     The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
-    any other exception, *needs* says what the code should have done.
+    any other exception, *needs* says what the code should have done. *program* is the program in which it happened.
     """
+    explained = _explained(error, root, needs)
+    if program:
+        explained.where = f"{explained.where}, in {program}"
+    return explained
+
+
+def _explained(error: BaseException, root: Path, needs: str) -> KbError:
     frames = _authors_frames(error, root)
     lines = [line_of(frame.filename, frame.lineno or 0, root) for frame in frames]
     where = lines[-1] if lines else str(root)

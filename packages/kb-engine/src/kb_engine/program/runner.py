@@ -16,7 +16,6 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
 from kb_engine.program.session import Session
-from kb_messages import KbError
 
 Kernel = Callable[..., None]
 
@@ -83,13 +82,8 @@ class KernelRunner:
                 self.stopped_at = authors_line(error, call.root)
                 raise
             self._port.tcm.end()
-            raise self._placed(explain(error, call.root, "a kernel that returns")) from None
-
-    def _placed(self, error: KbError) -> KbError:
-        """*error*, which says in which program it happened where the launch has a grid."""
-        if self.program.grid is not None:
-            error.where = f"{error.where}, in {self.name}"
-        return error
+            program = self.name if self.program.grid is not None else ""
+            raise explain(error, call.root, "a kernel that returns", program) from None
 
     def _paused(self) -> None:
         if not self.kernel.has_returned:
