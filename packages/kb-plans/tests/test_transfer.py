@@ -122,7 +122,7 @@ def test_a_transfer_in_pieces_is_one_stage_with_a_move_for_each() -> None:
 
 def test_constants_alone_read_no_memory() -> None:
     plan = generate_transfer_plan(LoadCommand(src=FAR, dst=TILE, fills=(FILL,)), "pe0")
-    assert plan.tiles[0].stages[0].params == DmaParams(Rectangle(0, 1, 12, 12))
+    assert plan.tiles[0].stages[0].params == DmaParams(Rectangle(0, 1, 12, 12), constants=True)
     assert count(plan).nbytes == {StageType.DMA_READ: 0}
     check_plan(plan)
 

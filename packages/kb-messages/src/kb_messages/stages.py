@@ -133,15 +133,17 @@ _K: Final = 2
 
 
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
-    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written; its `base` is 0 where there is none.
+    """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
 
     The other end is the TCM of the PE or, with `to_registers`, its register file. A transfer in pieces has several
-    rectangles of one memory, in `pieces`; `memory` is then the first of them.
+    rectangles of one memory, in `pieces`; `memory` is then the first of them. With `constants` no memory is read: they
+    come with the command, and `memory` has their bytes at address 0.
     """
 
     memory: Rectangle
     to_registers: bool = False
     pieces: tuple[Rectangle, ...] = ()
+    constants: bool = False
 
 
 class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
@@ -284,7 +286,7 @@ def pieces_params(template: StageTemplate) -> DmaParams:
     side = memory_side(template)
     if side.place is not Place.MEMORY:
         nbytes = rectangle(side, (0, 0, 0)).nbytes
-        return DmaParams(Rectangle(0, 1, nbytes, nbytes))
+        return DmaParams(Rectangle(0, 1, nbytes, nbytes), constants=True)
     role = side.role
     pieces = tuple(
         rectangle(each, (0, 0, 0)) if each.stride else Rectangle(each.base, 1, each.cols.total * each.dtype.nbytes, 0)

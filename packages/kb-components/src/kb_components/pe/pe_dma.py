@@ -132,7 +132,7 @@ class PeDma(Initiator[PeDmaSpec]):
         memory: Rectangle = params.memory
         owner = memory.base >> OFFSET_BITS
         if owner != self._last_owner:
-            if not owner:
+            if params.constants:
                 self._fill(token, finish)
                 return
             self._last_owner, self._last_path = owner, self._paths.get(owner) or self._find_path(owner)
