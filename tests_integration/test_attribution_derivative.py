@@ -60,7 +60,7 @@ def reads(tl: Any, x: Any, y: Any) -> None:
     first = 8 * (1 + tl.program_id())
     tl.load(x[0:first, 0:96])
     for row in range(first, 90, 30):
-        tl.exp(tl.load(x[row : row + 5 + tl.program_id(), 0:96]))
+        tl.wait(tl.exp(tl.load(x[row : row + 5 + tl.program_id(), 0:96])))
 
 
 def topology_text(chip: str, issue: str, outstanding: int) -> str:

@@ -129,8 +129,8 @@ SIMPLE: dict[str, tuple[Callable[..., Any], Callable[[Array, Array], Array]]] = 
     "minimum of a number": (lambda tl, x, y: tl.minimum(0.25, x), lambda x, y: np.minimum(x, 0.25)),
     "where": (lambda tl, x, y: tl.where(x > y, x, 0.0), lambda x, y: np.where(x > y, x, 0)),
     "where of a number first": (lambda tl, x, y: tl.where(x > y, -1, x), lambda x, y: np.where(x > y, -1, x)),
-    "arithmetic": (lambda tl, x, y: 1 - (x + y) * x / 2 - y, lambda x, y: 1 - (x + y) * x / 2 - y),
-    "a number over": (lambda tl, x, y: 1 / (2 + tl.abs(x)), lambda x, y: 1 / (2 + np.abs(x))),
+    "arithmetic": (lambda tl, x, y: (1 - (x + y) * x / 2 - y).to(x.dtype), lambda x, y: 1 - (x + y) * x / 2 - y),
+    "a number over": (lambda tl, x, y: (1 / (2 + tl.abs(x))).to(x.dtype), lambda x, y: 1 / (2 + np.abs(x))),
     "sum over rows": (lambda tl, x, y: x * 0 + tl.sum(x, axis=0), lambda x, y: 0 * x + x.sum(0, keepdims=True)),
     "max over columns": (lambda tl, x, y: x - tl.max(x, axis=1), lambda x, y: x - x.max(1, keepdims=True)),
     "fma": (lambda tl, x, y: tl.fma(x, y, 0.5), lambda x, y: x * y + 0.5),
@@ -255,7 +255,7 @@ def test_integer_functions_are_known_in_the_kernel_and_computed_after_it(name: s
 
 def test_a_number_in_front_costs_no_rounding_in_between() -> None:
     def kernel(tl: Any, a: Any, out: Any) -> None:
-        tl.store(out, 3 / tl.load(a))
+        tl.store(out, (3 / tl.load(a)).to("f16"))
 
     inputs = {"a": np.arange(1, 2049, dtype=np.float16).reshape(32, 64)}
     got = execute(kernel, inputs, (32, 64), DType.F16, "tile")

@@ -13,7 +13,7 @@ with pytest.MonkeyPatch.context() as patch:
 SAMPLE = {
     "gemm": 41,
     "gemm_with_epilogue": 43,
-    "softmax": 47,
+    "softmax": 31,
     "overlapping": 11,
     "masked": 11,
     "sums": 23,

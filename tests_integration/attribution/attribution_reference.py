@@ -32,7 +32,7 @@ class PlainOp:
         self.ready, self.start, self.end, self.out = (
             int(row[f"t_{name}_ps"]) for name in ("ready", "start", "end", "out")
         )
-        self.name, self.component = log.strings[row["name"]], log.strings[row["component"]]
+        self.name, self.component, self.line = (log.strings[row[name]] for name in ("name", "component", "line"))
         self.server = self.component, self.name
         self.pe, _, self.block = self.component.rpartition(".")
         self.wait_of = {gate: int(row[f"wait_{gate}_ps"]) for gate in ("compute_slot", "tcm_port", "register_file")}
@@ -76,8 +76,10 @@ class PlainWalk:
     def ended(self, names: tuple[str, ...], time: int) -> PlainOp | None:
         return next((op for op in self.ops if op.name in names and op.end == time and op.end > op.start), None)
 
-    def work(self, start: int, end: int, block: str, what: str, seq: int, op_id: int = -1) -> None:
-        line = self.log.strings[self.commands[seq]["line"]]
+    def work(
+        self, start: int, end: int, block: str, what: str, seq: int, op_id: int = -1, line: str | None = None
+    ) -> None:
+        line = self.log.strings[self.commands[seq]["line"]] if line is None else line
         if end > start:
             self.segments.append(PlainSegment(start, end, self.pe, line, block, what, self.via, op_id))
 
@@ -101,7 +103,7 @@ class PlainWalk:
 
     def service_ended(self, op: PlainOp) -> tuple[Any, Any]:
         what = "service" if op.name.startswith("dma_") else op.name
-        self.work(op.start, op.end, op.block, what, op.seq, op.op_id)
+        self.work(op.start, op.end, op.block, what, op.seq, op.op_id, op.line)
         return self.service_started, op
 
     def tile_left(self, op: PlainOp) -> tuple[Any, Any]:

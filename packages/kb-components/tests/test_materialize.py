@@ -267,7 +267,7 @@ def test_what_is_concrete_needs_no_log(chip_host):
             "tl.materialize of a TransposedHandle",
             "what tl.load, math or a composite returned",
         ),
-        (lambda tl, x: (tl.free(x), tl.materialize(x)), "a LoadedTensor after tl.free", "one that still holds TCM"),
+        (lambda tl, x: (tl.free(x), tl.materialize(x)), "a RecordedTensor after tl.free", "one that still holds TCM"),
     ],
 )
 def test_misuse_is_refused(chip_of, misuse, got, needs):

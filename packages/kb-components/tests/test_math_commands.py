@@ -55,7 +55,7 @@ def test_a_number_is_an_argument_that_costs_no_read(simulate):
 
 
 def test_a_simple_command_blocks_until_its_result_is_in_tcm(simulate):
-    run = simulate(lambda tl, a: tl.exp(tl.load(a)), (16, 16, "f16"))
+    run = simulate(lambda tl, a: tl.wait(tl.exp(tl.load(a))), (16, 16, "f16"))
     # The load ends at 51240; 7000 to issue and take the next command, which has no DMA.
     assert run.times(1, 0) == [
         (58240, 58240, 61800, 61800),
@@ -65,15 +65,16 @@ def test_a_simple_command_blocks_until_its_result_is_in_tcm(simulate):
     assert run.end_ps == 129360
 
 
-def test_operators_follow_each_other(simulate):
+def test_operators_follow_each_other_in_registers(simulate):
     def kernel(tl, a):
         x = tl.load(a)
-        (x - 1.0) * x
+        tl.wait((x - 1.0) * x)
 
     run = simulate(kernel, (16, 16, "f16"))
-    # x - 1: 58240 + 3560 + 16000 + 3560 = 81360. The product fetches 1024 bytes: 6120.
-    assert run.times(1, 0)[2][2] == 81360
-    assert run.end_ps == 81360 + 7000 + 6120 + 16000 + 3560
+    # One command: it fetches x, computes x - 1 and the product at 256 / 16 cycles each, and stores the product.
+    ends = [58240 + MOVE, 58240 + MOVE + 16000, 58240 + MOVE + 32000, 58240 + MOVE + 32000 + MOVE]
+    assert [end for _, _, end, _ in run.times(1, 0)] == ends
+    assert run.end_ps == ends[-1]
 
 
 def test_a_dot_is_a_gemm_of_one_tile(simulate):
@@ -90,7 +91,7 @@ def test_a_dot_is_a_gemm_of_one_tile(simulate):
 
 @pytest.mark.parametrize(("axis", "cycles", "stored"), [(0, 16, 32), (1, 16 * 5, 32)])
 def test_a_sum_pays_its_tree_along_the_lanes(simulate, axis, cycles, stored):
-    run = simulate(lambda tl, a: tl.sum(tl.load(a), axis=axis), (16, 16, "f16"))
+    run = simulate(lambda tl, a: tl.wait(tl.sum(tl.load(a), axis=axis)), (16, 16, "f16"))
     times = run.times(1, 0)
     assert [end - start for _, start, end, _ in times] == [MOVE, cycles * 1000, 1000 + stored * 5]
 
@@ -113,9 +114,9 @@ def test_a_number_in_front_is_one_command_and_holds_one_result(simulate):
     def kernel(tl, a):
         x = tl.load(a)
         for _ in range(300):  # 2 KiB each: together more than the 896 KiB there are
-            tl.free(1 - x)
-            tl.free(1 / x)
-            tl.free(tl.where(x, 1, x))
+            tl.wait(1 - x)
+            tl.wait(1 / x)
+            tl.wait(tl.where(x, 1, x))
 
     run = simulate(kernel, (32, 32, "f16"), log=False)
     assert len(run.plans) == 1 + 300 * 3

@@ -19,7 +19,7 @@ ONE_BUFFER = ("input_kib: 64", "input_kib: 1")
 F16 = (16, 16, "f16")
 ONE_TILE = (16, 16, 16)
 TIMES = ("t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps")
-START, SUBMISSION, COMPLETION = CallCause
+START, SUBMISSION, COMPLETION = CallCause.START, CallCause.SUBMISSION, CallCause.COMPLETION
 
 
 def commands(log):

@@ -1,3 +1,4 @@
+import math
 from typing import get_args
 
 import msgspec
@@ -19,13 +20,16 @@ from kb_messages.commands import (
     Rectangle,
     StoreCommand,
     SubmittedCommand,
+    VectorCommand,
     accesses_of,
     matrices_of,
     target_of,
 )
 from kb_messages.dtypes import DType
-from kb_messages.oplog import MathAttributes
+from kb_messages.oplog import MathAttributes, scalar_of
+from kb_messages.plan_json import decode_command, encode_command
 from kb_messages.stages import TileShape
+from kb_messages.vector import VectorOp, VectorProgram, VectorValue
 
 WIDE = Matrix(address=1 << 42, rows=3, cols=5, stride=64, dtype=DType.F16)
 PACKED = Matrix.packed(3, 5, DType.F16)
@@ -135,7 +139,33 @@ def test_every_command_of_a_kernel_works_on_data_and_its_completion_does_not() -
         GemmCommand: True,
         DrainCommand: True,
         MathCommand: True,
+        VectorCommand: True,
     }
     submitted = SubmittedCommand(command_seq=0, pe="pe0", line="", command=StoreCommand(src=PACKED, dst=WIDE))
     assert submitted.data_op is True
     assert CompletionRecord.data_op is False
+
+
+def vector_command(scalar: float = 2.0) -> VectorCommand:
+    value = VectorValue(PACKED.rows, PACKED.cols, PACKED.dtype)
+    op = VectorOp(math=MathAttributes(op="mul", scalars=(scalar_of(scalar),)), arguments=(0,), result=value, line="k:1")
+    return VectorCommand(
+        program=VectorProgram(inputs=(value,), ops=(op,), outputs=(1,)), inputs=(PACKED,), outputs=(WIDE,)
+    )
+
+
+def test_a_vector_command_reads_its_inputs_and_writes_its_outputs() -> None:
+    command = vector_command()
+    assert list(matrices_of(command)) == [PACKED, WIDE]
+    assert accesses_of(command) == ([PACKED.rectangle], [WIDE.rectangle])
+    assert accesses_of(LoadCommand(src=PACKED, dst=WIDE)) == ([PACKED.rectangle], [WIDE.rectangle])
+
+
+@pytest.mark.parametrize("scalar", [2.0, math.inf, -math.inf, math.nan])
+def test_a_vector_command_is_itself_after_json(scalar: float) -> None:
+    command = vector_command(scalar)
+    again = decode_command(encode_command(command))
+    assert again == command
+    assert isinstance(again, VectorCommand)
+    assert hash(again.program) == hash(command.program)
+    assert [value.nbytes for value in again.program.values] == [PACKED.nbytes] * 2

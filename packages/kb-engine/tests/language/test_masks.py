@@ -74,14 +74,6 @@ def value_of_another_size(tl, a):
     tl.store(a[8:24], tl.load(a[8:24]), mask=(tl.arange(16) < 8)[:, None])
 
 
-def sum_with_a_range(tl, a):
-    tl.load(a) + tl.arange(16)
-
-
-def sum_of_a_range(tl, a):
-    tl.arange(16) + tl.load(a)
-
-
 def empty_range(tl, a):
     tl.arange(4, 4)
 
@@ -109,8 +101,6 @@ def range_of_fractions(tl, a):
             value_of_another_size,
             "got tl.store of 8 x 16 f16 to a[8:16, 0:16] of 16 x 16 f16, needs equal shapes and dtypes",
         ),
-        (sum_with_a_range, "got tl.add of a Known, needs a tensor or a number"),
-        (sum_of_a_range, "got tl.add of a Known, needs a tensor or a number"),
         (empty_range, "got tl.arange from 4 to 4, needs integers, the second larger than the first"),
         (range_of_fractions, "got tl.arange from 0 to 0.5, needs integers, the second larger than the first"),
     ],

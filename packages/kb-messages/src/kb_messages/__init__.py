@@ -29,6 +29,7 @@ from kb_messages.commands import (
     Piece,
     StoreCommand,
     SubmittedCommand,
+    VectorCommand,
     accesses_of,
     matrices_of,
     target_of,
@@ -131,6 +132,7 @@ from kb_messages.trace import (
     TileReady,
     TraceEvent,
 )
+from kb_messages.vector import VectorOp, VectorProgram, VectorValue
 
 __all__ = [
     "DTYPE_BY_CODE",
@@ -235,6 +237,10 @@ __all__ = [
     "TopologyError",
     "TraceEvent",
     "TransferParams",
+    "VectorCommand",
+    "VectorOp",
+    "VectorProgram",
+    "VectorValue",
     "WaitReason",
     "When",
     "__version__",

@@ -17,6 +17,7 @@ from kb_messages.loop_order import LoopOrder
 from kb_messages.oplog import MathAttributes
 from kb_messages.rectangles import Rectangle
 from kb_messages.stages import TileShape
+from kb_messages.vector import VectorProgram
 
 
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -223,11 +224,24 @@ class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     out_pinned: bool = False
 
 
-Command = LoadCommand | StoreCommand | GemmCommand | DrainCommand | MathCommand
+class VectorCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="vector"):
+    """Applies `program` to `inputs`, and stores its outputs to `outputs`, all in the TCM of this PE."""
+
+    data_op: ClassVar[bool] = True
+    program: VectorProgram
+    inputs: tuple[Matrix, ...]
+    outputs: tuple[Matrix, ...]
+
+
+Command = LoadCommand | StoreCommand | GemmCommand | DrainCommand | MathCommand | VectorCommand
 
 
 def matrices_of(command: Struct) -> Iterator[Matrix]:
     """Every operand of a command in the order of its fields, with the operands of inputs and epilogue ops."""
+    if isinstance(command, VectorCommand):
+        yield from command.inputs
+        yield from command.outputs
+        return
     for name in command.__struct_fields__:
         value = getattr(command, name)
         for each in value if isinstance(value, tuple) else (value,):
@@ -237,7 +251,7 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
                 yield from matrices_of(each)
 
 
-def target_of(command: Command) -> Matrix:
+def target_of(command: LoadCommand | StoreCommand | GemmCommand | DrainCommand | MathCommand) -> Matrix:
     """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all others.
 
     Of a command with pieces, `accesses_of` says what is written and read.
@@ -247,6 +261,8 @@ def target_of(command: Command) -> Matrix:
 
 def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
     """The rectangles that a command reads, and those that it writes."""
+    if isinstance(command, VectorCommand):
+        return [each.rectangle for each in command.inputs], [each.rectangle for each in command.outputs]
     if isinstance(command, StoreCommand) and command.pieces:
         return [command.src.rectangle], [piece.memory(command.src.dtype) for piece in command.pieces]
     if isinstance(command, LoadCommand) and (command.pieces or command.fills):

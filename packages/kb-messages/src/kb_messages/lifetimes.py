@@ -54,7 +54,8 @@ def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place,
 
     A place is claimed before the first stage that writes it. A buffer or an accumulator is free after the last stage
     that names it. The registers of a tile are one piece, free after the tile's last GEMM or MATH, although an op on the
-    accumulator alone reads none of them. Raises PlanError when no stage writes a place that a stage reads.
+    accumulator alone reads none of them; where a STORE reads registers, they are free after that. Raises PlanError when
+    no stage writes a place that a stage reads.
 
     Plans for many PEs differ in addresses alone, so the answer is computed once for stages that use the same places.
     """
@@ -73,7 +74,7 @@ def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetim
         if users:
             begin = _first_writer(stages, place)
             ends = users[-1:]
-            if place is Place.REGISTERS:
+            if place is Place.REGISTERS and stages[users[-1]][0] is not StageType.STORE:
                 ends = [at for at, (stage_type, _, _) in enumerate(stages) if stage_type in _COMPUTES]
             found[place] = Lifetime(
                 claimed=stages[begin][0],

@@ -206,9 +206,9 @@ class TilePlan(Struct, frozen=True, gc=False):
 class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stage of the tiles that `when` selects, with the operands that its op record lists.
 
-    `math` is the function of a MATH stage. `gemm` says how the factors of a GEMM are stored; whether the GEMM
-    accumulates follows from its operands. A DMA stage `in_pieces` moves every one of its operands in memory, which do
-    not depend on the tile.
+    `line` is the line of the kernel, if the lines of a command's stages differ. `math` is the function of a MATH stage.
+    `gemm` says how the factors of a GEMM are stored; whether the GEMM accumulates follows from its operands. A DMA
+    stage `in_pieces` moves every one of its operands in memory, which do not depend on the tile.
     """
 
     stage_type: StageType
@@ -218,6 +218,7 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     math: MathAttributes | None = None
     gemm: GemmAttributes = GemmAttributes()
     in_pieces: bool = False
+    line: str = ""
 
     @property
     def to_registers(self) -> bool:

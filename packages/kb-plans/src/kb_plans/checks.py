@@ -33,6 +33,10 @@ from kb_messages import (
     Scalar,
     StoreCommand,
     TileShape,
+    VectorCommand,
+    VectorOp,
+    VectorProgram,
+    VectorValue,
 )
 
 _ADDRESS_END: Final = 1 << 62
@@ -62,6 +66,10 @@ def is_sound(command: object) -> bool:
     if type(command) is StoreCommand:
         fits = command.pieces == () or _are_pieces(command.pieces)
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
+    if type(command) is VectorCommand:
+        matrices = command.inputs, command.outputs
+        fits = all(type(each) is tuple and False not in map(_is_matrix, each) for each in matrices)
+        return fits and type(command.program) is VectorProgram and _is_program(command.program)
     return type(command) is DrainCommand and _is_matrix(command.src) and _is_matrix(command.dst)
 
 
@@ -88,6 +96,43 @@ def _is_math_command(command: Any) -> bool:
         and _is_matrix(command.out)
         and (command.tile is None or _is_tile(command.tile))
         and type(command.out_pinned) is bool
+    )
+
+
+def _is_program(program: VectorProgram) -> bool:
+    """A program is checked once: a kernel submits the same one again and again."""
+    if "_is_sound" not in program.__dict__:
+        program.__dict__["_is_sound"] = _is_sound_program(program)
+    return bool(program.__dict__["_is_sound"])
+
+
+def _is_sound_program(program: VectorProgram) -> bool:
+    parts: tuple[object, ...] = (program.inputs, program.ops, program.outputs)
+    return (
+        all(type(part) is tuple for part in parts)
+        and all(map(_is_value, program.inputs))
+        and all(map(_is_vector_op, program.ops))
+        and _are_places(program.outputs)
+    )
+
+
+def _is_value(value: object) -> bool:
+    return (
+        type(value) is VectorValue
+        and type(value.rows) is type(value.cols) is int
+        and type(value.dtype) is DType
+        and 0 < value.rows <= _MOST
+        and 0 < value.cols <= _MOST
+    )
+
+
+def _is_vector_op(op: object) -> bool:
+    return (
+        type(op) is VectorOp
+        and _is_math(op.math)
+        and _are_places(op.arguments)
+        and _is_value(op.result)
+        and type(op.line) is str
     )
 
 
@@ -215,6 +260,8 @@ def _check_fields(where: str, struct: Struct) -> None:
         _check_matrix(where, struct)
     if isinstance(struct, Piece):
         _check_piece(where, struct)
+    if isinstance(struct, VectorValue) and not _is_value(struct):
+        raise PlanError(where, f"{struct.rows} x {struct.cols}", f"1 to {_MOST} rows and columns")
     if isinstance(struct, Fill) and struct.immediate < 0:
         raise PlanError(f"{where} immediate", str(struct.immediate), "an offset of at least 0")
 

@@ -13,6 +13,7 @@ from kb_messages import (
     PipelinePlan,
     PlanError,
     StoreCommand,
+    VectorCommand,
 )
 from kb_plans.accumulator import generate_drain_plan
 from kb_plans.gemm import generate_gemm_plan
@@ -21,6 +22,7 @@ from kb_plans.room import TileRoom
 from kb_plans.suggest import suggest_math_tile, suggest_tile
 from kb_plans.tile_times import TileCosts
 from kb_plans.transfer import generate_transfer_plan
+from kb_plans.vector import generate_vector_plan
 
 
 def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | None = None) -> PipelinePlan:
@@ -38,6 +40,8 @@ def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | 
         return generate_math_plan(command, pe)
     if isinstance(command, DrainCommand):
         return generate_drain_plan(command, pe)
+    if isinstance(command, VectorCommand):
+        return generate_vector_plan(command, pe, room.register_nbytes)
     if isinstance(command, LoadCommand | StoreCommand):
         return generate_transfer_plan(command, pe)
     raise PlanError("plan", f"a value of type {type(command).__name__}", "a command")

@@ -8,9 +8,9 @@ from kb_messages import (
     MATH_FUNCTIONS,
     Axis,
     BufferNeeds,
+    DType,
     MathAttributes,
     MathCommand,
-    MathInput,
     PipelinePlan,
     Place,
     PlanError,
@@ -65,8 +65,10 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
     """The sides of the shape that the inputs broadcast to, cut into tiles. Raises PlanError where something misfits."""
     math, tile = command.math, command.tile
     where = f"math {math.op}"
-    _check_arguments(where, math, command.inputs)
-    m, n = _shape(where, command.inputs)
+    if not command.inputs:
+        raise PlanError(where, "no inputs", "at least one")
+    check_arguments(where, math, [each.matrix.dtype for each in command.inputs])
+    m, n = shape_of(where, [(each.matrix.rows, each.matrix.cols) for each in command.inputs])
     reduced = math.axis if MATH_FUNCTIONS[math.op].reduces else None
     expected = (1 if reduced == 0 else m, 1 if reduced == 1 else n)
     if (command.out.rows, command.out.cols) != expected:
@@ -81,9 +83,8 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
     return rows, cols
 
 
-def _shape(where: str, inputs: Sequence[MathInput]) -> tuple[int, int]:
-    """The shape that the inputs broadcast to."""
-    shapes = [(each.matrix.rows, each.matrix.cols) for each in inputs]
+def shape_of(where: str, shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The rows and columns that *shapes* broadcast to. Raises PlanError, at *where*, if they do not."""
     m, n = (max(sizes) for sizes in zip(*shapes, strict=True))
     if not all(rows in (1, m) and cols in (1, n) for rows, cols in shapes):
         listed = ", ".join(f"{rows} x {cols}" for rows, cols in shapes)
@@ -91,27 +92,31 @@ def _shape(where: str, inputs: Sequence[MathInput]) -> tuple[int, int]:
     return m, n
 
 
-def _check_arguments(where: str, math: MathAttributes, inputs: Sequence[MathInput]) -> None:
+def check_arguments(where: str, math: MathAttributes, dtypes: Sequence[DType]) -> None:
+    """Raises PlanError, at *where*, unless *math* is a function that takes inputs of *dtypes* beside its scalars."""
     function = MATH_FUNCTIONS.get(math.op)
     if function is None:
         raise PlanError("math", repr(math.op), f"one of {', '.join(MATH_FUNCTIONS)}")
-    if not inputs or len(inputs) + len(math.scalars) != function.arity:
-        came = f"{len(inputs)} inputs and {len(math.scalars)} scalars"
-        raise PlanError(where, came, f"{function.arity} arguments, one of them an input at least")
+    if len(dtypes) + len(math.scalars) != function.arity or (function.generates if dtypes else not function.generates):
+        came = f"{len(dtypes)} inputs and {len(math.scalars)} scalars"
+        needs = "all of them scalars" if function.generates else "one of them an input at least"
+        raise PlanError(where, came, f"{function.arity} arguments, {needs}")
     try:
-        math.arguments(inputs)
+        math.arguments(dtypes)
     except ValueError as error:
         raise PlanError(where, str(error), "a place among the arguments for each scalar, ascending") from None
     if math.axis not in ((0, 1) if function.has_axis else (None,)):
         raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.has_axis else "none")
     if math.reverse and not function.scans:
         raise PlanError(where, "reverse", "a scan")
-    integers = [str(each.matrix.dtype) for each in inputs if not each.matrix.dtype.is_float]
+    if math.op == "where" and 0 not in math.scalar_at:
+        dtypes = dtypes[1:]  # the condition does not decide
+    integers = [str(dtype) for dtype in dtypes if not dtype.is_float]
     if function.float_only and integers:
         raise PlanError(where, f"inputs of {', '.join(integers)}", "floats")
-    if function.int_only and len(integers) < len(inputs):
-        floats = ", ".join(str(each.matrix.dtype) for each in inputs if each.matrix.dtype.is_float)
+    if function.int_only and len(integers) < len(dtypes):
+        floats = ", ".join(str(dtype) for dtype in dtypes if dtype.is_float)
         raise PlanError(where, f"inputs of {floats}", "integers")
     fractions = [str(scalar) for scalar in math.scalars if not float(scalar).is_integer()]
-    if fractions and len(integers) == len(inputs):
+    if fractions and dtypes and len(integers) == len(dtypes):
         raise PlanError(where, f"the scalar {fractions[0]} for integers", "a whole number")

@@ -14,10 +14,10 @@ from msgspec import Struct
 from kb_cli.benchmark.tensor_argument import dtype_of
 from kb_cli.run.files import RunFolderError, write_json
 from kb_dataexec import numpy_dtype
-from kb_dataexec.execute import Look
+from kb_dataexec.execute import Look, evaluate_program
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_engine.observe import Capture, Chip, Observer, shown_array
-from kb_messages import DType, KbError
+from kb_messages import DType, KbError, Matrix
 
 CAPTURES = "captures"
 """The folder of captured values in a run folder."""
@@ -73,17 +73,13 @@ class CaptureCollector(Observer):
     @property
     def looks(self) -> list[Look]:
         """Where and when pass 2 finds the values that are not known already."""
-        return [
-            Look(each.command_seq, each.place.rectangle, each.place.dtype)
-            for each in self.found
-            if each.known is None and each.place is not None
-        ]
+        return [Look(each.command_seq, place.rectangle, place.dtype) for each in self.found for place in _places(each)]
 
     def captured(self, seen: Sequence[npt.NDArray[Any] | KbError]) -> list[Captured]:
         """All captures with their values; *seen* is what the `looks` saw, in order."""
         left, found = iter(seen), []
         for each in self.found:
-            value = each.known if each.known is not None else next(left)
+            value = each.known if each.known is not None else _value(each, [next(left) for _ in _places(each)])
             why_not = str(value) if isinstance(value, KbError) else ""
             array = None if isinstance(value, KbError) else value.reshape(each.shape)
             found.append(Captured(each, self._numbers[each.pe_id], array, why_not))
@@ -93,6 +89,24 @@ class CaptureCollector(Observer):
         """All captures, with the values that are known without pass 2."""
         why_not = KbError("a pending value", "a run without pass 2", "one, which computes it", "leave out --no-verify")
         return self.captured([why_not] * len(self.looks))
+
+
+def _places(capture: Capture) -> tuple[Matrix, ...]:
+    """Where the bytes lie that the value of *capture* is, or is computed from."""
+    if capture.known is not None:
+        return ()
+    if capture.recipe is not None:
+        return capture.recipe.inputs
+    assert capture.place is not None, "a value that is not known lies somewhere, or is computed"
+    return (capture.place,)
+
+
+def _value(capture: Capture, seen: Sequence[npt.NDArray[Any] | KbError]) -> npt.NDArray[Any] | KbError:
+    """The value of *capture*, of which *seen* was at its places; an error where one of these is an error."""
+    arrays = [each for each in seen if not isinstance(each, KbError)]
+    if len(arrays) < len(seen):
+        return next(each for each in seen if isinstance(each, KbError))
+    return arrays[0] if capture.recipe is None else evaluate_program(capture.recipe.program, arrays)[0]
 
 
 def print_captured(found: Iterable[Captured]) -> None:
@@ -152,5 +166,5 @@ def load_value(folder: Path, stored: StoredCapture) -> npt.NDArray[Any]:
 def _dtype_of(each: Captured) -> DType:
     if each.value is not None:
         return dtype_of(each.value.dtype)
-    assert each.capture.place is not None, "a value that is not known lies somewhere"
-    return each.capture.place.dtype
+    recipe = each.capture.recipe
+    return _places(each.capture)[0].dtype if recipe is None else recipe.dtype

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -29,14 +28,20 @@ from kb_messages import (
     DispatchWait,
     GemmCommand,
     Lever,
-    MathCommand,
     PipelinePlan,
     PlanError,
     StageType,
     SubmittedCommand,
+    VectorCommand,
+    VectorProgram,
     WaitReason,
 )
-from kb_plans import TileCosts, TileRoom, generate_plan
+from kb_plans import TileCosts, TileRoom, generate_plan, vector_plan_at
+
+_VectorKey = tuple[int, tuple[tuple[int, int], ...]]
+"""The identity of a vector program, and the address and stride of each input and output; none for the plan that all
+others follow."""
+_MOST_VECTOR_PLANS: Final = 512
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,17 +65,17 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     The rest of TCM is the allocator's.
     """
 
-    __slots__ = ("_blocks", "_buffers", "_feeder", "_fetch_store", "_known_plan", "_queue", "_tile_choice")
+    __slots__ = ("_blocks", "_buffers", "_feeder", "_fetch_store", "_queue", "_tile_choice", "_vector_plans")
 
     spec_type = PeSchedulerSpec
     state = ("_buffers", "_feeder", "_queue")
-    caches = ("_known_plan", "_tile_choice")
+    caches = ("_tile_choice", "_vector_plans")
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._buffers = TileBuffers(spec.input_kib * KIB, spec.output_kib * KIB)
         self._tile_choice: TileChoice | None = None
-        self._known_plan = lru_cache(maxsize=256)(self._checked_plan)
+        self._vector_plans: dict[_VectorKey, tuple[VectorProgram, PipelinePlan]] = {}
         self._queue = SubmissionQueue(
             context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), lambda: self._feeder.wake()
         )
@@ -120,11 +125,11 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         """A plan that fits this PE's tile buffers, and every block's limits.
 
-        Math on values in TCM is planned once: a loop that frees what it allocates issues the same commands each time.
+        A vector program is planned once: a loop runs the same one each time, at other addresses.
         """
         command = submitted.command
-        if isinstance(command, MathCommand) and command.out_pinned and all(command.math.scalars):  # -0.0 equals 0.0
-            return self._known_plan(command, submitted.pe)
+        if isinstance(command, VectorCommand):
+            return self._vector_plan(command, submitted.pe)
         return self._checked_plan(command, submitted.pe)
 
     @property
@@ -154,6 +159,24 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def feeder_wait(self) -> FeederWait | None:
         """The tile whose turn it is, and what it waits for."""
         return self._feeder.wait()
+
+    def _vector_plan(self, command: VectorCommand, pe: str) -> PipelinePlan:
+        places = (*command.inputs, *command.outputs)
+        key = id(command.program), tuple([(each.address, each.stride) for each in places])
+        known = self._vector_plans.get(key)
+        if known is None or known[0] is not command.program:
+            base = self._vector_plans.get((id(command.program), ()))
+            if base is None or base[0] is not command.program:
+                base = command.program, self._checked_plan(command, pe)
+                self._keep((id(command.program), ()), base)
+            known = command.program, vector_plan_at(base[1], command)
+            self._keep(key, known)
+        return known[1]
+
+    def _keep(self, key: _VectorKey, plan: tuple[VectorProgram, PipelinePlan]) -> None:
+        if len(self._vector_plans) >= _MOST_VECTOR_PLANS:
+            self._vector_plans.clear()
+        self._vector_plans[key] = plan
 
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
         if isinstance(command, GemmCommand) and command.tile is None:

@@ -65,9 +65,9 @@ class Ops:
 
     `row` is the place in the log, and so the order in which services were recorded. `server` numbers the queues, a
     block and a stage, and `servers` has the texts of these two by that number. `waited` tells for each reason whether
-    the op waited for that. `is_first` and `is_last` tell the stages of a tile. `leaves` tells that the tile leaves the
-    queue after the op, because its next stage is elsewhere or there is none. `tile_before` is the first op of the tile
-    that the same command had fed before, -1 for the first tile.
+    the op waited for that, and `line` has the number of its kernel line. `is_first` and `is_last` tell the stages of a
+    tile. `leaves` tells that the tile leaves the queue after the op, because its next stage is elsewhere or there is
+    none. `tile_before` is the first op of the tile that the same command had fed before, -1 for the first tile.
     """
 
     def __init__(self, log: OpLog, commands: Commands) -> None:
@@ -79,9 +79,11 @@ class Ops:
         self.command = command[rows]
         columns = {name: np.empty(len(rows), np.int64) for name in _OP_COLUMNS}
         self.waited = {name: np.empty(len(rows), np.bool_) for name in _WAITS}
+        self.line = np.empty(len(rows), np.int32)
 
         def fill(chunk: slice) -> None:
             records = table.take(rows[chunk])
+            self.line[chunk] = records["line"]
             for name, column in columns.items():
                 column[chunk] = records[name]
             for name, waited in self.waited.items():

@@ -10,7 +10,6 @@ import numpy as np
 from kb_dataexec.analysis.path_rows import PathRows
 from kb_dataexec.analysis.path_transfers import MEMORY, PART_OF, TransferParts
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.arrays.ranges import numbered
 
 UNKNOWN: Final = "unknown"
 """The block and the work of segments that the log gives no cause for."""
@@ -61,14 +60,16 @@ class PathLabels:
         self._of_part = self._numbers(parts).reshape(-1, len(PART_OF))
         others = _DECODE, _ISSUE, _PROGRAM, _UNKNOWN
         self._decode, self._issue, self._program, self._unknown = self._numbers(others).tolist()
-        lines, self._line_of = numbered(rows.commands.line)
-        self._line_of = np.append(self._line_of, len(lines))
-        self._lines = np.append(lines, texts.number(""))
+        lines = np.union1d(rows.commands.line, rows.ops.line)
+        self._line_of = np.append(np.searchsorted(lines, rows.commands.line), len(lines))
+        self._lines, self._line_of_op = np.append(lines, texts.number("")), rows.ops.line
         self._blocks, self._whats = (texts.numbers(kind[at] for kind in self._kinds) for at in (0, 1))
 
-    def of_services(self, ops: Array, commands: Array) -> Array:
-        """The labels of whole services of *ops*, which are of *commands*."""
-        return self._labels(commands, self._of_server[self._server[ops]])
+    def of_services(self, ops: Array) -> Array:
+        """The labels of whole services of *ops*, each with its own line."""
+        lines = np.searchsorted(self._lines[:-1], self._line_of_op[ops])
+        found: Array = lines * len(self._kinds) + self._of_server[self._server[ops]]
+        return found
 
     def of_parts(self, transfers: Array, part: int, commands: Array) -> Array:
         """The labels of the part number *part* of *transfers*, which are of *commands*."""

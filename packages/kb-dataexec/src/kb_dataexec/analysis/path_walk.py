@@ -140,7 +140,7 @@ class PathWalk:
             label[work == kind] = of_commands(steps.command[work == kind])
         label[work == Work.PROGRAM] = labels.of_programs(int((work == Work.PROGRAM).sum()))
         served, held = work == Work.SERVICE, work == Work.MEMORY
-        label[served] = labels.of_services(steps.op[served], steps.command[served])
+        label[served] = labels.of_services(steps.op[served])
         transfer = self._transfers.of_op[steps.op[held]]
         label[held] = labels.of_parts(transfer, MEMORY_BYTES, steps.command[held])
         return Pieces(steps.path, steps.start_ps, steps.end_ps, label, steps.edge, steps.op, steps.pe)

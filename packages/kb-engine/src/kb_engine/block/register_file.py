@@ -14,7 +14,7 @@ _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 
 
 class RegisterFile(Gate):
-    """Hands out registers: accumulators at the bottom, one or two a command, and operand slots above them.
+    """Hands out registers: accumulators at the bottom, up to two a command, and operand slots above them.
 
     A command holds as many operand slots and accumulators at once as it has cut. Where the next one is not free, its
     tile takes other registers, so it waits for no certain place.
@@ -170,8 +170,8 @@ class RegisterFile(Gate):
     def change(self, token: TileToken) -> str:
         """Room for one more operand slot, if *token* has none, or for a second accumulator."""
         placement = token.context.placement
-        operands, accumulators = placement.registers, placement.accumulators
-        if operands is None or accumulators is None:
+        operands, accumulators = placement.registers, placement.accumulators or Slots(0, 0, 0)
+        if operands is None:
             return ""
         needs = accumulators.count * accumulators.nbytes + (operands.count + 1) * operands.nbytes
         if placement.operands_held < operands.count and self._region.room_for(operands.nbytes) is not None:

@@ -15,7 +15,7 @@ from kb_engine.launch.launch import Launch
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer
 from kb_engine.timing.units import ns_text
-from kb_messages import Command, LoadCommand, MathCommand, SimulationStuckError, split_address
+from kb_messages import Command, LoadCommand, MathCommand, SimulationStuckError, VectorCommand, split_address
 
 MOST_REPEATED_LOADS: Final = 1 << 16
 """Loads in a row, over all kernels. Source: assumed. Some seconds of simulation."""
@@ -95,6 +95,8 @@ def _changes_nothing(command: Command) -> bool:
     """
     if isinstance(command, LoadCommand):
         return True
+    if isinstance(command, VectorCommand):
+        return not any(output.dtype.is_float for output in command.outputs)
     return isinstance(command, MathCommand) and command.out_pinned and not command.out.dtype.is_float
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.held import HeldSums, HeldTensor
 from kb_engine.language.math import MathOps
+from kb_engine.language.recorded import RecordedTensor
 from kb_engine.memory.pending import Producer
 from kb_engine.program.arguments import describe, dtype_named, loop_order_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.language_base import allocate
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, LoopOrder, Matrix, TileShape
@@ -39,7 +41,7 @@ class GemmOps(MathOps):
 
         With *acc*, M x N of the accumulator's dtype, `acc + a @ b`. The result stays in the register file, without a
         STORE, until something needs it in TCM; `acc = tl.dot(a, b, acc)` adds to it there, without a FETCH. The number
-        0 begins such a sum. A result that does not fit the register file is stored at once.
+        0 begins such a sum, as `tl.zeros` does. A result that does not fit the register file is stored at once.
 
         Raises KernelError when TCM is full, for shapes that do not fit together, for dtypes that the machine does not
         multiply, for an accumulator of another dtype, and for arguments that are not in TCM.
@@ -61,6 +63,8 @@ class GemmOps(MathOps):
             transpose_b=transpose_b,
         )
         tile = self._sums.tile(command)
+        if isinstance(acc, RecordedTensor) and acc.is_zeros(command.out):
+            acc = 0
         if acc is not None:
             self._check_accumulator(acc, command.out, dtype, line)
             before = acc if isinstance(acc, Handle) else None
@@ -78,7 +82,7 @@ class GemmOps(MathOps):
     @cached_property
     def _sums(self) -> HeldSums:
         """The results of `dot` that lie in registers."""
-        return HeldSums(self._port, self._allocate)
+        return HeldSums(self._port, partial(allocate, self._port))
 
     def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"

@@ -19,7 +19,7 @@ from kb_engine.program.handles import Handle, LoadedTensor, Operators
 from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_messages import Command, DrainCommand, DType, GemmCommand, MathCommand, Matrix, TileShape
+from kb_messages import Command, DrainCommand, DType, GemmCommand, MathCommand, Matrix, TileShape, VectorCommand
 
 Allocate = Callable[[int, int, DType, str], TcmHolder]
 
@@ -146,7 +146,7 @@ class HeldSums:
     def before(self, command: Command | None, line: str) -> None:
         """As `HeldBack.before`: issue a dot that was deferred, and make room for the registers of *command*."""
         self.settle()
-        if self._sums and isinstance(command, GemmCommand | MathCommand) and not _is_held(command):
+        if self._sums and isinstance(command, GemmCommand | MathCommand | VectorCommand) and not _is_held(command):
             self._make_room(self._port.register_nbytes(command, line), line)
 
     def end(self) -> None:

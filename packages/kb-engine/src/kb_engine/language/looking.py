@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy.typing as npt
 
 from kb_engine.language.held import HeldTensor
-from kb_engine.observe.capture import Capture, shown_array
+from kb_engine.language.math import MathOps
+from kb_engine.language.recorded import RecordedTensor
+from kb_engine.observe.capture import Capture, Recipe, shown_array
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
 from kb_engine.program.known import Known
-from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
 from kb_messages import KernelError, Matrix
@@ -28,9 +29,10 @@ class _Looked(NamedTuple):
     known: npt.NDArray[Any] | None
     place: Matrix | None
     text: str
+    recipe: Recipe | None = None
 
 
-class LookingOps(LanguageBase):
+class LookingOps(MathOps):
     """Calls that show values and change nothing."""
 
     def print(self, label: str, *values: object) -> None:
@@ -84,6 +86,7 @@ class LookingOps(LanguageBase):
                 place=looked.place,
                 command_seq=port.commands_issued,
                 is_print=is_print,
+                recipe=looked.recipe,
             )
         )
         return True
@@ -100,5 +103,8 @@ class LookingOps(LanguageBase):
             raise KernelError(line, f"tl.{call} of {describe(x)}", needs)
         if x.freed:
             in_tcm(x, line)
+        if isinstance(x, RecordedTensor) and not x.is_issued:
+            recipe = None if x.known is not None else self._programs.recipe(x.op)
+            return _Looked(x.shape, x.known, None, repr(x), recipe)
         place = x.settled_place() if isinstance(x, HeldTensor) else x.place
         return _Looked(x.shape, x.known, place, repr(x))

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
-from kb_engine.language.math_results import Argument, broadcast, known_value, result_dtype, result_shape, sort_arguments
+from kb_engine.language.math_results import (
+    Argument,
+    broadcast,
+    known_value,
+    math_attributes,
+    needs_floats,
+    numpy_name,
+    result_shape,
+    sort_arguments,
+)
+from kb_engine.language.recorded import RecordedOp, VectorInput
+from kb_engine.language.result_types import result_dtype
+from kb_engine.language.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
-from kb_engine.program.affine import sides_of
+from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.arguments import dtype_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.known import Known
+from kb_engine.program.known_masks import HalfSpace, IndexBox
+from kb_engine.program.port import ProgramPort
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed
 from kb_messages import (
@@ -21,21 +39,31 @@ from kb_messages import (
     MathCommand,
     MathFunction,
     MathInput,
-    TileShape,
+    VectorValue,
+    scalar_of,
 )
 
 
 class MathOps(AxisFunctions):
-    """Functions of values in TCM. Each is one command of FETCH, MATH and STORE, which is done when the call returns.
+    """Functions of values in TCM, and of the results of others.
 
-    Arguments are handles, or numbers where the types say so; their shapes broadcast as numpy's do. The result lies in
-    TCM and has the widest dtype among the arguments, floats before integers; numbers do not count, and a comparison
-    gives bool. A result of floats is pending; a result of integers is known if the arguments are. The TCM of a result
-    goes back with the last reference to it.
+    A call is recorded, and takes no time. A store, a dot, or whoever asks where a result lies, closes the program of
+    calls, which is one command: it fetches what the result is computed from, computes all that it depends on in
+    registers, and stores it.
 
-    Every function raises KernelError when TCM is full, for arguments that are not in TCM, for shapes that do not
-    broadcast, and for integers of two types of one width.
+    Arguments are handles, numbers, and known integers and masks, where the types say so; their shapes broadcast as
+    numpy's do. The dtype of the result is that of Triton (`result_types`); numbers do not count unless they are of a
+    higher kind. A result of floats is pending; a result of integers is known if the arguments are.
+
+    Every function raises KernelError for arguments that are not in TCM, and for shapes that do not broadcast.
     """
+
+    def __init__(self, port: ProgramPort) -> None:
+        super().__init__(port)
+        self._programs = VectorPrograms(port)
+
+    def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
+        return self._programs.allocate(rows, cols, dtype, line)
 
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
         """The result of the Python operator that stands for the math function *op*."""
@@ -44,6 +72,24 @@ class MathOps(AxisFunctions):
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
         """*x* rounded to *dtype*. Raises KernelError for an unknown dtype."""
         return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
+
+    def full(self, shape: tuple[int, ...], value: float, dtype: DType | str) -> LoadedTensor:
+        """A tensor of one or two dimensions whose elements are all *value*, which is computed where it is needed.
+
+        Raises KernelError for another shape, an unknown dtype, and a value that the dtype does not have.
+        """
+        line = self._port.line()
+        wanted = dtype_named(dtype, line)
+        sizes: object = shape
+        if not (isinstance(sizes, tuple) and 0 < len(sizes) < 3 and all(isinstance(n, int) and n > 0 for n in sizes)):
+            raise KernelError(line, f"a tensor of shape {shape!r}", "one or two positive sizes as a tuple")
+        if not (wanted.is_float or float(value).is_integer()):
+            raise KernelError(line, f"{value!r} as {wanted}", "a number that the dtype has")
+        return self._record(math_attributes("fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType | str) -> LoadedTensor:
+        """A tensor of one or two dimensions whose elements are all 0, as `full`."""
+        return self.full(shape, 0, dtype)
 
     def _call(
         self,
@@ -54,29 +100,73 @@ class MathOps(AxisFunctions):
         reverse: bool = False,
     ) -> LoadedTensor:
         line = self._port.line()
-        values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)
-        sources = [self._loaded(value, op, line) for value in values]
-        shape = result_shape(op, [value.shape for value in values], axis, line)
-        dtype = dtype or result_dtype(op, [matrix.dtype for matrix in sources], line)
-        holder = self._allocate(*sides_of(shape), dtype, line)
-        target = holder.matrix
+        given = [self._index(each, line) if isinstance(each, Known) else each for each in arguments]
+        values, scalars, scalar_at = sort_arguments(op, given, f"tl.{op}", line)
+        for value in values:
+            if isinstance(value, TensorRef):
+                raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
+        tensors = cast(list[Handle], values)
+        deciding = given[1:] if op == "where" else given
+        dtypes = [each.dtype for each in deciding if isinstance(each, Handle)]
+        numbers = [each for each in deciding if isinstance(each, (int, float))]
+        dtype = dtype or result_dtype(op, dtypes, numbers)
+        if needs_floats(op, dtypes, numbers):
+            tensors = [self._in_f32(each, op == "where" and each is given[0]) for each in tensors]
+        shape = result_shape(op, [each.shape for each in tensors], axis, line)
         # A vector is one row, and the last axis of any value is the axis along the row.
         axis = axis if axis is None or len(shape) == 2 else 1
-        attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
-        known = known_value(attributes, values, shape, dtype)
-        producer = None if known is not None else Producer(f"tl.{op}", line)
-        result = LoadedTensor(target, shape, known, producer, self, holder)
-        if producer is not None:
-            self._port.memory.pending.mark(target, producer)
-        command = MathCommand(
-            math=attributes,
-            inputs=tuple(MathInput(matrix=matrix, pinned=True) for matrix in sources),
-            out=target,
-            tile=TileShape(max(matrix.rows for matrix in sources), max(matrix.cols for matrix in sources), 1),
-            out_pinned=True,
-        )
-        self._port.submit(command, line, result.completion, True)
-        return result
+        attributes = math_attributes(op, axis, scalars, scalar_at, reverse)
+        known = known_value(attributes, tensors, shape, dtype)
+        sources = tuple(self._source(each, op, line) for each in tensors)
+        return self._record(attributes, sources, shape, dtype, known, line)
+
+    def _record(
+        self,
+        math: MathAttributes,
+        sources: tuple[VectorInput | RecordedOp, ...],
+        shape: tuple[int, ...],
+        dtype: DType,
+        known: npt.NDArray[Any] | None,
+        line: str,
+    ) -> LoadedTensor:
+        return self._programs.record(math, sources, VectorValue(*sides_of(shape), dtype), shape, known, self, line)
+
+    def _source(self, value: Handle, op: str, line: str) -> VectorInput | RecordedOp:
+        return self._programs.source(value, lambda: self._loaded(value, op, line))
+
+    def _in_f32(self, value: Handle, is_condition: bool) -> Handle:
+        """*value* as an argument of a function that computes with floats."""
+        if value.dtype.is_float or is_condition:
+            return value
+        return self._call("copy", [value], dtype=DType.F32)
+
+    def _index(self, known: Known, line: str) -> LoadedTensor:
+        """Known integers or a mask as a tensor. Raises KernelError for those that are data."""
+        form = known.form
+        if len(known.shape) not in (1, 2) or form is None:
+            raise KernelError(line, f"{known} as an operand", "what follows from tl.arange by + - *, or a mask of such")
+        if isinstance(form, Affine):
+            dtype = DType.I32 if form.low >= -(2**31) and form.high < 2**31 else DType.I64
+            steps = form.steps if len(form.steps) == 2 else (0, *form.steps)
+            scalars = tuple(scalar_of(each) for each in (form.base, *steps))
+            values = form.data().astype(numpy_name(dtype))
+            return self._record(math_attributes("index", scalars=scalars), (), form.shape, dtype, values, line)
+        if isinstance(form, HalfSpace):
+            return self._call("ge", [self._index(Known.of(form.integers, self._port.line), line), 0])
+        return self._box(form, line)
+
+    def _box(self, box: IndexBox, line: str) -> LoadedTensor:
+        """A mask whose true places are a box, from the indices along each axis."""
+        found = None
+        for axis, (start, end) in enumerate(box.intervals):
+            index = Known.of(Affine.along(box.shape, axis), self._port.line)
+            for op, bound in (("ge", start), ("lt", end)):
+                if bound == (0 if op == "ge" else box.shape[axis]) and not (found is None and axis == 0 and op == "ge"):
+                    continue
+                inside = self._call(op, [self._index(index, line), bound])
+                found = inside if found is None else self._call("and", [found, inside])
+        assert found is not None
+        return found
 
     def _math_composite(
         self, op: str, arguments: Sequence[Argument | Transposed[Any]], out: TensorRef | None, tile: object, line: str
@@ -89,7 +179,7 @@ class MathOps(AxisFunctions):
         matrices = [self._operand(value, name, line) for value, name in zip(values, "ab", strict=False)]
         if out is None:
             rows, cols = broadcast([(matrix.rows, matrix.cols) for matrix in matrices], op, line)
-            holder = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices], line), line)
+            holder = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices]), line)
             target = holder.matrix
         else:
             holder, target = None, self._memory_of(self._ref(out, "composite", line), line)

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import describe
 from kb_engine.program.handles import Handle
+from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed, refuse
 from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, Scalar, scalar_of
 
-Argument: TypeAlias = "TensorRef | Handle | float"
+Argument: TypeAlias = "TensorRef | Handle | Known | float"
 
 
 def sort_arguments(
@@ -30,7 +31,7 @@ def sort_arguments(
         if not isinstance(argument, (TensorRef, Handle, int, float)):
             raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
     values = [each for each in arguments if isinstance(each, (TensorRef, Handle))]
-    if not values or (op == "where" and len(values) == 1 and values[0] is arguments[0]):
+    if not values:
         raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
     if len(arguments) != MATH_FUNCTIONS[op].arity:
         raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
@@ -75,27 +76,27 @@ def _check_rows(
         raise KernelError(line, f"{op} of {listed} over axis {axis}", f"the last axis, {len(shape) - 1}", fix)
 
 
-def result_dtype(op: str, dtypes: Sequence[DType], line: str) -> DType:
-    """The widest dtype of the arguments, floats before integers; f32 for two float types of one width.
+def math_attributes(
+    op: str,
+    axis: int | None = None,
+    scalars: tuple[Scalar, ...] = (),
+    scalar_at: tuple[int, ...] = (),
+    reverse: bool = False,
+) -> MathAttributes:
+    """The attributes of a record of *op*."""
+    return MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
 
-    A comparison gives bool, a search an index, i32, and a sum or product of integers i32 at least. Raises KernelError
-    for integers of two types of one width.
-    """
-    if MATH_FUNCTIONS[op].is_test:
-        return DType.BOOL
-    if MATH_FUNCTIONS[op].finds:
-        return DType.I32
-    telling = list(dtypes[1:] if op == "where" and len(dtypes) > 1 else dtypes)
-    floats = [dtype for dtype in telling if dtype.is_float]
-    widest = max(floats or telling, key=lambda dtype: dtype.nbytes)
-    rivals = {dtype for dtype in floats or telling if dtype.nbytes == widest.nbytes}
-    if len(rivals) > 1:
-        if not floats:
-            raise KernelError(line, f"{op} of {' and '.join(sorted(rivals))}", "integers of one type", "use .to(dtype)")
-        return DType.F32
-    if op in ("sum", "prod", "cumsum", "cumprod") and not widest.is_float and widest.nbytes < DType.I32.nbytes:
-        return DType.I32
-    return widest
+
+def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> bool:
+    """Whether *op* computes with floats although all tensors that it computes with, of *dtypes*, are integers."""
+    if not dtypes or any(each.is_float for each in dtypes) or MATH_FUNCTIONS[op].int_only or op == "copy":
+        return False
+    return op == "div" or any(isinstance(each, float) for each in numbers)
+
+
+def numpy_name(dtype: DType) -> str:
+    """The name that numpy has for integers of *dtype*."""
+    return {DType.I32: "i4", DType.I64: "i8"}[dtype]
 
 
 def known_value(

@@ -11,7 +11,7 @@ from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.held import HeldTensor
 from kb_engine.language.lookahead import LookAhead
 from kb_engine.language.looking import LookingOps
-from kb_engine.language.math_results import Argument
+from kb_engine.language.recorded import RecordedTensor
 from kb_engine.language.transfers import Transfers
 from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
@@ -62,7 +62,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, Transfers):
         self,
         op: str,
         a: Factor,
-        b: Argument | Transposed[Any] | None = None,
+        b: TensorRef | Handle | float | Transposed[Any] | None = None,
         out: TensorRef | None = None,
         epilogue: Sequence[Epilogue] = (),
         tile: TileShape | tuple[int, ...] | str | None = None,
@@ -124,13 +124,19 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, Transfers):
         operand of a composite that is not done. A PE whose CPU has a scoreboard allows the last two: the command that
         takes the bytes next waits.
         """
+        if isinstance(handle, RecordedTensor) and not (handle.is_issued or handle.freed):
+            handle.forget()
+            return
         given: object = handle
         self._sums.settle()
         if isinstance(given, HeldTensor) and given.in_registers and not given.freed:
             self._sums.forget(given)
             return
+        if isinstance(given, Handle) and handle.freed:
+            raise self._not_freeable(handle)
+        self._programs.close()
         holder = handle.holder if isinstance(given, Handle) else None
-        if holder is None or holder.freed:
+        if holder is None:
             raise self._not_freeable(handle)
         if not self._port.issues_ahead:
             self._check_unused(handle)

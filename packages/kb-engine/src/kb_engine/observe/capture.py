@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from kb_messages import Matrix
+from kb_messages import DType, Matrix, VectorProgram
 
 _MOST_PRINTED = 64
 """Elements of an array that a print shows in full."""
+
+
+class Recipe(NamedTuple):
+    """How to compute a value that no command makes: a vector program with one output, and where its inputs lie."""
+
+    program: VectorProgram
+    inputs: tuple[Matrix, ...]
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the value."""
+        return self.program.values[self.program.outputs[0]].dtype
 
 
 class Capture(Struct, frozen=True, kw_only=True, eq=False):
     """A call of `tl.capture` or `tl.print` at kernel line `line` of `program`, which runs on PE `pe_id`.
 
     The value has `shape`. `known` has its elements where they are known. Otherwise pass 2 computes them: they lie at
-    `place` when all commands before `command_seq` have taken effect, and may be overwritten afterwards. `is_print` says
-    that the value is to be printed when it exists.
+    `place` when all commands before `command_seq` have taken effect, and may be overwritten afterwards. A value that no
+    command makes has no place; it follows by `recipe` from what its inputs hold then. `is_print` says that the value is
+    to be printed when it exists.
     """
 
     name: str
@@ -31,6 +44,7 @@ class Capture(Struct, frozen=True, kw_only=True, eq=False):
     place: Matrix | None
     command_seq: int
     is_print: bool
+    recipe: Recipe | None = None
 
     @property
     def where(self) -> str:

@@ -45,6 +45,7 @@ def structure(plan: PipelinePlan) -> Hashable:
                 stage.stage_type,
                 stage.when,
                 stage.math,
+                stage.math and repr(stage.math.scalars),  # -0.0 equals 0.0
                 stage.gemm,
                 tuple(
                     (o.role, o.place, o.rows, o.cols, o.stride, o.dtype, o.release, o.when, o.place and o.base)
@@ -98,7 +99,7 @@ class CommandGroup:
         rows, texts = self.rows, self.texts.of_records(self.which, self.stage)
         ops["command_seq"][rows] = self.each([command.submitted.command_seq for command in self.commands])
         ops["tile_id"][rows] = self.tile
-        ops["line"][rows] = self.texts.lines[self.which]
+        ops["line"][rows] = texts[:, 4]
         ops["stage_index"][rows] = self.position
         kinds = [_KINDS.get(template.stage_type, OpKind.MEMORY) for template, _ in self.stages]
         ops["kind"][rows] = np.array(kinds)[self.stage]

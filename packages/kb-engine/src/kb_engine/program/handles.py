@@ -28,6 +28,9 @@ class Operators(Protocol):
     def wait(self, handle: Handle) -> None:
         """Return, in simulated time, when the handle's command is done."""
 
+    def wait_for(self, completion: Completion) -> None:
+        """Return, in simulated time, when the command of *completion* is done."""
+
 
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     return lambda self, other: self._compute(op, self, other)

@@ -14,6 +14,16 @@ from kb_engine.program.transposed import refuse
 from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, Matrix
 
 
+def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
+    """A fresh packed matrix in TCM, which goes back with the last reference. Raises KernelError for a full TCM."""
+    try:
+        address = port.tcm.allocate(rows * cols * dtype.nbytes, line)
+    except OutOfMemoryError as error:
+        fix = "keep fewer values at a time, or smaller ones"
+        raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
+    return TcmHolder(port.tcm, Matrix.packed(rows, cols, dtype, address), line)
+
+
 class LanguageBase:
     """The base of a kernel language. All that it knows of the machine is its program port."""
 
@@ -30,6 +40,10 @@ class LanguageBase:
         if not isinstance(completion, Completion):
             got = f"tl.wait of {describe(handle)}"
             raise KernelError(self._port.line(), got, "what tl.composite or tl.load returned")
+        self._port.wait(completion)
+
+    def wait_for(self, completion: Completion) -> None:
+        """Return, in simulated time, when the command of *completion* is done."""
         self._port.wait(completion)
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
@@ -66,13 +80,8 @@ class LanguageBase:
         return self._operand(value, f"an argument of tl.{op}", line)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-        """A fresh packed matrix in TCM, which goes back with the last reference. Raises KernelError for a full TCM."""
-        try:
-            address = self._port.tcm.allocate(rows * cols * dtype.nbytes, line)
-        except OutOfMemoryError as error:
-            fix = "keep fewer values at a time, or smaller ones"
-            raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
-        return TcmHolder(self._port.tcm, Matrix.packed(rows, cols, dtype, address), line)
+        """As `allocate`."""
+        return allocate(self._port, rows, cols, dtype, line)
 
     def _start(self, command: Command, operands: Iterable[object], handle: CompositeHandle, line: str) -> None:
         """Submit the *command* of a composite, whose result is *handle*, and return while it is on its way.

@@ -14,7 +14,7 @@ from kb_engine.program.kernel_lines import kernel_line
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, HeldBack
 from kb_engine.program.session import Session
-from kb_messages import Matrix
+from kb_messages import Command, Matrix, PlanError, SubmittedCommand
 
 
 class PePort:
@@ -57,6 +57,14 @@ class PePort:
     def commands_issued(self) -> int:
         """As `ProgramPort.commands_issued`."""
         return self._session.commands_issued
+
+    def fits(self, command: Command) -> bool:
+        """As `ProgramPort.fits`."""
+        try:
+            self._pe.scheduler.plan(SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line="", command=command))
+        except PlanError:
+            return False
+        return True
 
     def wait(self, completion: Completion) -> None:
         """As `ProgramPort.wait`."""

@@ -98,6 +98,9 @@ class ProgramPort(Protocol):
     def register_nbytes(self, command: Command, line: str) -> int:
         """The bytes of registers without which no tile of *command* can be served. Raises KernelError as `submit`."""
 
+    def fits(self, command: Command) -> bool:
+        """Whether the PE has a plan for *command*."""
+
     def wait(self, completion: Completion) -> None:
         """Return when the command of *completion* is done."""
 

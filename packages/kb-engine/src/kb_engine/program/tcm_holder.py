@@ -25,7 +25,7 @@ class _CycleCollector:
         self.runs = phase == "start"
 
 
-_COLLECTOR: Final = _CycleCollector()
+COLLECTOR: Final = _CycleCollector()
 
 
 class TcmHolder:
@@ -34,19 +34,24 @@ class TcmHolder:
     `line` is the kernel line that allocated the bytes. `freed` says whether they were given back.
     """
 
-    __slots__ = ("_lease", "freed", "line", "matrix")
+    __slots__ = ("_is_kept", "_lease", "freed", "line", "matrix")
 
     def __init__(self, lease: Lease, matrix: Matrix, line: str = "") -> None:
         self.matrix = matrix
         self.line = line
         self.freed = False
         self._lease = lease
+        self._is_kept = False
 
     def free(self) -> None:
         """Give the bytes back now. The caller has checked that they were not given back before."""
         self.freed = True
         self._lease.release(self.matrix.address)
 
+    def keep(self) -> None:
+        """Give nothing back before the program ends."""
+        self._is_kept = True
+
     def __del__(self) -> None:
-        if not (self.freed or self._lease.has_ended or _COLLECTOR.runs):
+        if not (self.freed or self._is_kept or self._lease.has_ended or COLLECTOR.runs):
             self._lease.release(self.matrix.address)

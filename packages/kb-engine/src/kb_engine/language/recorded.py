@@ -1,0 +1,175 @@
+"""Values that a kernel has computed and that no command has made yet: handles, and the ops that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import numpy.typing as npt
+
+from kb_engine.memory.pending import Producer
+from kb_engine.program.handles import LoadedTensor, Operators
+from kb_engine.program.port import Completion
+from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
+from kb_messages import DType, MathAttributes, Matrix, VectorValue
+
+
+class VectorInput:
+    """A value in TCM that recorded ops read. It keeps the TCM until they are done."""
+
+    __slots__ = ("completion", "holder", "matrix", "value")
+
+    def __init__(self, matrix: Matrix, holder: TcmHolder | None, completion: Completion) -> None:
+        self.matrix = matrix
+        self.holder = holder
+        self.completion = completion
+        self.value = VectorValue(matrix.rows, matrix.cols, matrix.dtype)
+
+
+class RecordedOp:
+    """An op that is recorded, with the inputs and earlier ops that are its `arguments`.
+
+    `alive` says that the kernel can still name the result, and `handle` gives the handle. `deferred` says that a
+    program has closed since, for which nobody asked for the result. `stored` is where the result lies, if a command has
+    stored it.
+    """
+
+    __slots__ = ("alive", "arguments", "deferred", "handle", "line", "math", "producer", "stored", "value")
+
+    def __init__(
+        self,
+        math: MathAttributes,
+        arguments: tuple[VectorInput | RecordedOp, ...],
+        value: VectorValue,
+        producer: Producer | None,
+        line: str,
+    ) -> None:
+        self.math = math
+        self.arguments = arguments
+        self.value = value
+        self.producer = producer
+        self.line = line
+        self.alive = True
+        self.deferred = False
+        self.handle: Callable[[], RecordedTensor | None] = _nobody
+        self.stored: VectorInput | None = None
+
+    def name(self, handle: RecordedTensor) -> None:
+        """The kernel names the result by *handle*."""
+        self.handle = ref(handle)
+
+    def let_go(self, is_kept: bool = False) -> None:
+        """The kernel names the result no more, unless it *is_kept* by something that nobody can ask."""
+        self.alive = is_kept
+
+    def defer(self) -> None:
+        """Leave the op to a later program."""
+        self.deferred = True
+
+    def store_at(self, place: VectorInput) -> None:
+        """A command stores the result at *place*. The arguments are needed no more when it is issued."""
+        self.stored = place
+
+    def forget_arguments(self) -> None:
+        """The command that stores the result is issued."""
+        self.arguments = ()
+
+
+def _nobody() -> None:
+    return None
+
+
+class RecordedTensor(LoadedTensor):
+    """The result of a recorded op. Whoever asks where it lies, or when it is done, has the op issued by *issue*."""
+
+    def __init__(
+        self,
+        op: RecordedOp,
+        shape: tuple[int, ...],
+        known: npt.NDArray[Any] | None,
+        operators: Operators,
+        issue: Callable[[RecordedOp], None],
+    ) -> None:
+        # `place`, `holder` and `completion` come when the op is issued.
+        self.op = op
+        self.shape = shape
+        self.known = known
+        self.producer = op.producer
+        self.readers: list[Completion] = []
+        self._operators = operators
+        self._issue = issue
+        self._is_forgotten = False
+        op.name(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("place", "holder", "completion"):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        self._issue(self.op)
+        return self.__dict__[name]
+
+    def __repr__(self) -> str:
+        if self.is_issued:
+            return super().__repr__()
+        shape = " x ".join(map(str, self.shape)) or "1"
+        state = "known" if self.producer is None else f"pending: {self.producer.op} of {self.producer.line}"
+        return f"<{self.dtype} {shape} of {self.op.line}, {state}{', freed' if self.freed else ''}>"
+
+    def __del__(self) -> None:
+        self.op.let_go(is_kept=COLLECTOR.runs)
+
+    @property
+    def is_issued(self) -> bool:
+        """Whether a command makes the value."""
+        return "place" in self.__dict__
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.op.value.dtype
+
+    @property
+    def freed(self) -> bool:
+        """Whether `tl.free` gave the handle's TCM back."""
+        return self._is_forgotten or (self.is_issued and super().freed)
+
+    def is_zeros(self, like: Matrix) -> bool:
+        """Whether the value is recorded as zeros of the shape and dtype of *like*."""
+        value, math = self.op.value, self.op.math
+        zeros = math.op == "fill" and float(math.scalars[0]) == 0 and not self.is_issued
+        return zeros and (value.rows, value.cols, value.dtype) == (like.rows, like.cols, like.dtype)
+
+    def forget(self) -> None:
+        """Nobody will ask for the value any more, which no command makes."""
+        self._is_forgotten = True
+        self.op.let_go()
+
+    def arrive(self, matrix: Matrix, holder: TcmHolder, completion: Completion) -> None:
+        """The value lies at *matrix* when the command of *completion* is done."""
+        self.place, self.holder, self.completion = matrix, holder, completion
+
+    def look(self, touched_by: str) -> npt.NDArray[Any]:
+        """The elements, read-only, after a wait for what they were computed from. Raises KernelError as a Handle's."""
+        if self.is_issued or self.known is None:
+            return super().look(touched_by)
+        for completion in _unfinished(self.op):
+            self._operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
+        return self.known
+
+
+def _unfinished(op: RecordedOp) -> list[Completion]:
+    """The commands on their way that bring what *op* is computed from."""
+    found: list[Completion] = []
+    seen: set[int] = set()
+    left: list[VectorInput | RecordedOp] = [op]
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        source = each if isinstance(each, VectorInput) else each.stored
+        if source is None:
+            left += each.arguments  # type: ignore[union-attr]  # an op
+        elif not source.completion.done:
+            found.append(source.completion)
+    return found

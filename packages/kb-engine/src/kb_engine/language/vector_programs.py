@@ -1,0 +1,223 @@
+"""Records the math of a kernel, and issues what is needed of it as one command, a vector program.
+
+A program closes when somebody asks where a value lies: a store, a dot, a composite, a look at a pending value,
+`tl.wait`. It computes that value and all that the value depends on. Other values that the kernel can still name are
+left for later: most are never asked for. Small ones are stored along if they are computed, because that is cheaper
+than to compute them again. A value that depends on one that was left by an earlier program is stored, so that no chain
+of values grows from program to program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from kb_engine.language.recorded import RecordedOp, RecordedTensor, VectorInput
+from kb_engine.memory.pending import Producer
+from kb_engine.observe.capture import Recipe
+from kb_engine.program.handles import Handle, Operators
+from kb_engine.program.language_base import allocate
+from kb_engine.program.port import Completion, ProgramPort
+from kb_engine.program.tcm_holder import TcmHolder
+from kb_messages import (
+    DType,
+    KernelError,
+    MathAttributes,
+    Matrix,
+    VectorCommand,
+    VectorOp,
+    VectorProgram,
+    VectorValue,
+)
+
+MOST_OPS: Final = 64
+"""Recorded ops. The next one has all of them issued that the kernel can name."""
+SMALL: Final = 8
+"""A value is small if the largest of its program is so many times larger. Source: assumed."""
+_MOST_PROGRAMS: Final = 4096
+_PROGRAMS: dict[tuple[VectorProgram, str], VectorProgram] = {}
+"""Every program once: equal ones of a loop, and of all PEs, share their plan. The text tells -0.0 from 0.0."""
+
+_Source = VectorInput | RecordedOp
+
+
+class VectorPrograms:
+    """The program that is open, of one kernel."""
+
+    def __init__(self, port: ProgramPort) -> None:
+        self._port = port
+        self._ops: list[RecordedOp] = []
+        self._inputs: dict[tuple[int, int, int, int, DType], VectorInput] = {}
+        self._fitting: set[VectorProgram] = set()
+
+    def source(self, value: Handle, matrix: Callable[[], Matrix]) -> _Source:
+        """*value* as an argument of a recorded op. *matrix* gives its place in TCM, if the value is not recorded."""
+        if isinstance(value, RecordedTensor) and not value.is_issued and not value.freed:
+            return value.op
+        place = matrix()
+        key = place.address, place.rows, place.cols, place.stride, place.dtype
+        found = self._inputs.get(key)
+        if found is None or found.holder is not value.holder:
+            found = self._inputs[key] = VectorInput(place, value.holder, value.completion)
+        return found
+
+    def record(
+        self,
+        math: MathAttributes,
+        arguments: Sequence[_Source],
+        value: VectorValue,
+        shape: tuple[int, ...],
+        known: npt.NDArray[Any] | None,
+        operators: Operators,
+        line: str,
+    ) -> RecordedTensor:
+        """The result of *math*, to be computed when it is needed."""
+        if len(self._ops) >= MOST_OPS:
+            self.close()
+        producer = None if known is not None else Producer(f"tl.{math.op}", line)
+        op = RecordedOp(math, tuple(arguments), value, producer, line)
+        self._ops.append(op)
+        return RecordedTensor(op, shape, known, operators, self.close)
+
+    def allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
+        """As `kb_engine.program.language_base.allocate`. A full TCM gets back what only ops hold that nobody needs."""
+        try:
+            return allocate(self._port, rows, cols, dtype, line)
+        except KernelError:
+            self._ops, self._inputs = _needed(self._ops, {id(op) for op in self._ops if op.alive}), {}
+        return allocate(self._port, rows, cols, dtype, line)
+
+    def recipe(self, op: RecordedOp) -> Recipe:
+        """How to compute the result of *op*, without a command that does."""
+        program, inputs, _ = _program(_needed(self._ops, {id(op)}), {id(op)})
+        return Recipe(program, tuple(each.matrix for each in inputs))
+
+    def close(self, asked: RecordedOp | None = None) -> None:
+        """Issue what *asked* needs, or, with None, all that the kernel can name."""
+        ops = self._ops
+        outputs = {id(op) for op in ops if op is asked or (op.alive and asked is None)}
+        if asked is not None:
+            outputs |= _chained(ops)
+        needed = _needed(ops, outputs)
+        largest = max((op.value.nbytes for op in needed), default=0)
+        outputs.update(id(op) for op in needed if op.alive and op.value.nbytes * SMALL <= largest)
+        self._ops = [op for op in _needed(ops, {id(op) for op in ops if op.alive}) if id(op) not in outputs]
+        for op in self._ops:
+            op.defer()
+        self._inputs = {}
+        while needed:
+            needed = self._issue(needed, outputs)
+
+    def _issue(self, ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
+        """Issue the first *ops*, as many as the PE can hold in registers, and store *outputs*. Returns the others."""
+        count = len(ops)
+        program, inputs, leaving = _program(ops, outputs)
+        if count > 1 and not self._fits(program):
+            count = self._most(ops, outputs)
+            program, inputs, leaving = _program(ops[:count], outputs | _used(ops[count:]))
+        completion = Completion()
+        stored = [self._store(op, completion) for op in leaving]
+        command = VectorCommand(
+            program=program, inputs=tuple(each.matrix for each in inputs), outputs=tuple(each.matrix for each in stored)
+        )
+        self._port.submit(command, ops[0].line, completion, True)
+        for op in leaving:
+            op.forget_arguments()
+        return ops[count:]
+
+    def _store(self, op: RecordedOp, completion: Completion) -> VectorInput:
+        """Take TCM for the result of *op*. What a collected cycle kept holds its TCM until the program ends."""
+        value, handle = op.value, op.handle()
+        holder = self.allocate(value.rows, value.cols, value.dtype, op.line)
+        stored = VectorInput(holder.matrix, holder, completion)
+        op.store_at(stored)
+        if op.producer is not None:
+            self._port.memory.pending.mark(holder.matrix, op.producer)
+        if handle is not None:
+            handle.arrive(holder.matrix, holder, completion)
+        elif op.alive:
+            holder.keep()
+        return stored
+
+    def _fits(self, program: VectorProgram) -> bool:
+        if program in self._fitting:
+            return True
+        values = program.values
+        inputs = tuple(Matrix.packed(each.rows, each.cols, each.dtype) for each in program.inputs)
+        outputs = tuple(
+            Matrix.packed(values[each].rows, values[each].cols, values[each].dtype) for each in program.outputs
+        )
+        fits = self._port.fits(VectorCommand(program=program, inputs=inputs, outputs=outputs))
+        if fits:
+            self._fitting.add(program)
+        return fits
+
+    def _most(self, ops: list[RecordedOp], outputs: set[int]) -> int:
+        """How many of the first *ops* fit as one program; 1 if none does."""
+        low, high = 1, len(ops) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = self._fits(_program(ops[:middle], outputs | _used(ops[middle:]))[0])
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low
+
+
+def _chained(ops: list[RecordedOp]) -> set[int]:
+    """Those of *ops* that the kernel can name and that depend on an op that an earlier program left."""
+    chained: set[int] = set()
+    for op in ops:
+        if op.deferred or any(id(each) in chained for each in _unstored(op)):
+            chained.add(id(op))
+    return {id(op) for op in ops if op.alive and not op.deferred and id(op) in chained}
+
+
+def _needed(ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
+    """Those of *ops* that *outputs* depend on, and themselves."""
+    needed = set(outputs)
+    for op in reversed(ops):
+        if id(op) in needed:
+            needed.update(id(each) for each in _unstored(op))
+    return [op for op in ops if id(op) in needed]
+
+
+def _used(ops: list[RecordedOp]) -> set[int]:
+    return {id(each) for op in ops for each in _unstored(op)}
+
+
+def _unstored(op: RecordedOp) -> list[RecordedOp]:
+    """The arguments of *op* that no command has stored."""
+    return [each for each in op.arguments if isinstance(each, RecordedOp) and each.stored is None]
+
+
+def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, list[VectorInput], list[RecordedOp]]:
+    """The program of *ops*, its inputs, and those of the ops whose results leave it, which are in *outputs*."""
+    inputs: dict[int, VectorInput] = {}
+    for op in ops:
+        for each in op.arguments:
+            source = each if isinstance(each, VectorInput) else each.stored
+            if source is not None:
+                inputs.setdefault(id(source), source)
+    number = {key: at for at, key in enumerate(inputs)}
+    number.update((id(op), len(inputs) + at) for at, op in enumerate(ops))
+    leaving = [op for op in ops if id(op) in outputs]
+    program = VectorProgram(
+        inputs=tuple(each.value for each in inputs.values()),
+        ops=tuple(
+            VectorOp(
+                math=op.math,
+                arguments=tuple(
+                    number[id(each if isinstance(each, VectorInput) else each.stored or each)] for each in op.arguments
+                ),
+                result=op.value,
+                line=op.line,
+            )
+            for op in ops
+        ),
+        outputs=tuple(number[id(op)] for op in leaving),
+    )
+    if len(_PROGRAMS) >= _MOST_PROGRAMS:
+        _PROGRAMS.clear()
+    numbers = repr([op.math.scalars for op in ops if op.math.scalars])
+    return _PROGRAMS.setdefault((program, numbers), program), list(inputs.values()), leaving
