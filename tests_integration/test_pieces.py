@@ -242,6 +242,17 @@ def test_known_integers_and_masks_are_data_too(mode: str) -> None:
     np.testing.assert_array_equal(found[2], numbers)
 
 
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_a_causal_mask_is_data_where_it_is_an_operand(mode: str) -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        number = tl.arange(0, 8)
+        tl.store(out, tl.where(number[:, None] >= number[None, :], tl.load(x), float("-inf")))
+
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+    _, found = run(kernel, [x, np.zeros_like(x)], mode)
+    np.testing.assert_array_equal(found, np.where(np.tri(8, dtype=bool), x, -np.inf))
+
+
 def test_a_number_that_the_tensor_does_not_have_is_not_stored() -> None:
     def kernel(tl: Any, out: Any) -> None:
         tl.store(out, tl.arange(120, 136))

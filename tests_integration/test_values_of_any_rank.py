@@ -162,6 +162,17 @@ def test_masks_have_the_rank_of_what_they_mask(mode: str) -> None:
     np.testing.assert_array_equal(found, want)
 
 
+def test_known_integers_of_three_dimensions_are_data() -> None:
+    def kernel(tl: Any, out: Any) -> None:
+        number = tl.arange(0, 2)[:, None, None] * 12 + tl.arange(0, 3)[:, None] * 4 + tl.arange(0, 4)
+        tl.store(out, number)
+        tl.store(out[1:2], tl.load(out[1:2]) * number[0:1])
+
+    want = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    want[1] *= want[0]
+    np.testing.assert_array_equal(run(kernel, [np.zeros((2, 3, 4), np.int32)])[0], want)
+
+
 def one_beyond(tl: Any, x: Any) -> None:
     tl.load(x[0, np.array([1, 3])])
 

@@ -4,11 +4,13 @@ On the round chip, in picoseconds: a command takes 7000 to begin, a read or a wr
 takes 4000, and a run counts in whole bursts of 64 bytes.
 """
 
+import json
+
 import numpy as np
 import pytest
 
 from kb_dataexec import MemoryLogWriter
-from kb_messages import KernelError, MemorySpace
+from kb_messages import KernelError, MemorySpace, OpKind
 
 BEGIN, TRANSFER, BYTE, PIECE = 7000, 34000, 20, 4000
 
@@ -126,6 +128,10 @@ def nothing_chosen(tl, a):
     tl.store(a, value, tl.arange(0, 16) > 99)
 
 
+def store_of_data(tl, a):
+    tl.store(a[0], tl.arange(0, 16) & 3)
+
+
 def store_of_a_range(tl, a):
     tl.store(a[0], tl.arange(0, 16) * 3 - 1)
 
@@ -138,8 +144,14 @@ def test_a_load_of_nothing_takes_the_set_up_and_a_store_of_nothing_no_command(si
     assert run.end_ps == BEGIN + 2000
 
 
-def test_integers_that_are_stored_come_as_constants_of_the_log(simulate):
+def test_integers_that_follow_from_a_range_are_computed(simulate):
     run = simulate(store_of_a_range, (16, 16, "f16"))
+    names = [json.loads(record.params)["op"] for record in run.records.values() if record.kind is OpKind.MATH]
+    assert names == ["index", "copy"]
+
+
+def test_integers_that_are_stored_come_as_constants_of_the_log(simulate):
+    run = simulate(store_of_data, (16, 16, "f16"))
     load, store = run.records[0, 0, 0], run.records[1, 0, 0]
     assert (load.operands[0].space, load.operands[0].row_nbytes) == (MemorySpace.IMMEDIATE, 32)
     assert run.times(0, 0) == [(BEGIN, BEGIN, BEGIN + 2000, BEGIN + 2000)]

@@ -30,9 +30,17 @@ class KnownOperands(PieceTransfers):
         given: list[Any] = [self._with_bytes(each) if isinstance(each, Known) else each for each in arguments]
         return super()._call(op, given, axis, dtype, reverse)
 
+    def stored(self, known: Known, dtype: DType, line: str) -> LoadedTensor:
+        """*known* in TCM as *dtype*: computed if it follows from ranges, else constants.
+
+        Raises KernelError for a number that an integer *dtype* does not have.
+        """
+        data = constants(known.data, dtype, line)
+        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
+
     def _with_bytes(self, known: Known) -> Known | LoadedTensor:
-        """*known* as constants in TCM, i32 where that is enough, or as it is if it has a form."""
-        if known.form is not None:
+        """*known* as constants in TCM, i32 where that is enough, or as it is if it is computed."""
+        if _is_computed(known):
             return known
         line, data = self._port.line(), known.data
         if known.is_mask:
@@ -40,3 +48,8 @@ class KnownOperands(PieceTransfers):
         else:
             dtype = DType.I32 if _I32.min <= data.min() and data.max() <= _I32.max else DType.I64
         return self.constants(constants(data, dtype, line), dtype, line)
+
+
+def _is_computed(known: Known) -> bool:
+    """Whether math makes the bytes of *known* from the indices of its axes, of which there are one or two."""
+    return known.form is not None and len(known.shape) in (1, 2)

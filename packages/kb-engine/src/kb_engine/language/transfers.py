@@ -92,7 +92,7 @@ class Transfers(KnownOperands, ViewOps):
         chosen = masks.mask_of(mask, ref, line)
         stored: object = value
         if isinstance(value, Known):
-            stored = self.constants(masks.constants(value.data, ref.dtype, line), ref.dtype, line)
+            stored = self.stored(value, ref.dtype, line)
         if isinstance(value, Permuted) and len(value.order) == len(ref.shape):
             order = value.inverse
             ref, stored, chosen = permuted(ref, order), value.of, None if chosen is None else chosen.transposed(order)
