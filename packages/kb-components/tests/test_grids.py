@@ -13,6 +13,7 @@ from kb_engine import Engine, Host
 ISSUE, PROGRAM = 3000, 20_000
 PES = [f"sip0.cube{cube}.pe{pe}" for cube in (0, 1) for pe in (0, 1)]
 SCOREBOARD = ("issue_ns: 3", "issue_ns: 3, issue: scoreboard")
+DECOUPLED = ("issue_ns: 3", "issue_ns: 3, issue: decoupled")
 
 
 def squares(host, names, side=32, dtype="f16"):
@@ -51,7 +52,7 @@ def test_program_ns_is_an_attribute_of_pe_cpu(chip_host):
     assert host.launch(lambda tl: None, grid=4).end_ps == 4 * 1500
 
 
-@pytest.mark.parametrize("change", [(), (SCOREBOARD,)], ids=["blocking", "scoreboard"])
+@pytest.mark.parametrize("change", [(), (SCOREBOARD,), (DECOUPLED,)], ids=["blocking", "scoreboard", "decoupled"])
 @pytest.mark.parametrize("schedule", ["dynamic", "static"])
 def test_mixed_programs_are_explained_and_computed(chip_host, two_pes, change, schedule):
     """Programs that do nothing, that leave composites under way, that wait, and that load and store."""
@@ -110,3 +111,18 @@ def test_a_launch_from_a_host_is_answered_when_the_last_program_is_done(chip):
     assert list(result.pe_end_ps.values()) == [157_000 + 3 * PROGRAM] * 2 + [157_000 + 2 * PROGRAM] * 2
     # The answer waits for the last PE of its cube: PE 1 of cube 0, whose way back is 35,000 to io_cpu and to the host.
     assert result.response_ps == 157_000 + 3 * PROGRAM + 2000 + (2000 + 5000 + 3000) + 3000 + 20_000
+
+
+def test_a_program_whose_last_command_waits_in_the_queue_of_its_engine_is_explained(chip_host):
+    """The kernel returns when its store is issued, before the store is submitted. The next program is the path then."""
+
+    def kernel(tl, a, c):
+        tl.store(c, tl.exp(tl.load(a)))
+
+    writer = MemoryLogWriter()
+    host = chip_host((DECOUPLED[0], f"{DECOUPLED[1]}, program_ns: 1000"), writer=writer)
+    result = host.launch(kernel, *squares(host, "ac"), grid=3)
+    assert [each.start_ps for each in result.programs] == [n * (1_000_000 + 3 * ISSUE) for n in range(3)]
+    found = where(finished(host, writer))
+    assert found.unexplained_ps == 0
+    assert sum(row.ps for row in found.launches[0].rows) == result.end_ps

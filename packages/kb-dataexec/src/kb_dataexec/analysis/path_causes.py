@@ -227,7 +227,8 @@ class _Causes:
         events.give_up(ended, begun)
 
     def _explain_next_programs(self) -> None:
-        """A PE began its next program: its last command was submitted, or one that its kernel waited for was done."""
+        """A PE began its next program: the last command of the one before was submitted, or one that its kernel waited
+        for was done; or the last command was issued to the queue of its engine."""
         events, rows, commands = self.events, self.rows, self.commands
         later = np.flatnonzero(rows.program_before >= 0)
         before = rows.program_before[later]
@@ -237,5 +238,6 @@ class _Causes:
         pes, times = rows.kernels["pe"][later].astype(np.int64), rows.kernels["t_start_ps"][later]
         done, is_tie = Moments(commands.pe, commands.t_done).first(pes, times)
         events.explain(began, self.command(CommandEvent.DONE, done), "program", is_tie)
+        events.work_since(began, self.command(CommandEvent.CALL, last), Work.ISSUE, "program")
         events.work_since(began[last < 0], begun[last < 0], Work.PROGRAM, "program")
         events.give_up(began, begun)
