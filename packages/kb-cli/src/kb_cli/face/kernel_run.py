@@ -116,7 +116,7 @@ class KernelRun:
         return self.result.verified
 
     def check(self, reference: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None, tolerance: Any = None) -> str:
-        """Compare the results with *reference*, and return a sentence for each.
+        """Compare the results with *reference*, and return a sentence for each, which names the tolerance.
 
         *reference* is an array for the only result, or a dict by name; none means the reference of the call or
         benchmark. *tolerance* is the allowed absolute error in the same form, a number or an array for each result.
@@ -128,10 +128,9 @@ class KernelRun:
         verdict = self._outcome.verdict if reference is None else self._judged(reference, tolerance)
         if verdict is None:
             raise BenchmarkError("check", "no reference", "one", "give one to check(), or reference= to kernbench.run")
-        texts = [verdict.refusal] if verdict.refusal else [each.text for each in verdict.outputs]
-        if not verdict.ok:
-            raise WrongResult("\n".join(texts))
-        return "\n".join(texts)
+        if verdict.refusal or not verdict.ok:
+            raise WrongResult(verdict.refusal or "\n".join(each.text for each in verdict.outputs))
+        return "\n".join(f"{each.text}, within {each.tolerance}" for each in verdict.outputs)
 
     def _judged(self, reference: Any, tolerance: Any) -> Verdict:
         computed = self._computed()

@@ -25,7 +25,8 @@ class OutputCheck(Struct, frozen=True, kw_only=True):
     """The outcome for one output, as `--json` prints it.
 
     `text` is the outcome in one sentence. For a wrong output, the sentence names the op that wrote the worst element.
-    `max_abs_err` is None when the output could not be read.
+    `max_abs_err` is None when the output could not be read. `tolerance` says which tolerance was used, and how to state
+    another; folders of an older kb do not say it.
     """
 
     name: str
@@ -34,6 +35,7 @@ class OutputCheck(Struct, frozen=True, kw_only=True):
     n_wrong: int
     max_abs_err: float | None
     text: str
+    tolerance: str = ""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -103,9 +105,9 @@ def terms_behind(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, int]:
 
 def _tolerance_used(output: Expected) -> str:
     if output.default_terms is None:
-        return "that is the tolerance that the benchmark or the caller states"
+        return "the tolerance that the benchmark or the caller states"
     terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
-    default = f"that is the default tolerance of {output.tensor.dtype} for sums of {terms}"
+    default = f"the default tolerance of {output.tensor.dtype} for sums of {terms}"
     return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
 
 
@@ -117,8 +119,9 @@ def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> Outp
         return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
     found, origin = compare_output(log, name, output, got, output.reference, output.allowed)
     texts = [str(found), *([] if origin is None else [str(origin)])]
+    tolerance = _tolerance_used(output)
     if not found.ok:
-        texts.append(_tolerance_used(output))
+        texts.append(f"that is {tolerance}")
     return OutputCheck(
         name=name,
         ok=found.ok,
@@ -126,4 +129,5 @@ def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> Outp
         n_wrong=found.n_wrong,
         max_abs_err=found.max_abs_err,
         text="; ".join(texts),
+        tolerance=tolerance,
     )
