@@ -14,33 +14,32 @@ from kb_engine import Arrays, Benchmark, DType, Host, Tensor, cast
 Size = Annotated[int, Meta(ge=1)]
 
 
-def flash(tl, q, k, v, positions, out, d: int, group: int, block: int, causal: bool) -> None:
-    """Program (i, h) computes *block* rows of head h. Rows keep the largest score and the sum of powers so far.
+def flash(tl, q, k, v, out, d: int, group: int, block: int, block_k: int, causal: bool) -> None:
+    """Program (i, h) computes *block* rows of head h. Rows keep the largest product and the sum of powers so far.
 
     Source: Dao et al., "FlashAttention", arXiv 2205.14135, with the division at the end of arXiv 2307.08691.
     """
-    rows, head = span(tl.program_id(0), block), tl.program_id(1)
+    rows, head, shared = span(tl.program_id(0), block), tl.program_id(1), span(tl.program_id(1) // group, d)
     queries = tl.load(q[rows, span(head, d)])
-    blocks = [span(number, block) for number in range(-(-k.shape[0] // block))]
+    end = min(rows.stop, k.shape[0]) if causal else k.shape[0]
+    parts = (span(number, block_k) for number in range(-(-end // block_k)))
+    loads = ((keys, tl.load_async(k[keys, shared]), tl.load_async(v[keys, shared])) for keys in parts)
     largest, total, acc = float("-inf"), 0.0, 0.0
-    for keys in blocks[: tl.program_id(0) + 1] if causal else blocks:
-        values = tl.load_async(v[keys, span(head // group, d)])
-        x = tl.dot(queries, tl.load(k[keys, span(head // group, d)]).T) * d**-0.5
-        if causal and keys == rows:
-            x = visible(tl, x, rows, keys, positions)
+    for keys, a, b in tl.ahead(loads):
+        x = tl.dot(queries, a.T)
+        x = visible(tl, x, rows, keys) if causal and keys.stop > rows.start + 1 else x
         higher = tl.maximum(largest, tl.max(x, axis=1))
-        powers, decay = tl.exp(x - higher), tl.exp(largest - higher)
+        powers, decay = tl.exp(tl.fma(x, d**-0.5, higher * -(d**-0.5))), tl.exp((largest - higher) * d**-0.5)
         total = total * decay + tl.sum(powers, axis=1)
-        acc = acc * decay + tl.dot(powers.to(v.dtype), values)
-        largest = higher
+        acc, largest = acc * decay + tl.dot(powers.to(b.dtype), b), higher
     tl.store(out[rows, span(head, d)], (acc / total).to(out.dtype))
 
 
-def scores(tl, q, k, positions, s, d: int, group: int, block: int, causal: bool) -> None:
+def scores(tl, q, k, s, d: int, group: int, block: int, causal: bool) -> None:
     """Program (j, i, h) computes block (i, j) of the scores of head h."""
     keys, rows, head = span(tl.program_id(0), block), span(tl.program_id(1), block), tl.program_id(2)
     x = tl.dot(tl.load(q[rows, span(head, d)]), tl.load(k[keys, span(head // group, d)]).T) * d**-0.5
-    x = visible(tl, x, rows, keys, positions) if causal else x
+    x = visible(tl, x, rows, keys) if causal else x
     tl.store(s[head, rows, keys], x.to(s.dtype))
 
 
@@ -63,10 +62,10 @@ def product(tl, p, v, out, d: int, group: int, block: int) -> None:
     tl.store(out[rows, span(head, d)], acc.to(out.dtype))
 
 
-def visible(tl, x, rows: slice, keys: slice, positions):
+def visible(tl, x, rows: slice, keys: slice):
     """The scores *x*, and minus infinity for keys that come after the query of the row."""
-    is_seen = tl.load(positions[rows])[:, None] >= tl.load(positions[keys])
-    return tl.where(is_seen, x, float("-inf"))
+    row, key = (tl.arange(part.start, part.start + n) for part, n in zip((rows, keys), x.shape, strict=True))
+    return tl.where(row[:, None] >= key, x, float("-inf"))
 
 
 def span(number: int, size: int) -> slice:
@@ -78,7 +77,8 @@ class AttentionParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Each key and value head serves `heads / kv_heads` query heads.
 
     With `kernels=three`, scores and probabilities go through memory, in `dtype`, as in a model without a fused kernel.
-    Blocks of scores are `block` x `block`, and the kernel that divides takes `rows` rows.
+    A program of the flash kernel has `block` rows and takes `block_k` keys at a time. Of the three, the first computes
+    `block` x `block` scores, and the one that divides takes `rows` rows.
     """
 
     tokens: Size = 256
@@ -88,6 +88,7 @@ class AttentionParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     causal: bool = True
     kernels: Literal["flash", "three"] = "flash"
     block: Size = 128
+    block_k: Size = 256
     rows: Size = 16
     dtype: DType = DType.F16
 
@@ -118,15 +119,14 @@ class Attention(Benchmark[AttentionParams]):
     def launch(self, host: Host, p: AttentionParams, tensors: Arrays) -> dict[str, Tensor]:
         """A program for each block of rows of each head; in the first of three kernels, for each block of scores."""
         q, k, v = (host.tensor(name, tensors[name], p.dtype) for name in "qkv")
-        positions = host.tensor("positions", np.arange(p.tokens, dtype=np.int32), "i32")
         out = host.empty("out", q.shape, p.dtype)
         blocks, row_blocks = -(-p.tokens // p.block), -(-p.tokens // p.rows)
         if p.kernels == "flash":
             grid = (blocks, p.heads)
-            host.launch(flash, q, k, v, positions, out, p.head_dim, p.group, p.block, p.causal, grid=grid)
+            host.launch(flash, q, k, v, out, p.head_dim, p.group, p.block, p.block_k, p.causal, grid=grid)
             return {"out": out}
         s, probabilities = (host.empty(name, (p.heads, p.tokens, p.tokens), p.dtype) for name in "sp")
-        host.launch(scores, q, k, positions, s, p.head_dim, p.group, p.block, p.causal, grid=(blocks, blocks, p.heads))
+        host.launch(scores, q, k, s, p.head_dim, p.group, p.block, p.causal, grid=(blocks, blocks, p.heads))
         host.launch(softmax, s, probabilities, p.rows, grid=(row_blocks, p.heads))
         host.launch(product, probabilities, v, out, p.head_dim, p.group, p.block, grid=(blocks, p.heads))
         return {"out": out}

@@ -44,7 +44,7 @@ def int8_gemm(
     M: Size = 256,
     N: Size = 512,
     K: Size = 512,
-    block_m: Size = 128,
+    block_m: Size = 256,
     block_n: Size = 256,
     block_k: Size = 256,
     out_dtype: kb.DType = kb.DType.BF16,

@@ -54,7 +54,7 @@ def linear(
     M: Size = 256,
     N: Size = 512,
     K: Size = 256,
-    block_m: Size = 128,
+    block_m: Size = 256,
     block_n: Size = 256,
     block_k: Size = 128,
     activation: Activation = "gelu",

@@ -115,7 +115,7 @@ class MixtureOfExperts(Benchmark[MixtureParams]):
 
     def reference(self, p: MixtureParams, inputs: Arrays) -> Arrays:
         """The weighted sum of the experts' MLPs, in float64."""
-        return {"out": mixture(p, inputs, sizes=False)}
+        return {"out": mixture(p, inputs)[0]}
 
     def flops(self, p: MixtureParams) -> int:
         """The three products of each pair."""
@@ -130,9 +130,10 @@ class MixtureOfExperts(Benchmark[MixtureParams]):
 
         An error of the gate's or the other product is passed on by silu with a slope of at most 1.1.
         """
-        info, sizes = p.dtype.info, mixture(p, inputs, sizes=True)
+        info, (_, products, terms) = p.dtype.info, mixture(p, inputs)
         in_f32 = (3 * np.sqrt(p.width) + np.sqrt(p.hidden) + 16) * 2.0**-24
-        return {"out": (4 * info.unit_roundoff + in_f32) * sizes + info.smallest_subnormal}
+        stored = 2 * info.unit_roundoff * (products + np.abs(expected["out"]))
+        return {"out": stored + in_f32 * terms + info.smallest_subnormal}
 
 
 def blocks_of(experts: np.ndarray, size: int) -> list[tuple[int, int, int]]:
@@ -143,16 +144,17 @@ def blocks_of(experts: np.ndarray, size: int) -> list[tuple[int, int, int]]:
     return found
 
 
-def mixture(p: MixtureParams, inputs: Arrays, sizes: bool) -> np.ndarray:
-    """The mixture in float64; with *sizes* that of the sizes of all terms, which errors are relative to."""
-    out = np.zeros((p.tokens, p.width))
+def mixture(p: MixtureParams, inputs: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mixture in float64; the same of the sizes of the last products; and of the sizes of all terms."""
+    found = np.zeros((3, p.tokens, p.width))
     for expert in range(p.experts):
         token, choice = np.nonzero(inputs["experts"] == expert)
-        x = inputs["x"][token].astype(np.float64)
-        w1, w3, w2 = (inputs[name][expert].astype(np.float64) for name in ("w1", "w3", "w2"))
-        if sizes:
-            x, w1, w3, w2 = (np.abs(each) for each in (x, w1, w3, w2))
-        gate = x @ w1
-        h = gate * (x @ w3) if sizes else gate / (1 + np.exp(-gate)) * (x @ w3)
-        np.add.at(out, token, inputs["gates"][token, choice, None] * (h @ w2))
-    return out
+        x, w1, w3, w2 = inputs["x"][token], *(inputs[name][expert] for name in ("w1", "w3", "w2"))
+        x, w1, w3, w2 = (each.astype(np.float64) for each in (x, w1, w3, w2))
+        gate, up = x @ w1, x @ w3
+        h = gate / (1 + np.exp(-gate)) * up
+        most = (np.abs(x) @ np.abs(w1)) * (np.abs(x) @ np.abs(w3))
+        shares = inputs["gates"][token, choice, None]
+        for total, rows, weights in zip(found, (h, np.abs(h), most), (w2, np.abs(w2), np.abs(w2)), strict=True):
+            np.add.at(total, token, shares * (rows @ weights))
+    return found[0], found[1], found[2]

@@ -46,9 +46,9 @@ REAL: dict[str, tuple[Params, ...]] = {
 RAGGED: dict[str, tuple[Params, ...]] = {
     "all_reduce": ({"rows": 13, "width": 37, "ranks": 5},),
     "attention": (
-        {"tokens": 61, "heads": 3, "kv_heads": 1, "head_dim": 20, "block": 24},
-        {"tokens": 61, "heads": 2, "kv_heads": 2, "head_dim": 20, "block": 24, "causal": False},
-        {"tokens": 61, "heads": 2, "kv_heads": 1, "head_dim": 20, "block": 24, "rows": 7, "kernels": "three"},
+        {"tokens": 61, "heads": 4, "kv_heads": 2, "head_dim": 20, "block": 24, "block_k": 40},
+        {"tokens": 61, "heads": 2, "kv_heads": 2, "head_dim": 20, "block": 24, "block_k": 40, "causal": False},
+        {"tokens": 61, "heads": 4, "kv_heads": 2, "head_dim": 20, "block": 24, "rows": 7, "kernels": "three"},
     ),
     "cross_entropy": ({"tokens": 13, "vocabulary": 331, "words": 100},),
     "embedding": ({"tokens": 41, "vocabulary": 97, "width": 19, "block": 6},),
