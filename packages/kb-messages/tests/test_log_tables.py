@@ -36,5 +36,6 @@ def test_columns_that_name_records_are_known() -> None:
 
 
 def test_codes_count_from_0() -> None:
-    assert [(each.name, each.value) for each in CallCause] == [("START", 0), ("SUBMISSION", 1), ("COMPLETION", 2)]
+    causes = [("START", 0), ("SUBMISSION", 1), ("COMPLETION", 2), ("QUEUED", 3)]
+    assert [(each.name, each.value) for each in CallCause] == causes
     assert [(each.name, each.value) for each in MessageKind] == [("REQUEST", 0), ("RESPONSE", 1)]

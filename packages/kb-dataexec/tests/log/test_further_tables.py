@@ -156,7 +156,7 @@ def test_a_log_that_was_cut_off_has_the_tables_that_it_began(tmp_path):
     ("table", "row", "column", "value", "needs"),
     [
         ("commands", 1, "pe", 99, f"0 to {len(LOG.strings) - 1}"),
-        ("commands", 0, "after", 3, "0 to 2"),
+        ("commands", 0, "after", 4, "0 to 3"),
         ("commands", 1, "n_ops", -2, "-1 or more"),
         ("commands", 1, "t_submitted_ps", 89, "a time not before those before it"),
         ("commands", 1, "t_done_ps", 94, "a time not before those before it"),
