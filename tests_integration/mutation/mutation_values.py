@@ -22,6 +22,8 @@ from kb_dataexec.ops import gemm, math, memory
 from kb_messages import OpKind
 
 Numbers = npt.NDArray[np.uint64]
+_MARGIN = 4096
+"""Bytes before the first and behind the last that a log uses: a moved address may lead there."""
 _INTERCHANGEABLE = ("add", "mul", "maximum", "minimum", "eq", "ne", "and", "or")
 
 
@@ -40,16 +42,22 @@ def text_number(text: str) -> np.uint64:
 
 
 class Values:
-    """The numbers of all bytes after *log*, which can be executed. Bytes are numbered by address before it."""
+    """The numbers of all bytes near those that *log* uses, after *log*, which can be executed.
+
+    Bytes are numbered by address before it.
+    """
 
     def __init__(self, log: OpLog, memory_before: MemoryStore, shift_free: bool = False) -> None:
         self._shift_free = shift_free
         self._bytes: dict[int, Numbers] = {0: mixed(np.frombuffer(log.immediates or b"\0", np.uint8))}
         rows = log.operands
         stops = rows["offset"] + (rows["rows"] - 1) * rows["stride"] + rows["row_nbytes"]
+        self._first = {0: 0}
         for owner, nbytes, _ in memory_before.regions:
-            size = min(nbytes, int(stops[rows["owner"] == owner].max(initial=0)) + 4096)
-            self._bytes[owner] = mixed(owner, np.arange(size))
+            mine = rows["owner"] == owner
+            first = max(0, int(rows["offset"][mine].min(initial=nbytes)) - _MARGIN)
+            self._first[owner] = first
+            self._bytes[owner] = mixed(owner, np.arange(first, min(nbytes, int(stops[mine].max(initial=0)) + _MARGIN)))
         schedule = Schedule(log)
         for op in schedule.iterate(0, len(schedule.ops)):
             {OpKind.MEMORY: self._move, OpKind.GEMM: self._gemm, OpKind.MATH: self._math}[OpKind(op.kind)](op)
@@ -59,7 +67,8 @@ class Values:
         return self._view(owner, offset, rows, row_nbytes, stride).tobytes()
 
     def _view(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> Numbers:
-        return np.ndarray((rows, row_nbytes), np.uint64, self._bytes[owner], offset * 8, (stride * 8, 8))
+        start = (offset - self._first[owner]) * 8
+        return np.ndarray((rows, row_nbytes), np.uint64, self._bytes[owner], start, (stride * 8, 8))
 
     def _elements(self, row: OperandRow) -> Numbers:
         size = row.dtype.nbytes
