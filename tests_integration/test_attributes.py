@@ -24,7 +24,8 @@ ALLOWED = {
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),
-    "kb_engine.language.held": ("held_back forgotten place", "a sum leaves the registers when somebody asks for it"),
+    "kb_engine.language.held": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
+    "kb_engine.language.held_back": ("held_back", "a program asks the language before it issues a command"),
     "kb_engine.program.engine_queues": (
         ("blocked first_since_ps left_seq wants_room operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps"),
         "the queues of one PE are kept together, and a command in flight carries its times and their causes",

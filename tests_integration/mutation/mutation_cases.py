@@ -1,4 +1,4 @@
-"""Seven kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
+"""Kernels whose logs are mutated: small, ragged, and with data on which every element counts."""
 
 from __future__ import annotations
 
@@ -96,6 +96,13 @@ def sums_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
         right = tl.dot(tl.load(a[:, k : k + 8]), tl.load(b[k : k + 8, 0:4]), right)
     tl.store(c[:, 0:6], (left + half * 2.0).to("f16"))
     tl.store(c[:, 6:10], right.to("f16"))
+
+
+def atomics_kernel(tl: Any, x: Any, y: Any) -> None:
+    for row in range(3):
+        tl.atomic_add(y[0:1, :], tl.load(x[row : row + 1, :]))
+    tl.store(y[1:2, :], tl.atomic_max(y[0:1, :], tl.load(x[3:4, :])) * 0.5)
+    tl.atomic_xchg(y[2:3, 0:4], tl.load(x[4:5, 0:4]))
 
 
 def sharded_kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
@@ -208,6 +215,20 @@ def pieces() -> Case:
     return _case(host, y, expected, tolerance)
 
 
+def atomics() -> Case:
+    x, y = _random(5, 10, seed=13), _random(3, 10, seed=14)
+    host = _host("one_pe")
+    out = host.tensor("y", y, DType.F16)
+    host.launch(atomics_kernel, host.tensor("x", x, DType.F16), out)
+    wide, expected = x.astype(np.float64), y.astype(np.float64)
+    total = expected[0] + wide[:3].sum(axis=0)
+    expected[0], expected[1] = np.maximum(total, wide[3]), total * 0.5
+    expected[2, :4] = wide[4, :4]
+    return _case(
+        host, out, expected, 2.0**-9 * (np.abs(wide).sum(axis=0) + np.abs(y[:1].astype(np.float64))) + 2.0**-24
+    )
+
+
 def sharded_gemm() -> Case:
     a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
     host = _host("one_cube")
@@ -220,5 +241,5 @@ def sharded_gemm() -> Case:
     return _case(host, c, expected, _rounded(expected, np.abs(wide[0]) @ np.abs(wide[1]), 12))
 
 
-_MADE = gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, pieces, sharded_gemm
+_MADE = gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, pieces, atomics, sharded_gemm
 CASES: dict[str, Callable[[], Case]] = {made.__name__: cache(made) for made in _MADE}

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from kb_messages.commands import (
+    AtomicCommand,
     Command,
     CompletionRecord,
     DrainCommand,
@@ -110,6 +111,7 @@ def test_the_span_of_a_matrix_has_the_gaps_between_rows() -> None:
         StoreCommand(src=PACKED, dst=WIDE),
         GemmCommand(a=PACKED, b=PACKED, out=WIDE),
         DrainCommand(src=PACKED, dst=WIDE),
+        AtomicCommand(math=MathAttributes(op="add"), target=WIDE, operands=(PACKED,)),
         MathCommand(math=MathAttributes(op="exp"), inputs=(MathInput(matrix=PACKED),), out=WIDE),
     ],
 )
@@ -138,6 +140,7 @@ def test_every_command_of_a_kernel_works_on_data_and_its_completion_does_not() -
         StoreCommand: True,
         GemmCommand: True,
         DrainCommand: True,
+        AtomicCommand: True,
         MathCommand: True,
         VectorCommand: True,
     }

@@ -107,7 +107,7 @@ POSITIVE = {"log", "log2", "log1p", "sqrt", "rsqrt", "pow"}
 
 def test_every_op_of_the_table_is_tested_here():
     others = {"not", "where", "fma", "bit_not", "isnan", "isinf", "umulhi", "popcount", "clz", "argmax", "argmin"}
-    others |= {"fill", "index"}
+    others |= {"fill", "index", "cas"}
     assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS, *SCANS, *BITS} | others
 
 
@@ -165,6 +165,12 @@ def test_the_condition_of_where_says_nothing_about_the_type_of_the_values():
     exact = column(2**60 + 1, -(2**60) - 1, dtype=np.int64)
     condition = column(0.5, 0.0, dtype=np.float32)
     assert apply("where", condition, exact, exact - 1, out=DType.I64).tolist() == [[2**60 + 1, -(2**60) - 2]]
+
+
+def test_cas_exchanges_what_is_equal():
+    old = np.float32([[1, 2], [1, 3]])
+    assert apply("cas", old, np.ones_like(old), 10 * old).tolist() == [[10, 2], [10, 3]]
+    assert apply("cas", old, scalars=(3.0, -1.0)).tolist() == [[1, 2], [1, -1]]
 
 
 def test_fma_rounds_the_product_and_then_the_sum():

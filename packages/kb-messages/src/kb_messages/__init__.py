@@ -15,6 +15,7 @@ from kb_messages.address import (
     split_address,
 )
 from kb_messages.commands import (
+    AtomicCommand,
     Command,
     CompletionRecord,
     DrainCommand,
@@ -151,6 +152,7 @@ __all__ = [
     "VIRTUAL_BITS",
     "VIRTUAL_END",
     "AddressError",
+    "AtomicCommand",
     "Axis",
     "BenchmarkError",
     "BufferNeeds",

@@ -202,6 +202,25 @@ class DrainCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     dst: Matrix
 
 
+class AtomicCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="atomic"):
+    """`target = math.op(*math.arguments([target, *operands]))`, in one request at the memory that holds `target`.
+
+    `operands` lie in the TCM of the PE and have the shape and dtype of `target`. With `old`, in TCM too, the bytes of
+    `target` are read first. `copy` and `fill` take the place of `target` and do not read it.
+    """
+
+    data_op: ClassVar[bool] = True
+    math: MathAttributes
+    target: Matrix
+    operands: tuple[Matrix, ...] = ()
+    old: Matrix | None = None
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether the result depends on the bytes before."""
+        return self.math.op not in ("copy", "fill")
+
+
 class MathInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operand of a math command. A pinned operand already lies in the TCM of the PE, so it has no DMA."""
 
@@ -233,7 +252,7 @@ class VectorCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     outputs: tuple[Matrix, ...]
 
 
-Command = LoadCommand | StoreCommand | GemmCommand | DrainCommand | MathCommand | VectorCommand
+Command = LoadCommand | StoreCommand | GemmCommand | DrainCommand | AtomicCommand | MathCommand | VectorCommand
 
 
 def matrices_of(command: Struct) -> Iterator[Matrix]:
@@ -256,6 +275,8 @@ def target_of(command: LoadCommand | StoreCommand | GemmCommand | DrainCommand |
 
     Of a command with pieces, `accesses_of` says what is written and read.
     """
+    if isinstance(command, AtomicCommand):
+        return command.target
     return command.dst if isinstance(command, LoadCommand | StoreCommand | DrainCommand) else command.out
 
 
@@ -268,6 +289,9 @@ def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
     if isinstance(command, LoadCommand) and (command.pieces or command.fills):
         memories = [piece.memory(command.src.dtype) for piece in command.pieces]
         return memories, [piece.tile(command.src.dtype) for piece in (*command.pieces, *command.fills)]
+    if isinstance(command, AtomicCommand):
+        written = [command.target] if command.old is None else [command.target, command.old]
+        return [each.rectangle for each in (command.target, *command.operands)], [each.rectangle for each in written]
     target = target_of(command)
     return [each.rectangle for each in matrices_of(command) if each is not target], [target.rectangle]
 

@@ -43,7 +43,7 @@ def _table() -> dict[str, MathFunction]:
         "umulhi": MathFunction(3, int_only=True),
         "bit_not": MathFunction(1, int_only=True),
         "eq ne lt le gt ge and or": MathFunction(2, is_test=True),
-        "where fma": MathFunction(3),
+        "where fma cas": MathFunction(3),
         "sum prod max min": MathFunction(1, reduces=True),
         "reduce_and reduce_or reduce_xor": MathFunction(1, int_only=True, reduces=True),
         "argmax argmin": MathFunction(1, reduces=True, finds=True),

@@ -56,7 +56,7 @@ def decode_plan(text: bytes | str) -> PipelinePlan:
 
 
 def encode_command(command: Command) -> bytes:
-    """*command* as JSON. Its `type` is `load`, `store`, `gemm`, `drain` or `math`."""
+    """*command* as JSON. Its `type` is `load`, `store`, `gemm`, `drain`, `atomic` or `math`."""
     return msgspec.json.encode(command)
 
 
@@ -88,7 +88,10 @@ def check_plan(plan: PipelinePlan) -> None:
 
 def _check_roles(where: str, stage: StageTemplate) -> None:
     roles = [operand.role for operand in stage.operands if operand.when is When.EVERY_TILE]
-    missing = [role.name.lower() for role in _NEEDED[stage.stage_type] if role not in roles]
+    needed = _NEEDED[stage.stage_type]
+    if stage.stage_type is StageType.DMA_WRITE and stage.math is not None:
+        needed = (Role.OUT,)
+    missing = [role.name.lower() for role in needed if role not in roles]
     if missing:
         raise PlanError(where, f"no {missing[0]} operand", f"one in a {stage.stage_type.name.lower()} of every tile")
     if stage.stage_type is StageType.MATH:

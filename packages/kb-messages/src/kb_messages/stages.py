@@ -138,12 +138,14 @@ class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
     The other end is the TCM of the PE or, with `to_registers`, its register file. A transfer in pieces has several
     rectangles of one memory, in `pieces`; `memory` is then the first of them. With `constants` no memory is read: they
     come with the command, and `memory` has their bytes at address 0.
+    An `atomic` write reads the bytes at the memory, too.
     """
 
     memory: Rectangle
     to_registers: bool = False
     pieces: tuple[Rectangle, ...] = ()
     constants: bool = False
+    atomic: bool = False
 
 
 class TransferParams(Struct, frozen=True, kw_only=True, tag="transfer"):
@@ -274,8 +276,13 @@ def rectangles_along_k(operand: OperandTemplate, first: tuple[int, int, int], en
 
 
 def memory_side(template: StageTemplate) -> OperandTemplate:
-    """The operand of a DMA stage that lies in memory. The other operand lies in the PE."""
+    """The operand of a DMA stage that lies in memory. The other operands lie in the PE.
+
+    It is the OUT of an atomic, a DMA_WRITE with a function.
+    """
     outside = Role.SRC if template.stage_type is StageType.DMA_READ else Role.DST
+    if template.math is not None:
+        outside = Role.OUT
     return next(each for each in template.operands if each.role is outside)
 
 

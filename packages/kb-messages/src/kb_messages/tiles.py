@@ -22,6 +22,7 @@ from kb_messages.stages import (
     When,
     memory_side,
     pieces_params,
+    rectangle,
     rectangles_along_k,
     stage_params,
     stages_at,
@@ -172,6 +173,9 @@ class TileSequence(Sequence[TilePlan]):
         if stage_type not in (StageType.DMA_READ, StageType.DMA_WRITE):
             stage = Stage(stage_type, component, stage_params(template, place, self._grid[2]))
             return self._stages.setdefault(stage, stage)
+        if template.math is not None:
+            params = DmaParams(rectangle(memory_side(template), place), atomic=True)
+            return Stage(stage_type, component, params)
         if template.in_pieces:
             return Stage(stage_type, component, pieces_params(template))
         m_grid, n_grid, k_grid = self._grid

@@ -1,6 +1,7 @@
 """Tile plans of commands. All functions are pure: no clock, no arrays, no state; equal arguments give equal plans."""
 
 from kb_plans.accumulator import generate_drain_plan
+from kb_plans.atomic import ATOMIC_ARGUMENTS, generate_atomic_plan
 from kb_plans.command import generate_plan
 from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
@@ -14,6 +15,7 @@ from kb_plans.transfer import generate_transfer_plan
 from kb_plans.vector import generate_vector_plan, vector_plan_at
 
 __all__ = [
+    "ATOMIC_ARGUMENTS",
     "EPILOGUE_OPS",
     "Estimate",
     "PlanCounts",
@@ -24,6 +26,7 @@ __all__ = [
     "__version__",
     "count",
     "estimate",
+    "generate_atomic_plan",
     "generate_drain_plan",
     "generate_gemm_plan",
     "generate_math_plan",

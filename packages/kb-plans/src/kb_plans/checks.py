@@ -14,6 +14,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from kb_messages import (
+    AtomicCommand,
     Command,
     DrainCommand,
     DType,
@@ -63,6 +64,8 @@ def is_sound(command: object) -> bool:
         fits = fits and (command.pieces == () or _are_pieces(command.pieces))
         fits = fits and (command.fills == () or _are_pieces(command.fills))
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
+    if type(command) is AtomicCommand:
+        return _is_atomic(command)
     if type(command) is StoreCommand:
         fits = command.pieces == () or _are_pieces(command.pieces)
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
@@ -85,6 +88,16 @@ def _is_gemm(command: Any) -> bool:
         and (command.acc is None or _is_matrix(command.acc))
         and type(command.acc_held) is type(command.out_held) is bool
         and (command.epilogue == () or _is_epilogue(command.epilogue))
+    )
+
+
+def _is_atomic(command: Any) -> bool:
+    return bool(
+        _is_math(command.math)
+        and _is_matrix(command.target)
+        and type(command.operands) is tuple
+        and False not in map(_is_matrix, command.operands)
+        and (command.old is None or _is_matrix(command.old))
     )
 
 

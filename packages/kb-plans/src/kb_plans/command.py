@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kb_messages import (
+    AtomicCommand,
     Command,
     DrainCommand,
     GemmCommand,
@@ -16,6 +17,7 @@ from kb_messages import (
     VectorCommand,
 )
 from kb_plans.accumulator import generate_drain_plan
+from kb_plans.atomic import generate_atomic_plan
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
 from kb_plans.room import TileRoom
@@ -38,6 +40,8 @@ def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | 
         if command.tile is None:
             command = replace(command, tile=suggest_math_tile(command, room))
         return generate_math_plan(command, pe)
+    if isinstance(command, AtomicCommand):
+        return generate_atomic_plan(command, pe)
     if isinstance(command, DrainCommand):
         return generate_drain_plan(command, pe)
     if isinstance(command, VectorCommand):

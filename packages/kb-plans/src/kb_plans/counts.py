@@ -45,6 +45,8 @@ def count(plan: PipelinePlan) -> PlanCounts:
                 macs += out.rows.total * out.cols.total * depth_axis(stage.gemm, a).total
             continue
         side = Role.DST if kind in (StageType.STORE, StageType.DMA_WRITE) else Role.SRC
+        if stage.math is not None:  # an atomic
+            side = Role.OUT
         sides = [each for each in stage.operands if each.role is side and each.place is not Place.IMMEDIATE]
         moved = sum(_moved(plan, stage, operand) for operand in sides)
         nbytes[kind] = nbytes.get(kind, 0) + moved

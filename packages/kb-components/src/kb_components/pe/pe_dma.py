@@ -51,7 +51,9 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class PeDma(Initiator[PeDmaSpec]):
     """A channel serves `outstanding` transfers at a time, and tiles leave it in the order in which they came.
 
-    A service lasts from set-up to the last byte (read) or the acknowledgement (write).
+    A service lasts from set-up to the last byte (read) or the acknowledgement (write). An atomic is a write whose bytes
+    the memory reads first: `latency + bytes` of a read, and then `bytes` and `latency` of a write. Source: assumed; a
+    controller with an adder beside it, which takes no time of its own.
 
     Where a wire leads to a PE_MMU, a transfer at virtual addresses waits for its pages' lookups after the set-up.
 
@@ -149,7 +151,7 @@ class PeDma(Initiator[PeDmaSpec]):
         if stage.stage_type is StageType.DMA_READ:
             self._fabric.read(self._last_path, memory, start_ps, finish, token)
         else:
-            self._fabric.write(self._last_path, memory, start_ps, finish, token)
+            self._fabric.write(self._last_path, memory, start_ps, finish, token, params.atomic)
 
     def _fill(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Constants alone: they came with the command, and take the set-up."""

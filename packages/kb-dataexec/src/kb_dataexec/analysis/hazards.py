@@ -12,7 +12,7 @@ import numpy as np
 from kb_dataexec.analysis.dependencies import Dependencies, Kind
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.schedule import Schedule
-from kb_messages import LogError
+from kb_messages import LogError, MemorySpace, OpKind, Role
 
 HOST: Final = "host"
 """The component of the records that no PE made."""
@@ -60,7 +60,8 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
     A record may touch its bytes at any time from `t_start_ps` to `t_end_ps`, so its followers have to begin after its
     end. A record that reads the result of another command has to begin after the end of that whole command: a kernel
     can wait only for the end of a command, so earlier data would be luck. Nothing orders two PEs of one launch,
-    whatever the times. *launches* are (start, end) in picoseconds; without them the whole log is one launch. Raises
+    whatever the times, unless both are atomics: a memory does one after the other, and reads before an atomic what that
+    one overwrites. *launches* are (start, end) in picoseconds; without them the whole log is one launch. Raises
     LogError when launches overlap.
     """
     ops = schedule.ops
@@ -73,11 +74,24 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
     pe, launch = _pe_numbers(schedule), _launch_numbers(ops["t_end_ps"], launches)
     one, two = pe[found.producer], pe[follower]
     racing = (one != two) & (np.minimum(one, two) >= 0) & (launch[found.producer] == launch[follower])
-    at = np.flatnonzero(((early > 0) | racing) & (found.kind != Kind.EXPLICIT))
+    atomic = _are_atomic(schedule)
+    ordered = atomic[found.producer] & atomic[follower]
+    at = np.flatnonzero(((early > 0) | racing) & (found.kind != Kind.EXPLICIT) & ~ordered)
     reads, writes, races = reads[at], writes[at], racing[at]
     code = np.select([reads, writes], [0, 1], default=2) + 3 * races  # in the order of Hazard
     code[races & writes] = list(Hazard).index(Hazard.WRITE_RACE)
     return Hazards(found.producer[at], follower[at], code, done[at], early[at], pe)
+
+
+def _are_atomic(schedule: Schedule) -> Array:
+    """Whether each record belongs to a command with an atomic, which is a function whose result is not in registers."""
+    ops, operands = schedule.ops, schedule.operands
+    counts = np.diff(schedule.first)
+    outs = (operands["role"] == Role.OUT) & (operands["space"] != MemorySpace.REG.code)
+    outs &= np.repeat(ops["kind"] == OpKind.MATH, counts)
+    commands = np.unique(np.repeat(ops["command_seq"], counts)[outs])
+    result: Array = np.isin(ops["command_seq"], commands)
+    return result
 
 
 def _command_ends(ops: Array) -> Array:

@@ -146,6 +146,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "or": Function(2, np.logical_or),
     "where": Function(3, _where, as_is=1),
     "fma": Function(3, lambda a, b, c: a * b + c),
+    "cas": Function(3, lambda old, expected, new: _where(old == expected, new, old)),
     "sum": Function(1, _sum, reduces=True),
     "prod": Function(1, lambda x, axis: x.prod(axis=axis, keepdims=True), reduces=True),
     "reduce_and": Function(1, _reduction(np.bitwise_and), reduces=True, int_only=True),

@@ -12,12 +12,14 @@ begins (`lookahead`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import PipelineError, TileToken
+from kb_engine.fabric.atomic_write import AtomicWrite
 from kb_engine.fabric.compile import PathCompiler
 from kb_engine.fabric.idle_time import alone_ps
 from kb_engine.fabric.incoming_write import IncomingWrite
@@ -27,7 +29,7 @@ from kb_engine.fabric.pace import SteadyPace
 from kb_engine.fabric.paths import Leg, MemoryPath
 from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
+from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite, op_of
 from kb_engine.timing.clock import Clock
 from kb_messages import OFFSET_BITS, CountedPieces, FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
@@ -166,16 +168,25 @@ class Fabric:
         start_ps: int,
         finish: Callable[[Any], None],
         argument: Any,
+        atomic: bool = False,
     ) -> None:
-        """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives."""
+        """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives.
+
+        With *atomic*, the memory reads the bytes first.
+        """
         if isinstance(path, InterleavedPath):
-            self._gather(self.write, path, memory, start_ps, (finish, argument))
+            write = partial(self.write, atomic=True) if atomic else self.write
+            self._gather(write, path, memory, start_ps, (finish, argument))
             return
         nbytes = memory.rows * memory.row_nbytes
         flow = path.away.flow(nbytes) if type(memory) is Rectangle else path.away.pieces_flow(nbytes)
         flow.count += 1
         rows = self._rows
-        incoming = IncomingWrite(path.memory, memory) if rows is None else rows.write(path, memory, argument)
+        incoming: IncomingWrite
+        if atomic:
+            incoming = AtomicWrite(path.memory, memory, path.requests.holders, op_of(argument))
+        else:
+            incoming = IncomingWrite(path.memory, memory) if rows is None else rows.write(path, memory, argument)
         path.requests.awaited += 1
         path.requests.writes.append(incoming)
         self._travel(Transfer(flow, path, memory, incoming, start_ps, finish, argument))
@@ -203,7 +214,7 @@ class Fabric:
     ) -> None:
         """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end."""
         parts = path.parts(memory)
-        own_link_ps = path.own_link_ps(memory.nbytes, move == self.write)
+        own_link_ps = path.own_link_ps(memory.nbytes, move != self.read)
         gathering = Gathering(len(parts), self._gathered, then, own_link_ps)
         if self._rows is not None:
             self._rows.gather(gathering, gathering.argument)

@@ -67,11 +67,11 @@ class TransferRows:
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
         """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
-        return WatchedWrite(path.memory, memory, path.requests.holders, _op_of(argument))
+        return WatchedWrite(path.memory, memory, path.requests.holders, op_of(argument))
 
     def read_served(self, path: MemoryPath, memory: Rectangle, argument: Any, leaves_ps: tuple[int, int]) -> ServedRead:
         """The memory was reserved just now for the read of *memory*, whose first and last byte leave at *leaves_ps*."""
-        holders, op_id = path.requests.holders, _op_of(argument)
+        holders, op_id = path.requests.holders, op_of(argument)
         behind_op, holders[0] = holders[0], op_id
         return op_id, behind_op, path.memory.held_ps(memory, False), *leaves_ps
 
@@ -132,7 +132,7 @@ class TransferRows:
 
     def gather(self, gathering: Gathering, argument: Any) -> None:
         """The requests of *gathering* begin, for which *argument* is that of `write`. Their op gets one row."""
-        op_id = _op_of(argument)
+        op_id = op_of(argument)
         if op_id >= 0:
             gathering.serve_op(op_id)
             self._gatherings[op_id] = gathering
@@ -144,7 +144,7 @@ class TransferRows:
             self._add(gathering.row)
 
 
-def _op_of(argument: Any) -> int:
+def op_of(argument: Any) -> int:
     """The op of the DMA service that *argument*, a token or a Gathering, belongs to.
 
     It is -1 for other transfers, and for ops without a record.

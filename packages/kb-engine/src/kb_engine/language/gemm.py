@@ -82,7 +82,7 @@ class GemmOps(MathOps):
     @cached_property
     def _sums(self) -> HeldSums:
         """The results of `dot` that lie in registers."""
-        return HeldSums(self._port, partial(allocate, self._port))
+        return HeldSums(self._port, partial(allocate, self._port), self._later)
 
     def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"

@@ -13,6 +13,7 @@ from weakref import ref
 
 from msgspec.structs import replace
 
+from kb_engine.language.held_back import HeldBackCalls
 from kb_engine.memory.pending import Producer
 from kb_engine.program.arguments import in_tcm
 from kb_engine.program.handles import Handle, LoadedTensor, Operators
@@ -87,9 +88,10 @@ class _Sum(NamedTuple):
 class HeldSums:
     """The sums of one program that lie in registers, the oldest first. *allocate* takes TCM for those that go there."""
 
-    def __init__(self, port: ProgramPort, allocate: Allocate) -> None:
+    def __init__(self, port: ProgramPort, allocate: Allocate, later: HeldBackCalls) -> None:
         self._port = port
         self._allocate = allocate
+        self._later = later
         self._sums: dict[int, _Sum] = {}
         self._deferred: _Deferred | None = None
 
@@ -119,7 +121,7 @@ class HeldSums:
         *factors* are the values that the command multiplies. *command* has no accumulator yet, and `out` says the
         shape alone.
         """
-        self.settle()
+        self._later.issue()
         result = HeldTensor((command.out.rows, command.out.cols), command.out.dtype, line, self, operators)
         if isinstance(acc, HeldTensor) and acc.in_registers:
             at = acc.place.address
@@ -127,7 +129,7 @@ class HeldSums:
         else:
             before = None if acc is None else in_tcm(acc, line)
             self._begin(replace(command, acc=before), ref(result), result.completion, line)
-        self._port.held_back = self
+        self._later.add(self)
         return result
 
     def bring_out(self, handle: HeldTensor) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
+from kb_engine.language.held_back import HeldBackCalls
 from kb_engine.language.math_results import (
     Argument,
     broadcast,
@@ -64,6 +66,11 @@ class MathOps(AxisFunctions):
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
         return self._programs.allocate(rows, cols, dtype, line)
+
+    @cached_property
+    def _later(self) -> HeldBackCalls:
+        """The calls that are issued later."""
+        return HeldBackCalls(self._port)
 
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
         """The result of the Python operator that stands for the math function *op*."""

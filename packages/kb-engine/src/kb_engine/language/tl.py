@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
+from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.held import HeldTensor
 from kb_engine.language.lookahead import LookAhead
 from kb_engine.language.looking import LookingOps
 from kb_engine.language.recorded import RecordedTensor
-from kb_engine.language.transfers import Transfers
 from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import CompositeHandle, Handle
@@ -24,7 +24,7 @@ from kb_messages import KernelError, LoopOrder, TileShape
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
-class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, Transfers):
+class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
     A call that issues a command costs the time that PE_CPU takes to issue it, and the time that the PE's blocks take to

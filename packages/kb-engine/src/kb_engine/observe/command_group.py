@@ -7,7 +7,6 @@ the shapes and places of their operands are equal, so one numpy expression fills
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from kb_messages import (
     OpKind,
     PipelinePlan,
     Role,
+    StageTemplate,
     StageType,
     When,
 )
@@ -27,7 +27,6 @@ from kb_messages import (
 Positions = npt.NDArray[np.intp]
 Owners = tuple[list[int], list[int]]
 """For each command, the owner of its PE's TCM and of its PE's registers."""
-_KINDS: Final = {StageType.GEMM: OpKind.GEMM, StageType.MATH: OpKind.MATH}
 
 
 def structure(plan: PipelinePlan) -> Hashable:
@@ -55,6 +54,13 @@ def structure(plan: PipelinePlan) -> Hashable:
             for stage in plan.stages
         ),
     )
+
+
+def _kind(template: StageTemplate) -> OpKind:
+    """The kind of a record. An atomic is a function of bytes in memory."""
+    if template.math is not None:
+        return OpKind.MATH
+    return OpKind.GEMM if template.stage_type is StageType.GEMM else OpKind.MEMORY
 
 
 class CommandGroup:
@@ -101,7 +107,7 @@ class CommandGroup:
         ops["tile_id"][rows] = self.tile
         ops["line"][rows] = texts[:, 4]
         ops["stage_index"][rows] = self.position
-        kinds = [_KINDS.get(template.stage_type, OpKind.MEMORY) for template, _ in self.stages]
+        kinds = [_kind(template) for template, _ in self.stages]
         ops["kind"][rows] = np.array(kinds)[self.stage]
         for column, name in enumerate(("name", "component", "params")):
             ops[name][rows] = texts[:, column]

@@ -75,6 +75,11 @@ class ProgramCommands:
         self._kernel.wait_for(completion)
         self._kernel.pause(line)
 
+    def wait_for_all(self, line: str) -> None:
+        """As `ProgramPort.wait_for_all`."""
+        for _, completion in list(self.in_flight.values()):
+            self.wait(completion, line)
+
     def _complete(self, record: CompletionRecord) -> None:
         """The command of *record* is done: let go on whoever waits for it, which may be a later program's command."""
         session = self._session

@@ -32,6 +32,7 @@ class PePort:
         self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit
         self.register_nbytes = commands.register_nbytes
+        self.wait_for_all = commands.wait_for_all
         self.translate = pe.translate
         self.constant = session.constant
         self._session = session

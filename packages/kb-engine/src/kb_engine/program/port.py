@@ -104,6 +104,9 @@ class ProgramPort(Protocol):
     def wait(self, completion: Completion) -> None:
         """Return when the command of *completion* is done."""
 
+    def wait_for_all(self, line: str) -> None:
+        """Return when all commands that the program has issued are done. The kernel waits at *line*."""
+
     def line(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
         """`file:line` of the statement that the kernel stands at, the file relative to the kernel's folder.
 

@@ -1,0 +1,29 @@
+"""AtomicWrite: an atomic at its memory, which reads bytes and writes them in one request."""
+
+from __future__ import annotations
+
+from kb_engine.fabric.pace import Pace
+from kb_engine.fabric.transfer_rows import WatchedWrite
+
+
+class AtomicWrite(WatchedWrite):
+    """A write whose bytes the memory reads first.
+
+    The read begins when the last operand byte has come, and the write follows it at once, so nothing comes in between.
+    For the op log the whole time at the memory is one part of the service.
+    """
+
+    __slots__ = ()
+
+    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+        """Bytes that come wait for the last one."""
+
+    def hand_over(self, now_ps: int) -> None:
+        """Another request is served next: it comes before the atomic."""
+
+    def finish(self, now_ps: int) -> int:
+        """The last byte has come: read and write. Returns the time of the commit."""
+        self._holders[:] = [self.op_id] * len(self._holders)
+        _, read_ps = self._memory.reserve(now_ps, self._rectangle, now_ps, False)
+        _, self._committed_ps = self._memory.reserve(now_ps, self._rectangle, read_ps, True)
+        return self._committed_ps

@@ -1,0 +1,34 @@
+"""Calls of a kernel that are issued later than the kernel made them, in the order of the calls."""
+
+from __future__ import annotations
+
+from kb_engine.program.port import HeldBack, ProgramPort
+from kb_messages import Command
+
+
+class HeldBackCalls:
+    """The `HeldBack` of a program: all parts of the language that issue commands later. At most one has a command."""
+
+    def __init__(self, port: ProgramPort) -> None:
+        self._port = port
+        self._parts: list[HeldBack] = []
+
+    def add(self, part: HeldBack) -> None:
+        """From now on *part* is asked before commands, waits and the end of the kernel."""
+        if part not in self._parts:
+            self._parts.append(part)
+        self._port.held_back = self
+
+    def issue(self) -> None:
+        """Issue what is held back, because another call is to be held back now."""
+        self.before(None, "")
+
+    def before(self, command: Command | None, line: str) -> None:
+        """As `HeldBack.before`."""
+        for part in self._parts:
+            part.before(command, line)
+
+    def end(self) -> None:
+        """As `HeldBack.end`."""
+        for part in self._parts:
+            part.end()
