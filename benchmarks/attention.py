@@ -77,7 +77,8 @@ class AttentionParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Each key and value head serves `heads / kv_heads` query heads.
 
     With `kernels=three`, scores and probabilities go through memory, in `dtype`, as in a model without a fused kernel.
-    A program of the flash kernel has `block` rows and takes `block_k` keys at a time. Of the three, the first computes
+    A program of the flash kernel has `block` rows and takes `block_k` keys at a time; with 128 f32 elements
+    a head, `block=64` fits TCM. Of the three, the first computes
     `block` x `block` scores, and the one that divides takes `rows` rows.
     """
 

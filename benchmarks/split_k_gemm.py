@@ -1,0 +1,57 @@
+"""Split-K GEMM: C[M, N] = A[M, K] @ B[K, N] with few rows. Parts of K go to several programs, which add up by atomics.
+
+Llama-3-8B is `-p M=16 -p N=4096 -p K=14336`: 16 tokens through the last matrix of an MLP. Source: the configuration of
+`Meta-Llama-3-8B` (hidden_size 4096, intermediate_size 14336).
+"""
+
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+import kernbench as kb
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+def kernel(tl, a, b, c, depth: int, block_n: int, block_k: int) -> None:
+    """Program (j, s) adds to columns j of C, which begins as zeros, the product over part s of K, *depth* deep."""
+    cols = slice(tl.program_id(0) * block_n, (tl.program_id(0) + 1) * block_n)
+    first, last = tl.program_id(1) * depth, min((tl.program_id(1) + 1) * depth, a.shape[1])
+    steps = (slice(k, min(k + block_k, last)) for k in range(first, last, block_k))
+    acc = 0
+    for x, y in tl.ahead((tl.load_async(a[:, step]), tl.load_async(b[step, cols])) for step in steps):
+        acc = tl.dot(x, y, acc)
+    tl.atomic_add(c[:, cols], acc)
+
+
+@kb.benchmark
+def split_k_gemm(
+    rng: np.random.Generator,
+    M: Size = 16,
+    N: Size = 512,
+    K: Size = 2048,
+    splits: Size = 4,
+    block_n: Size = 128,
+    block_k: Size = 256,
+    dtype: kb.DType = kb.DType.F16,
+) -> kb.Call:
+    """Sizes are in elements. K is cut into `splits` parts; a program computes `block_n` columns, in steps of `block_k`.
+
+    C is f32, because it is added to. The elements of B have a standard deviation of 1 / sqrt(K).
+    """
+    a = kb.cast(rng.standard_normal((M, K), np.float32), dtype)
+    b = kb.cast(K**-0.5 * rng.standard_normal((K, N), np.float32), dtype)
+    depth = -(-K // splits)
+    return kb.call(
+        kernel,
+        a,
+        b,
+        kb.zeros((M, N), "f32"),
+        depth,
+        block_n,
+        block_k,
+        grid=(-(-N // block_n), -(-K // depth)),
+        reference=lambda a, b, c: a @ b,
+        flops=2 * M * N * K,
+    )
