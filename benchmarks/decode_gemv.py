@@ -29,7 +29,7 @@ def decode_gemv(
     rng: np.random.Generator,
     N: Size = 1024,
     K: Size = 1024,
-    block_n: Size = 64,
+    block_n: Size = 128,
     block_k: Size = 512,
     dtype: kb.DType = kb.DType.F16,
 ) -> kb.Call:

@@ -1,7 +1,7 @@
-"""Split-K GEMM: C[M, N] = A[M, K] @ B[K, N] with few rows. Parts of K go to several programs, which add up by atomics.
+"""Split-K GEMM: a small C[M, N] = A[M, K] @ B[K, N] of deep sums. Programs with parts of K add to C by atomics.
 
-Llama-3-8B is `-p M=16 -p N=4096 -p K=14336`: 16 tokens through the last matrix of an MLP. Source: the configuration of
-`Meta-Llama-3-8B` (hidden_size 4096, intermediate_size 14336).
+An adapter of rank 16 at the last matrix of an MLP of Llama-3-8B is `-p M=16 -p N=16 -p K=14336`: 16 tokens. Source: the
+configuration of `Meta-Llama-3-8B` (intermediate_size 14336); Hu et al., "LoRA", arXiv 2106.09685.
 """
 
 from typing import Annotated
@@ -29,9 +29,9 @@ def kernel(tl, a, b, c, depth: int, block_n: int, block_k: int) -> None:
 def split_k_gemm(
     rng: np.random.Generator,
     M: Size = 16,
-    N: Size = 512,
-    K: Size = 2048,
-    splits: Size = 4,
+    N: Size = 64,
+    K: Size = 4096,
+    splits: Size = 8,
     block_n: Size = 128,
     block_k: Size = 256,
     dtype: kb.DType = kb.DType.F16,
