@@ -1,11 +1,16 @@
-"""Every module and file that a page of docs names in code exists, and the glossary has each word once."""
+"""Every module and file that a page of docs names in code exists, the glossary has each word once, and docs/tl.md has
+what the docstrings say."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "tests_integration" / "tl_reference")
+    tl = import_module("tl_page")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 MODULE = re.compile(r"`(kb_\w+(?:\.\w+)+)`")
 FILE = re.compile(r"`([\w.-]+/[\w./-]+\.(?:py|md|yaml|toml))`")
@@ -43,3 +48,16 @@ def test_the_glossary_has_each_word_once_with_its_file() -> None:
     assert len(rows) >= 40
     assert len(set(words)) == len(words)
     assert [link for _, name, link in rows if Path(link).name != name or not (ROOT / "docs" / link).is_file()] == []
+
+
+def test_every_function_of_the_kernel_language_has_an_example() -> None:
+    for subject in tl.SUBJECTS:
+        shown = {name.partition("_")[2] for name in tl.EXAMPLES if name.startswith(f"{subject}_")} - {"index"}
+        missing, strange = tl.public(subject) - shown, shown - tl.public(subject)
+        fix = f"give it one in tests_integration/tl_reference, then `{tl.COMMAND}`; see tl_given.py there"
+        assert not missing, f"{subject}: got {sorted(missing)} without an example, needs one for each: {fix}"
+        assert not strange, f"{subject}: got examples of {sorted(strange)}, needs names of the kernel language"
+
+
+def test_the_reference_of_the_kernel_language_is_that_of_its_docstrings() -> None:
+    assert tl.PAGE.read_text(encoding="utf-8") == tl.page(), f"docs/tl.md is out of date: run `{tl.COMMAND}`"

@@ -27,9 +27,9 @@ _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
 class AtomicOps(Transfers):
     """`tl.atomic_add` and its like. Each changes a rectangle of memory in one request, and returns the bytes before.
 
-    *value* is a number, or a value in TCM of the shape and dtype of *pointer*. A *mask* chooses a rectangle, as that of
-    `tl.load` does. An atomic takes effect at its call, in the order of calls of all programs; sums of floats follow
-    that order. Integers that are known stay known, so that a kernel may steer by them; other results are pending.
+    *value* is a number, or a value in TCM of the shape and dtype of *pointer*. A *mask* has to choose
+    all elements. An atomic takes effect at its call, in the order of calls of all programs; sums of floats follow that
+    order. Integers that are known stay known, so that a kernel may steer by them; other results are pending.
 
     *sem* is `"acq_rel"` (the default), `"acquire"`, `"release"` or `"relaxed"`. With `acq_rel` and `release` the
     program's earlier commands are done before the atomic begins, and with `acq_rel` and `acquire` the next command

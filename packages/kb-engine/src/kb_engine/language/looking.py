@@ -19,7 +19,7 @@ from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
 from kb_messages import KernelError, Matrix
 
-_DOCS = "kb-engine's README lists all of them"
+_DOCS = "docs/tl.md lists all of them"
 
 
 class _Looked(NamedTuple):

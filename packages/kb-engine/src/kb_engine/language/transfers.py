@@ -26,13 +26,14 @@ class Transfers(KnownOperands, ViewOps):
     """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
 
     def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
-        """Copy a rectangle of memory to TCM, with one DMA read, and wait for it.
+        """Copy elements of memory to TCM, with one DMA read, and wait for it. What is no rectangle is read in pieces.
 
         The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
-        known unless a compute op has yet to produce some of them. A *mask* of booleans chooses a rectangle: the result
-        then has the shape that the kernel asked for, also beyond the tensor's edge; only the chosen rectangle is read,
-        and the rest is *other*. Raises KernelError when TCM is full, when the bytes were never written, for a slice
-        over several blocks of the tensor, for a mask that does not fit, and for *other* without a mask.
+        known unless a compute op has yet to produce some of them. A *mask* of booleans chooses elements: the result
+        then has the shape that the kernel asked for, also beyond the tensor's edge; only what is chosen is read, and
+        the rest is *other*. Pieces beyond the DMA's `max_pieces`, and those in another memory, are further reads.
+        Raises KernelError when TCM is full, when the bytes were never written, for an index beyond the tensor, for a
+        mask that does not fit, and for *other* without a mask.
         """
         return self._load(pointer, mask, other, "load", waits=True)
 
@@ -79,12 +80,13 @@ class Transfers(KnownOperands, ViewOps):
         return loaded
 
     def store(self, pointer: TensorRef, value: StoredValue, mask: Known | Handle | None = None) -> None:
-        """Copy *value* from TCM to a rectangle of memory of the same shape and dtype, with one DMA write, and wait.
+        """Copy *value* from TCM to elements of memory of the same shape and dtype, with one DMA write, and wait.
 
-        Loads see the new bytes from the call on. A *mask* of booleans chooses a rectangle, and only that is written;
-        *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Raises
-        KernelError when shapes or dtypes differ, for a slice over several blocks of the tensor, for a value that is not
-        in TCM, and for a mask that does not fit.
+        What is no rectangle is written in pieces, as `load` reads it; of elements that go to one place, the last
+        stays. Loads see the new bytes from the call on. A *mask* of booleans chooses elements, and only those are
+        written; *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Known
+        integers are stored as the dtype of *pointer*. Raises KernelError when shapes or dtypes differ, for an index
+        beyond the tensor, for a value that is not in TCM, and for a mask that does not fit.
         """
         line = self._port.line()
         refuse(pointer, "tl.store of", line, SWAP)
