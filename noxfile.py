@@ -170,6 +170,13 @@ def kernels(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def programs(session: nox.Session) -> None:
+    """Random programs of the kernel language, a thousand or the number after `--`; `-- --seed N` repeats one."""
+    install(session, *EDITABLE)
+    session.run("python", "tests_integration/language/language_fuzz.py", *session.posargs)
+
+
+@nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """Every single change of five logs is noticed or equivalent; some minutes. The tests try a sample."""
     install(session, *EDITABLE)

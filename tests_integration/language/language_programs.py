@@ -1,0 +1,225 @@
+"""Random programs: steps that fit one another, and what numpy makes of them. A seed gives one case on every machine."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+from language_model import Model
+from language_steps import SIDE, Step
+from language_values import (
+    COMPARISONS,
+    FLOAT_BINARY,
+    HALF_ULP,
+    INT_BINARY,
+    LIPSCHITZ,
+    MONOTONE,
+    STEPWISE,
+    Value,
+    integers,
+)
+
+from kb_dataexec import numpy_dtype
+from kb_messages import DType
+
+SIZES = ((4, 4), (4, 4), (4, 4), (8, 8), (2, 8), (8, 2), (1, 12), (5, 7), (4, 16), (1, 4), (4, 1))
+SHAPES = (
+    *((16,), (2, 8), (4, 4), (1, 16), (16, 1), (4, 2, 2), (2, 2, 4)),
+    *((64,), (4, 16), (8, 8), (2, 4, 8), (12,), (35,)),
+)
+STEPS = (
+    *("load", "load", "load", "masked", "unary", "unary", "binary", "binary", "binary", "scalar", "index"),
+    *("reduction", "reduction", "scan", "convert", "where", "under_mask", "view", "dot", "sums", "sums", "stream"),
+    *("store", "store", "store", "gemm", "look", "capture", "free", "drop", "drop"),
+)
+ATTEMPTS = 12
+"""Steps drawn for each that is kept, at most."""
+
+
+class Case(NamedTuple):
+    """The steps of every program, how many programs there are, the inputs, and the models that played the steps."""
+
+    seed: int
+    steps: tuple[Step, ...]
+    inputs: dict[str, np.ndarray]
+    models: list[Model]
+    float_dtype: DType
+    int_dtype: DType
+
+
+def draw(seed: int) -> Case:
+    """The case of *seed*."""
+    rng = random.Random(seed)
+    floats, ints = rng.choice(list(HALF_ULP)), rng.choice((DType.I8, DType.I8, DType.I16, DType.I32, DType.U8))
+    programs = rng.choice((1, 1, 2, 3, 6))
+    inputs = _inputs(rng, floats, ints, programs)
+    models = [Model(_memory(inputs, number, floats, ints)) for number in range(programs)]
+    steps: list[Step] = []
+    for _ in range(rng.randint(6, 32)):
+        for _ in range(ATTEMPTS):
+            step = _step(rng, models[0])
+            if step is not None and _play(models, step):
+                steps.append(step)
+                break
+    for number in range(len(models[0].values)):
+        step = ("store", number, *_place(rng, models[0].values[number]), False, None)
+        if rng.random() < 0.4 and _play(models, step):
+            steps.append(step)
+    return Case(seed, tuple(steps), inputs, models, floats, ints)
+
+
+def _inputs(rng: random.Random, floats: DType, ints: DType, programs: int) -> dict[str, np.ndarray]:
+    data = np.random.default_rng(rng.randrange(2**32))
+    shape = (programs * SIDE, SIDE)
+    quarters = data.integers(-16, 17, shape) / 4
+    f = quarters if rng.random() < 0.6 else data.standard_normal(shape)
+    low, high = (0, 200) if ints is DType.U8 else (-100, 100)
+    return {
+        "f": f.astype(np.float32).astype(numpy_dtype(floats)),
+        "n": data.integers(low, high, shape).astype(numpy_dtype(ints)),
+        "ids": np.arange(SIDE, dtype=np.int32),
+        "y": np.zeros(shape, numpy_dtype(floats)),
+        "z": np.zeros(shape, numpy_dtype(ints)),
+    }
+
+
+def _memory(inputs: dict[str, np.ndarray], program: int, floats: DType, ints: DType) -> dict[str, Value]:
+    part = slice(program * SIDE, (program + 1) * SIDE)
+    memory = {}
+    for name in "fnyz":
+        array = inputs[name][part]
+        if name in "fy":
+            memory[name] = Value(array.astype(np.float64), np.zeros(array.shape), floats)
+        else:
+            memory[name] = integers(array.astype(np.int64), ints)
+    return memory
+
+
+def _play(models: list[Model], step: Step) -> bool:
+    """Play *step* in all programs, or in none."""
+    before = [(list(model.values), dict(model.memory), list(model.seen)) for model in models]
+    if all(model.attempt(step) for model in models):
+        return True
+    for model, (values, memory, seen) in zip(models, before, strict=True):
+        model.values, model.memory, model.seen = values, memory, seen
+    return False
+
+
+def _step(rng: random.Random, model: Model) -> Step | None:
+    name = rng.choice(STEPS) if model.values else "load"
+    number = rng.randrange(len(model.values) or 1)
+    second, third = (_partner(rng, model, number) for _ in range(2))
+    if name in ("load", "masked"):
+        tensor = rng.choice("fffnyz")
+        key = _key(rng, rng.choice(SIZES), rng.choice(("rectangle", "rectangle", "strided", "listed", "affine")))
+        if name == "load":
+            return name, tensor, key, tensor in "fn" and rng.random() < 0.4
+        return name, tensor, key, _mask(rng, key[3]), rng.choice((0, 1, 3))
+    if name == "store":
+        tensor = rng.choice("yyz")
+        shape = model.values[number].shape
+        if len(shape) != 2:
+            return None
+        turned = rng.random() < 0.2
+        size = (shape[1], shape[0]) if turned else shape
+        kind = rng.choice(("rectangle", "rectangle", "strided", "listed", "affine"))
+        if max(size) > SIDE:
+            return None
+        key = _key(rng, size, kind)
+        return name, number, tensor, key, turned, _mask(rng, size) if rng.random() < 0.25 else None
+    if name in ("stream", "gemm"):
+        return _product(rng, name)
+    if name in ("dot", "sums", "where"):
+        return _of_several(rng, name, model, (number, second, third))
+    return _math(rng, name, number, second)
+
+
+def _math(rng: random.Random, name: str, number: int, second: int) -> Step:
+    match name:
+        case "unary":
+            return name, rng.choice((*MONOTONE, *LIPSCHITZ, *STEPWISE)), number
+        case "binary":
+            return name, rng.choice((*FLOAT_BINARY, *INT_BINARY, *COMPARISONS)), number, second
+        case "scalar":
+            op = rng.choice(("add", "sub", "mul", "maximum", "minimum", "lt", "ge"))
+            other = rng.choice((0, 1, 2, 3, 0.5, -0.25, -2, 1.5))
+            return name, op, number, other, op in ("add", "sub", "mul", "maximum") and rng.random() < 0.3
+        case "index":
+            return name, number, rng.randint(-3, 3), rng.randint(-8, 8)
+        case "reduction":
+            return name, rng.choice(("sum", "max", "min", "argmax", "argmin")), number, rng.randrange(2)
+        case "scan":
+            op = rng.choice(("cumsum", "cummax", "cummin"))
+            return name, op, number, rng.randrange(2), rng.random() < 0.4
+        case "convert":
+            return name, number, rng.choice((*HALF_ULP, DType.F32, DType.I32, DType.I8, DType.U8, DType.I16))
+        case "under_mask":
+            return name, number, _mask(rng, (4, 8)), rng.choice((0, 1, -1, 5))
+        case "view":
+            return name, number, rng.choice(SHAPES)
+    return name, number
+
+
+def _of_several(rng: random.Random, name: str, model: Model, numbers: tuple[int, int, int]) -> Step | None:
+    number, second, third = numbers
+    if name == "dot":
+        return name, number, second, (rng.random() < 0.3, rng.random() < 0.3)
+    if name == "sums":
+        return name, number, second, third, rng.randint(1, 4), rng.random() < 0.4
+    tests = [at for at, value in enumerate(model.values) if value.dtype is DType.BOOL]
+    return (name, rng.choice(tests), number, second) if tests else None
+
+
+def _partner(rng: random.Random, model: Model, number: int) -> int:
+    """A value for a function of two; most often one of the dtype of value *number*."""
+    if not model.values or rng.random() < 0.2:
+        return rng.randrange(len(model.values) or 1)
+    dtype = model.values[number].dtype
+    return rng.choice([at for at, value in enumerate(model.values) if value.dtype is dtype])
+
+
+def _product(rng: random.Random, name: str) -> Step:
+    if name == "stream":
+        rows, columns = ((rng.randrange(SIDE - size), size) for size in (rng.choice((4, 8)), rng.choice((4, 8, 12))))
+        return name, rows, columns, rng.choice((6, 8, 12, 24)), rng.randint(1, 3)
+    m, n, k = rng.choice(((4, 4, 4), (6, 5, 8), (8, 8, 12), (10, 9, 20)))
+    a, b, c = ((rng.randrange(SIDE - down), rng.randrange(SIDE - along)) for down, along in ((m, k), (k, n), (m, n)))
+    return name, a, b, c, (m, n, k)
+
+
+def _place(rng: random.Random, value: Value) -> tuple[str, Any]:
+    """A tensor and a rectangle where *value* may be stored at the end."""
+    shape = value.shape if len(value.shape) == 2 and max(value.shape) <= SIDE else (1, 1)
+    return "y" if value.dtype.is_float else "z", _key(rng, shape, "rectangle")
+
+
+def _key(rng: random.Random, size: tuple[int, ...], kind: str) -> tuple[Any, ...]:
+    """An index of *size* inside the tensors."""
+    height, width = size
+    down, along = (rng.randint(1, max(1, min(3, SIDE // length))) for length in size)
+    row, column = rng.randint(0, SIDE - height), rng.randint(0, SIDE - width)
+    extra: Any = None
+    match kind:
+        case "strided":
+            row, column = rng.randint(0, SIDE - down * height), rng.randint(0, SIDE - along * width)
+            extra = down, along
+        case "affine":
+            row, extra = rng.randint(0, SIDE - down * height), down
+        case "listed" if rng.random() < 0.5:
+            extra = tuple(rng.sample(range(SIDE), height))
+        case "listed":
+            extra = tuple(range(row, row + height))
+    return kind, row, column, (height, width), extra
+
+
+def _mask(rng: random.Random, size: tuple[int, ...]) -> tuple[Any, ...]:
+    height, width = size
+    match rng.choice(("box", "box", "triangle", "rows", "data")):
+        case "box":
+            return "box", rng.randint(1, height), rng.randint(1, width)
+        case "triangle":
+            return "triangle", rng.randint(0, width), 0
+        case "rows":
+            return "rows", rng.randint(1, 2 * height), 2
+    return "data", rng.randrange(2), 0

@@ -1,0 +1,133 @@
+"""Runs a random program under every way of issue, and checks all that must hold of it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from language_kernel import kernel
+from language_programs import Case
+from language_steps import SIDE
+from language_values import Value
+
+from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
+from kb_engine import Engine, Host, read_tensor
+from kb_engine.observe import Observer
+from kb_topology import loads_topology
+
+ROOT = Path(__file__).parents[2]
+for folder in (ROOT / "benchmarks" / "validation", ROOT / "tests_integration" / "attribution"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+import random_chips  # noqa: E402
+from attribution_laws import check_laws  # noqa: E402
+
+ISSUES = ("blocking", "scoreboard", "decoupled")
+
+
+class HeldAtTheEnd(Observer):
+    """The TCM that programs hold when their kernels have returned."""
+
+    def __init__(self) -> None:
+        self.held: list[int] = []
+
+    def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
+        self.held += held
+
+
+class Run(NamedTuple):
+    """The log, the bytes that each mode of pass 2 leaves, and what the programs looked at."""
+
+    log: OpLog
+    outputs: dict[str, dict[str, np.ndarray]]
+    seen: dict[int, list[Any]]
+    held: list[int]
+
+
+def chip_of(seed: int, issue: str) -> dict[str, Any]:
+    """The chip of *seed* as YAML would have it: one_cube, or a small random one."""
+    rng = random.Random(seed)
+    if rng.random() < 0.4:
+        spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text(encoding="utf-8"))
+    else:
+        spec = random_chips.draw(seed, 4).spec
+        if spec["cube"]["nodes"]["hbm"]["count"] == 2 and rng.random() < 0.5:
+            spec["hbm_interleave_nbytes"] = 256
+    nodes = spec["cube"]["pe_template"]["nodes"]
+    nodes["pe_cpu"]["issue"] = issue
+    nodes["pe_dma"]["outstanding"] = rng.choice((1, 2, 4, 8))
+    assert isinstance(spec, dict)
+    return spec
+
+
+def run(case: Case, issue: str) -> Run:
+    """Run *case* with *issue* on the chip of its seed."""
+    rng = random.Random(case.seed)
+    watch = HeldAtTheEnd()
+    topology = loads_topology(yaml.safe_dump(chip_of(case.seed, issue), sort_keys=False), "random.yaml")
+    engine = Engine(topology, MemoryLogWriter(), observers=[watch])
+    host = Host(engine, Path(__file__).parent)
+    types = {"f": case.float_dtype, "y": case.float_dtype, "n": case.int_dtype, "z": case.int_dtype, "ids": "i32"}
+    tensors = {name: host.tensor(name, array, types[name]) for name, array in case.inputs.items()}
+    seen: dict[int, list[Any]] = {}
+    programs = len(case.models)
+    pes = range(rng.randint(1, min(programs, host.num_pes)))
+    how = rng.choice(("dynamic", "static"))
+    host.launch(kernel, *tensors.values(), case.steps, seen, pes=pes, grid=programs, schedule=how)
+    log = engine.close_log()
+    assert isinstance(log, OpLog)
+    assert engine.initial_memory is not None
+    outputs = {}
+    for mode in ("tile", "fused"):
+        after = Executor(log, engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
+        outputs[mode] = {name: np.array(read_tensor(after, tensors[name])) for name in "yz"}
+    return Run(log, outputs, seen, watch.held)
+
+
+def check(case: Case) -> None:
+    """Raise AssertionError unless all that must hold of *case* holds, with every way of issue."""
+    runs = {issue: run(case, issue) for issue in ISSUES}
+    expected = {name: _whole([model.memory[name] for model in case.models]) for name in "yz"}
+    same_order = not any(model.products_round for model in case.models)
+    for issue, found in runs.items():
+        assert sanitize(found.log) == [], issue
+        assert found.held == [], f"{issue}: TCM is held at the end"
+        check_laws(found.log)
+        for mode, outputs in found.outputs.items():
+            for name, array in outputs.items():
+                check_values(f"{issue}, {mode}, {name}", array, expected[name])
+        for program, model in enumerate(case.models):
+            for number, (got, wanted) in enumerate(zip(found.seen[program], model.seen, strict=True)):
+                check_values(f"{issue}, program {program}, look {number}", got, wanted)
+        if same_order:
+            assert _bytes(found.outputs["tile"]) == _bytes(found.outputs["fused"]), issue
+        # Which products fused mode multiplies together follows from times, so their sums may be rounded otherwise.
+        for mode in ("tile", "fused") if same_order else ("tile",):
+            same = _bytes(found.outputs[mode]) == _bytes(runs["blocking"].outputs[mode])
+            assert same, f"{issue}, {mode}: other bytes than blocking"
+
+
+def _whole(parts: list[Value]) -> Value:
+    assert all(part.shape == (SIDE, SIDE) for part in parts)
+    numbers, error = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+    return Value(numbers, error, parts[0].dtype)
+
+
+def check_values(what: str, got: np.ndarray, wanted: Value) -> None:
+    assert got.shape == wanted.shape, f"{what}: shape {got.shape}, not {wanted.shape}"
+    off = np.abs(got.astype(np.float64) - wanted.numbers)
+    bad = ~(off <= wanted.error)
+    if bad.any():
+        at = tuple(int(axis[0]) for axis in np.nonzero(bad))
+        said = f"{got[at]!r} at {at}, not {wanted.numbers[at]!r} within {wanted.error[at]:.3g}"
+        raise AssertionError(f"{what}: {int(bad.sum())} of {bad.size} elements are wrong: {said}")
+
+
+def _bytes(outputs: dict[str, np.ndarray]) -> bytes:
+    return b"".join(array.tobytes() for array in outputs.values())

@@ -1,0 +1,54 @@
+"""Random programs of `tl` against numpy, under every way of issue: a sample of what `nox -s programs` runs."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kb_messages import DType
+
+FOLDER = Path(__file__).parent / "language"
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(FOLDER)
+    programs, runs, values = (import_module(f"language_{name}") for name in ("programs", "runs", "values"))
+
+DIGESTS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from language_programs import draw
+from language_runs import ISSUES, run
+for seed in map(int, sys.argv[2:]):
+    case = draw(seed)
+    print(*case.steps, *(run(case, issue).log.digest for issue in ISSUES))
+"""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_program_leaves_what_numpy_computes_under_every_way_of_issue(seed: int) -> None:
+    runs.check(programs.draw(seed))
+
+
+def test_steps_and_logs_do_not_depend_on_the_hash_seed() -> None:
+    printed = set()
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-c", DIGESTS, str(FOLDER), "5", "7", "11"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        printed.add(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    (text,) = printed
+    assert len(text.splitlines()) == 3
+
+
+def test_a_value_beyond_its_bound_is_told() -> None:
+    wanted = values.rounded(np.array([[1.0, 3.0]]), np.zeros((1, 2)), DType.F16)
+    assert wanted.is_exact
+    with pytest.raises(AssertionError, match=r"y: 1 of 2 elements are wrong: .* at \(0, 1\), not .*3\.0.* within 0"):
+        runs.check_values("y", np.array([[1.0, 3.002]], np.float16), wanted)
+
+
+def test_the_sample_has_every_kind_of_step() -> None:
+    played = {step[0] for seed in range(40) for step in programs.draw(seed).steps}
+    assert played == set(programs.STEPS)
