@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -140,6 +140,7 @@ def test_time_decides_where_costs_are_known() -> None:
 
 @settings(max_examples=30)
 @given(shape=shapes)
+@example(shape=(8, 64, 588))  # three uneven cuts of K are estimated 5.1 % shorter than two equal ones
 def test_a_tile_by_time_fits_and_is_no_slower_than_one_by_bytes(shape: tuple[int, int, int]) -> None:
     tile = suggest_tile(gemm(*shape), ONE_PE, COSTS)
     assert ONE_PE.holds(needs_of(*shape, tile), 1)
