@@ -164,7 +164,7 @@ def neighbours(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def kernels(session: nox.Session) -> None:
-    """The bundled kernels at shapes of published models, in every type, on one cube and on 16; half an hour."""
+    """The bundled kernels at shapes of published models, in every type, on one cube and on 16; some minutes."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/kernels.py", *session.posargs)
 

@@ -1,6 +1,6 @@
 """Are the bundled kernels right at the shapes of published models, in every type, on a cube and on 16?
 
-    python benchmarks/validation/kernels.py                        # every kernel, shape, type and chip: half an hour
+    python benchmarks/validation/kernels.py                        # every kernel, shape, type and chip: some minutes
     python benchmarks/validation/kernels.py attention rope --json  # some kernels
 
 Every kernel runs at a shape of the model that its file names, and at one that no block divides. The exit code is 1 when
