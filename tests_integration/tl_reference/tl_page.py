@@ -46,8 +46,8 @@ _INTRODUCTION = """\
 # Reference of `tl`
 
 `tl` is the first argument of every kernel. This page has each of its functions: what it does, what it costs, and an
-example that a test runs. [Kernels](kernels.md) shows whole kernels. The page is made from the docstrings, by
-`{command}`.
+example that a test runs. [Write a kernel](write-kernels.md) shows how they go together. The page is made
+from the docstrings, by `{command}`.
 
 | in a signature | means |
 | --- | --- |
