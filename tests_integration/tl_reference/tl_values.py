@@ -6,6 +6,8 @@ What `tl.load`, math and `tl.dot` return: `x.shape` is the elements in each dime
 
 from tl_given import NO_COMMAND, gives
 
+_LOOK = "no command; a look at elements waits for the load that brings them"
+
 
 @gives(lambda a: a + 1)
 def value_to(tl, a, y):
@@ -28,7 +30,7 @@ def value_ravel(tl, x, y):
     tl.store(y, tl.load(x).ravel())
 
 
-@gives(lambda x, ids: x * ids[:, None], NO_COMMAND)
+@gives(lambda x, ids: x * ids[:, None], _LOOK)
 def value_index(tl, x, ids, y):
     factors = tl.load(ids)
     if factors[0] > 0:  # loaded elements are known, and read as Python numbers
@@ -41,7 +43,7 @@ def value_dtype(tl, a, y):
     tl.store(y, loaded if loaded.dtype == y.dtype else loaded.to(y.dtype))
 
 
-@gives(lambda x, ids: x[: ids.max() + 1], NO_COMMAND)
+@gives(lambda x, ids: x[: ids.max() + 1], _LOOK)
 def value_data(tl, x, ids, y):
     last = tl.load(ids).data.max()
     tl.store(y, tl.load(x[: last + 1]))
