@@ -18,6 +18,7 @@ SAMPLE = {
     "masked": 11,
     "sums": 23,
     "pieces": 17,
+    "vector": 23,
     "atomics": 11,
     "sharded_gemm": 13,
 }

@@ -30,7 +30,21 @@ SHAPES = (
 )
 STEPS = (
     *("load", "load", "load", "masked", "unary", "unary", "binary", "binary", "binary", "scalar", "index"),
-    *("reduction", "reduction", "scan", "convert", "where", "under_mask", "view", "dot", "sums", "sums", "stream"),
+    *(
+        "reduction",
+        "scan",
+        "convert",
+        "where",
+        "under_mask",
+        "view",
+        "view",
+        "dot",
+        "dot",
+        "sums",
+        "sums",
+        "sums",
+        "stream",
+    ),
     *("store", "store", "store", "gemm", "look", "capture", "free", "drop", "drop"),
 )
 ATTEMPTS = 12

@@ -125,6 +125,19 @@ def pieces_kernel(tl: Any, x: Any, y: Any) -> None:
     tl.store(y[rows], part * 0.25 + tl.sum(part, axis=1))
 
 
+def vector_kernel(tl: Any, x: Any, y: Any) -> None:
+    """Programs of several ops, in which a value leaves two ways, and a product whose sum goes on in the next one."""
+    number = tl.arange(0, 8)
+    part = tl.load_async(x[0:8, 0:8])
+    wide = part.to("f32") + (number * 2 - 3)
+    along, down = tl.cumsum(wide, 1, reverse=True), tl.max(wide, axis=0)
+    tl.store(y[0:8, 0:8], (along - down).to("f16"))
+    total = tl.dot(part, tl.load(x[8:16, 0:8]), 0)
+    total = tl.dot(tl.load(x[8:16, 0:8]), part, total)
+    chosen = tl.where(number[:, None] >= number[None, :], total * 0.25, along)
+    tl.store(y[np.array([9, 14, 8, 11, 15, 10, 13, 12]), 0:8], chosen.to("f16"))
+
+
 def gemm() -> Case:
     a, b = _random(12, 20, seed=1), _random(20, 10, seed=2)
     host = _host("one_pe")
@@ -229,6 +242,22 @@ def atomics() -> Case:
     )
 
 
+def vector() -> Case:
+    x = _random(16, 8, seed=13)
+    host = _host("one_pe")
+    y = host.empty("y", x.shape, DType.F16)
+    host.launch(vector_kernel, host.tensor("x", x, DType.F16), y)
+    part, other = x[:8].astype(np.float64), x[8:].astype(np.float64)
+    wide = part + (np.arange(8) * 2 - 3)
+    along = np.flip(np.cumsum(np.flip(wide, 1), 1), 1)
+    total = (part @ other + other @ part) * 0.25
+    expected = np.empty((16, 8))
+    expected[:8] = along - wide.max(axis=0)
+    expected[[9, 14, 8, 11, 15, 10, 13, 12]] = np.where(np.tri(8, dtype=bool), total, along)
+    size = np.abs(wide).sum() + np.abs(part) @ np.abs(other) + np.abs(other) @ np.abs(part)
+    return _case(host, y, expected, _rounded(expected, np.vstack([size, size]), 16))
+
+
 def sharded_gemm() -> Case:
     a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
     host = _host("one_cube")
@@ -241,5 +270,5 @@ def sharded_gemm() -> Case:
     return _case(host, c, expected, _rounded(expected, np.abs(wide[0]) @ np.abs(wide[1]), 12))
 
 
-_MADE = gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, pieces, atomics, sharded_gemm
+_MADE = gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, pieces, atomics, vector, sharded_gemm
 CASES: dict[str, Callable[[], Case]] = {made.__name__: cache(made) for made in _MADE}

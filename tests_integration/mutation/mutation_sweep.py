@@ -54,6 +54,9 @@ _FLIPS = (
     ('"op":"silu"', '"op":"relu"'),
     ('"op":"maximum"', '"op":"minimum"'),
     ('"axis":1', '"axis":0'),
+    ('"op":"cumsum"', '"op":"cummax"'),
+    ('"reverse":true', '"reverse":false'),
+    ('"op":"where"', '"op":"fma"'),
     ("0.75", "0.5"),
     ("0.25", "0.5"),
 )

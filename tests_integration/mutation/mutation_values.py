@@ -116,12 +116,26 @@ class Values:
         inputs = [self._elements(row) for row in found.inputs]
         if self._shift_free and attributes.op == "sub" and len(inputs) == 2 and inputs[1].shape[1] == 1:
             inputs = inputs[:1]
-        name = text_number(f"{attributes.op} {attributes.axis} {attributes.scalars} {found.working} {found.out.dtype}")
+        numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse}"
+        name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {found.out.dtype}")
         with np.errstate(over="ignore"):
-            if found.function.reduces:
+            if found.function.scans:
+                result = mixed(name, _up_to_each(mixed(name, inputs[0]), attributes.axis, attributes.reverse))
+            elif attributes.op == "index":
+                rows, cols = found.out.shape
+                result = mixed(name, np.arange(rows)[:, None], np.arange(cols)[None, :])
+            elif found.function.reduces:
                 result = mixed(name, mixed(name, inputs[0]).sum(axis=attributes.axis, keepdims=True))
             elif attributes.op in _INTERCHANGEABLE and len(inputs) == 2:
                 result = mixed(name, mixed(name, inputs[0]) + mixed(name, inputs[1]))
             else:
                 result = mixed(name, *inputs)
         self._write(found.out, result)
+
+
+def _up_to_each(numbers: Numbers, axis: int | None, reverse: bool) -> Numbers:
+    """The sums of all *numbers* up to each one along *axis*, or with *reverse* from each one on."""
+    assert axis is not None
+    turned = np.flip(numbers, axis) if reverse else numbers
+    sums = np.cumsum(turned, axis, dtype=np.uint64)
+    return np.flip(sums, axis) if reverse else sums
