@@ -178,7 +178,7 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def mutants(session: nox.Session) -> None:
-    """Every single change of five logs is noticed or equivalent; some minutes. The tests try a sample."""
+    """Every single change of small logs is noticed or equivalent; some minutes. The tests try a sample."""
     install(session, *EDITABLE)
     session.run("python", "tests_integration/mutation/mutation_sweep.py", *session.posargs)
 

@@ -6,7 +6,7 @@ from operator import add, and_, eq, floordiv, ge, gt, le, lt, mod, mul, ne, or_,
 from typing import Any
 
 import numpy as np
-from language_steps import SIDE, Player, Step, axis_of, key_of, mask_of
+from language_steps import COUNTS, SIDE, Player, Step, axis_of, key_of, mask_of
 
 from kb_messages import DType
 
@@ -125,6 +125,17 @@ class Kernel(Player):
         out = self.memory["y"][c[0] : c[0] + m, c[1] : c[1] + n]
         self.tl.wait(self.tl.composite("gemm", left, right, out=out, tile=(8, 8, 8)))
 
+    def atomic(self, op: str, number: int, tensor: str, key: tuple[Any, ...], keeps: bool) -> None:
+        call = getattr(self.tl, f"atomic_{op}")
+        before = call(self.memory[tensor][self._key(key)], self.pick(number))
+        if keeps:
+            self.keep(before)
+
+    def count(self, op: str, source: str, row: int, column: int, width: int) -> None:
+        given, at = self.memory[source][row : row + 1, column : column + width], COUNTS.index(op)
+        counts = self.memory["counts"][at : at + 1, column : column + width]
+        getattr(self.tl, f"atomic_{op}")(counts, self.tl.load(given).to("i32"))
+
     def look(self, number: int) -> None:
         self.seen.append(np.array(self.tl.materialize(self.pick(number))))
 
@@ -150,12 +161,12 @@ class Kernel(Player):
 
 
 def kernel(
-    tl: Any, f: Any, n: Any, ids: Any, y: Any, z: Any, steps: tuple[Step, ...], seen: dict[int, list[Any]]
+    tl: Any, f: Any, n: Any, ids: Any, y: Any, z: Any, counts: Any, steps: tuple[Step, ...], seen: dict[int, list[Any]]
 ) -> None:
     """The steps of one program, whose parts of f, n, y and z are SIDE rows. Adds to *seen* what it looks at."""
     own = slice(tl.program_id() * SIDE, (tl.program_id() + 1) * SIDE)
     parts = {"f": Rows(f, own.start), "n": Rows(n, own.start), "y": Rows(y, own.start), "z": Rows(z, own.start)}
-    player = Kernel(tl, {**parts, "ids": ids})
+    player = Kernel(tl, {**parts, "ids": ids, "counts": counts})
     for step in steps:
         player.play(step)
     seen[tl.program_id()] = player.seen

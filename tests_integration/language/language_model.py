@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from language_steps import SIDE, Player, Step, axis_of, key_of, mask_of
+from language_steps import ATOMICS, COUNTS, SIDE, Player, Step, axis_of, key_of, mask_of
 from language_values import (
     Array,
     UnfitError,
@@ -27,22 +27,24 @@ from kb_messages import DType
 class Model(Player):
     """One program's values, and what it sees of the memory: inputs `f` and `n`, its own part of `y` and `z`.
 
-    `products_round` says that the sums of some product depend on the order of additions.
+    `shared` is what it alone makes of the counts of all programs. `products_round` says that the sums of some product
+    depend on the order of additions.
     """
 
     def __init__(self, memory: dict[str, Value]) -> None:
         super().__init__()
         self.memory = memory
+        self.shared = integers(np.zeros((len(COUNTS), SIDE)), DType.I32)
         self.products_round = False
         self._viewed: list[Value] = []
 
     def attempt(self, step: Step) -> bool:
         """Play *step*, or change nothing and return False if it does not fit."""
-        before = list(self.values), dict(self.memory), list(self.seen)
+        before = list(self.values), dict(self.memory), list(self.seen), self.shared
         try:
             self.play(step)
         except (UnfitError, ZeroDivisionError):
-            self.values, self.memory, self.seen = before
+            self.values, self.memory, self.seen, self.shared = before
             return False
         return True
 
@@ -166,6 +168,25 @@ class Model(Player):
         numbers[c[0] : c[0] + m, c[1] : c[1] + n] = found.numbers
         error[c[0] : c[0] + m, c[1] : c[1] + n] = found.error
         self.memory["y"] = Value(numbers, error, y.dtype)
+
+    def atomic(self, op: str, number: int, tensor: str, key: tuple[Any, ...], keeps: bool) -> None:
+        value, target = self.pick(number), self.memory[tensor]
+        need(value.shape == key[3] and value.dtype is target.dtype)
+        index = key_of(key, np.arange, np.array)
+        before = target.mapped(lambda array: _taken(array, index))
+        after = value if op == "xchg" else binary(ATOMICS[op], before, value)
+        numbers, error = target.numbers.copy(), target.error.copy()
+        numbers[index], error[index] = after.numbers, after.error
+        self.memory[tensor] = Value(numbers, error, target.dtype)
+        if keeps:
+            self.keep(before)
+
+    def count(self, op: str, source: str, row: int, column: int, width: int) -> None:
+        given = self.memory[source].mapped(lambda array: array[row : row + 1, column : column + width])
+        at, shared = COUNTS.index(op), self.shared.numbers.copy()
+        part = shared[at : at + 1, column : column + width]
+        part[...] = binary(ATOMICS[op], integers(part, DType.I32), converted(given, DType.I32)).numbers
+        self.shared = integers(shared, DType.I32)
 
     def look(self, number: int) -> None:
         self.seen.append(self.pick(number))

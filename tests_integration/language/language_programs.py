@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from language_model import Model
-from language_steps import SIDE, Step
+from language_steps import ATOMICS, COUNTS, SIDE, Step
 from language_values import (
     COMPARISONS,
     FLOAT_BINARY,
@@ -45,7 +45,7 @@ STEPS = (
         "sums",
         "stream",
     ),
-    *("store", "store", "store", "gemm", "look", "capture", "free", "drop", "drop"),
+    *("store", "store", "store", "gemm", "atomic", "atomic", "count", "look", "capture", "free", "drop", "drop"),
 )
 ATTEMPTS = 12
 """Steps drawn for each that is kept, at most."""
@@ -95,6 +95,7 @@ def _inputs(rng: random.Random, floats: DType, ints: DType, programs: int) -> di
         "ids": np.arange(SIDE, dtype=np.int32),
         "y": np.zeros(shape, numpy_dtype(floats)),
         "z": np.zeros(shape, numpy_dtype(ints)),
+        "counts": np.zeros((len(COUNTS), SIDE), np.int32),
     }
 
 
@@ -112,11 +113,11 @@ def _memory(inputs: dict[str, np.ndarray], program: int, floats: DType, ints: DT
 
 def _play(models: list[Model], step: Step) -> bool:
     """Play *step* in all programs, or in none."""
-    before = [(list(model.values), dict(model.memory), list(model.seen)) for model in models]
+    before = [(list(model.values), dict(model.memory), list(model.seen), model.shared) for model in models]
     if all(model.attempt(step) for model in models):
         return True
-    for model, (values, memory, seen) in zip(models, before, strict=True):
-        model.values, model.memory, model.seen = values, memory, seen
+    for model, (values, memory, seen, shared) in zip(models, before, strict=True):
+        model.values, model.memory, model.seen, model.shared = values, memory, seen, shared
     return False
 
 
@@ -142,11 +143,23 @@ def _step(rng: random.Random, model: Model) -> Step | None:
             return None
         key = _key(rng, size, kind)
         return name, number, tensor, key, turned, _mask(rng, size) if rng.random() < 0.25 else None
+    if name == "count":
+        column = rng.randrange(SIDE)
+        return name, rng.choice(COUNTS), rng.choice("fn"), rng.randrange(SIDE), column, rng.randint(1, SIDE - column)
+    if name == "atomic":
+        return _atomic(rng, number, model.values[number])
     if name in ("stream", "gemm"):
         return _product(rng, name)
     if name in ("dot", "sums", "where"):
         return _of_several(rng, name, model, (number, second, third))
     return _math(rng, name, number, second)
+
+
+def _atomic(rng: random.Random, number: int, value: Value) -> Step | None:
+    if len(value.shape) != 2 or max(value.shape) > SIDE:
+        return None
+    tensor, op = "y" if value.dtype.is_float else "z", rng.choice((*ATOMICS, "xchg"))
+    return "atomic", op, number, tensor, _key(rng, value.shape, "rectangle"), rng.random() < 0.6
 
 
 def _math(rng: random.Random, name: str, number: int, second: int) -> Step:

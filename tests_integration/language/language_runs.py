@@ -12,12 +12,13 @@ import numpy as np
 import yaml
 from language_kernel import kernel
 from language_programs import Case
-from language_steps import SIDE
-from language_values import Value
+from language_steps import ATOMICS, COUNTS, SIDE
+from language_values import Value, binary, integers
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
 from kb_engine import Engine, Host, read_tensor
 from kb_engine.observe import Observer
+from kb_messages import DType
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +29,7 @@ for folder in (ROOT / "benchmarks" / "validation", ROOT / "tests_integration" / 
 import random_chips  # noqa: E402
 from attribution_laws import check_laws  # noqa: E402
 
+OUTPUTS = ("y", "z", "counts")
 ISSUES = ("blocking", "scoreboard", "decoupled")
 
 
@@ -73,7 +75,8 @@ def run(case: Case, issue: str) -> Run:
     topology = loads_topology(yaml.safe_dump(chip_of(case.seed, issue), sort_keys=False), "random.yaml")
     engine = Engine(topology, MemoryLogWriter(), observers=[watch])
     host = Host(engine, Path(__file__).parent)
-    types = {"f": case.float_dtype, "y": case.float_dtype, "n": case.int_dtype, "z": case.int_dtype, "ids": "i32"}
+    floats, ints = dict.fromkeys("fy", case.float_dtype), dict.fromkeys("nz", case.int_dtype)
+    types = {**floats, **ints, "ids": DType.I32, "counts": DType.I32}
     tensors = {name: host.tensor(name, array, types[name]) for name, array in case.inputs.items()}
     seen: dict[int, list[Any]] = {}
     programs = len(case.models)
@@ -86,7 +89,7 @@ def run(case: Case, issue: str) -> Run:
     outputs = {}
     for mode in ("tile", "fused"):
         after = Executor(log, engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
-        outputs[mode] = {name: np.array(read_tensor(after, tensors[name])) for name in "yz"}
+        outputs[mode] = {name: np.array(read_tensor(after, tensors[name])) for name in OUTPUTS}
     return Run(log, outputs, seen, watch.held)
 
 
@@ -94,6 +97,7 @@ def check(case: Case) -> None:
     """Raise AssertionError unless all that must hold of *case* holds, with every way of issue."""
     runs = {issue: run(case, issue) for issue in ISSUES}
     expected = {name: _whole([model.memory[name] for model in case.models]) for name in "yz"}
+    expected["counts"] = _counted([model.shared for model in case.models])
     same_order = not any(model.products_round for model in case.models)
     for issue, found in runs.items():
         assert sanitize(found.log) == [], issue
@@ -117,6 +121,17 @@ def _whole(parts: list[Value]) -> Value:
     assert all(part.shape == (SIDE, SIDE) for part in parts)
     numbers, error = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
     return Value(numbers, error, parts[0].dtype)
+
+
+def _counted(parts: list[Value]) -> Value:
+    """What all programs make of the counts, from what each of them alone makes of zeros."""
+    rows = []
+    for row, op in enumerate(COUNTS):
+        total = parts[0].mapped(lambda array, row=row: array[row : row + 1])
+        for part in parts[1:]:
+            total = binary(ATOMICS[op], total, part.mapped(lambda array, row=row: array[row : row + 1]))
+        rows.append(total.numbers)
+    return integers(np.concatenate(rows), DType.I32)
 
 
 def check_values(what: str, got: np.ndarray, wanted: Value) -> None:

@@ -8,6 +8,11 @@ from typing import Any
 SIDE = 24
 """Rows and columns of every matrix; of the memory, those of one program."""
 
+ATOMICS = {"add": "add", "max": "maximum", "min": "minimum", "and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
+"""Atomics by the function that each one computes."""
+COUNTS = ("add", "max", "or", "xor")
+"""Atomics of all programs on the rows of one tensor: in any order the result is the same, and 0 changes nothing."""
+
 Step = tuple[Any, ...]
 Range = Callable[[int], Any]
 

@@ -19,8 +19,10 @@ import numpy.typing as npt
 from kb_dataexec import MemoryStore, OpLog
 from kb_dataexec.log import Op, OperandRow, Schedule
 from kb_dataexec.ops import gemm, math, memory
-from kb_messages import OpKind
+from kb_messages import MATH_FUNCTIONS, DType, OpKind
 
+_BYTES = tuple(dtype for dtype in DType if dtype.nbytes == 1)
+"""Types of a byte. A test writes 0 or 1 in each of them. A condition is whether the byte is 0: no test writes -0."""
 Numbers = npt.NDArray[np.uint64]
 _MARGIN = 4096
 """Bytes before the first and behind the last that a log uses: a moved address may lead there."""
@@ -114,10 +116,13 @@ class Values:
         attributes = math.attributes_of(op.params)
         assert attributes is not None
         inputs = [self._elements(row) for row in found.inputs]
+        if attributes.op == "where" and found.inputs[0].dtype in _BYTES:
+            inputs[0] = self._view(*found.inputs[0].bytes_of).copy()
         if self._shift_free and attributes.op == "sub" and len(inputs) == 2 and inputs[1].shape[1] == 1:
             inputs = inputs[:1]
+        kind = "byte" if MATH_FUNCTIONS[attributes.op].is_test and found.out.dtype in _BYTES else found.out.dtype
         numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse}"
-        name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {found.out.dtype}")
+        name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {kind}")
         with np.errstate(over="ignore"):
             if found.function.scans:
                 result = mixed(name, _up_to_each(mixed(name, inputs[0]), attributes.axis, attributes.reverse))
