@@ -45,8 +45,16 @@ class StubFabric:
         self.most_reads = max(self.most_reads, self._reads)
         self._start(memory, start_ps, end, argument)
 
-    def write(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """As `Fabric.write`."""
+    def write(
+        self,
+        path: str,
+        memory: Rectangle,
+        start_ps: int,
+        finish: Callable[[Any], None],
+        argument: Any,
+        atomic: bool = False,
+    ) -> None:
+        """As `Fabric.write`. An atomic's bytes are read first, in 10 ps each."""
 
         def end(each: Any) -> None:
             self._writes -= 1
@@ -54,8 +62,10 @@ class StubFabric:
 
         self._writes += 1
         self.most_writes = max(self.most_writes, self._writes)
-        self._start(memory, start_ps, end, argument)
+        self._start(memory, start_ps, end, argument, 10 * memory.nbytes if atomic else 0)
 
-    def _start(self, memory: Rectangle, start_ps: int, end: Callable[[Any], None], argument: Any) -> None:
+    def _start(
+        self, memory: Rectangle, start_ps: int, end: Callable[[Any], None], argument: Any, before_ps: int = 0
+    ) -> None:
         self.leads_ps.append(start_ps - self._clock.now_ps)
-        self._clock.call_at(start_ps + 1000 + 10 * memory.nbytes, end, argument)
+        self._clock.call_at(start_ps + 1000 + before_ps + 10 * memory.nbytes, end, argument)
