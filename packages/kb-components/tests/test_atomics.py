@@ -236,3 +236,16 @@ def test_bits_of_floats_are_refused(chip_host):
     x = host.tensor("x", np.zeros((2, 4), np.float32), "f32")
     with pytest.raises(KernelError, match="atomic bit_and: got a target of f32, needs integers"):
         host.launch(lambda tl, x: tl.atomic_and(x, 1), x, pes=[0])
+
+
+def test_a_value_that_is_freed_behind_an_atomic_was_an_operand_of_it(chip_host):
+    def kernel(tl, x, y, out):
+        value = tl.load(x)
+        old = tl.atomic_add(y, value)
+        tl.free(value)  # its TCM is the first that is free for the bytes before
+        tl.store(out, old)
+
+    x, y = (RNG.integers(-99, 99, (16, 16), dtype=np.int32) for _ in range(2))
+    (_, total, before), _ = launch(chip_host, kernel, x, y, np.zeros((16, 16), np.int32))
+    np.testing.assert_array_equal(total, x + y)
+    np.testing.assert_array_equal(before, y)

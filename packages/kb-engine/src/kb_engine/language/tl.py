@@ -128,7 +128,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
             handle.forget()
             return
         given: object = handle
-        self._sums.settle()
+        self._later.issue()
         if isinstance(given, HeldTensor) and given.in_registers and not given.freed:
             self._sums.forget(given)
             return
