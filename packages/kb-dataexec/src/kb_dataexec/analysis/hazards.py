@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.analysis.dependencies import Dependencies, Kind
+from kb_dataexec.analysis.transfers import WRITE
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.schedule import Schedule
-from kb_messages import LogError, MemorySpace, OpKind, Role
+from kb_messages import LogError, OpKind
 
 HOST: Final = "host"
 """The component of the records that no PE made."""
@@ -84,12 +85,10 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
 
 
 def _are_atomic(schedule: Schedule) -> Array:
-    """Whether each record belongs to a command with an atomic, which is a function whose result is not in registers."""
-    ops, operands = schedule.ops, schedule.operands
-    counts = np.diff(schedule.first)
-    outs = (operands["role"] == Role.OUT) & (operands["space"] != MemorySpace.REG.code)
-    outs &= np.repeat(ops["kind"] == OpKind.MATH, counts)
-    commands = np.unique(np.repeat(ops["command_seq"], counts)[outs])
+    """Whether each record belongs to a command with an atomic, which is a function that a DMA_WRITE does in memory."""
+    ops, strings = schedule.ops, schedule.log.strings
+    name = strings.index(WRITE) if WRITE in strings else -1
+    commands = np.unique(ops["command_seq"][(ops["kind"] == OpKind.MATH) & (ops["name"] == name)])
     result: Array = np.isin(ops["command_seq"], commands)
     return result
 
