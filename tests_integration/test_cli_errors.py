@@ -125,7 +125,7 @@ def test_a_key_that_is_there_twice(tmp_path: Path) -> None:
          "missing.yaml: got no such file, needs a topology file or a bundled name"),
         (["run", "gemm", "--topology", "missing.yaml"],
          "missing.yaml: got no such file, needs a topology file or a bundled name"),
-        (["run", "nope.py"], "nope.py: got no such file, needs a benchmark file or a bundled name"),
+        (["run", "missing.py"], "missing.py: got no such file, needs a benchmark file or a bundled name"),
         (["run", "gemm", "-p", "M=0"], "-p M: got 0, needs >= 1"),
         (["run", "gemm", "-p", "M=abc"], "-p M: got 'abc', needs an int"),
         (["run", "gemm", "-p", "M=1", "-p", "M=2"], "-p M: got '1' and '2', needs one value; give it once"),
