@@ -1,0 +1,102 @@
+"""What it costs to record why: pass 1 with an op log, with and without the rows of `transfers` and `dispatches`.
+
+    python benchmarks/speed/recording.py               # four GEMMs, five rounds in turns: a minute
+    python benchmarks/speed/recording.py --quick       # a round of each
+
+Each run has a process of its own. Seconds are the median CPU time of the rounds, from the kernel's call to the closed
+log. Without recording, the fabric makes no rows of transfers and the feeders none of dispatches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+CHECKOUT = Path(__file__).parents[2]
+CASES = (
+    ("one_pe", "local", 3072),
+    ("one_cube", "local", 2048),
+    ("one_sip", "local", 2048),
+    ("one_cube", "shared", 2048),
+)
+"""(topology, operands, M = N = K). Tiles are 128 x 128 x 128, f16."""
+
+
+def simulate(topology: str, operands: str, size: int, records: bool) -> float:
+    """CPU seconds of pass 1."""
+    import numpy as np
+
+    from kb_dataexec import MemoryLogWriter
+    from kb_engine import Engine, Host, TileShape
+    from kb_engine.engine import build
+    from kb_engine.observe.run_tables import RunTables
+    from kb_topology import load_topology
+
+    if not records:
+        build.TransferRows = lambda *_: None  # type: ignore[assignment, misc]
+        begin = RunTables.__init__
+
+        def without_dispatches(self: RunTables, intern: Any) -> None:
+            begin(self, intern)
+            self.tile_waited = lambda _: None
+
+        RunTables.__init__ = without_dispatches  # type: ignore[method-assign]
+    engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter())
+    host = Host(engine, CHECKOUT / "benchmarks")
+    gemm = _gemm()
+    params = gemm.Params(M=size, N=size, K=size, tile=TileShape(128, 128, 128), operands=operands)
+    inputs = gemm.inputs(params, np.random.default_rng(0))
+    launch, took = host.launch, []
+
+    def timed(*arguments: Any, **named: Any) -> Any:
+        began = time.process_time()
+        result = launch(*arguments, **named)
+        engine.close_log()
+        took.append(time.process_time() - began)
+        return result
+
+    host.launch = timed  # type: ignore[method-assign]
+    gemm.launch(host, params, inputs)
+    return took[0]
+
+
+def _gemm() -> Any:
+    spec = spec_from_file_location("gemm", CHECKOUT / "benchmarks/gemm.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Gemm()
+
+
+def seconds(case: tuple[str, str, int], records: bool) -> float:
+    """`simulate` in a process of its own."""
+    command = [sys.executable, __file__, "--one", *map(str, case), str(int(records))]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="one round")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        topology, operands, size, records = options.one
+        print(simulate(topology, operands, int(size), records == "1"))
+        return
+    print(f"{'chip':10}{'operands':10}{'without':>10}{'with':>10}{'added':>9}")
+    for case in CASES:
+        rounds = [(seconds(case, False), seconds(case, True)) for _ in range(1 if options.quick else options.rounds)]
+        without, recorded = (median(column) for column in zip(*rounds, strict=True))
+        print(f"{case[0]:10}{case[1]:10}{without:8.3f} s{recorded:8.3f} s{recorded / without - 1:8.1%}")
+
+
+if __name__ == "__main__":
+    main()
