@@ -36,6 +36,7 @@ from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import ns_text
 from kb_messages import (
     CubeTarget,
+    KbError,
     KernelError,
     KernelLaunch,
     LaunchResponse,
@@ -188,6 +189,27 @@ class Engine:
     def standing(self) -> list[str]:
         """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
         return standing_lines(self._launches.values())
+
+    def rebase(self, memory: MemoryStore, writer: LogWriter | None = None) -> None:
+        """Begin anew between two launches, on the same chip: the memories hold what *memory* holds. The clock runs on.
+
+        The next launch is number 0 of a new op log in *writer*, and all TCM is free. So its log is that of a chip that
+        was just built, with later times; only a memory that keeps rows open between launches may make a difference.
+        Tensors of hosts that were made before are gone, so make a new Host. What `close_log` has not written of the
+        log so far is dropped. Mappings of MMUs stay.
+
+        Raises KbError for a *writer* where the engine was built without one, and for none where it was built with one.
+        """
+        has_log = self.session.recorder is not None
+        if has_log != (writer is not None):
+            got, needs = ("no writer", "one") if has_log else ("a writer", "none")
+            raise KbError("rebase", f"{got} for an engine with{'' if has_log else 'out'} an op log", needs)
+        self.session.restart(memory, writer)
+        self.fabric.forget_ops()
+        for pe in self.pes.values():
+            pe.restart()
+        self._launched = 0
+        self._launches.clear()
 
     def flush_log(self) -> None:
         """Write the records that are pending, so that the log of a run that ends here has them."""

@@ -50,6 +50,13 @@ class PathCompiler:
         """Turn lookahead off for paths that are compiled later."""
         self._lookahead = Lookahead(self._graph, {}, self.overhead_ps)
 
+    def forget_ops(self) -> None:
+        """Another op log begins, which has none of the ops so far."""
+        for leg in self.legs.values():
+            leg.forget_ops()
+        for requests in self._requests.values():
+            requests.forget_ops()
+
     def overhead_ps(self, node_id: str) -> int:
         """Picoseconds that the head of a transfer takes to pass *node_id*; 0 for a node that forwards nothing."""
         known = self._overheads.get(node_id)
@@ -85,7 +92,7 @@ class PathCompiler:
             raise TopologyError(f"{src} -> {dst}", f"a {found}, which takes no requests", "a MemoryComponent")
         nodes = self._graph.nodes
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
-            away = back = Leg([])
+            away = back = self.legs[src, dst, at_once] = Leg([])
         else:
             away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = self._lookahead.nearest_ps(dst)

@@ -68,6 +68,13 @@ class Fabric:
         """
         self._compiler.ignore_leads()
 
+    def forget_ops(self) -> None:
+        """Another op log begins: forget which ops were served, and which transfers the log has rows of.
+
+        The memories keep their numbers in the log, which follow from the chip.
+        """
+        self._compiler.forget_ops()
+
     @property
     def links(self) -> list[LinkState]:
         """Every directed link in the topology's order, with the traffic so far."""

@@ -25,6 +25,10 @@ class MemoryRequests:
         self.holders = [-1, -1]
         self.writes: list[IncomingWrite] = []
 
+    def forget_ops(self) -> None:
+        """Another op log begins, which has none of the ops so far."""
+        self.holders[:] = [-1] * len(self.holders)
+
     def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:
         """A request is served next: give the memory the bytes of all writes that have come by now, in their order.
 

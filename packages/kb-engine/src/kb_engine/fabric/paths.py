@@ -62,6 +62,11 @@ class Flow:
         self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
         self.read_alone_ps = self.write_alone_ps = alone_ps
 
+    def forget_ops(self) -> None:
+        """As if no transfer had met nobody yet: another op log begins."""
+        if self.read_alone_ps != _NEVER:
+            self.read_alone_ps = self.write_alone_ps = -1
+
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
         for state, after_ps, link in hops:
@@ -127,6 +132,11 @@ class Leg:
     def _new_flow(self, nbytes: int) -> Flow:
         flow = self._flows[nbytes] = Flow(self.hops, nbytes)
         return flow
+
+    def forget_ops(self) -> None:
+        """Forget which transfers the op log has rows of, because another log begins."""
+        for flow in self._flows.values():
+            flow.forget_ops()
 
     def settle(self) -> None:
         """Move the counts of the flows to the links."""

@@ -26,6 +26,12 @@ class DeviceMemory:
         self.pending = PendingBytes()
         self.initial: MemoryStore | None = None
 
+    def restart(self, store: MemoryStore) -> None:
+        """Hold what *store* holds and nothing else. No byte is pending, and there is no `initial`."""
+        self.store = store
+        self.pending = PendingBytes()
+        self.initial = None
+
     def keep_initial(self) -> None:
         """Keep a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""
         if self.initial is None:

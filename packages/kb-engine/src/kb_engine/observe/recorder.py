@@ -62,12 +62,21 @@ class Recorder(Observer):
 
     def on_built(self, chip: Chip) -> None:
         """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
+        self._topology = chip.topology
         self.tables.name_nodes(chip.topology)
         owners = {NodeKind.PE_TCM: self._tcm_owner, NodeKind.PE_FETCH_STORE: self._reg_owner}
         for node in chip.topology.graph.nodes.values():
             if node.kind in owners:
                 owners[node.kind][str(node.pe_id)] = chip.topology.address_map.region_of_node(node.id).owner
         self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(self._tcm_owner))
+
+    def restart(self, writer: LogWriter) -> None:
+        """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
+        self.writer = writer
+        for kept in (self._pending, self._waits, self._commands, self._constants):
+            kept.clear()
+        self.tables.restart(writer.intern)
+        self.tables.name_nodes(self._topology)
 
     def on_issue(self, command: CommandInFlight) -> None:
         """Keep *command*: its records will refer to it."""

@@ -37,13 +37,23 @@ class RunTables:
     """
 
     def __init__(self, intern: Callable[[str], int]) -> None:
-        self._intern = self.number_of = intern
+        self._intern = intern
         self._dispatches: list[int] = []
         self._kernels: list[tuple[str, tuple[int, ...]]] = []
         self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.tile_waited: Callable[[Iterable[int]], None] = self._dispatches.extend
         self._transfers: list[int] = []
         self.transferred: Callable[[Iterable[int]], None] = self._transfers.extend
+
+    def restart(self, intern: Callable[[str], int]) -> None:
+        """Forget what was collected. From now on *intern* gives the numbers of texts, in another log."""
+        self._intern = intern
+        for rows in (self._dispatches, self._kernels, self._messages, self._transfers):
+            rows.clear()
+
+    def number_of(self, text: str) -> int:
+        """The number of *text* in the log."""
+        return self._intern(text)
 
     def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
         """The program on *pe* ended. *numbers* are its launch and the four times of a row of `kernels`."""

@@ -33,6 +33,11 @@ class Materializer:
         self._execution: PartialExecution | None = None
         self._n_chunks = self._n_immediates = 0
 
+    def restart(self) -> None:
+        """Compute from the log that the recorder writes now, and from the memory as it is now."""
+        self._execution = None
+        self._n_chunks = self._n_immediates = 0
+
     def __call__(self, matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
         """The elements, read-only. Raises KernelError when they depend on a command that is not done."""
         from kb_dataexec.execute import Unfinished, UnfinishedError

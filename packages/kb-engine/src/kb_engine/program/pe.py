@@ -37,11 +37,18 @@ class ProcessingElement:
                 f"at most the {self.tcm_nbytes} bytes of {pe_id}.pe_tcm",
                 "use a smaller input_kib or output_kib",
             )
+        self.tcm = self._empty_tcm()
 
-        base = join_address(self.tcm_owner, reserved)
+    def restart(self) -> None:
+        """All of the TCM is free, as if nothing had been allocated in it."""
+        self.tcm = self._empty_tcm()
+
+    def _empty_tcm(self) -> Allocator:
+        reserved = self.scheduler.reserved_nbytes
         nbytes = self.tcm_nbytes - reserved
         spread_nbytes = 0 if self.cpu.engine_queue_depth is None else nbytes // 2
-        self.tcm = Allocator(f"{pe_id}.pe_tcm", base, nbytes, spread_nbytes=spread_nbytes)
+        base = join_address(self.tcm_owner, reserved)
+        return Allocator(f"{self.pe_id}.pe_tcm", base, nbytes, spread_nbytes=spread_nbytes)
 
     def translate(self, matrix: Matrix) -> Matrix:
         """*matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps none."""

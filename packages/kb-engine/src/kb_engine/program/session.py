@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
@@ -9,7 +10,7 @@ from kb_engine.observe.listeners import Listeners
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
-from kb_engine.program.materialize import Materialize
+from kb_engine.program.materialize import Materialize, Materializer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
 from kb_messages import (
@@ -46,6 +47,15 @@ class Session:
         self.materialize = materialize
         self.n_ops = 0
         self._commands = 0
+
+    def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
+        """Count commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
+        self.n_ops = self._commands = 0
+        self.memory.restart(memory)
+        if self.recorder is not None and writer is not None:
+            self.recorder.restart(writer)
+        if isinstance(self.materialize, Materializer):
+            self.materialize.restart()
 
     def lease(self, pe: ProcessingElement) -> Lease:
         """The share of *pe*'s TCM for one program."""
