@@ -1,17 +1,16 @@
 """Which line of the kernel a call is attributed to: the first of its statement, on every Python."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kb_engine.program import kernel_lines as lines
-from kb_engine.program.kernel_lines import is_own, kernel_line, line_of
+from kb_engine.program.kernel_lines import KernelLines, is_own, line_of
 
 ROOT = Path(__file__).parent
 
 
-line = partial(kernel_line, ROOT)
+line = KernelLines(ROOT).here
 """As a `tl` call does it: no Python frame stands between the kernel and the engine."""
 
 

@@ -11,7 +11,8 @@ import os
 import sys
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Final
 
 import kb_dataexec
 import kb_engine
@@ -21,6 +22,7 @@ import kb_topology
 _OWN_FOLDERS = tuple(
     str(Path(module.__file__ or "").parent) + os.sep for module in (kb_engine, kb_dataexec, kb_messages, kb_topology)
 )
+_MOST_CALLS: Final = 4096
 
 
 def is_own(filename: str) -> bool:
@@ -28,16 +30,52 @@ def is_own(filename: str) -> bool:
     return filename.startswith(_OWN_FOLDERS)
 
 
-def kernel_line(root: Path, skip_file_prefixes: tuple[str, ...] = ()) -> str:
-    """`file:line` of the statement at which the innermost frame outside kernbench stands, relative to *root*.
+class KernelLines:
+    """Finds the line of the author from which kernbench is called, relative to *root*.
 
-    Frames of files whose paths begin with one of *skip_file_prefixes* are passed over too.
+    Files are told apart once, and each call of a kernel is looked up once: a kernel makes the same calls again and
+    again.
     """
-    own = _OWN_FOLDERS + skip_file_prefixes if skip_file_prefixes else _OWN_FOLDERS
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(own):
-        frame = frame.f_back
-    return line_of(frame.f_code.co_filename, frame.f_lineno, root) if frame is not None else "?:0"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._passed_over: dict[tuple[str, ...], dict[str, bool]] = {}
+        self._found: dict[tuple[int, int], tuple[CodeType, str]] = {}
+
+    def here(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
+        """`file:line` of the statement at which the innermost frame outside kernbench stands.
+
+        Frames of files whose paths begin with one of *skip_file_prefixes* are passed over too.
+        """
+        passed_over = self._passed_over.get(skip_file_prefixes)
+        if passed_over is None:
+            passed_over = self._passed_over[skip_file_prefixes] = {}
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            is_passed = passed_over.get(code.co_filename)
+            if is_passed is None:
+                is_passed = code.co_filename.startswith(_OWN_FOLDERS + skip_file_prefixes)
+                passed_over[code.co_filename] = is_passed
+            if not is_passed:
+                return self._line(code, frame)
+            frame = frame.f_back
+        return "?:0"
+
+    def _line(self, code: CodeType, frame: FrameType) -> str:
+        key = id(code), frame.f_lasti  # the entry keeps the code alive, so its id stays its own
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= _MOST_CALLS:
+                self._found.clear()
+            found = self._found[key] = code, line_of(code.co_filename, frame.f_lineno, self._root)
+        return found[1]
+
+
+@lru_cache(maxsize=16)
+def kernel_lines(root: Path) -> KernelLines:
+    """The one `KernelLines` of *root*."""
+    return KernelLines(root)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
 from kb_engine.program.held_registers import HeldRegisters
-from kb_engine.program.kernel_lines import kernel_line
+from kb_engine.program.kernel_lines import kernel_lines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, HeldBack
 from kb_engine.program.session import Session
@@ -38,7 +38,7 @@ class PePort:
         self._session = session
         self._pe = pe
         self._commands = commands
-        self._root = root
+        self.line = kernel_lines(root).here
 
     @property
     def held_back(self) -> HeldBack | None:
@@ -71,10 +71,6 @@ class PePort:
         """As `ProgramPort.wait`."""
         if not completion.done:
             self._commands.wait(completion, self.line())
-
-    def line(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
-        """As `ProgramPort.line`."""
-        return kernel_line(self._root, skip_file_prefixes)
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
