@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
+from kb_engine.language.call_rules import call_rule
 from kb_engine.language.held_back import HeldBackCalls
 from kb_engine.language.math_results import (
     Argument,
     broadcast,
     known_value,
     math_attributes,
-    needs_floats,
     numpy_name,
-    result_shape,
     sort_arguments,
 )
-from kb_engine.language.recorded import RecordedOp, VectorInput
+from kb_engine.language.recorded import RecordedOp, VectorInput, recorded_function
 from kb_engine.language.result_types import result_dtype
 from kb_engine.language.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
@@ -108,24 +107,15 @@ class MathOps(AxisFunctions):
     ) -> LoadedTensor:
         line = self._port.line()
         given = [self._index(each, line) if isinstance(each, Known) else each for each in arguments]
-        values, scalars, scalar_at = sort_arguments(op, given, f"tl.{op}", line)
-        for value in values:
-            if isinstance(value, TensorRef):
-                raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
-        tensors = cast(list[Handle], values)
-        deciding = given[1:] if op == "where" else given
-        dtypes = [each.dtype for each in deciding if isinstance(each, Handle)]
-        numbers = [each for each in deciding if isinstance(each, (int, float))]
-        dtype = dtype or result_dtype(op, dtypes, numbers)
-        if needs_floats(op, dtypes, numbers):
+        rule = call_rule(op, given, axis, dtype, reverse, line)
+        tensors = [each for each in given if isinstance(each, Handle)]
+        if rule.in_f32:
             tensors = [self._in_f32(each, op == "where" and each is given[0]) for each in tensors]
-        shape = result_shape(op, [each.shape for each in tensors], axis, line)
-        # A vector is one row, and the last axis of any value is the axis along the row.
-        axis = axis if axis is None or len(shape) == 2 else 1
-        attributes = math_attributes(op, axis, scalars, scalar_at, reverse)
-        known = known_value(attributes, tensors, shape, dtype)
-        sources = tuple(self._source(each, op, line) for each in tensors)
-        return self._record(attributes, sources, shape, dtype, known, line)
+        function, known = rule.function, None
+        if rule.may_be_known:
+            known = known_value(function.math, tensors, rule.shape, function.value.dtype)
+        sources = tuple([self._source(each, op, line) for each in tensors])
+        return self._programs.record(function, sources, rule.shape, known, self, line)
 
     def _record(
         self,
@@ -136,10 +126,12 @@ class MathOps(AxisFunctions):
         known: npt.NDArray[Any] | None,
         line: str,
     ) -> LoadedTensor:
-        return self._programs.record(math, sources, VectorValue(*sides_of(shape), dtype), shape, known, self, line)
+        function = recorded_function(math, VectorValue(*sides_of(shape), dtype))
+        return self._programs.record(function, sources, shape, known, self, line)
 
     def _source(self, value: Handle, op: str, line: str) -> VectorInput | RecordedOp:
-        return self._programs.source(value, lambda: self._loaded(value, op, line))
+        recorded = self._programs.recorded(value)
+        return recorded or self._programs.input(value, self._loaded(value, op, line))
 
     def _in_f32(self, value: Handle, is_condition: bool) -> Handle:
         """*value* as an argument of a function that computes with floats."""

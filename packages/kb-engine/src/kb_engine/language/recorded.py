@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from weakref import ref
 
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from kb_engine.program.handles import LoadedTensor, Operators
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
 from kb_messages import DType, MathAttributes, Matrix, VectorValue
+
+_MOST_FUNCTIONS: Final = 4096
+_FUNCTIONS: Final[dict[tuple[MathAttributes, str, VectorValue], RecordedFunction]] = {}
 
 
 class VectorInput:
@@ -26,34 +29,64 @@ class VectorInput:
         self.completion = completion
         self.value = VectorValue(matrix.rows, matrix.cols, matrix.dtype)
 
+    @property
+    def stored(self) -> VectorInput:
+        """Itself, as the `stored` of an op is where the op's result lies."""
+        return self
+
+
+class RecordedFunction:
+    """`math` with a result like `value`. Equal ones are one object, that of `recorded_function`."""
+
+    __slots__ = ("math", "producer_op", "value")
+
+    def __init__(self, math: MathAttributes, value: VectorValue) -> None:
+        self.math = math
+        self.value = value
+        self.producer_op = f"tl.{math.op}"
+
+
+def recorded_function(math: MathAttributes, value: VectorValue) -> RecordedFunction:
+    """The one object for *math* with a result like *value*."""
+    key = math, repr(math.scalars), value  # the text tells -0.0 from 0.0
+    found = _FUNCTIONS.get(key)
+    if found is None:
+        if len(_FUNCTIONS) >= _MOST_FUNCTIONS:
+            _FUNCTIONS.clear()
+        found = _FUNCTIONS[key] = RecordedFunction(math, value)
+    return found
+
 
 class RecordedOp:
-    """An op that is recorded, with the inputs and earlier ops that are its `arguments`.
+    """A call of `function` that is recorded, with the inputs and earlier ops that are its `arguments`.
 
     `alive` says that the kernel can still name the result, and `handle` gives the handle. `deferred` says that a
     program has closed since, for which nobody asked for the result. `stored` is where the result lies, if a command has
     stored it.
     """
 
-    __slots__ = ("alive", "arguments", "deferred", "handle", "line", "math", "producer", "stored", "value")
+    __slots__ = ("alive", "arguments", "deferred", "function", "handle", "line", "producer", "stored")
 
     def __init__(
         self,
-        math: MathAttributes,
+        function: RecordedFunction,
         arguments: tuple[VectorInput | RecordedOp, ...],
-        value: VectorValue,
         producer: Producer | None,
         line: str,
     ) -> None:
-        self.math = math
+        self.function = function
         self.arguments = arguments
-        self.value = value
         self.producer = producer
         self.line = line
         self.alive = True
         self.deferred = False
         self.handle: Callable[[], RecordedTensor | None] = _nobody
         self.stored: VectorInput | None = None
+
+    @property
+    def value(self) -> VectorValue:
+        """The shape and dtype of the result."""
+        return self.function.value
 
     def name(self, handle: RecordedTensor) -> None:
         """The kernel names the result by *handle*."""
@@ -126,7 +159,7 @@ class RecordedTensor(LoadedTensor):
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return self.op.value.dtype
+        return self.op.function.value.dtype
 
     @property
     def freed(self) -> bool:
@@ -135,7 +168,7 @@ class RecordedTensor(LoadedTensor):
 
     def is_zeros(self, like: Matrix) -> bool:
         """Whether the value is recorded as zeros of the shape and dtype of *like*."""
-        value, math = self.op.value, self.op.math
+        value, math = self.op.value, self.op.function.math
         zeros = math.op == "fill" and float(math.scalars[0]) == 0 and not self.is_issued
         return zeros and (value.rows, value.cols, value.dtype) == (like.rows, like.cols, like.dtype)
 

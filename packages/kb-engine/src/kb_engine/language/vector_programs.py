@@ -9,12 +9,12 @@ of values grows from program to program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 
-from kb_engine.language.recorded import RecordedOp, RecordedTensor, VectorInput
+from kb_engine.language.recorded import RecordedFunction, RecordedOp, RecordedTensor, VectorInput
 from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
 from kb_engine.program.handles import Handle, Operators
@@ -24,12 +24,10 @@ from kb_engine.program.tcm_holder import TcmHolder
 from kb_messages import (
     DType,
     KernelError,
-    MathAttributes,
     Matrix,
     VectorCommand,
     VectorOp,
     VectorProgram,
-    VectorValue,
 )
 
 MOST_OPS: Final = 64
@@ -39,6 +37,7 @@ SMALL: Final = 8
 _MOST_PROGRAMS: Final = 4096
 _PROGRAMS: dict[tuple[VectorProgram, str], VectorProgram] = {}
 """Every program once: equal ones of a loop, and of all PEs, share their plan. The text tells -0.0 from 0.0."""
+_CLOSINGS: dict[tuple[Hashable, ...], _Closing] = {}
 
 _Source = VectorInput | RecordedOp
 
@@ -50,13 +49,14 @@ class VectorPrograms:
         self._port = port
         self._ops: list[RecordedOp] = []
         self._inputs: dict[tuple[int, int, int, int, DType], VectorInput] = {}
-        self._fitting: set[VectorProgram] = set()
 
-    def source(self, value: Handle, matrix: Callable[[], Matrix]) -> _Source:
-        """*value* as an argument of a recorded op. *matrix* gives its place in TCM, if the value is not recorded."""
-        if isinstance(value, RecordedTensor) and not value.is_issued and not value.freed:
-            return value.op
-        place = matrix()
+    def recorded(self, value: Handle) -> RecordedOp | None:
+        """The op that makes *value*; None for a value that lies somewhere."""
+        is_recorded = isinstance(value, RecordedTensor) and not value.is_issued and not value.freed
+        return value.op if is_recorded else None  # type: ignore[attr-defined]  # it is recorded
+
+    def input(self, value: Handle, place: Matrix) -> VectorInput:
+        """*value*, which lies at *place* in TCM, as an argument of a recorded op."""
         key = place.address, place.rows, place.cols, place.stride, place.dtype
         found = self._inputs.get(key)
         if found is None or found.holder is not value.holder:
@@ -65,19 +65,18 @@ class VectorPrograms:
 
     def record(
         self,
-        math: MathAttributes,
-        arguments: Sequence[_Source],
-        value: VectorValue,
+        function: RecordedFunction,
+        arguments: tuple[_Source, ...],
         shape: tuple[int, ...],
         known: npt.NDArray[Any] | None,
         operators: Operators,
         line: str,
     ) -> RecordedTensor:
-        """The result of *math*, to be computed when it is needed."""
+        """The result of *function*, to be computed when it is needed."""
         if len(self._ops) >= MOST_OPS:
             self.close()
-        producer = None if known is not None else Producer(f"tl.{math.op}", line)
-        op = RecordedOp(math, tuple(arguments), value, producer, line)
+        producer = None if known is not None else Producer(function.producer_op, line)
+        op = RecordedOp(function, arguments, producer, line)
         self._ops.append(op)
         return RecordedTensor(op, shape, known, operators, self.close)
 
@@ -97,16 +96,25 @@ class VectorPrograms:
     def close(self, asked: RecordedOp | None = None) -> None:
         """Issue what *asked* needs, or, with None, all that the kernel can name."""
         ops = self._ops
-        outputs = {id(op) for op in ops if op is asked or (op.alive and asked is None)}
-        if asked is not None:
-            outputs |= _chained(ops)
-        needed = _needed(ops, outputs)
-        largest = max((op.value.nbytes for op in needed), default=0)
-        outputs.update(id(op) for op in needed if op.alive and op.value.nbytes * SMALL <= largest)
-        self._ops = [op for op in _needed(ops, {id(op) for op in ops if op.alive}) if id(op) not in outputs]
+        signature = _signature(ops, asked)
+        closing = _CLOSINGS.get(signature)
+        if closing is None:
+            if len(_CLOSINGS) >= _MOST_PROGRAMS:
+                _CLOSINGS.clear()
+            closing = _CLOSINGS[signature] = _closing(ops, asked)
+        self._ops = [ops[at] for at in closing.left]
         for op in self._ops:
             op.defer()
         self._inputs = {}
+        if closing.program is None:
+            return
+        if len(closing.needed) == 1 or self._fits(closing.program):
+            inputs = [_stored(ops[op].arguments[at]) for op, at in closing.inputs]
+            leaving = [ops[at] for at in closing.leaving]
+            self._submit(closing.program, inputs, leaving, ops[closing.needed[0]].line)
+            return
+        needed = [ops[at] for at in closing.needed]
+        outputs = {id(ops[at]) for at in closing.leaving}
         while needed:
             needed = self._issue(needed, outputs)
 
@@ -117,15 +125,20 @@ class VectorPrograms:
         if count > 1 and not self._fits(program):
             count = self._most(ops, outputs)
             program, inputs, leaving = _program(ops[:count], outputs | _used(ops[count:]))
+        self._submit(program, inputs, leaving, ops[0].line)
+        return ops[count:]
+
+    def _submit(self, program: VectorProgram, inputs: list[VectorInput], leaving: list[RecordedOp], line: str) -> None:
         completion = Completion()
         stored = [self._store(op, completion) for op in leaving]
         command = VectorCommand(
-            program=program, inputs=tuple(each.matrix for each in inputs), outputs=tuple(each.matrix for each in stored)
+            program=program,
+            inputs=tuple([each.matrix for each in inputs]),
+            outputs=tuple([each.matrix for each in stored]),
         )
-        self._port.submit(command, ops[0].line, completion, True)
+        self._port.submit(command, line, completion, True)
         for op in leaving:
             op.forget_arguments()
-        return ops[count:]
 
     def _store(self, op: RecordedOp, completion: Completion) -> VectorInput:
         """Take TCM for the result of *op*. What a collected cycle kept holds its TCM until the program ends."""
@@ -142,7 +155,8 @@ class VectorPrograms:
         return stored
 
     def _fits(self, program: VectorProgram) -> bool:
-        if program in self._fitting:
+        fitting = self._port.fitting
+        if program in fitting:
             return True
         values = program.values
         inputs = tuple(Matrix.packed(each.rows, each.cols, each.dtype) for each in program.inputs)
@@ -151,7 +165,9 @@ class VectorPrograms:
         )
         fits = self._port.fits(VectorCommand(program=program, inputs=inputs, outputs=outputs))
         if fits:
-            self._fitting.add(program)
+            if len(fitting) >= _MOST_PROGRAMS:
+                fitting.clear()
+            fitting.add(program)
         return fits
 
     def _most(self, ops: list[RecordedOp], outputs: set[int]) -> int:
@@ -162,6 +178,67 @@ class VectorPrograms:
             fits = self._fits(_program(ops[:middle], outputs | _used(ops[middle:]))[0])
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
+
+
+class _Closing(NamedTuple):
+    """What closing does, by the places of ops among those that are recorded.
+
+    `program` computes the ops `needed`, and stores those of `leaving`; None where nobody needs an op. Each of its
+    inputs is an argument: the place of an op, and that of the argument. The ops `left` stay recorded.
+    """
+
+    program: VectorProgram | None
+    needed: tuple[int, ...]
+    inputs: tuple[tuple[int, int], ...]
+    leaving: tuple[int, ...]
+    left: tuple[int, ...]
+
+
+def _signature(ops: list[RecordedOp], asked: RecordedOp | None) -> tuple[Hashable, ...]:
+    """All that decides how *ops* are closed when *asked* is needed. Equal for each turn of a loop."""
+    numbers: dict[int, int] = {}
+    n_inputs = 0
+    found: list[Hashable] = []
+    for place, op in enumerate(ops):
+        numbers[id(op)] = place
+        found += (op.function, op.line, op.alive, op.deferred, op is asked)
+        for each in op.arguments:
+            source = each.stored or each
+            number = numbers.get(id(source))
+            if number is None:
+                n_inputs += 1
+                numbers[id(source)] = -n_inputs
+                found.append(source.value)
+            else:
+                found.append(number)
+    return tuple(found)
+
+
+def _stored(argument: _Source) -> VectorInput:
+    assert argument.stored is not None, "an input"
+    return argument.stored
+
+
+def _closing(ops: list[RecordedOp], asked: RecordedOp | None) -> _Closing:
+    """What closing *ops* does when *asked* is needed, or, with None, all that the kernel can name."""
+    outputs = {id(op) for op in ops if op is asked or (op.alive and asked is None)}
+    if asked is not None:
+        outputs |= _chained(ops)
+    needed = _needed(ops, outputs)
+    largest = max((op.value.nbytes for op in needed), default=0)
+    outputs.update(id(op) for op in needed if op.alive and op.value.nbytes * SMALL <= largest)
+    left = [op for op in _needed(ops, {id(op) for op in ops if op.alive}) if id(op) not in outputs]
+    place = {id(op): number for number, op in enumerate(ops)}
+    places, rest = (tuple(place[id(op)] for op in chosen) for chosen in (needed, left))
+    if not needed:
+        return _Closing(None, (), (), (), rest)
+    program, _, leaving = _program(needed, outputs)
+    inputs: dict[int, tuple[int, int]] = {}
+    for at in places:
+        for number, each in enumerate(ops[at].arguments):
+            if each.stored is not None:
+                inputs.setdefault(id(each.stored), (at, number))
+    return _Closing(program, places, tuple(inputs.values()), tuple(place[id(op)] for op in leaving), rest)
 
 
 def _chained(ops: list[RecordedOp]) -> set[int]:
@@ -196,9 +273,8 @@ def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, l
     inputs: dict[int, VectorInput] = {}
     for op in ops:
         for each in op.arguments:
-            source = each if isinstance(each, VectorInput) else each.stored
-            if source is not None:
-                inputs.setdefault(id(source), source)
+            if each.stored is not None:
+                inputs.setdefault(id(each.stored), each.stored)
     number = {key: at for at, key in enumerate(inputs)}
     number.update((id(op), len(inputs) + at) for at, op in enumerate(ops))
     leaving = [op for op in ops if id(op) in outputs]
@@ -206,10 +282,8 @@ def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, l
         inputs=tuple(each.value for each in inputs.values()),
         ops=tuple(
             VectorOp(
-                math=op.math,
-                arguments=tuple(
-                    number[id(each if isinstance(each, VectorInput) else each.stored or each)] for each in op.arguments
-                ),
+                math=op.function.math,
+                arguments=tuple(number[id(each.stored or each)] for each in op.arguments),
                 result=op.value,
                 line=op.line,
             )
@@ -219,5 +293,5 @@ def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, l
     )
     if len(_PROGRAMS) >= _MOST_PROGRAMS:
         _PROGRAMS.clear()
-    numbers = repr([op.math.scalars for op in ops if op.math.scalars])
+    numbers = repr([op.function.math.scalars for op in ops if op.function.math.scalars])
     return _PROGRAMS.setdefault((program, numbers), program), list(inputs.values()), leaving

@@ -9,15 +9,15 @@ from kb_engine.block.fabric_roles import Initiator
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler
 from kb_engine.block.register_file import RegisterFileOwner
 from kb_engine.memory.allocator import Allocator
-from kb_messages import AddressError, Matrix, TopologyError, join_address
+from kb_messages import AddressError, Matrix, TopologyError, VectorProgram, join_address
 
 
 class ProcessingElement:
     """The CPU, scheduler, MMU and memories of one PE. *tcm* is the number and size of its TCM.
 
     `max_pieces` is how many pieces a DMA transfer may have. `tcm` allocates the part of the TCM that tile buffers do
-    not use; kernels and the host share it. Raises TopologyError for missing or surplus blocks, and for tile buffers
-    that do not fit the TCM.
+    not use; kernels and the host share it. `fitting` has vector programs that the PE is known to have a plan for.
+    Raises TopologyError for missing or surplus blocks, and for tile buffers that do not fit the TCM.
     """
 
     def __init__(self, pe_id: str, blocks: list[ComponentBase[Any]], tcm: tuple[int, int], reg_owner: int) -> None:
@@ -27,6 +27,7 @@ class ProcessingElement:
         self.tcm_owner, self.tcm_nbytes = tcm
         self.reg_owner = reg_owner
         self.register_nbytes: int = _one(pe_id, blocks, RegisterFileOwner).registers.nbytes
+        self.fitting: set[VectorProgram] = set()
         self.mmu = _translator(blocks)
         self.max_pieces = min((block.max_pieces for block in blocks if isinstance(block, Initiator)), default=1)
         reserved = self.scheduler.reserved_nbytes

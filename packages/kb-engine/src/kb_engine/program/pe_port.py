@@ -28,6 +28,7 @@ class PePort:
         self.on_capture = session.listeners.on_capture
         self.memory = session.memory
         self.max_pieces = pe.max_pieces
+        self.fitting = pe.fitting
         self.tcm = session.lease(pe)
         self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit

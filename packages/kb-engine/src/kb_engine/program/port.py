@@ -12,7 +12,7 @@ from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
 from kb_engine.program.grid import Grid
 from kb_engine.program.held_registers import HeldRegisters
-from kb_messages import Command, Matrix
+from kb_messages import Command, Matrix, VectorProgram
 
 
 class Completion:
@@ -72,6 +72,8 @@ class ProgramPort(Protocol):
     """Tells the observers of a value that the kernel captured; None when nobody listens."""
     tcm: Lease
     """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
+    fitting: set[VectorProgram]
+    """Vector programs that the PE has a plan for, as a front end has found out by `fits`. Its programs share it."""
     memory: DeviceMemory
     """The bytes of all memories as far as they are known, and the bytes that commands have yet to produce."""
 

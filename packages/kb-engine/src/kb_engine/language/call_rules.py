@@ -1,0 +1,79 @@
+"""What a call of a function gives, by the shapes and dtypes of its arguments: found out once, and then looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, NamedTuple
+
+from kb_engine.language.math_results import (
+    Argument,
+    math_attributes,
+    needs_floats,
+    result_shape,
+    sort_arguments,
+)
+from kb_engine.language.recorded import RecordedFunction, recorded_function
+from kb_engine.language.result_types import result_dtype
+from kb_engine.program.affine import sides_of
+from kb_engine.program.handles import Handle
+from kb_engine.program.tensors import TensorRef
+from kb_messages import DType, KernelError, VectorValue
+
+_MOST_RULES: Final = 4096
+_RULES: Final[dict[tuple[Hashable, ...], CallRule]] = {}
+
+
+class CallRule(NamedTuple):
+    """The result of a call, which has `shape`.
+
+    With `in_f32`, arguments that are integers are converted first. The result of integers alone (`may_be_known`) is
+    known if its arguments are.
+    """
+
+    function: RecordedFunction
+    shape: tuple[int, ...]
+    in_f32: bool
+    may_be_known: bool
+
+
+def call_rule(
+    op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
+) -> CallRule:
+    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises KernelError as a call."""
+    key: list[Hashable] = [op, axis, dtype, reverse]
+    for each in arguments:
+        if isinstance(each, Handle):
+            key.append(each.shape)
+            key.append(each.dtype)
+        else:
+            key.append(type(each).__qualname__)
+            key.append(repr(each))  # the text tells -0.0 from 0.0, and is equal for NaN
+    found = _RULES.get(tuple(key))
+    if found is None:
+        found = _found_out(op, arguments, axis, dtype, reverse, line)
+        if len(_RULES) >= _MOST_RULES:
+            _RULES.clear()
+        _RULES[tuple(key)] = found
+    return found
+
+
+def _found_out(
+    op: str, arguments: Sequence[Any], axis: int | None, dtype: DType | None, reverse: bool, line: str
+) -> CallRule:
+    values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)
+    if any(isinstance(value, TensorRef) for value in values):
+        raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
+    deciding = arguments[1:] if op == "where" else arguments
+    dtypes = [each.dtype for each in deciding if isinstance(each, Handle)]
+    numbers = [each for each in deciding if isinstance(each, (int, float))]
+    result = dtype or result_dtype(op, dtypes, numbers)
+    shape = result_shape(op, [each.shape for each in values], axis, line)
+    # A vector is one row, and the last axis of any value is the axis along the row.
+    axis = axis if axis is None or len(shape) == 2 else 1
+    math = math_attributes(op, axis, scalars, scalar_at, reverse)
+    return CallRule(
+        recorded_function(math, VectorValue(*sides_of(shape), result)),
+        shape,
+        needs_floats(op, dtypes, numbers),
+        not (result.is_float or any(each.dtype.is_float for each in values)),
+    )
