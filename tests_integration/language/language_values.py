@@ -76,7 +76,7 @@ def converted(value: Value, dtype: DType) -> Value:
     if value.dtype.is_float:
         need(value.is_exact and np.abs(value.numbers).max(initial=0) < 100 and dtype is not DType.BOOL)
         need(dtype is not DType.U8 or (value.numbers >= 0).all())
-        return integers(np.rint(value.numbers).astype(np.int64), dtype)
+        return integers(np.trunc(value.numbers).astype(np.int64), dtype)
     return integers(value.numbers, dtype)
 
 

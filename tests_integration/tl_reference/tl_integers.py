@@ -32,3 +32,13 @@ def tl_popcount(tl, i, y):
 @gives(np.vectorize(lambda number: 32 - (int(number) % 2**32).bit_length()))
 def tl_clz(tl, i, y):
     tl.store(y, tl.clz(tl.load(i)))
+
+
+@gives(np.vectorize(lambda number: (int(number) & -int(number)).bit_length()))
+def tl_ffs(tl, i, y):
+    tl.store(y, tl.ffs(tl.load(i)))
+
+
+@gives(lambda i: np.vectorize(lambda word: int(f"{word:032b}"[::-1], 2), [np.uint32])(i.view(np.uint32)).view(np.int32))
+def tl_brev(tl, i, y):
+    tl.store(y, tl.brev(tl.load(i)))

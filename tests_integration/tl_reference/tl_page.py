@@ -38,7 +38,7 @@ NOT_FOR_KERNELS = {
     "tensor": (
         "tensor indices copy copy_near asked_shape asked_dimensions indexed every_index matrix part is_in_one_block"
     ),
-    "known": "form of broadcast_to transposed",
+    "known": "form of broadcast_to transposed integers",
 }
 """Public names of the classes that other classes call, and kernels do not."""
 

@@ -49,8 +49,10 @@ def test_a_cast_into_an_array_is_the_cast(dtype, source, worth_threads, monkeypa
         (DType.F8E4M3, 17.0, 16.0),
         (DType.F8E4M3, 19.0, 20.0),
         (DType.I8, 300.0, 44),
-        (DType.I8, 2.5, 2),
-        (DType.I8, 3.5, 4),
+        (DType.I8, 2.9, 2),
+        (DType.I8, -3.9, -3),
+        (DType.U8, -0.9, 0),
+        (DType.I32, -(2.0**31) - 0.5, -(2**31)),
         (DType.U8, -1.0, 255),
         (DType.I32, 2.0**31, -(2**31)),
         (DType.I64, -(2.0**63), -(2**63)),
@@ -60,7 +62,7 @@ def test_a_cast_into_an_array_is_the_cast(dtype, source, worth_threads, monkeypa
         (DType.BOOL, 0.5, True),
     ],
 )
-def test_casts_round_to_even_and_follow_the_overflow_policy(dtype, value, expected):
+def test_casts_to_floats_round_to_even_and_to_integers_toward_zero(dtype, value, expected):
     assert cast(np.array([value]), dtype)[0] == expected
 
 

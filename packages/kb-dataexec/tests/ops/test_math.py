@@ -106,7 +106,21 @@ POSITIVE = {"log", "log2", "log1p", "sqrt", "rsqrt", "pow"}
 
 
 def test_every_op_of_the_table_is_tested_here():
-    others = {"not", "where", "fma", "bit_not", "isnan", "isinf", "umulhi", "popcount", "clz", "argmax", "argmin"}
+    others = {
+        "not",
+        "where",
+        "fma",
+        "bit_not",
+        "isnan",
+        "isinf",
+        "umulhi",
+        "popcount",
+        "clz",
+        "ffs",
+        "brev",
+        "argmax",
+        "argmin",
+    }
     others |= {"fill", "index", "cas"}
     assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS, *SCANS, *BITS} | others
 
@@ -315,11 +329,30 @@ def test_functions_of_bits_know_the_width_of_the_type():
     assert apply("popcount", x, scalars=(32.0,), out=DType.I32).tolist() == [[32, 0, 1, 31, 1]]
     assert apply("clz", x, scalars=(32.0,), out=DType.I32).tolist() == [[0, 32, 31, 1, 0]]
     assert apply("clz", x.astype(np.int64), scalars=(64.0,), out=DType.I32).tolist() == [[0, 64, 63, 33, 0]]
+    assert apply("ffs", x, scalars=(32.0,), out=DType.I32).tolist() == [[1, 0, 1, 1, 32]]
+    assert apply("brev", x, scalars=(32.0,), out=DType.I32).tolist() == [[-1, 0, -(2**31), -2, 1]]
     rng = np.random.default_rng(1)
     a, b = (rng.integers(0, 2**32, (1, 9), np.uint32) for _ in range(2))
     high = [[int(x) * int(y) >> 32 for x, y in zip(a[0], b[0], strict=True)]]
     assert apply("umulhi", a, b, scalars=(32.0,), out=DType.U32).tolist() == high
     assert apply("umulhi", a.view(np.int32), b.view(np.int32), scalars=(32.0,), out=DType.U32).tolist() == high
+    a, b = (rng.integers(0, 2**64, (1, 9), np.uint64) for _ in range(2))
+    high = [[int(x) * int(y) >> 64 for x, y in zip(a[0], b[0], strict=True)]]
+    assert apply("umulhi", a, b, scalars=(64.0,), out=DType.U64).tolist() == high
+    assert apply("umulhi", a.view(np.int64), b.view(np.int64), scalars=(64.0,), out=DType.U64).tolist() == high
+
+
+def test_what_has_an_operand_of_u64_is_computed_in_u64():
+    big, small = column(2**64 - 1, 2**63, 5, dtype=np.uint64), column(3, 2**63 + 1, 7, dtype=np.uint64)
+    assert apply("lt", big, small, out=DType.BOOL).tolist() == [[False, True, True]]
+    assert apply("floordiv", big, small, out=DType.U64).tolist() == [[(2**64 - 1) // 3, 0, 0]]
+    assert apply("trem", big, small, out=DType.U64).tolist() == [[0, 2**63, 5]]
+    assert apply("tdiv", big, scalars=(0.0,), out=DType.U64).tolist() == [[0, 0, 0]]
+    assert apply("rshift", big, scalars=(1.0,), out=DType.U64).tolist() == [[2**63 - 1, 2**62, 2]]
+    assert apply("maximum", big, column(-1, 1, -1, dtype=np.int64), out=DType.U64).tolist() == [
+        [2**64 - 1, 2**63, 2**64 - 1]
+    ]
+    assert apply("where", column(1, 0, 1), big, small, out=DType.U64).tolist() == [[2**64 - 1, 2**63 + 1, 5]]
 
 
 def test_generators_fill_any_shape():

@@ -39,7 +39,9 @@ def _table() -> dict[str, MathFunction]:
         "not": MathFunction(1, is_test=True),
         "add sub mul maximum minimum": MathFunction(2),
         "div pow copysign": MathFunction(2, float_only=True),
-        "floordiv mod tdiv trem lshift rshift bit_and bit_or bit_xor popcount clz": MathFunction(2, int_only=True),
+        "floordiv mod tdiv trem lshift rshift bit_and bit_or bit_xor popcount clz ffs brev": MathFunction(
+            2, int_only=True
+        ),
         "umulhi": MathFunction(3, int_only=True),
         "bit_not": MathFunction(1, int_only=True),
         "eq ne lt le gt ge and or": MathFunction(2, is_test=True),

@@ -138,10 +138,11 @@ def scalar_of(number: float) -> Scalar:
 class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The `params` of a MATH record, as JSON.
 
-    The function `op` takes the IN operands and the `scalars`. It computes in f32 for floats and in i64 for integers,
-    broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has the places of the
-    scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A reduction goes over
-    `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with `reverse`.
+    The function `op` takes the IN operands and the `scalars`. It computes in f32 for floats, in u64 where an operand is
+    u64, and else in i64, broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has
+    the places of the scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A
+    reduction goes over `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with
+    `reverse`.
     """
 
     op: str

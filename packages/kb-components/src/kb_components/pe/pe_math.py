@@ -25,7 +25,7 @@ _BY_CLASS: Final = {
     FunctionClass.ELEMENTWISE: (
         "fill index copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma cas "
         "sign floor ceil rint trunc isnan isinf copysign "
-        "lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz"
+        "lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz ffs brev"
     ),
     FunctionClass.TRANSCENDENTAL: (
         "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos erf sigmoid tanh gelu silu div pow floordiv mod tdiv trem"

@@ -54,8 +54,9 @@ def cast(array: Array, dtype: DType) -> Array:
 
     Floats round once, to nearest even; integers beyond 2^53 round to f64 first. Finite values out of range follow
     `DType.info.overflow`: f16 and bf16 become infinite, fp8 saturates. fp8 also saturates infinities, as the saturating
-    mode of the OCP 8-bit floating point specification 1.0 does. NaN stays NaN. A cast of a float to an integer rounds
-    to nearest even and wraps modulo 2^bits; NaN and infinities become 0. A cast to bool gives whether a value is not 0.
+    mode of the OCP 8-bit floating point specification 1.0 does. NaN stays NaN. A cast of a float to an integer drops
+    the fraction, as in C, and wraps modulo 2^bits; NaN and infinities become 0. A cast to bool gives whether a value is
+    not 0.
     """
     target = numpy_dtype(dtype)
     if array.dtype == target:
@@ -123,8 +124,8 @@ def _largest(dtype: DType) -> np.float32:
 
 
 def _wrap(array: Array) -> Array:
-    """Rounded values modulo 2^64, as i64."""
-    values = np.fmod(np.rint(array.astype(np.float64)), 2.0**64)
+    """Whole parts modulo 2^64, as i64."""
+    values = np.fmod(np.trunc(array.astype(np.float64)), 2.0**64)
     values = np.where(values >= 2.0**63, values - 2.0**64, values)
     values = np.where(values < -(2.0**63), values + 2.0**64, values)
     return np.where(np.isfinite(values), values, 0.0).astype(np.int64)

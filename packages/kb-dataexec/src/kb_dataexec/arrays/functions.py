@@ -12,7 +12,9 @@ from kb_dataexec.arrays.erf import erf
 from kb_dataexec.arrays.integer_functions import (
     high_product,
     leading_zeros,
+    lowest_one,
     ones,
+    reversed_bits,
     truncated_quotient,
     truncated_remainder,
 )
@@ -128,6 +130,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "umulhi": Function(3, high_product, int_only=True),
     "popcount": Function(2, ones, int_only=True),
     "clz": Function(2, leading_zeros, int_only=True),
+    "ffs": Function(2, lowest_one, int_only=True),
+    "brev": Function(2, reversed_bits, int_only=True),
     "floordiv": Function(2, np.floor_divide, int_only=True),
     "mod": Function(2, np.remainder, int_only=True),
     "lshift": Function(2, np.left_shift, int_only=True),

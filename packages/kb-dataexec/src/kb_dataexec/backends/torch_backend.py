@@ -24,9 +24,9 @@ _EXACT_DEPTH: Final = 1 << 20
 class TorchBackend:
     """Computes with torch on *device* (`cpu`, `cuda`, `cuda:1`, ...).
 
-    Floats are multiplied in full f32: tf32 is off while a product runs. Functions of bits that torch does not have are
-    computed by numpy. Raises BackendError when torch is not
-    installed or has no such device.
+    Floats are multiplied in full f32: tf32 is off while a product runs. Functions that torch does not have, and all
+    of u64, which torch cannot compute with, are computed by numpy. Raises BackendError when torch is not installed or
+    has no such device.
     """
 
     name = "torch"
@@ -59,7 +59,7 @@ class TorchBackend:
         """As `Backend` says."""
         if op == "copy":
             return np.array(arguments[0])
-        if op not in self._functions:
+        if op not in self._functions or arguments[-1].dtype == np.uint64:
             return self._on_bits.apply(op, arguments, axis)
         if op == "where":
             arguments = [arguments[0] != 0, *arguments[1:]]

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from kb_dataexec.execute.incremental import PartialExecution as PartialExecution
     from kb_dataexec.execute.incremental import Unfinished as Unfinished
     from kb_dataexec.execute.incremental import UnfinishedError as UnfinishedError
+    from kb_dataexec.ops.vector_program import evaluate_integers as evaluate_integers
     from kb_dataexec.ops.vector_program import evaluate_program as evaluate_program
 
 
 _NAMES = {
     "kb_dataexec.execute.executor": ("Executor", "Look"),
     "kb_dataexec.execute.incremental": ("PartialExecution", "Unfinished", "UnfinishedError"),
-    "kb_dataexec.ops.vector_program": ("evaluate_program",),
+    "kb_dataexec.ops.vector_program": ("evaluate_integers", "evaluate_program"),
 }
 __getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -1,4 +1,4 @@
-"""MATH ops: elementwise functions and reductions of rows or columns, in f32 for floats and i64 for integers."""
+"""MATH ops: elementwise functions and reductions of rows or columns, in f32 for floats and i64 or u64 for integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
+from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.arrays.functions import FUNCTIONS, Function
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
@@ -18,8 +18,8 @@ from kb_messages import DType, MathAttributes, Role
 
 
 class DecodedMath(NamedTuple):
-    """The function and operands of a MATH op. They fit together. `working` is the type of the computation, f32 or
-    i64."""
+    """The function and operands of a MATH op. They fit together. `working` is the type of the computation: f32, i64
+    or u64."""
 
     attributes: MathAttributes
     function: Function
@@ -53,7 +53,7 @@ class DecodedMath(NamedTuple):
         ]
 
     def _scalar(self, scalar: float) -> Array:
-        return np.full((1, 1), scalar, np.float64).astype(numpy_dtype(self.working))
+        return cast(np.full((1, 1), scalar, np.float64), self.working)
 
     def _value(self, at: int, value: Array) -> Array:
         return np.ascontiguousarray(value if at < self.function.as_is else cast(value, self.working))
@@ -85,7 +85,7 @@ def decode(op: Op) -> DecodedMath:
     _check_shape(op, attributes, inputs, outs[0])
     working = _working_type(attributes, function, inputs, outs[0])
     scalars = [float(scalar) for scalar in attributes.scalars]
-    if working is DType.I64 and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in scalars):
+    if not working.is_float and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in scalars):
         found = ", ".join(map(str, attributes.scalars))
         raise op.error(f"scalars {found} in {attributes.op} of integers", "whole numbers of 64 bits")
     return DecodedMath(attributes, function, inputs, outs[0], working)
@@ -129,15 +129,15 @@ def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], o
 
 
 def _working_type(attributes: MathAttributes, function: Function, inputs: list[OperandRow], out: OperandRow) -> DType:
-    """f32 if a deciding argument is a float, else i64. Without a deciding argument, the type of OUT decides.
+    """f32 if a deciding argument is a float, else u64 if one is u64, else i64. Without any, the type of OUT decides.
 
     The arguments that are taken as they are, and scalars, do not decide.
     """
-    if function.int_only:
-        return DType.I64
     arguments = attributes.arguments(inputs)
-    telling = [row for row in arguments[function.as_is :] if isinstance(row, OperandRow)] or [out]
-    return DType.F32 if function.float_only or any(row.dtype.is_float for row in telling) else DType.I64
+    telling = [row.dtype for row in arguments[function.as_is :] if isinstance(row, OperandRow)]
+    if not function.int_only and (function.float_only or any(each.is_float for each in telling or [out.dtype])):
+        return DType.F32
+    return DType.U64 if DType.U64 in telling else DType.I64
 
 
 def _listed(rows: list[OperandRow]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
-from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.log.rows import Op, OperandRow
-from kb_dataexec.ops.math import decode
-from kb_messages import OpKind, Role, VectorProgram, VectorValue
+from kb_dataexec.ops.math import DecodedMath, decode
+from kb_messages import DType, MathAttributes, OpKind, Role, VectorProgram, VectorValue
 
 
 def evaluate_program(program: VectorProgram, inputs: Sequence[Array]) -> list[Array]:
@@ -19,11 +20,32 @@ def evaluate_program(program: VectorProgram, inputs: Sequence[Array]) -> list[Ar
     """
     values, kinds = list(inputs), program.values
     for op in program.ops:
-        rows = [*(_row(Role.IN, kinds[each]) for each in op.arguments), _row(Role.OUT, op.result)]
-        params = msgspec.json.encode(op.math).decode()
-        math = decode(Op(0, OpKind.MATH, "math", "", op.line, params, rows))
+        math = _decoded(op.math, tuple(kinds[each] for each in op.arguments), op.result, op.line)
         values.append(math.evaluate([values[each] for each in op.arguments]))
     return [values[each] for each in program.outputs]
+
+
+def evaluate_integers(
+    math: MathAttributes, inputs: Sequence[Array], dtypes: Sequence[DType], out: VectorValue
+) -> Array:
+    """The result *out* of one op on *inputs*, matrices of integers of *dtypes*.
+
+    Raises LogError for an op that means nothing.
+    """
+    kinds = tuple(VectorValue(len(each), each.shape[1], dtype) for each, dtype in zip(inputs, dtypes, strict=True))
+    given = [cast(each, dtype) for each, dtype in zip(inputs, dtypes, strict=True)]
+    return _decoded_of_integers(math, kinds, out).evaluate(given)
+
+
+@lru_cache(maxsize=1024)
+def _decoded_of_integers(math: MathAttributes, inputs: tuple[VectorValue, ...], out: VectorValue) -> DecodedMath:
+    """As `_decoded`. Of integers alone equal attributes mean the same: no scalar is -0.0 or NaN."""
+    return _decoded(math, inputs, out, "")
+
+
+def _decoded(math: MathAttributes, inputs: tuple[VectorValue, ...], out: VectorValue, line: str) -> DecodedMath:
+    rows = [*(_row(Role.IN, each) for each in inputs), _row(Role.OUT, out)]
+    return decode(Op(0, OpKind.MATH, "math", "", line, msgspec.json.encode(math).decode(), rows))
 
 
 def _row(role: Role, value: VectorValue) -> OperandRow:

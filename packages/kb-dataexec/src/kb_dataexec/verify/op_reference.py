@@ -65,7 +65,7 @@ def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
     arguments = math.arguments(values)
     if op == "copy":
         return of_move(np.broadcast_to(arguments[0], math.out.shape), out)
-    if math.working is DType.I64:
+    if not math.working.is_float:
         return _exact(_filled(cast(_applied(math, arguments), out), math))
     wide = [value if at < math.function.as_is else value.astype(np.float64) for at, value in enumerate(arguments)]
     exact = _filled(_applied(math, wide), math)

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kb_engine.language.math_results import (
     Argument,
+    is_wide,
     math_attributes,
     needs_floats,
     result_shape,
@@ -27,13 +28,14 @@ class CallRule(NamedTuple):
     """The result of a call, which has `shape`.
 
     With `in_f32`, arguments that are integers are converted first. The result of integers alone (`may_be_known`) is
-    known if its arguments are.
+    known if its arguments are. With `has_wide`, a number among the arguments of integers is none that f64 has.
     """
 
     function: RecordedFunction
     shape: tuple[int, ...]
     in_f32: bool
     may_be_known: bool
+    has_wide: bool
 
 
 def call_rule(
@@ -76,4 +78,5 @@ def _found_out(
         shape,
         needs_floats(op, dtypes, numbers),
         not (result.is_float or any(each.dtype.is_float for each in values)),
+        any(is_wide(each) for each in numbers) and not any(each.is_float for each in (result, *dtypes)),
     )

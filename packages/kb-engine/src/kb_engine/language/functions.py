@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kb_engine.language.math_results import Argument
 from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.known import Known
 from kb_engine.program.language_base import LanguageBase
 from kb_messages import DType, KernelError
 
@@ -141,9 +142,10 @@ class MathFunctions(LanguageBase):
         """What `tdiv` leaves of x, with the sign of x; 0 where y is 0."""
         return self._call("trem", [x, y])
 
-    def umulhi(self, x: Handle, y: Handle) -> LoadedTensor:
-        """The upper half of the product of integers taken as unsigned, of 32 bits at most."""
-        return self._call("umulhi", [x, y, self._bits(x, "umulhi", most=32)])
+    def umulhi(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The upper half of the product of integers taken as unsigned, of the wider of the two dtypes."""
+        bits = max(self._bits(each, "umulhi") for each in (x, y) if not isinstance(each, int))
+        return self._call("umulhi", [x, y, bits])
 
     def popcount(self, x: Handle) -> LoadedTensor:
         """The number of bits that are 1, of integers."""
@@ -153,10 +155,17 @@ class MathFunctions(LanguageBase):
         """The number of bits before the first that is 1, of integers."""
         return self._call("clz", [x, self._bits(x, "clz")])
 
-    def _bits(self, x: Handle, op: str, most: int = 64) -> int:
-        """The bits of an element of *x*. Raises KernelError unless *x* has integers of *most* bits at most."""
-        dtype = getattr(x, "dtype", None)
-        if not isinstance(dtype, DType) or dtype.is_float or 8 * dtype.nbytes > most:
-            needs = f"integers of {most} bits at most"
-            raise KernelError(self._port.line(), f"tl.{op} of {dtype or type(x).__name__}", needs)
+    def ffs(self, x: Handle) -> LoadedTensor:
+        """The place of the lowest bit that is 1, counted from 1, of integers; 0 where there is none."""
+        return self._call("ffs", [x, self._bits(x, "ffs")])
+
+    def brev(self, x: Handle) -> LoadedTensor:
+        """The bits of integers in reverse order."""
+        return self._call("brev", [x, self._bits(x, "brev")])
+
+    def _bits(self, x: Argument, op: str) -> int:
+        """The bits of an element of *x*. Raises KernelError unless *x* has integers."""
+        dtype = x.integers if isinstance(x, Known) else getattr(x, "dtype", None)
+        if not isinstance(dtype, DType) or dtype.is_float:
+            raise KernelError(self._port.line(), f"tl.{op} of {dtype or type(x).__name__}", "integers")
         return 8 * dtype.nbytes

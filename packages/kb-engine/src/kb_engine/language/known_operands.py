@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from kb_engine.language.masks import constants
 from kb_engine.language.piece_transfers import PieceTransfers
 from kb_engine.program.handles import LoadedTensor
 from kb_engine.program.known import Known
 from kb_messages import DType
-
-_I32 = np.iinfo(np.int32)
 
 
 class KnownOperands(PieceTransfers):
@@ -42,12 +38,8 @@ class KnownOperands(PieceTransfers):
         """*known* as constants in TCM, i32 where that is enough, or as it is if it is computed."""
         if _is_computed(known):
             return known
-        line, data = self._port.line(), known.data
-        if known.is_mask:
-            dtype = DType.BOOL
-        else:
-            dtype = DType.I32 if _I32.min <= data.min() and data.max() <= _I32.max else DType.I64
-        return self.constants(constants(data, dtype, line), dtype, line)
+        line, dtype = self._port.line(), known.integers
+        return self.constants(constants(known.data, dtype, line), dtype, line)
 
 
 def _is_computed(known: Known) -> bool:

@@ -14,6 +14,8 @@ from kb_engine.language.held_back import HeldBackCalls
 from kb_engine.language.math_results import (
     Argument,
     broadcast,
+    filled_integers,
+    is_wide,
     known_value,
     math_attributes,
     numpy_name,
@@ -76,7 +78,7 @@ class MathOps(AxisFunctions):
         return self._call(op, [x] if y is None else [x, y])
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
-        """*x* rounded to *dtype*. Raises KernelError for an unknown dtype."""
+        """*x* as *dtype*. Raises KernelError for an unknown dtype."""
         return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
 
     def full(self, shape: tuple[int, ...], value: float, dtype: DType | str) -> LoadedTensor:
@@ -91,6 +93,8 @@ class MathOps(AxisFunctions):
             raise KernelError(line, f"a tensor of shape {shape!r}", "one or two positive sizes as a tuple")
         if not (wanted.is_float or float(value).is_integer()):
             raise KernelError(line, f"{value!r} as {wanted}", "a number that the dtype has")
+        if is_wide(value) and not wanted.is_float:
+            return self._call("copy", [self._wide(value, shape, line)], dtype=wanted)
         return self._record(math_attributes("fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
 
     def zeros(self, shape: tuple[int, ...], dtype: DType | str) -> LoadedTensor:
@@ -108,6 +112,9 @@ class MathOps(AxisFunctions):
         line = self._port.line()
         given = [self._index(each, line) if isinstance(each, Known) else each for each in arguments]
         rule = call_rule(op, given, axis, dtype, reverse, line)
+        if rule.has_wide:
+            whole = [self._wide(each, (1,), line) if is_wide(each) else each for each in given]
+            return self._call(op, whole, axis, rule.function.value.dtype, reverse)
         tensors = [each for each in given if isinstance(each, Handle)]
         if rule.in_f32:
             tensors = [self._in_f32(each, op == "where" and each is given[0]) for each in tensors]
@@ -133,6 +140,15 @@ class MathOps(AxisFunctions):
         recorded = self._programs.recorded(value)
         return recorded or self._programs.input(value, self._loaded(value, op, line))
 
+    def _wide(self, number: int, shape: tuple[int, ...], line: str) -> LoadedTensor:
+        """A whole number that f64 does not have, i64 modulo 2^64, of *shape*: its halves in one word."""
+        if not -(2**63) <= number < 2**64:
+            raise KernelError(line, f"the number {number}", "one of 64 bits")
+        high = (number >> 32) - (number >= 2**63) * 2**32
+        fill = math_attributes("fill", scalars=(scalar_of(high),))
+        word = self._record(fill, (), shape, DType.I64, filled_integers(high, shape), line)
+        return self._call("bit_or", [self._call("lshift", [word, 32]), number & 0xFFFFFFFF])
+
     def _in_f32(self, value: Handle, is_condition: bool) -> Handle:
         """*value* as an argument of a function that computes with floats."""
         if value.dtype.is_float or is_condition:
@@ -145,7 +161,7 @@ class MathOps(AxisFunctions):
         if len(known.shape) not in (1, 2) or form is None:
             raise KernelError(line, f"{known} as an operand", "what follows from tl.arange by + - *, or a mask of such")
         if isinstance(form, Affine):
-            dtype = DType.I32 if form.low >= -(2**31) and form.high < 2**31 else DType.I64
+            dtype = known.integers
             steps = form.steps if len(form.steps) == 2 else (0, *form.steps)
             scalars = tuple(scalar_of(each) for each in (form.base, *steps))
             values = form.data().astype(numpy_name(dtype))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from kb_engine.program.handles import Handle
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed, refuse
-from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, Scalar, scalar_of
+from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, Scalar, VectorValue, scalar_of
 
 Argument: TypeAlias = "TensorRef | Handle | Known | float"
 
@@ -94,6 +94,18 @@ def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> 
     return op == "div" or any(isinstance(each, float) for each in numbers)
 
 
+def is_wide(value: object) -> TypeGuard[int]:
+    """Whether *value* is a whole number that a scalar of the log, an f64, does not have."""
+    return type(value) is int and (not -(2**63) <= value < 2**63 or int(float(value)) != value)
+
+
+def filled_integers(number: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """An i64 array of *number*, read-only."""
+    found = np.full(shape, number, np.int64)
+    found.flags.writeable = False
+    return found
+
+
 def numpy_name(dtype: DType) -> str:
     """The name that numpy has for integers of *dtype*."""
     return {DType.I32: "i4", DType.I64: "i8"}[dtype]
@@ -106,26 +118,12 @@ def known_value(
     if dtype.is_float or any(value.dtype.is_float for value in values):
         return None
     arrays = [value.known for value in values if isinstance(value, Handle) and value.known is not None]
-    return _evaluate(math, arrays, shape, dtype) if len(arrays) == len(values) else None
+    if len(arrays) < len(values):
+        return None
+    from kb_dataexec.execute import evaluate_integers
 
-
-def _evaluate(
-    math: MathAttributes, arrays: list[npt.NDArray[Any]], shape: tuple[int, ...], dtype: DType
-) -> npt.NDArray[Any]:
-    """The value of a function of known integers, computed as the executor of pass 2 will compute it."""
-    from kb_dataexec import cast
-    from kb_dataexec.arrays import FUNCTIONS
-
-    arguments = [
-        np.full((1, 1), int(argument), np.int64)
-        if isinstance(argument, float)
-        else argument.reshape(sides_of(argument.shape)).astype(np.int64)
-        for argument in math.arguments(arrays)
-    ]
-    axis = {} if math.axis is None else {"axis": math.axis}
-    turned = (math.axis,) if math.axis is not None and math.reverse else ()
-    with np.errstate(all="ignore"):
-        result = FUNCTIONS[math.op].apply(*(np.flip(each, turned) for each in arguments), **axis)
-        value = cast(np.flip(result, turned), dtype).reshape(shape)
-    value.flags.writeable = False
-    return value
+    inputs = [each.reshape(sides_of(each.shape)) for each in arrays]
+    found = evaluate_integers(math, inputs, [each.dtype for each in values], VectorValue(*sides_of(shape), dtype))
+    found = found.reshape(shape)
+    found.flags.writeable = False
+    return found

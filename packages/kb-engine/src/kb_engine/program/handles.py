@@ -23,7 +23,7 @@ class Operators(Protocol):
         """The result of the math function *op* of one or two arguments."""
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
-        """*x* rounded to *dtype*."""
+        """*x* as *dtype*."""
 
     def wait(self, handle: Handle) -> None:
         """Return, in simulated time, when the handle's command is done."""
@@ -172,7 +172,7 @@ class Handle:
         return int(self.look("use as an index").item())
 
     def to(self, dtype: DType | str) -> LoadedTensor:
-        """The elements rounded to *dtype*."""
+        """The elements as *dtype*: floats are rounded to nearest even, integers lose the fraction and wrap."""
         if self._operators is None:
             raise TypeError("a value that no kernel made")
         return self._operators.convert(self, dtype)

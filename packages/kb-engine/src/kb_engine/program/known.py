@@ -16,7 +16,7 @@ from kb_engine.program.affine import Affine
 from kb_engine.program.handles import Handle
 from kb_engine.program.known_rules import Form, form_of, inverted
 from kb_engine.program.transposed import Transposed
-from kb_messages import KernelError
+from kb_messages import DType, KernelError
 
 _Function = Callable[[Any, Any], Any]
 _ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift
@@ -78,6 +78,17 @@ class Known:
     def is_mask(self) -> bool:
         """Whether the elements are booleans."""
         return self.data.dtype == np.bool_ if self.form is None else not isinstance(self.form, Affine)
+
+    @property
+    def integers(self) -> DType:
+        """The dtype of the elements as an operand: i32 where that is enough, else i64; bool for a mask."""
+        if self.is_mask:
+            return DType.BOOL
+        if isinstance(self.form, Affine):
+            low, high = self.form.low, self.form.high
+        else:
+            low, high = int(self.data.min(initial=0)), int(self.data.max(initial=0))
+        return DType.I32 if low >= -(2**31) and high < 2**31 else DType.I64
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.data, dtype=dtype) if copy or dtype is not None else self.data
