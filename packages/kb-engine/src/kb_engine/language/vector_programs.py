@@ -142,15 +142,15 @@ class VectorPrograms:
 
     def _store(self, op: RecordedOp, completion: Completion) -> VectorInput:
         """Take TCM for the result of *op*. What a collected cycle kept holds its TCM until the program ends."""
-        value, handle = op.value, op.handle()
+        value, handles = op.value, op.handles
         holder = self.allocate(value.rows, value.cols, value.dtype, op.line)
         stored = VectorInput(holder.matrix, holder, completion)
         op.store_at(stored)
         if op.producer is not None:
             self._port.memory.pending.mark(holder.matrix, op.producer)
-        if handle is not None:
+        for handle in handles:
             handle.arrive(holder.matrix, holder, completion)
-        elif op.alive:
+        if not handles and op.alive:
             holder.keep()
         return stored
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from kb_engine.language.piece_transfers import permuted
 from kb_engine.program.arguments import describe
-from kb_engine.program.handles import Handle, TensorView
+from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.known import Known
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.permuted import Permuted
@@ -23,7 +23,7 @@ PermutedValue: TypeAlias = "Handle | Transposed[Handle] | Permuted | Known | Ten
 class ViewOps(LanguageBase):
     """`tl.reshape`, `tl.ravel`, `tl.expand_dims` and `tl.permute`, of values in TCM and of known integers and masks."""
 
-    def reshape(self, x: Handle | Known, *shape: Any) -> TensorView | Known:
+    def reshape(self, x: Handle | Known, *shape: Any) -> LoadedTensor | Known:
         """*x* in another shape of as many elements, row by row; one length may be -1.
 
         Raises KernelError for anything else, and for a shape of another size.
@@ -31,11 +31,11 @@ class ViewOps(LanguageBase):
         sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return self._view(x, "reshape", lambda: x.reshape(sizes))
 
-    def ravel(self, x: Handle | Known) -> TensorView | Known:
+    def ravel(self, x: Handle | Known) -> LoadedTensor | Known:
         """*x* as a vector, row by row."""
         return self.reshape(x, -1)
 
-    def expand_dims(self, x: Handle | Known, axis: int) -> TensorView | Known:
+    def expand_dims(self, x: Handle | Known, axis: int) -> LoadedTensor | Known:
         """*x* with an axis of length 1 more, which becomes number *axis*."""
         n_axes = len(getattr(x, "shape", ()))
         if not -n_axes - 1 <= axis <= n_axes:

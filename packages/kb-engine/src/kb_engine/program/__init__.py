@@ -3,8 +3,13 @@
 from kb_engine.memory.allocator import Lease, OutOfMemoryError
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.memory.pending import PendingBytes, Producer
+from kb_engine.program.affine import Affine
 from kb_engine.program.author_errors import explain, is_authors_error, place, printable
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.indexing import Indices
+from kb_engine.program.known import Known
+from kb_engine.program.known_masks import HalfSpace, IndexBox
+from kb_engine.program.known_rules import form_of, inverted
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.leaks import Leak, LeakWatch
 from kb_engine.program.pe import ProcessingElement
@@ -14,11 +19,16 @@ from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.program.transposed import Transposed
 
 __all__ = [
+    "Affine",
     "Completion",
     "CompositeHandle",
     "DeviceMemory",
     "FrontEnd",
+    "HalfSpace",
     "Handle",
+    "IndexBox",
+    "Indices",
+    "Known",
     "LanguageBase",
     "Leak",
     "LeakWatch",
@@ -34,6 +44,8 @@ __all__ = [
     "TensorRef",
     "Transposed",
     "explain",
+    "form_of",
+    "inverted",
     "is_authors_error",
     "place",
     "printable",

@@ -17,7 +17,9 @@ from greenlet import GreenletExit
 from kb_engine.program.kernel_lines import line_of
 from kb_messages import BenchmarkError, KbError, KernelError
 
-_PACKAGES = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli")
+_PACKAGES = (
+    "kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli", "kb_triton",
+)  # fmt: skip
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 _MOST_FRAMES = 20

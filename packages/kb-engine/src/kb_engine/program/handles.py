@@ -144,12 +144,12 @@ class Handle:
         found = self.look("indexing")[key]
         return found.item() if isinstance(found, np.generic) else found
 
-    def reshape(self, *shape: Any) -> TensorView:
+    def reshape(self, *shape: Any) -> LoadedTensor:
         """The same bytes in another shape, in no time. One length may be -1. Raises ValueError for another size."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return TensorView(self, np.empty(self.shape, np.bool_).reshape(sizes).shape)
 
-    def ravel(self) -> TensorView:
+    def ravel(self) -> LoadedTensor:
         """The same bytes as a vector, in no time."""
         return self.reshape(-1)
 

@@ -10,17 +10,16 @@ import linecache
 import os
 import sys
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final
 
-import kb_dataexec
-import kb_engine
-import kb_messages
-import kb_topology
-
+_PACKAGES = "kb_engine", "kb_dataexec", "kb_messages", "kb_topology", "kb_triton"
 _OWN_FOLDERS = tuple(
-    str(Path(module.__file__ or "").parent) + os.sep for module in (kb_engine, kb_dataexec, kb_messages, kb_topology)
+    str(Path(spec.origin).parent) + os.sep
+    for name in _PACKAGES
+    if (spec := find_spec(name)) is not None and spec.origin
 )
 _MOST_CALLS: Final = 4096
 

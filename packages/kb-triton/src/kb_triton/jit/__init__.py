@@ -1,0 +1,5 @@
+"""What `@jit` makes of a function."""
+
+from kb_triton.jit.function import JITFunction, jit
+
+__all__ = ["JITFunction", "jit"]

@@ -1,0 +1,27 @@
+"""Arguments of a launch, as the kernel sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kb_triton.language import Pointer, constexpr, pointer_of, tensor
+from kb_triton.language.arithmetic import rounded
+from kb_triton.language.dtypes import float32, int1
+from kb_triton.language.promotion import type_of_number
+
+
+def as_argument(value: Any, is_constant: bool) -> Any:
+    """*value* in a kernel: a constant as it is, a pointer or a number as a tensor, tuples element by element."""
+    if isinstance(value, Pointer):
+        return pointer_of(value)
+    if is_constant or value is None:
+        return constexpr(value)
+    if isinstance(value, bool):
+        return tensor(value, (), int1)
+    if isinstance(value, int):
+        return tensor(int(value), (), type_of_number(int(value)))
+    if isinstance(value, float):
+        return tensor(rounded(value, float32), (), float32)
+    if isinstance(value, (tuple, list)):
+        return tuple(as_argument(each, False) for each in value)
+    return value

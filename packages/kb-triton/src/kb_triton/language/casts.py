@@ -1,0 +1,75 @@
+"""Casts between element types, and between pointers and integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kb_engine.program import Handle
+from kb_triton.language.arithmetic import as_tensor, refuse_f64, rounded
+from kb_triton.language.dtypes import dtype, int1, pointer_type
+from kb_triton.language.known_math import cast_known
+from kb_triton.language.pointers import as_integers, as_pointers
+from kb_triton.language.program import machine, refuse
+from kb_triton.language.tensor import describe, provide, tensor
+from kb_triton.language.values import NUMBERS, as_argument, is_known
+
+
+def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:  # noqa: A002
+    """*input* as elements of *dtype*. A float becomes an integer toward zero."""
+    x, kind = as_tensor(input), dtype.scalar if hasattr(dtype, "scalar") else dtype
+    if fp_downcast_rounding not in (None, "rtne"):
+        refuse(f"fp_downcast_rounding={fp_downcast_rounding!r}", "'rtne': the chip rounds to nearest, ties to even")
+    if x.dtype == kind and not isinstance(kind, pointer_type):
+        return x
+    if bitcast:
+        return as_bits(x, kind)
+    if isinstance(x.dtype, pointer_type) or isinstance(kind, pointer_type):
+        return _of_pointers(x, kind)
+    return _converted(x, kind)
+
+
+def _of_pointers(x: tensor, kind: dtype) -> tensor:
+    if isinstance(kind, pointer_type):
+        return as_pointers(x, kind)
+    if not kind.is_int():
+        refuse(f"{describe(x)} as {kind}", "an integer type")
+    return cast(as_integers(x), kind)
+
+
+def _converted(x: tensor, kind: dtype) -> tensor:
+    if kind.kb is None:
+        refuse(f"a cast to {kind}", "tl.float8e5 or tl.float8e4nv of the fp8 types" if kind.is_float else "a type")
+    if kind.is_f64 or x.dtype.is_f64:
+        refuse_f64("a cast")
+    value = x.value
+    if type(value) in NUMBERS:
+        if not kind.is_float and kind is not int1 and type(value) is float:
+            value = int(value) if value == value and abs(value) != float("inf") else 0
+        return tensor(rounded(value, kind), x.shape, kind)
+    if not kind.is_float and not x.dtype.is_float and is_known(value):
+        return tensor(cast_known(value, x.dtype, kind), x.shape, kind)
+    argument = as_argument(value)
+    if kind is int1:
+        return tensor(machine().math("ne", [argument, 0], int1.kb), x.shape, int1)
+    return tensor(machine().math("copy", [argument], kind.kb), x.shape, kind)
+
+
+def as_bits(x: tensor, kind: dtype) -> tensor:
+    """The bits of *x* as elements of *kind*, of the same width."""
+    if isinstance(x.dtype, pointer_type) or isinstance(kind, pointer_type):
+        return _of_pointers(x, kind)
+    if x.dtype.primitive_bitwidth != kind.primitive_bitwidth:
+        refuse(f"a bitcast of {x.dtype} to {kind}", "types of the same width")
+    if not x.dtype.is_float and not kind.is_float and is_known(x.value):
+        return tensor(cast_known(x.value, x.dtype, kind), x.shape, kind)
+    argument = as_argument(x.value)
+    assert isinstance(argument, Handle)
+    refuse(f"a bitcast of {x.dtype} to {kind}", "a cast of the value")
+
+
+def to(self: tensor, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:
+    """As `cast`."""
+    return cast(self, dtype, fp_downcast_rounding, bitcast)
+
+
+provide(to=to, cast=cast)

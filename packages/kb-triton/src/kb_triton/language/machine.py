@@ -1,0 +1,114 @@
+"""The machine of one program: the chip's own kernel language, with what the names of Triton ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.language import Language
+from kb_engine.program import Completion, Handle, Tensor, Transposed
+from kb_messages import DType, KernelError
+
+
+class ChipStorage(Protocol):
+    """The bytes of a host tensor, as they lie on the chip. `address` is unique among the bytes of all storages."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    @property
+    def address(self) -> int:
+        """The address of the first byte."""
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+
+    def view(self, dtype: DType) -> Tensor:
+        """The chip's tensor of one dimension that has the bytes as elements of *dtype*."""
+
+
+class Machine(Language):
+    """What a Triton kernel runs on. Values in TCM are those of `Language`; their types are chosen by the caller.
+
+    `storages` are the host tensors that the kernel may have addresses of.
+    """
+
+    storages: Sequence[ChipStorage] = ()
+
+    @property
+    def line(self) -> str:
+        """The line of the kernel at which the program stands."""
+        return self._port.line()
+
+    @property
+    def port_line(self) -> Callable[[], str]:
+        """Gives the line of the kernel."""
+        return self._port.line
+
+    def laid_out(self, turned: Transposed[Any]) -> Handle:
+        """A transposed value as it would be stored."""
+        raise KernelError(self.line, "math of a transposed value", "one as it is stored")
+
+    def view(self, handle: Handle, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
+        """*handle*, which stands for a block of shape *before*, in another *shape* of as many elements."""
+        if prod(handle.shape) == 1:
+            return handle.reshape((1,) * len(shape))
+        if prod(handle.shape) != prod(before):
+            handle = self.spread(handle, before, before)
+        return handle if handle.shape == shape else handle.reshape(shape)
+
+    def with_axis(self, handle: Handle, rank: int, at: int) -> Handle:
+        """*handle*, which stands for a block of *rank* axes, with an axis of length 1 more as number *at*."""
+        sizes = (1,) * (rank - len(handle.shape)) + handle.shape
+        return handle.reshape((*sizes[:at], 1, *sizes[at:]))
+
+    def spread(self, handle: Handle, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
+        """*handle*, which stands for a block of shape *before*, repeated over all of *shape*."""
+        if handle.shape == shape:
+            return handle
+        if prod(handle.shape) == prod(shape):
+            return handle.reshape(shape)
+        dtype = handle.dtype
+        if dtype is DType.BOOL:
+            return self.math("or", [self.full(shape, 0, dtype), handle], dtype)
+        return self.math("mul", [self.full(shape, 1, dtype), handle], dtype)
+
+    def storage_at(self, address: int) -> ChipStorage | None:
+        """The storage that has the byte at *address*; None where there is none."""
+        for storage in self.storages:
+            if storage.address <= address < storage.address + storage.nbytes:
+                return storage
+        return None
+
+    def math(
+        self,
+        op: str,
+        arguments: Sequence[Any],
+        dtype: DType | None = None,
+        axis: int | None = None,
+        reverse: bool = False,
+    ) -> Handle:
+        """The result, of type *dtype*, of the math function *op* of values in TCM and numbers."""
+        return self._call(op, arguments, axis, dtype, reverse)
+
+    def array(self, data: npt.NDArray[Any], dtype: DType) -> Handle:
+        """*data*, of numpy's type for *dtype*, in TCM, as constants of the op log."""
+        return self.constants(np.array(data), dtype, self._port.line())
+
+    def elements(self, handle: Handle) -> npt.NDArray[Any]:
+        """The elements of *handle* for the kernel to look at, after a wait for the commands that bring or make them."""
+        if handle.is_pending:
+            self.materialize(handle)
+        return handle.look("a look")
+
+    def wait_for_each(self, completions: Sequence[Completion]) -> None:
+        """Return when the commands of *completions* are done."""
+        for each in completions:
+            if not each.done:
+                self.wait_for(each)

@@ -1,0 +1,150 @@
+"""Loads and stores of Triton kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kb_engine.program import IndexBox, Transposed
+from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, plain_number, rounded
+from kb_triton.language.casts import cast
+from kb_triton.language.dtypes import dtype, int1
+from kb_triton.language.pointers import Address, element_type
+from kb_triton.language.program import machine, refuse
+from kb_triton.language.shapes import laid_out
+from kb_triton.language.tensor import describe, elements_of, provided, tensor
+from kb_triton.language.values import FORMS, NUMBERS, Data, as_known, data_of
+
+
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    boundary_check: Any = (),
+    padding_option: str = "",
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
+) -> tensor:
+    """The elements that *pointer* points to, where *mask* is true, and *other*, by default 0, elsewhere.
+
+    The hints for caches do nothing.
+    """
+    if not isinstance(pointer, tensor):
+        return _load_block(pointer, mask, other, boundary_check, padding_option)
+    kind = element_type(pointer, "tl.load")
+    chosen = mask_for(mask, pointer.shape, "tl.load")
+    if chosen is None and other is not None and mask is None:
+        refuse("tl.load with other= and without a mask", "a mask, which says where it goes")
+    return load_elements(pointer.value, pointer.shape, kind, chosen, other)
+
+
+def _load_block(pointer: Any, mask: Any, other: Any, boundary_check: Any, padding_option: str) -> tensor:
+    """What a block pointer points to."""
+    elements = getattr(pointer, "elements", None)
+    if elements is None:
+        refuse(f"tl.load of {describe(pointer)}", "a pointer, a block of pointers, or a block pointer")
+    if mask is not None or other is not None:
+        refuse("mask= or other= of a block pointer", "boundary_check=")
+    address, chosen = elements(boundary_check)
+    other = float("nan") if padding_option == "nan" and chosen is not None else None
+    return load_elements(address, pointer.shape, pointer.element_ty, chosen, other)
+
+
+def load_elements(address: Address, shape: tuple[int, ...], kind: dtype, chosen: Any, other: Any) -> tensor:
+    """The elements of type *kind* at *address*, where the mask *chosen* is true; all with None."""
+    number, rest = 0, None
+    if other is not None:
+        given = plain_number(other) if not isinstance(other, tensor) else None
+        if given is None:
+            given_tensor = cast(as_tensor(other), kind)
+            given = given_tensor.value if type(given_tensor.value) in NUMBERS else None
+            rest = given_tensor if given is None else None
+        number = rounded(given, kind) if given is not None else 0
+    if chosen is not None and _is_nowhere(chosen):
+        return tensor(rounded(number, kind), shape, kind) if rest is None else tensor(rest.value, shape, kind)
+    ref = address.reference(kind, shape)
+    machine_of_program = machine()
+    mask = None if chosen is None else as_known(chosen, shape, machine_of_program.line)
+    loaded = machine_of_program.load(ref, mask, number)
+    found = tensor(_value(loaded, kind), shape, kind)
+    if rest is None or mask is None:
+        return found
+    where: tensor = _where(tensor(chosen, shape, int1), found, rest)
+    return where
+
+
+def _where(condition: tensor, x: tensor, y: tensor) -> tensor:
+    found: tensor = provided("where")(condition, x, y)
+    return found
+
+
+def _value(loaded: Any, kind: dtype) -> Any:
+    if isinstance(loaded, Transposed) or kind.is_float or loaded.is_pending:
+        return loaded
+    return data_of(loaded)
+
+
+def _is_nowhere(chosen: Any) -> bool:
+    if isinstance(chosen, IndexBox):
+        return chosen.is_empty
+    return chosen is False or (type(chosen) is Data and not chosen.array.any())
+
+
+def mask_for(mask: Any, shape: tuple[int, ...], call: str) -> Any:
+    """The mask of a transfer of *shape*: a form, `Data`, False for none, or None for all elements."""
+    if mask is None:
+        return None
+    given = cast(as_tensor(mask), int1)
+    if given.shape != shape and broadcast_shapes(given.shape, shape, f"{call} with a mask") != shape:
+        refuse(f"a mask of {describe(given)} for {call} of {' x '.join(map(str, shape)) or 'a scalar'}",
+               "a mask that broadcasts to the pointers")  # fmt: skip
+    value = given.value
+    if type(value) in NUMBERS:
+        return None if value else False
+    if type(value) in FORMS:
+        return value
+    if type(value) is not Data:
+        value = Data(np.asarray(elements_of(given), np.bool_), int1.kb)  # type: ignore[arg-type]
+    if not shape:
+        return None if value.look().item() else False
+    return value
+
+
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    boundary_check: Any = (),
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:
+    """Write *value*, cast to the type of the elements, to where *pointer* points and *mask* is true.
+
+    The hints for caches do nothing.
+    """
+    if not isinstance(pointer, tensor):
+        elements = getattr(pointer, "elements", None)
+        if elements is None:
+            refuse(f"tl.store to {describe(pointer)}", "a pointer, a block of pointers, or a block pointer")
+        if mask is not None:
+            refuse("mask= of a block pointer", "boundary_check=")
+        address, chosen = elements(boundary_check)
+        store_elements(address, pointer.shape, pointer.element_ty, value, chosen)
+        return
+    kind = element_type(pointer, "tl.store")
+    store_elements(pointer.value, pointer.shape, kind, value, mask_for(mask, pointer.shape, "tl.store"))
+
+
+def store_elements(address: Address, shape: tuple[int, ...], kind: dtype, value: Any, chosen: Any) -> None:
+    """Write *value* to the elements at *address* where the mask *chosen* is true."""
+    given = cast(as_tensor(value), kind)
+    if given.shape != shape and broadcast_shapes(given.shape, shape, "tl.store") != shape:
+        refuse(f"tl.store of {describe(given)} to {' x '.join(map(str, shape)) or 'a scalar'}", "equal shapes")
+    if chosen is not None and _is_nowhere(chosen):
+        return
+    ref = address.reference(kind, shape)
+    running = machine()
+    mask = None if chosen is None else as_known(chosen, shape, running.line)
+    running.store(ref, laid_out(given, shape), mask)

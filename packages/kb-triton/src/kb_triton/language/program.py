@@ -1,0 +1,42 @@
+"""The program that runs now. Each kernel is a coroutine with a context of its own, so programs may alternate."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NoReturn
+
+from kb_messages import KernelError
+
+if TYPE_CHECKING:
+    from kb_triton.language.machine import Machine
+
+_RUNNING: ContextVar[Machine] = ContextVar("kb_triton_program")
+
+
+def enter(machine: Machine) -> None:
+    """The coroutine that calls this is a program on *machine*."""
+    _RUNNING.set(machine)
+
+
+def machine() -> Machine:
+    """The machine of the program that runs now. Raises KernelError outside of a kernel."""
+    try:
+        return _RUNNING.get()
+    except LookupError:
+        raise KernelError("triton.language", "a call outside of a kernel", "one in a @triton.jit function") from None
+
+
+def is_running() -> bool:
+    """Whether a program runs now."""
+    return _RUNNING.get(None) is not None
+
+
+def line() -> str:
+    """The line of the kernel at which the running program stands."""
+    return machine().line
+
+
+def refuse(got: str, needs: str, fix: str = "") -> NoReturn:
+    """Raise KernelError at the line of the running program."""
+    where = line() if is_running() else "triton.language"
+    raise KernelError(where, got, needs, fix)

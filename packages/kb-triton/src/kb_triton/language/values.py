@@ -1,0 +1,126 @@
+"""What a tensor of a kernel may be: a number, integers that follow from ranges, known data, or bytes in TCM."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.program import Affine, Completion, HalfSpace, Handle, IndexBox, Known, Transposed
+from kb_messages import DType
+from kb_triton.language.dtypes import NUMPY, OF_KB, dtype
+from kb_triton.language.program import machine
+
+Number: TypeAlias = "int | float"
+Form: TypeAlias = "Affine | IndexBox | HalfSpace"
+NUMBERS: Final = frozenset((int, float, bool))
+FORMS: Final = frozenset((Affine, IndexBox, HalfSpace))
+
+_MOST_DEEP: Final = 16
+"""Data that follow from more ops in a row than these are computed on the chip. So a chain of them ends."""
+
+
+class Data:
+    """Integers or booleans that the kernel knows, and that no range gives.
+
+    `array` has them, in numpy's type. They are the result of the math function `op` of `arguments`, from which their
+    bytes are made when an op needs these; without an op the bytes are constants. `handle` is where the bytes lie, if
+    they were made. `waits` are the commands on their way that bring what the integers were computed from: a look at the
+    integers waits for these.
+    """
+
+    __slots__ = ("_depth", "_of", "array", "handle", "kind", "waits")
+
+    def __init__(
+        self,
+        array: npt.NDArray[Any],
+        kind: DType,
+        of: tuple[str, tuple[Any, ...]] | None = None,
+        handle: Handle | None = None,
+        waits: tuple[Completion, ...] = (),
+    ) -> None:
+        self.array = array
+        self.handle = handle
+        self.waits = waits
+        self.kind = kind
+        self._of = of
+        self._depth: int = 1 + max((each._depth for each in of[1] if isinstance(each, Data)), default=0) if of else 0
+        if self._depth > _MOST_DEEP:
+            self.bytes()
+
+    def bytes(self) -> Handle:
+        """The integers in TCM, or as a recorded result."""
+        if self.handle is None:
+            if self._of is None:
+                self.handle = machine().array(self.array, self.kind)
+            else:
+                op, arguments = self._of
+                if op == "reshape":
+                    source = as_argument(arguments[0])
+                    if isinstance(source, Known):
+                        source = machine().math("copy", [source], self.kind)
+                    self.handle = machine().view(source, *arguments[1:])
+                else:
+                    self.handle = machine().math(op, [as_argument(each) for each in arguments], self.kind)
+            self._of, self._depth = None, 0
+        return self.handle
+
+    def look(self) -> npt.NDArray[Any]:
+        """The integers, after a wait for what they were computed from."""
+        if self.waits:
+            machine().wait_for_each(self.waits)
+            self.waits = ()
+        return self.array
+
+
+def data_of(handle: Handle) -> Data:
+    """The known integers of *handle*."""
+    assert handle.known is not None
+    completion = handle.__dict__.get("completion")
+    waits = () if completion is None or completion.done else (completion,)
+    kind = OF_KB[handle.dtype]
+    return Data(np.asarray(handle.known).astype(NUMPY[kind.name], copy=False), handle.dtype, None, handle, waits)
+
+
+def as_argument(value: Any) -> Any:
+    """*value* as an operand of math on the chip: a handle, or a number."""
+    kind = type(value)
+    if kind in NUMBERS or isinstance(value, Handle):
+        return value
+    if kind is Data:
+        return value.bytes()
+    if kind in FORMS:
+        return Known.of(value, machine().port_line)
+    if isinstance(value, Transposed):
+        return machine().laid_out(value)
+    raise TypeError(f"{kind.__name__} is no operand")
+
+
+def array_of(value: Any, kind: dtype) -> npt.NDArray[Any]:
+    """The known integers or booleans *value* in numpy's type for *kind*, without a wait."""
+    found = value.array if type(value) is Data else value.data() if type(value) in FORMS else value
+    if type(found) is int:
+        found = np.array(found).astype(NUMPY[kind.name]) if -(1 << 63) <= found < 1 << 63 else np.uint64(found)
+    return np.asarray(found).astype(NUMPY[kind.name], copy=False)
+
+
+def waits_of(*values: Any) -> tuple[Completion, ...]:
+    """The commands on their way that *values* were computed from."""
+    found = [each for value in values if type(value) is Data for each in value.waits if not each.done]
+    return tuple(dict.fromkeys(found))
+
+
+def is_known(value: Any) -> bool:
+    """Whether *value* is integers or booleans that the kernel knows."""
+    return type(value) in _KNOWN
+
+
+_KNOWN: Final = FORMS | {int, bool, Data}
+
+
+def as_known(value: Any, shape: tuple[int, ...], line: str) -> Known:
+    """Known integers or booleans, not a number, as the chip's language takes them."""
+    if type(value) is Data:
+        return Known(np.broadcast_to(value.look(), shape), lambda: line)
+    return Known.of(value.broadcast(shape), lambda: line)
