@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.observe import Callbacks
+from kb_engine.program import TcmFullError
 from kb_messages import MATH_FUNCTIONS, KernelError, TileShape
 
 
@@ -236,6 +237,14 @@ def test_misuse_is_refused_at_the_kernels_line(toy_host, kernel, message):
     with pytest.raises(KernelError) as caught:
         host.launch(kernel, a, c)
     assert str(caught.value) == f"test_tl.py:{kernel.__code__.co_firstlineno + 1}: {message}"
+
+
+def test_a_full_tcm_says_how_much_was_asked_and_free(toy_host):
+    host = toy_host()
+    a = host.tensor("a", np.zeros((16, 16), np.float16), "f16")
+    with pytest.raises(TcmFullError) as caught:
+        host.launch(lambda tl, a: [tl.load(a) for _ in range(300)] and None, a)
+    assert (caught.value.required, caught.value.limit) == (512, 0)
 
 
 def test_store_of_another_dtype_is_refused(toy_host):

@@ -13,7 +13,9 @@ _SHOWN = 3
 
 
 class OutOfMemoryError(KbError):
-    """An allocation that does not fit."""
+    """An allocation that does not fit. `limit` is the bytes that are free in one piece, where it is known."""
+
+    limit = 0
 
 
 class Allocator:
@@ -157,13 +159,15 @@ class Allocator:
 
     def _full(self, nbytes: int) -> OutOfMemoryError:
         self._join()
-        return OutOfMemoryError(
+        limit = max(self._free, default=0)
+        error = OutOfMemoryError(
             self._label,
             f"a request for {nbytes} bytes",
-            f"at most {max(self._free, default=0)} in one piece ({self.free_nbytes} of {self._nbytes} are free"
-            f"{self._held()})",
+            f"at most {limit} in one piece ({self.free_nbytes} of {self._nbytes} are free{self._held()})",
             "use smaller tensors or a larger memory",
         )
+        error.limit = limit
+        return error
 
     def _held(self) -> str:
         """The largest holders and how many bytes each has, as the end of a sentence."""

@@ -10,7 +10,7 @@ from kb_engine.program.indexing import Indices
 from kb_engine.program.known import Known
 from kb_engine.program.known_masks import HalfSpace, IndexBox
 from kb_engine.program.known_rules import form_of, inverted
-from kb_engine.program.language_base import LanguageBase
+from kb_engine.program.language_base import LanguageBase, TcmFullError
 from kb_engine.program.leaks import Leak, LeakWatch
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, FrontEnd, ProgramPort
@@ -39,6 +39,7 @@ __all__ = [
     "ProcessingElement",
     "Producer",
     "ProgramPort",
+    "TcmFullError",
     "TcmHolder",
     "Tensor",
     "TensorRef",

@@ -14,13 +14,22 @@ from kb_engine.program.transposed import refuse
 from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, Matrix
 
 
+class TcmFullError(KernelError):
+    """A value that does not fit what is free of a PE's TCM: `required` bytes, with at most `limit` in one piece."""
+
+    required = 0
+    limit = 0
+
+
 def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-    """A fresh packed matrix in TCM, which goes back with the last reference. Raises KernelError for a full TCM."""
+    """A fresh packed matrix in TCM, which goes back with the last reference. Raises TcmFullError for a full TCM."""
     try:
         address = port.tcm.allocate(rows * cols * dtype.nbytes, line)
     except OutOfMemoryError as error:
         fix = "keep fewer values at a time, or smaller ones"
-        raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
+        full = TcmFullError(f"{line}: {error.where}", error.got, error.needs, fix)
+        full.required, full.limit = rows * cols * dtype.nbytes, error.limit
+        raise full from None
     return TcmHolder(port.tcm, Matrix.packed(rows, cols, dtype, address), line)
 
 
