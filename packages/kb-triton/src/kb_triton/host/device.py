@@ -2,77 +2,200 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from kb_dataexec import Executor, MemoryLogWriter
-from kb_engine import Engine, Host, read_tensor
-from kb_messages import KernelError
-from kb_topology import Topology, load_topology
-from kb_triton.host.storages import HostStorage
-from kb_triton.language import Machine, Pointer
-from kb_triton.language.dtypes import of_numpy
+from kb_dataexec import Executor, OpLog
+from kb_engine import Host, LaunchResult, Tensor
+from kb_engine.observe import Observer
+from kb_engine.program import TcmFullError
+from kb_messages import DType, KernelError, split_address
+from kb_topology import Topology
+from kb_triton.host.arrays import arrays_in, shown, with_pointers
+from kb_triton.host.chip import RunningChip
+from kb_triton.host.errors import OutOfResources
+from kb_triton.host.launched import Launched, write_back
+from kb_triton.host.options import Options, options_of, topology_of
+from kb_triton.host.storages import Storage, Storages
+from kb_triton.language import Machine
+
+Grid = tuple[int, ...]
 
 
 class LaunchedFunction(Protocol):
     """What a launch runs: a `JITFunction`."""
+
+    fn: Callable[..., Any]
+    __name__: str
 
     def entry(self, arguments: Mapping[str, Any]) -> Callable[..., None]:
         """The function that a program calls with its machine; *arguments* has pointers in place of arrays."""
 
 
 class Device:
-    """The chip of *topology*. Each launch computes its data before it returns. `elapsed_ps` is the time of all."""
+    """The chip of *topology*. Each launch computes its data before it returns.
 
-    def __init__(self, topology: Topology) -> None:
+    Arrays count as resident on the chip; with *transfers*, their way there and back takes time on a topology with a
+    host. *schedule* is that of the programs of a grid, as for `Host.launch`. *autotune* is how many
+    configurations a tuned kernel tries, None for all. *watched* gives the observers of a chip.
+    `on_launch` is called with each finished launch. `elapsed_ps` adds up the time of all launches.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        transfers: bool = False,
+        schedule: str = "dynamic",
+        autotune: int | None = None,
+        watched: Callable[[], Sequence[Observer]] = tuple,
+        on_launch: Callable[[Launched], None] | None = None,
+    ) -> None:
         self.topology = topology
+        self.autotune = autotune
         self.elapsed_ps = 0
+        self.n_launches = 0
+        self._transfers = transfers
+        self._schedule = schedule
+        self._on_launch = on_launch
+        self._logged = RunningChip(topology, has_log=True, watched=watched)
+        self._timed = RunningChip(topology, has_log=False)
 
-    def launch(self, function: LaunchedFunction, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
-        """Run *function* over *grid*. numpy arrays among *arguments* reach it as pointers, and get the results."""
-        engine = Engine(self.topology, MemoryLogWriter())
-        host = Host(engine, Path.cwd())
-        arrays = {name: each for name, each in arguments.items() if isinstance(each, np.ndarray)}
-        storages = {}
-        for name, array in arrays.items():
-            if not array.flags.c_contiguous:
-                raise KernelError(name, "an array with gaps", "a contiguous array")
-            bytes_of = array.reshape(-1).view(np.uint8)
-            storages[name] = HostStorage(name, host.tensor(name, bytes_of, "u8"), array.ctypes.data)
-        bound = dict(arguments)
-        for name, array in arrays.items():
-            kind = of_numpy(array.dtype)
-            if kind is None:
-                raise KernelError(name, f"an array of {array.dtype}", "a type that Triton has")
-            bound[name] = Pointer(storages[name], 0, kind)
-        result = host.launch(function.entry(bound), front_end=Machine, grid=grid, pes="all")
-        self.elapsed_ps += result.response_ps - result.call_ps
-        log = engine.close_log()
-        assert log is not None
-        assert engine.initial_memory is not None
-        after = Executor(log, engine.initial_memory).run()  # type: ignore[arg-type]
-        for name, array in arrays.items():
-            array.reshape(-1).view(np.uint8)[:] = read_tensor(after, storages[name].tensor)
+    @classmethod
+    def of(cls, options: Options, **more: Any) -> Device:
+        """The device that *options* describe. *more* are further arguments. Raises TopologyError for a bad chip."""
+        return cls(topology_of(options), options.transfers, options.schedule, options.autotune, **more)
+
+    def launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
+        """Run *function* over *grid*. Arrays among *arguments* reach it as pointers, and get the results.
+
+        Raises OutOfResources when the TCM of a PE is full, KernelError for what the kernel does wrong, and
+        SimulationStuckError for programs that wait for ever.
+        """
+        began = perf_counter()
+        call = _Call(function, grid, arguments, self._schedule, self._transfers)
+        host = self._logged.new_host(call.root)
+        storages, result = call.run(host)
+        log, initial = host.engine.close_log(), host.engine.initial_memory
+        assert isinstance(log, OpLog)
+        assert initial is not None
+        timed = perf_counter()
+        after = Executor(log, initial).run()
+        written = write_back(log, after, storages.found)
+        if self._transfers:
+            call.charge_results(host, written)
+        self.n_launches += 1
+        self.elapsed_ps += result.response_ps - result.call_ps + host.write_ps + host.read_ps
+        if self._on_launch is not None:
+            self._on_launch(
+                Launched(
+                    kernel=function.__name__,
+                    file=call.file,
+                    grid=grid,
+                    arguments={name: shown(each) for name, each in arguments.items()},
+                    host=host,
+                    result=result,
+                    log=log,
+                    initial=initial,
+                    after=after,
+                    timing_s=timed - began,
+                    data_s=perf_counter() - timed,
+                )
+            )
+
+    def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
+        """Picoseconds that `launch` would take. No array changes, and the time counts nowhere. Raises as `launch`."""
+        call = _Call(function, grid, arguments, self._schedule, False)
+        try:
+            _, result = call.run(self._timed.new_host(call.root))
+        except OutOfResources:
+            raise
+        except KernelError:  # without a log, no kernel can look at what is computed; any other error comes again
+            _, result = call.run(RunningChip(self.topology, has_log=True).new_host(call.root))
+        return result.response_ps - result.call_ps
 
 
-_CURRENT: list[Device] = []
-"""The device of the process, once something asked for it."""
+class _Call:
+    """A launch before it runs. With *transfers*, the way of its arrays takes time."""
+
+    def __init__(
+        self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any], schedule: str, transfers: bool
+    ) -> None:
+        self.file = Path(function.fn.__code__.co_filename)
+        self.root = self.file.parent
+        self._function = function
+        self._grid = grid
+        self._arguments = arguments
+        self._schedule = schedule
+        self._transfers = transfers
+        self._tensors: dict[int, Tensor] = {}
+
+    def run(self, host: Host) -> tuple[Storages, LaunchResult]:
+        """Put the arrays on the chip, and run the programs."""
+        storages = Storages(partial(self._place, host))
+        storages.add_all(list(arrays_in(self._arguments)))
+        passed = {name: with_pointers(each, name, storages) for name, each in self._arguments.items()}
+        program = self._function.entry(passed)
+        front_end = partial(Machine, storage_at=storages.at)
+        try:
+            result = host.launch(program, front_end=front_end, grid=self._grid, pes="all", schedule=self._schedule)  # type: ignore[arg-type]
+        except TcmFullError as error:
+            raise OutOfResources.of(error) from None
+        return storages, result
+
+    def charge_results(self, host: Host, written: Sequence[Storage]) -> None:
+        """Let the time pass that the bytes of *written* take to the host."""
+        for each in written:
+            host.read(self._tensors[each.chip_address])
+
+    def _place(self, host: Host, name: str, data: npt.NDArray[np.uint8]) -> int:
+        """Put *data* into the HBM of the chip. Returns the address."""
+        memory = host.engine.memory
+        tensor = host.empty(name, data.shape, DType.U8)
+        address = tensor.addresses[0][0]
+        self._tensors[address] = tensor
+        if self._transfers and memory.initial is None:
+            host.write(tensor, data)
+            return address
+        memory.store.write(*split_address(address), data)
+        if memory.initial is not None:  # a kernel has loaded the address of an array, which was there from the start
+            memory.initial.write(*split_address(address), data)
+        return address
 
 
-def use(device: Device) -> None:
-    """Have *device* run the launches from now on."""
-    _CURRENT[:] = [device]
+class _Current:
+    """The device of the process."""
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+
+    def use(self, device: Device | None) -> None:
+        """As the function `use`."""
+        self._device = device
+
+    def current(self) -> Device:
+        """As the function `current`."""
+        if self._device is None:
+            self._device = Device.of(options_of())
+        return self._device
+
+
+_CURRENT = _Current()
+
+
+def use(device: Device | None) -> None:
+    """Have *device* run the launches from now on; None for the one that the environment variables describe."""
+    _CURRENT.use(device)
 
 
 def current() -> Device:
-    """The device that runs launches: by default the chip of the file that KB_TOPOLOGY names."""
-    if not _CURRENT:
-        path = os.environ.get("KB_TOPOLOGY")
-        if not path:
-            raise KernelError("launch", "no chip", "a topology's file in the environment variable KB_TOPOLOGY")
-        use(Device(load_topology(Path(path))))
-    return _CURRENT[0]
+    """The device that runs launches; without `use`, the one that the environment variables describe.
+
+    Raises KbError for variables that describe none.
+    """
+    return _CURRENT.current()

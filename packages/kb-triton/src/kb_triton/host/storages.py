@@ -1,27 +1,145 @@
-"""Storages: the bytes of host arrays, as they lie on the chip."""
+"""Storages: the bytes of the arrays of one launch, as they lie on the chip, in the address space of this process.
+
+A storage is the allocation that arrays are views of, so arrays that overlap are one storage. A kernel may load an
+address, cast it to a pointer, and reach any storage that this process still has.
+"""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from kb_engine import Tensor
-from kb_messages import DType
+from kb_messages import DType, KernelError
+from kb_triton.host.buffers import HostBuffer, buffer_of, live_torch_buffers
+
+Place = Callable[[str, npt.NDArray[np.uint8]], int]
+"""Puts bytes on the chip, under a name, and returns their address there."""
 
 
-class HostStorage:
-    """The bytes of a host array at *tensor* of the chip, whose elements are bytes. *address* is their address."""
+_LATE: Final = "a tensor by its address"
 
-    def __init__(self, name: str, tensor: Tensor, address: int) -> None:
+
+class Storage:
+    """The bytes [`address`, `address + nbytes`) of this process, which are at `chip_address` on the chip.
+
+    `name` is that of the first argument that is a view of them. `address` is unique among the bytes of all storages.
+    """
+
+    def __init__(self, name: str, buffer: HostBuffer, chip_address: int) -> None:
         self.name = name
-        self.tensor = tensor
-        self.address = address
-        self.nbytes = tensor.cols
+        self.address = buffer.address
+        self.nbytes = buffer.end - buffer.address
+        self.is_writeable = buffer.is_writeable
+        self.chip_address = chip_address
+        self._buffer = buffer
         self._views: dict[DType, Tensor] = {}
 
+    @property
+    def end(self) -> int:
+        """The address after the last byte."""
+        return self.address + self.nbytes
+
     def view(self, dtype: DType) -> Tensor:
-        """As `ChipStorage.view`."""
+        """The chip's tensor of one dimension that has the bytes as elements of *dtype*, as many as there are whole."""
         found = self._views.get(dtype)
         if found is None:
-            n = self.nbytes // dtype.nbytes
-            found = self._views[dtype] = replace(self.tensor, dtype=dtype, shape=(n,), col_bounds=(0, n))
+            count = self.nbytes // dtype.nbytes
+            found = self._views[dtype] = Tensor(
+                name=self.name,
+                shape=(count,),
+                dtype=dtype,
+                row_bounds=(0, 1),
+                col_bounds=(0, count),
+                addresses=((self.chip_address,),),
+            )
         return found
+
+    def look(self) -> npt.NDArray[np.uint8]:
+        """The bytes in this process, which may be written."""
+        return self._buffer.look()
+
+
+class Storages:
+    """All storages that a launch has, in the order in which it got them. *place* puts the bytes of each on the chip."""
+
+    def __init__(self, place: Place) -> None:
+        self.found: list[Storage] = []
+        self._by_address: list[Storage] = []
+        self._starts: list[int] = []
+        self._place = place
+
+    def add_all(self, arrays: Sequence[tuple[str, Any]]) -> None:
+        """Make storages of the allocations of *arrays*, each after its name. Allocations that overlap become one."""
+        buffers = [(name, buffer_of(array, name)) for name, array in arrays]
+        joined: list[tuple[str, HostBuffer]] = []
+        for name, buffer in buffers:
+            meeting = [each for each in joined if each[1].address < buffer.end and buffer.address < each[1].end]
+            for each in meeting:
+                buffer = _union(each[1], buffer)
+            if meeting:
+                at = joined.index(meeting[0])
+                joined[at] = meeting[0][0], buffer
+                joined = [each for each in joined if each not in meeting[1:]]
+            elif all((each.address, each.end) != (buffer.address, buffer.end) for _, each in joined):
+                joined.append((name, buffer))
+        for name, buffer in joined:
+            self._add(name, buffer)
+
+    def at(self, address: int) -> Storage | None:
+        """The storage with the byte at *address*; None if the process has no array there.
+
+        An array that is no argument of the launch, and whose address the kernel has loaded, is put on the chip now.
+        """
+        found = self._known_at(address)
+        if found is not None:
+            return found
+        for buffer in live_torch_buffers():
+            if buffer.address <= address < buffer.end:
+                if any(each.address < buffer.end and buffer.address < each.end for each in self.found):
+                    return None
+                return self._add(_LATE, buffer)
+        return None
+
+    def of(self, address: int) -> Storage:
+        """The storage of an argument whose first element is at *address*, which may be the end of an empty one."""
+        found = self._known_at(address)
+        if found is None:
+            found = next(each for each in self.found if each.address <= address <= each.end)
+        return found
+
+    def _known_at(self, address: int) -> Storage | None:
+        number = bisect_right(self._starts, address) - 1
+        if number >= 0 and address < self._by_address[number].end:
+            return self._by_address[number]
+        return None
+
+    def _add(self, name: str, buffer: HostBuffer) -> Storage:
+        """Put *buffer* on the chip, unless it is empty."""
+        chip_address = self._place(name, buffer.look()) if buffer.end > buffer.address else -1
+        storage = Storage(name, buffer, chip_address)
+        if storage.nbytes:
+            at = bisect_right(self._starts, storage.address)
+            self._starts.insert(at, storage.address)
+            self._by_address.insert(at, storage)
+        self.found.append(storage)
+        return storage
+
+
+def _union(one: HostBuffer, other: HostBuffer) -> HostBuffer:
+    return HostBuffer(
+        min(one.address, other.address),
+        max(one.end, other.end),
+        one.is_writeable or other.is_writeable,
+        (one.owner, other.owner),
+    )
+
+
+def read_only(storage: Storage, line: str) -> KernelError:
+    """The error for a kernel that wrote *storage*, which is read-only, at *line*."""
+    got, needs = f"a store into {storage.name}, a read-only array", "an array that may be written"
+    return KernelError(line, got, needs, "pass a copy: x.copy()")

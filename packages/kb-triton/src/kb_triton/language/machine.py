@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language import Language
-from kb_engine.program import Completion, Handle, Tensor, Transposed
+from kb_engine.program import Completion, Handle, ProgramPort, Tensor, Transposed
 from kb_messages import DType, KernelError
 
 
@@ -33,13 +33,22 @@ class ChipStorage(Protocol):
         """The chip's tensor of one dimension that has the bytes as elements of *dtype*."""
 
 
+FindStorage: TypeAlias = Callable[[int], ChipStorage | None]
+
+
+def _nothing(address: int) -> None:
+    """Finds no storage at any *address*."""
+
+
 class Machine(Language):
     """What a Triton kernel runs on. Values in TCM are those of `Language`; their types are chosen by the caller.
 
-    `storages` are the host tensors that the kernel may have addresses of.
+    *storage_at* finds the storage that has the byte at an address, of all that the kernel may have addresses of.
     """
 
-    storages: Sequence[ChipStorage] = ()
+    def __init__(self, port: ProgramPort, storage_at: FindStorage = _nothing) -> None:
+        super().__init__(port)
+        self.storage_at = storage_at
 
     @property
     def line(self) -> str:
@@ -78,13 +87,6 @@ class Machine(Language):
         if dtype is DType.BOOL:
             return self.math("or", [self.full(shape, 0, dtype), handle], dtype)
         return self.math("mul", [self.full(shape, 1, dtype), handle], dtype)
-
-    def storage_at(self, address: int) -> ChipStorage | None:
-        """The storage that has the byte at *address*; None where there is none."""
-        for storage in self.storages:
-            if storage.address <= address < storage.address + storage.nbytes:
-                return storage
-        return None
 
     def math(
         self,

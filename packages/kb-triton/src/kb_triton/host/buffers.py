@@ -1,0 +1,82 @@
+"""The allocations behind numpy arrays and CPU torch tensors: where each lies in this process, and how long it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from ctypes import c_uint8
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_messages import KernelError
+
+
+class HostBuffer(NamedTuple):
+    """One allocation of this process: bytes [`address`, `end`). `owner` keeps it alive."""
+
+    address: int
+    end: int
+    is_writeable: bool
+    owner: object
+
+    def look(self) -> npt.NDArray[np.uint8]:
+        """The bytes themselves, which change with the array and may be written."""
+        return np.ctypeslib.as_array((c_uint8 * (self.end - self.address)).from_address(self.address))
+
+
+def is_array(value: object) -> bool:
+    """Whether *value* is a numpy array or a torch tensor."""
+    return isinstance(value, np.ndarray) or is_torch_tensor(value)
+
+
+def is_torch_tensor(value: object) -> bool:
+    """Whether *value* is a torch tensor. Does not import torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def address_of(array: Any) -> int:
+    """The address, in this process, of the first element of a numpy array or a torch tensor."""
+    return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(array.data_ptr())
+
+
+def buffer_of(array: Any, name: str) -> HostBuffer:
+    """The allocation that a numpy array or a torch tensor is a view of.
+
+    Raises KernelError, which says *name*, for a tensor whose bytes are not in the memory of this process.
+    """
+    if _is_numpy(array):
+        return _numpy_buffer(array)
+    if array.device.type != "cpu" or str(array.layout) != "torch.strided":
+        got = f"a tensor on {array.device.type} of layout {str(array.layout).removeprefix('torch.')}"
+        raise KernelError(f"argument {name}", got, "a dense tensor on the CPU", "make it with device='cpu'")
+    storage = array.untyped_storage()
+    address = int(storage.data_ptr())
+    return HostBuffer(address, address + int(storage.nbytes()), True, storage)
+
+
+def live_torch_buffers() -> Iterator[HostBuffer]:
+    """The allocations of all torch tensors of this process that are dense and on the CPU."""
+    import gc
+
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    for each in gc.get_objects():
+        if issubclass(type(each), torch.Tensor) and each.device.type == "cpu" and each.layout is torch.strided:
+            yield buffer_of(each, "")
+
+
+def _is_numpy(array: object) -> TypeGuard[npt.NDArray[Any]]:
+    return isinstance(array, np.ndarray)
+
+
+def _numpy_buffer(array: npt.NDArray[Any]) -> HostBuffer:
+    root, is_writeable = array, bool(array.flags.writeable)
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+        is_writeable = is_writeable or bool(root.flags.writeable)
+    low, high = np.lib.array_utils.byte_bounds(root)
+    return HostBuffer(int(low), int(high), is_writeable, root)

@@ -1,0 +1,43 @@
+"""RunningChip: an engine that stays built over launches, and is built anew after a launch that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kb_dataexec import MemoryLogWriter, MemoryStore
+from kb_engine import Engine, Host
+from kb_engine.observe import Observer
+from kb_topology import Topology
+
+
+class RunningChip:
+    """The chip of *topology*, with an op log for each launch or without. *watched* gives the observers of an engine.
+
+    `now_ps` is the simulated time since the first launch, over all engines.
+    """
+
+    def __init__(self, topology: Topology, has_log: bool, watched: Callable[[], Sequence[Observer]] = tuple) -> None:
+        self.topology = topology
+        self._has_log = has_log
+        self._watched = watched
+        self._engine: Engine | None = None
+        self._before_ps = 0
+
+    @property
+    def now_ps(self) -> int:
+        """Simulated picoseconds since the first launch."""
+        return self._before_ps + (0 if self._engine is None else self._engine.clock.now_ps)
+
+    def new_host(self, root: Path) -> Host:
+        """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""
+        writer = MemoryLogWriter() if self._has_log else None
+        engine = self._engine
+        if engine is not None and engine.clock.is_broken:
+            self._before_ps = self.now_ps
+            engine = None
+        if engine is None:
+            engine = self._engine = Engine(self.topology, writer, self._watched())
+        else:
+            engine.rebase(MemoryStore(engine.memory.store.regions), writer)
+        return Host(engine, root)

@@ -1,0 +1,94 @@
+"""Options of the process's device: from a caller, or from environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from kb_messages import KbError, TopologyError
+from kb_topology import NodeKind, Topology, load_topology, loads_topology, with_values
+
+BUNDLED: Final = "kb.topologies"
+"""The entry points of packages that bring chips: functions that give the file of a name."""
+_PE_CPU: Final = "builtin.pe_cpu"
+_ISSUES: Final = ("blocking", "scoreboard", "decoupled")
+_SCHEDULES: Final = ("dynamic", "static")
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How launches run.
+
+    `topology` is the name of a bundled chip, or the path of a YAML file. `issue` is how the PE_CPUs issue commands:
+    `blocking`, `scoreboard` or `decoupled`; without it, what the chip's file says, and else `scoreboard`. `transfers`
+    charges the way of arrays to the chip and back. `schedule` is that of the programs of a grid, `dynamic` or
+    `static`. `autotune` is how many configurations are tried, None for all; with 1, the first one is taken untried.
+    """
+
+    topology: str = "one_cube"
+    issue: str | None = None
+    transfers: bool = False
+    schedule: str = "dynamic"
+    autotune: int | None = None
+
+
+def options_of(environment: Mapping[str, str] = os.environ) -> Options:
+    """The options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE and KB_AUTOTUNE.
+
+    Raises KbError for a value that is none of theirs.
+    """
+    return Options(
+        topology=environment.get("KB_TOPOLOGY") or "one_cube",
+        issue=_one_of("KB_ISSUE", environment.get("KB_ISSUE") or None, _ISSUES),
+        transfers=environment.get("KB_TRANSFERS", "") not in ("", "0"),
+        schedule=_one_of("KB_SCHEDULE", environment.get("KB_SCHEDULE") or "dynamic", _SCHEDULES) or "dynamic",
+        autotune=most_configurations("KB_AUTOTUNE", environment.get("KB_AUTOTUNE") or "all"),
+    )
+
+
+def most_configurations(where: str, text: str) -> int | None:
+    """How many configurations `all`, `first` or a number stand for; None for all. Raises KbError for another *text*."""
+    if text in ("all", "first"):
+        return None if text == "all" else 1
+    if not text.isascii() or not text.isdecimal() or not int(text):
+        raise KbError(where, repr(text), "all, first, or a number from 1 on")
+    return int(text)
+
+
+def topology_of(options: Options) -> Topology:
+    """The chip of *options*. Raises TopologyError for a name that no package brings, and for a file that is no chip."""
+    return issuing(load_topology(_file_of(options.topology)), options.issue)
+
+
+def issuing(topology: Topology, issue: str | None) -> Topology:
+    """*topology* with PE_CPUs that issue as *issue* says; without it, as the file says, and else by `scoreboard`."""
+    places = {
+        (*node.yaml_path, "issue"): issue or "scoreboard"
+        for node in topology.graph.nodes_of_kind(NodeKind.PE_CPU)
+        if issue or (node.impl == _PE_CPU and "issue" not in node.attrs)
+    }
+    if not places:
+        return topology
+    source = with_values(topology.source, places)
+    return loads_topology(source.text, source.path)
+
+
+def _file_of(name: str) -> Path:
+    if name.endswith((".yaml", ".yml")) or "/" in name or "\\" in name:
+        return Path(name)
+    finders = [each.load() for each in entry_points(group=BUNDLED)]
+    if not finders:
+        fix = "install kb-cli, which brings chips"
+        raise TopologyError(f"topology {name!r}", "a name without a file", "the path of a YAML file", fix)
+    found: Path = finders[0](name)
+    return found
+
+
+def _one_of(where: str, text: str | None, known: tuple[str, ...]) -> str | None:
+    if text is not None and text not in known:
+        raise KbError(where, repr(text), f"one of {', '.join(known)}")
+    return text
