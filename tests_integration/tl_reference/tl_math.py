@@ -111,6 +111,11 @@ def tl_rint(tl, z, y):
     tl.store(y, tl.rint(tl.load(z)))
 
 
+@gives(lambda z: np.trunc(z + np.copysign(0.5, z)))
+def tl_round(tl, z, y):
+    tl.store(y, tl.round(tl.load(z)))
+
+
 @gives(np.trunc)
 def tl_trunc(tl, z, y):
     tl.store(y, tl.trunc(tl.load(z)))
@@ -124,6 +129,21 @@ def tl_isnan(tl, odd, y):
 @gives(np.isinf)
 def tl_isinf(tl, odd, y):
     tl.store(y, tl.isinf(tl.load(odd)))
+
+
+@gives(np.isfinite)
+def tl_isfinite(tl, odd, y):
+    tl.store(y, tl.isfinite(tl.load(odd)))
+
+
+@gives(np.signbit)
+def tl_signbit(tl, z, y):
+    tl.store(y, tl.signbit(tl.load(z)))
+
+
+@gives(lambda z: np.clip(z, -0.5, 0.5), "two ops of a vector program, elementwise")
+def tl_clamp(tl, z, y):
+    tl.store(y, tl.clamp(tl.load(z), -0.5, 0.5))
 
 
 @gives(lambda z: np.maximum(z, 0))

@@ -19,7 +19,7 @@ from kb_engine.program import Handle, TensorRef
 PAGE = Path(__file__).parents[2] / "docs" / "tl.md"
 COMMAND = "python tests_integration/tl_reference/tl_page.py"
 _MODULES = [
-    *("programs", "memory", "math", "integers", "along", "dot_products", "shapes", "atomics", "looking"),
+    *("programs", "memory", "math", "special", "integers", "along", "dot_products", "shapes", "atomics", "looking"),
     *("machine", "epilogues", "values", "tensors", "known"),
 ]
 SECTIONS = [import_module(f"tl_{name}") for name in _MODULES]

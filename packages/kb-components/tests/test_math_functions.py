@@ -104,6 +104,23 @@ def test_an_infinite_scalar_is_in_the_log(computed):
     assert (computed(lambda tl, x: tl.minimum(x, math.inf) * 0 + -math.inf, FLOATS) == -np.inf).all()
 
 
+def test_functions_of_floats_convert_integers_beside_floats(computed):
+    x, n = POSITIVE, (INTEGERS % 7).astype(np.int32)
+    wide = x.astype(np.float64)
+    assert computed(lambda tl, x, n: tl.ldexp(x, n), x, n) == pytest.approx(wide * 2.0**n, rel=1e-6)
+    assert computed(lambda tl, x, n: n / x, x, n) == pytest.approx(n / wide, rel=1e-6)
+    assert computed(lambda tl, x, n: tl.pow(x, n), x, n) == pytest.approx(wide**n, rel=4e-6)
+    assert computed(lambda tl, x: tl.atan2(x, -1), x) == pytest.approx(np.arctan2(wide, -1), rel=4e-6)
+
+
+def test_clamp_keeps_nan_and_what_lies_between(computed):
+    x = np.float32([[-5, -1, 0, 2, 7, np.nan, np.inf, -np.inf]])
+    found = computed(lambda tl, x: tl.clamp(x, -1.0, 2.0), x)
+    assert found[0, :5].tolist() == [-1, -1, 0, 2, 2]
+    assert np.isnan(found[0, 5])
+    assert found[0, 6:].tolist() == [2, -1]
+
+
 def words(*shape, dtype, seed=3):
     """Integers of all sizes: those of every bit length are as likely."""
     rng, bits = np.random.default_rng(seed), 8 * np.dtype(dtype).itemsize

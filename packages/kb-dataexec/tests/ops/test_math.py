@@ -10,6 +10,7 @@ from dataexec_math_values import STEP, attributes, inputs_of, values, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kb_dataexec.arrays import special
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.memory.store import MemoryStore, StoreError
@@ -74,6 +75,29 @@ UNARY = {
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "silu": lambda x: x / (1 + np.exp(-x)),
 }
+LIBRARY = {
+    "tan": (np.tan, -1.5, 1.5),
+    "asin": (np.arcsin, -1, 1),
+    "acos": (np.arccos, -1, 1),
+    "atan": (np.arctan, -9, 9),
+    "sinh": (np.sinh, -9, 9),
+    "cosh": (np.cosh, -9, 9),
+    "asinh": (np.arcsinh, -9, 9),
+    "acosh": (np.arccosh, 1, 9),
+    "atanh": (np.arctanh, -0.9, 0.9),
+    "log10": (np.log10, 0.1, 9),
+    "exp10": (lambda x: 10**x, -3, 3),
+    "cbrt": (np.cbrt, -9, 9),
+    "rcbrt": (lambda x: 1 / np.cbrt(x), 1, 9),
+    "sinpi": (lambda x: np.sin(np.pi * x), -9, 9),
+    "cospi": (lambda x: np.cos(np.pi * x), -9, 9),
+    "erfc": (np.vectorize(math.erfc), -3, 3),
+    "tgamma": (np.vectorize(math.gamma), 0.5, 9),
+    "lgamma": (np.vectorize(math.lgamma), 0.5, 9),
+    "round": (lambda x: np.trunc(x + np.copysign(0.5, x)), -9, 9),
+    "logb": (lambda x: np.floor(np.log2(np.abs(x))), 0.1, 9),
+}
+"""Reference, and the arguments from and to."""
 BINARY = {
     "add": np.add,
     "sub": np.subtract,
@@ -83,6 +107,14 @@ BINARY = {
     "minimum": np.minimum,
     "pow": np.power,
     "copysign": np.copysign,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "rhypot": lambda x, y: 1 / np.hypot(x, y),
+    "fmod": np.fmod,
+    "remainder": np.vectorize(math.remainder),
+    "fdim": lambda x, y: np.maximum(x - y, 0),
+    "nextafter": lambda x, y: x + 0 * y,
+    "ldexp": lambda x, y: x * 2 ** np.trunc(y),
 }
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
 COMPARISONS |= {"gt": np.greater, "ge": np.greater_equal}
@@ -121,7 +153,7 @@ def test_every_op_of_the_table_is_tested_here():
         "argmax",
         "argmin",
     }
-    others |= {"fill", "index", "cas"}
+    others |= {"fill", "index", "cas", "isfinite", "signbit", *special.UNARY, *LIBRARY}
     assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS, *SCANS, *BITS} | others
 
 
@@ -140,6 +172,14 @@ def test_the_table_agrees_with_what_plans_and_kernels_know():
 def test_a_unary_function_is_computed_in_f32(op, dtype):
     x = values(dtype, low=0.5 if op in POSITIVE else -4.0)
     assert apply(op, x) == pytest.approx(UNARY[op](x.astype(np.float64)), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", LIBRARY)
+def test_a_function_of_a_library_is_computed_in_f32(op, dtype):
+    function, low, high = LIBRARY[op]
+    x = values(dtype, low=low, high=high)
+    assert apply(op, x) == pytest.approx(function(x.astype(np.float64)), rel=1e-5, abs=2e-6)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -374,6 +414,10 @@ def test_nan_and_infinities_are_found_and_may_be_scalars():
     x = column(1, np.nan, np.inf, -np.inf, dtype=np.float32)
     assert apply("isnan", x, out=DType.BOOL).tolist() == [[False, True, False, False]]
     assert apply("isinf", x, out=DType.BOOL).tolist() == [[False, False, True, True]]
+    assert apply("isfinite", x, out=DType.BOOL).tolist() == [[True, False, False, False]]
+    assert apply("signbit", column(-1, 0.0, -0.0, -np.inf, dtype=np.float32), out=DType.BOOL).tolist() == [
+        [True, False, True, True]
+    ]
     assert apply("maximum", column(1.0, 2.0, dtype=np.float32), scalars=("inf",)).tolist() == [[np.inf, np.inf]]
 
 

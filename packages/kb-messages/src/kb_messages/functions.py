@@ -34,11 +34,14 @@ def _table() -> dict[str, MathFunction]:
         "index": MathFunction(3, int_only=True, generates=True),
         "copy neg abs relu sign": MathFunction(1),
         "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos erf sigmoid tanh gelu silu": MathFunction(1, float_only=True),
-        "floor ceil rint trunc": MathFunction(1, float_only=True),
-        "isnan isinf": MathFunction(1, float_only=True, is_test=True),
+        "tan asin acos atan sinh cosh asinh acosh atanh sinpi cospi log10 exp10": MathFunction(1, float_only=True),
+        "cbrt rcbrt erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma": MathFunction(1, float_only=True),
+        "j0 j1 y0 y1 cyl_bessel_i0 cyl_bessel_i1 logb": MathFunction(1, float_only=True),
+        "floor ceil rint round trunc": MathFunction(1, float_only=True),
+        "isnan isinf isfinite signbit": MathFunction(1, float_only=True, is_test=True),
         "not": MathFunction(1, is_test=True),
         "add sub mul maximum minimum": MathFunction(2),
-        "div pow copysign": MathFunction(2, float_only=True),
+        "div pow copysign atan2 hypot rhypot fmod remainder fdim nextafter ldexp": MathFunction(2, float_only=True),
         "floordiv mod tdiv trem lshift rshift bit_and bit_or bit_xor popcount clz ffs brev": MathFunction(
             2, int_only=True
         ),

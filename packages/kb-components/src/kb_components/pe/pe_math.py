@@ -24,11 +24,13 @@ class FunctionClass(Enum):
 _BY_CLASS: Final = {
     FunctionClass.ELEMENTWISE: (
         "fill index copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma cas "
-        "sign floor ceil rint trunc isnan isinf copysign "
+        "sign floor ceil rint round trunc isnan isinf isfinite signbit copysign logb ldexp nextafter fdim "
         "lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz ffs brev"
     ),
     FunctionClass.TRANSCENDENTAL: (
-        "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos erf sigmoid tanh gelu silu div pow floordiv mod tdiv trem"
+        "exp exp2 expm1 exp10 log log2 log1p log10 sqrt rsqrt cbrt rcbrt sin cos tan asin acos atan atan2 sinpi cospi "
+        "sinh cosh tanh asinh acosh atanh hypot rhypot erf erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma "
+        "j0 j1 y0 y1 cyl_bessel_i0 cyl_bessel_i1 sigmoid gelu silu div pow fmod remainder floordiv mod tdiv trem"
     ),
     FunctionClass.REDUCTION: "sum prod max min reduce_and reduce_or reduce_xor argmax argmin",
     FunctionClass.SCAN: "cumsum cumprod cummax cummin",

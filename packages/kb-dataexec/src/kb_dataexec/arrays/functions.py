@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.arrays import special
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.erf import erf
 from kb_dataexec.arrays.integer_functions import (
@@ -103,6 +104,31 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "sin": Function(1, np.sin, float_only=True),
     "cos": Function(1, np.cos, float_only=True),
     "erf": Function(1, erf, float_only=True),
+    **{name: Function(1, apply, float_only=True) for name, apply in special.UNARY.items()},
+    "tan": Function(1, np.tan, float_only=True),
+    "asin": Function(1, np.arcsin, float_only=True),
+    "acos": Function(1, np.arccos, float_only=True),
+    "atan": Function(1, np.arctan, float_only=True),
+    "sinh": Function(1, np.sinh, float_only=True),
+    "cosh": Function(1, np.cosh, float_only=True),
+    "asinh": Function(1, np.arcsinh, float_only=True),
+    "acosh": Function(1, np.arccosh, float_only=True),
+    "atanh": Function(1, np.arctanh, float_only=True),
+    "log10": Function(1, np.log10, float_only=True),
+    "cbrt": Function(1, np.cbrt, float_only=True),
+    "rcbrt": Function(1, lambda x: 1 / np.cbrt(x), float_only=True),
+    "round": Function(1, special.rounded_half_away, float_only=True, exact=True),
+    "logb": Function(1, special.exponent, float_only=True, exact=True),
+    "signbit": Function(1, np.signbit, float_only=True),
+    "isfinite": Function(1, np.isfinite, float_only=True),
+    "atan2": Function(2, np.arctan2, float_only=True),
+    "hypot": Function(2, np.hypot, float_only=True),
+    "rhypot": Function(2, lambda x, y: 1 / np.hypot(x, y), float_only=True),
+    "fmod": Function(2, np.fmod, float_only=True, exact=True),
+    "remainder": Function(2, special.ieee_remainder, float_only=True, exact=True),
+    "fdim": Function(2, special.positive_difference, float_only=True),
+    "nextafter": Function(2, np.nextafter, float_only=True),
+    "ldexp": Function(2, special.scaled_by_power, float_only=True),
     "floor": Function(1, np.floor, float_only=True, exact=True),
     "ceil": Function(1, np.ceil, float_only=True, exact=True),
     "rint": Function(1, np.rint, float_only=True, exact=True),

@@ -15,6 +15,8 @@ from kb_dataexec.backends.base import BackendError
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_messages import DType
 
+_ALIKE: Final = "tan asin acos atan atan2 sinh cosh asinh acosh atanh log10 hypot erfc fmod nextafter signbit isfinite"
+"""Functions that torch has under their own name."""
 _LIMB: Final = 16
 """Bits of the digits into which integers are split for a product."""
 _EXACT_DEPTH: Final = 1 << 20
@@ -132,6 +134,7 @@ def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
         "sin": torch.sin,
         "cos": torch.cos,
         "erf": torch.erf,
+        **{name: getattr(torch, name) for name in _ALIKE.split()},
         "floor": torch.floor,
         "ceil": torch.ceil,
         "rint": torch.round,

@@ -105,7 +105,7 @@ def _scale(math: DecodedMath, arguments: Sequence[Array], exact: Array) -> Array
         sizes = np.log2(np.abs(np.where(arguments[0] == 0, 1, arguments[0])))
         beyond = np.abs(sizes).sum(axis=axis, keepdims=True) > _EXPONENT
         scale = np.where(beyond, np.inf, scale + arguments[0].shape[axis or 0] * np.abs(exact))
-    elif op in ("sin", "cos"):
+    elif op in ("sin", "cos", "lgamma", "j0", "j1", "y0", "y1"):
         scale += 1
     elif op == "gelu":
         scale += _ROUNDINGS * np.abs(arguments[0])

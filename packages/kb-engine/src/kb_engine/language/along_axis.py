@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kb_engine.language.functions import MathFunctions
+from kb_engine.language.special_functions import SpecialFunctions
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_messages import KernelError
 
 
-class AxisFunctions(MathFunctions):
+class AxisFunctions(SpecialFunctions):
     """Reductions, whose axis stays with length 1, and scans, whose result has the shape of the argument.
 
     A sum or product of integers below 32 bits is i32. Raises KernelError for an axis that the argument does not have.

@@ -110,6 +110,10 @@ class MathFunctions(LanguageBase):
         """The next whole number of each float toward zero."""
         return self._call("trunc", [x])
 
+    def round(self, x: Handle) -> LoadedTensor:
+        """The nearest whole number of each float, of two the one away from zero."""
+        return self._call("round", [x])
+
     def isnan(self, x: Handle) -> LoadedTensor:
         """Whether each float is NaN."""
         return self._call("isnan", [x])
@@ -118,6 +122,14 @@ class MathFunctions(LanguageBase):
         """Whether each float is infinite."""
         return self._call("isinf", [x])
 
+    def isfinite(self, x: Handle) -> LoadedTensor:
+        """Whether each float is neither infinite nor NaN."""
+        return self._call("isfinite", [x])
+
+    def signbit(self, x: Handle) -> LoadedTensor:
+        """Whether each float has a minus sign, that of -0.0 included."""
+        return self._call("signbit", [x])
+
     def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
         """The larger element of each pair."""
         return self._call("maximum", [x, y])
@@ -125,6 +137,10 @@ class MathFunctions(LanguageBase):
     def minimum(self, x: Argument, y: Argument) -> LoadedTensor:
         """The smaller element of each pair."""
         return self._call("minimum", [x, y])
+
+    def clamp(self, x: Argument, low: Argument, high: Argument) -> LoadedTensor:
+        """The elements of *x*, those below *low* as *low*, and those above *high* as *high*. NaN stays NaN."""
+        return self._call("minimum", [self._call("maximum", [x, low]), high])
 
     def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
         """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""

@@ -88,9 +88,11 @@ def math_attributes(
 
 
 def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> bool:
-    """Whether *op* computes with floats although all tensors that it computes with, of *dtypes*, are integers."""
-    if not dtypes or any(each.is_float for each in dtypes) or MATH_FUNCTIONS[op].int_only or op == "copy":
+    """Whether *op* computes with floats although tensors that it computes with, of *dtypes*, are integers."""
+    if not dtypes or MATH_FUNCTIONS[op].int_only or op == "copy":
         return False
+    if any(each.is_float for each in dtypes):
+        return MATH_FUNCTIONS[op].float_only and not all(each.is_float for each in dtypes)
     return op == "div" or any(isinstance(each, float) for each in numbers)
 
 
