@@ -73,7 +73,7 @@ def text_of(case: Case, found: Comparison) -> str:
 
 def small(case: Case) -> Case:
     """A smaller case that fails too: by a nanosecond if *case* does, with coarser bursts if those show it."""
-    for most_burst_hops in (MOST_BURST_HOPS // 10, MOST_BURST_HOPS):
+    for most_burst_hops in (MOST_BURST_HOPS // 100, MOST_BURST_HOPS // 10, MOST_BURST_HOPS):
         for least_ps in (1000, 0):
             if fails(case, most_burst_hops, least_ps):
                 return shrink(case, partial(fails, most_burst_hops=most_burst_hops, least_ps=least_ps))

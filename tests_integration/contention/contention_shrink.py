@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from contention_bursts import overhead_ps
 from contention_cases import Case
@@ -15,14 +16,19 @@ from kb_topology import Router
 
 
 def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """The smallest case that greedy steps find from *case*, which fails. *fails* is asked about every step."""
+    """The smallest case that greedy steps find from *case*, which fails. *fails* is asked about every step.
+
+    After a step that succeeds, the search goes on with the steps behind it. It begins anew only at the end, because a
+    step that failed once mostly fails again.
+    """
     is_smaller = True
     while is_smaller:
-        is_smaller = False
-        for smaller in steps(case):
+        is_smaller, tried = False, 0
+        while (smaller := next(islice(steps(case), tried, None), None)) is not None:
             if smaller != case and is_valid(smaller) and fails(smaller):
                 case, is_smaller = smaller, True
-                break
+            else:
+                tried += 1
     return case
 
 

@@ -33,6 +33,7 @@ from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.timing.clock import Clock
+from kb_engine.timing.collector import collector_off
 from kb_engine.timing.units import ns_text
 from kb_messages import (
     CubeTarget,
@@ -72,7 +73,8 @@ class Engine:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values())
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
-        built = build(topology, registry or Registry(), writer, (*watching, guard, polling))
+        with collector_off():
+            built = build(topology, registry or Registry(), writer, (*watching, guard, polling))
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session

@@ -18,6 +18,7 @@ from simpy.core import SimTime
 from simpy.events import NORMAL, Event
 
 from kb_engine.timing.buckets import CalendarQueue
+from kb_engine.timing.collector import collector_off
 from kb_messages import KbError
 
 HOUSEKEEPING_INTERVAL = 1 << 14
@@ -108,8 +109,7 @@ class Clock(_Now, simpy.Environment):
         """Run until nothing is scheduled or until `stop` is called.
 
         Python's garbage collector does not run by itself meanwhile. It looks at young objects alone, and only when many
-        have piled up. A chip of hundreds of PEs is a million objects that live as long as the chip, and a look at all
-        of them takes longer than the simulation.
+        have piled up.
 
         An error of an entry is raised here, and the clock is broken from then on, because the entry may have left its
         work half done. Raises KbError when the clock is broken already.
@@ -124,15 +124,12 @@ class Clock(_Now, simpy.Environment):
             raise
 
     def _drain(self) -> None:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            self._run()
-        finally:
-            self._entries.gather()
-            self.push = self._entries.push
-            if collects:
-                gc.enable()
+        with collector_off():
+            try:
+                self._run()
+            finally:
+                self._entries.gather()
+                self.push = self._entries.push
 
     def _run(self) -> None:
         while self._entries:

@@ -40,7 +40,7 @@ class Rate:
     @classmethod
     def from_gbs(cls, bandwidth_gbs: float | int | Fraction) -> Rate:
         """A rate per byte from GB/s (1e9 bytes a second)."""
-        return cls(PS_PER_NS / (bandwidth_gbs if isinstance(bandwidth_gbs, Fraction) else exact(bandwidth_gbs)))
+        return _of_gbs(bandwidth_gbs)
 
     @classmethod
     def from_ghz(cls, clock_ghz: float | int) -> Rate:
@@ -50,3 +50,9 @@ class Rate:
     def ps(self, count: int) -> int:
         """Picoseconds for *count* things, rounded up once."""
         return -(-count * self._numerator // self._denominator)
+
+
+@lru_cache(maxsize=1024)
+def _of_gbs(bandwidth_gbs: float | int | Fraction) -> Rate:
+    """One rate for each bandwidth, because a chip has thousands of links and few bandwidths."""
+    return Rate(PS_PER_NS / (bandwidth_gbs if isinstance(bandwidth_gbs, Fraction) else exact(bandwidth_gbs)))
