@@ -40,6 +40,10 @@ ALLOWED = {
         "input input_cut panel output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
         "a tile's token and a command in flight carry their buffers",
     ),
+    "kb_engine.block.lone_commands": (
+        "t_issued_ps t_submitted_ps t_taken_ps t_decoded_ps t_fed_ps t_done_ps remaining",
+        "a command in flight carries its times",
+    ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
     "kb_plans.templates": ("buffer_at register_at", "operands get their buffers when all of them are known"),
     "kb_topology.yaml_reader": ("key", "the reader keeps its own stack"),

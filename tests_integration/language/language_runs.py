@@ -16,7 +16,7 @@ from language_steps import ATOMICS, COUNTS, SIDE
 from language_values import Value, binary, integers
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
-from kb_engine import Engine, Host, read_tensor
+from kb_engine import Engine, Host, Tensor, read_tensor
 from kb_engine.observe import Observer
 from kb_messages import DType
 from kb_topology import loads_topology
@@ -68,8 +68,18 @@ def chip_of(seed: int, issue: str) -> dict[str, Any]:
     return spec
 
 
-def run(case: Case, issue: str) -> Run:
-    """Run *case* with *issue* on the chip of its seed."""
+class Simulated(NamedTuple):
+    """The log of a launch on `engine` with `tensors`, what the programs looked at, and the TCM held at the end."""
+
+    engine: Engine
+    log: OpLog
+    tensors: dict[str, Tensor]
+    seen: dict[int, list[Any]]
+    held: list[int]
+
+
+def simulate(case: Case, issue: str) -> Simulated:
+    """Pass 1 of *case* with *issue* on the chip of its seed."""
     rng = random.Random(case.seed)
     watch = HeldAtTheEnd()
     topology = loads_topology(yaml.safe_dump(chip_of(case.seed, issue), sort_keys=False), "random.yaml")
@@ -85,12 +95,18 @@ def run(case: Case, issue: str) -> Run:
     host.launch(kernel, *tensors.values(), case.steps, seen, pes=pes, grid=programs, schedule=how)
     log = engine.close_log()
     assert isinstance(log, OpLog)
+    return Simulated(engine, log, tensors, seen, watch.held)
+
+
+def run(case: Case, issue: str) -> Run:
+    """Both passes of *case*, the second one in both modes."""
+    engine, log, tensors, seen, held = simulate(case, issue)
     assert engine.initial_memory is not None
     outputs = {}
     for mode in ("tile", "fused"):
         after = Executor(log, engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
         outputs[mode] = {name: np.array(read_tensor(after, tensors[name])) for name in OUTPUTS}
-    return Run(log, outputs, seen, watch.held)
+    return Run(log, outputs, seen, held)
 
 
 def check(case: Case) -> None:

@@ -22,7 +22,7 @@ from kb_messages import (
     VectorValue,
     check_plan,
 )
-from kb_plans import TileRoom, count, generate_plan, generate_vector_plan, vector_plan_at
+from kb_plans import TileRoom, count, generate_plan, generate_vector_plan
 from kb_plans.vector_registers import last_uses, lay_out_values
 
 FETCH, MATH, STORE = StageType.FETCH, StageType.MATH, StageType.STORE
@@ -229,14 +229,12 @@ def test_a_plan_at_other_addresses_is_the_plan_of_those_addresses(register_nbyte
     first = command_of(softmax(4, 64))
     second = replace(
         first,
-        inputs=(Matrix(address=1 << 41, rows=4, cols=64, stride=4096, dtype=F16),),
+        inputs=(Matrix.packed(4, 64, F16, 1 << 41),),
         outputs=(Matrix.packed(4, 64, F16, 1 << 30),),
     )
-    moved = vector_plan_at(generate_vector_plan(first, "pe0", register_nbytes), second)
-    assert moved == generate_vector_plan(second, "pe0", register_nbytes)
-    assert [tile.stages for tile in moved.tiles] == [
-        tile.stages for tile in generate_vector_plan(second, "pe0", register_nbytes).tiles
-    ]
+    plan, expected = (generate_vector_plan(each, "pe0", register_nbytes) for each in (first, second))
+    assert plan.at((1 << 41, 1 << 30)) == expected
+    assert list(plan.tiles_at((1 << 41, 1 << 30))) == list(expected.tiles)
 
 
 def test_any_command_is_planned_by_one_function() -> None:

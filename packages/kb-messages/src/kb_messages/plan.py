@@ -8,18 +8,19 @@ of a million tiles costs nothing until somebody iterates it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kb_messages.errors import PlanError
 from kb_messages.lifetimes import Lifetime, lifetimes_of
 from kb_messages.loop_order import LoopOrder
-from kb_messages.stages import Place, StageTemplate, TilePlan, When, stages_at
-from kb_messages.tiles import TileSequence
+from kb_messages.stages import Place, StageTemplate, StageType, TilePlan, When, stages_at
+from kb_messages.tiles import MovableTile, TileSequence, movable_tile
 
 _MOST_TILES: Final = sys.maxsize
 """Source: the longest sequence that Python can ask for its length."""
@@ -94,7 +95,60 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The tiles, computed on demand. The time of `len` and of indexing does not depend on the size."""
         return TileSequence(self.grid, self.stages, self.loop_order)
 
-    @property
+    @cached_property
+    def addresses(self) -> tuple[int, ...]:
+        """The address of each operand in memory, in the order of stages and of their operands."""
+        return tuple(each.base for stage in self.stages for each in stage.operands if each.place is Place.MEMORY)
+
+    @cached_property
+    def address_numbers(self) -> Mapping[tuple[int, int], int]:
+        """For each operand in memory, by the numbers of its stage and of the operand, its place in `addresses`."""
+        places = [
+            (number, at)
+            for number, stage in enumerate(self.stages)
+            for at, each in enumerate(stage.operands)
+            if each.place is Place.MEMORY
+        ]
+        return {place: at for at, place in enumerate(places)}
+
+    @cached_property
+    def lone_tile(self) -> MovableTile | None:
+        """The tile of a plan that has no other, which can be had at other addresses; None for several tiles.
+
+        A stage in pieces has operands of its own for each piece, and is at home in its plan alone.
+        """
+        if self.n_tiles > 1 or any(stage.in_pieces for stage in self.stages):
+            return None
+        return movable_tile(self.tiles[0], self.stages, self.address_numbers)
+
+    def at(self, addresses: Sequence[int]) -> PipelinePlan:
+        """The same plan with operands in memory at *addresses*, in the order of `addresses`."""
+        left = iter(addresses)
+        stages = tuple(
+            replace(
+                stage,
+                operands=tuple(
+                    replace(each, base=next(left)) if each.place is Place.MEMORY else each for each in stage.operands
+                ),
+            )
+            for stage in self.stages
+        )
+        return replace(self, stages=stages)
+
+    def tiles_at(self, addresses: Sequence[int] | None) -> Sequence[TilePlan]:
+        """The tiles with operands in memory at *addresses*, as in `at`. None stands for those of this plan."""
+        if addresses is None:
+            return self.tiles
+        if self.lone_tile is not None:
+            return (self.lone_tile.at(addresses),)
+        return self.at(addresses).tiles if self.has_transfers else self.tiles
+
+    @cached_property
+    def has_transfers(self) -> bool:
+        """Whether a stage moves bytes by DMA. Tiles of other plans are alike at all addresses."""
+        return any(stage.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE) for stage in self.stages)
+
+    @cached_property
     def n_tiles(self) -> int:
         """Tiles of the grid."""
         m, n, k = self.grid

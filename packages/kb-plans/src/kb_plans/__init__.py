@@ -12,7 +12,7 @@ from kb_plans.room import TileRoom, TilesAtOnce
 from kb_plans.suggest import suggest_math_tile, suggest_tile
 from kb_plans.tile_times import StageTime, TileCosts
 from kb_plans.transfer import generate_transfer_plan
-from kb_plans.vector import generate_vector_plan, vector_plan_at
+from kb_plans.vector import generate_vector_plan
 
 __all__ = [
     "ATOMIC_ARGUMENTS",
@@ -35,7 +35,6 @@ __all__ = [
     "generate_vector_plan",
     "suggest_math_tile",
     "suggest_tile",
-    "vector_plan_at",
 ]
 
 __version__ = "0.1.0"

@@ -8,7 +8,6 @@ from kb_messages import (
     MATH_FUNCTIONS,
     Axis,
     BufferNeeds,
-    Matrix,
     OperandTemplate,
     PipelinePlan,
     Place,
@@ -52,27 +51,6 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
         stages=tuple(_stages(command, pe, sides, layout.offsets)),
         buffers=BufferNeeds(register_nbytes=layout.nbytes),
     )
-
-
-def vector_plan_at(plan: PipelinePlan, command: VectorCommand) -> PipelinePlan:
-    """*plan*, of a command with the program of *command*, at the addresses of *command*."""
-    stages = list(plan.stages)
-    if command.inputs:
-        stages[0] = _at(stages[0], Role.SRC, command.inputs)
-    stages[-1] = _at(stages[-1], Role.DST, command.outputs)
-    at_new = replace(plan, stages=tuple(stages))
-    at_new.__dict__.update(tiles=plan.tiles, lifetimes=plan.lifetimes, n_stages=plan.n_stages, has_panels=False)
-    return at_new
-
-
-def _at(template: StageTemplate, role: Role, matrices: tuple[Matrix, ...]) -> StageTemplate:
-    left = iter(matrices)
-    operands = [_lying(each, next(left)) if each.role is role else each for each in template.operands]
-    return replace(template, operands=tuple(operands))
-
-
-def _lying(operand: OperandTemplate, matrix: Matrix) -> OperandTemplate:
-    return replace(operand, base=matrix.address, stride=matrix.stride)
 
 
 def _stages(command: VectorCommand, pe: str, sides: list[_Sides], offsets: tuple[int, ...]) -> list[StageTemplate]:

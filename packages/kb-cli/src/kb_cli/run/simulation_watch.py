@@ -32,7 +32,7 @@ class SimulationWatch(Observer):
 
     def on_issue(self, command: CommandInFlight) -> None:
         """As `Observer.on_issue`: adds the stages of *command*."""
-        self._planned += command.plan.n_stages
+        self._planned += command.shared_plan.n_stages
 
     def on_housekeeping(self) -> None:
         """As `Observer.on_housekeeping`."""

@@ -65,6 +65,7 @@ class PeDma(Initiator[PeDmaSpec]):
 
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
+    needs_no_queue = True
     state = ("_issued_ps",)
     caches = ("_last_owner", "_last_path", "_paths")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from kb_components.pe.shared_plans import SharedPlans
 from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
 from kb_components.pe.tile_buffers import TileBuffers
 from kb_components.pe.tile_choice import TileChoice
@@ -19,6 +20,7 @@ from kb_engine.block import (
     Context,
     ExclusivePort,
     FeederWait,
+    LoneCommands,
     RegisterFileOwner,
     TileToken,
     ps_from_ns,
@@ -32,16 +34,9 @@ from kb_messages import (
     PlanError,
     StageType,
     SubmittedCommand,
-    VectorCommand,
-    VectorProgram,
     WaitReason,
 )
-from kb_plans import TileCosts, TileRoom, generate_plan, vector_plan_at
-
-_VectorKey = tuple[int, tuple[tuple[int, int], ...]]
-"""The identity of a vector program, and the address and stride of each input and output; none for the plan that all
-others follow."""
-_MOST_VECTOR_PLANS: Final = 512
+from kb_plans import TileCosts, TileRoom, generate_plan
 
 
 class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,17 +60,31 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     The rest of TCM is the allocator's.
     """
 
-    __slots__ = ("_blocks", "_buffers", "_feeder", "_fetch_store", "_queue", "_tile_choice", "_vector_plans")
+    __slots__ = (
+        "_blocks",
+        "_buffers",
+        "_feeder",
+        "_fetch_store",
+        "_lone",
+        "_queue",
+        "_shared_plans",
+        "_tile_choice",
+        "_uses_short_ways",
+    )
 
     spec_type = PeSchedulerSpec
-    state = ("_buffers", "_feeder", "_queue")
-    caches = ("_tile_choice", "_vector_plans")
+    state = ("_buffers", "_feeder", "_lone", "_queue")
+    caches = ("_shared_plans", "_tile_choice")
+    takes_short_ways: ClassVar[bool] = True
+    """Whether commands share plans, and are served outside of the queues where nothing can meet them. Times, records
+    and counts are the same without, which tests check. A subclass goes without, because it may do what they skip."""
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._buffers = TileBuffers(spec.input_kib * KIB, spec.output_kib * KIB)
         self._tile_choice: TileChoice | None = None
-        self._vector_plans: dict[_VectorKey, tuple[VectorProgram, PipelinePlan]] = {}
+        self._shared_plans = SharedPlans()
+        self._uses_short_ways = self.takes_short_ways and type(self) is PeScheduler
         self._queue = SubmissionQueue(
             context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), lambda: self._feeder.wake()
         )
@@ -93,6 +102,9 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             self._fetch_store.registers,
             self._blocks,
         )
+        registers = self._fetch_store.registers
+        command_ps = ps_from_ns(self.spec.command_ns)
+        self._lone = LoneCommands(self.clock, command_ps, registers, self._blocks, self._feeder.note_claim)
         if self.spec.compute_slots == "shared":
             self._share_compute_slot()
 
@@ -123,14 +135,19 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return self._tile_choice
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
-        """A plan that fits this PE's tile buffers, and every block's limits.
+        """A plan that fits this PE's tile buffers, and every block's limits."""
+        return self._checked_plan(submitted.command, submitted.pe)
 
-        A vector program is planned once: a loop runs the same one each time, at other addresses.
-        """
-        command = submitted.command
-        if isinstance(command, VectorCommand):
-            return self._vector_plan(command, submitted.pe)
-        return self._checked_plan(command, submitted.pe)
+    def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
+        """As CommandScheduler's. A loop issues the same commands each time, at other addresses: it is planned once."""
+        if not self._uses_short_ways:
+            return self.plan(submitted), None
+        known = self._shared_plans.find(submitted.command)
+        if known is not None:
+            return known
+        plan = self.plan(submitted)
+        self._shared_plans.keep(submitted.command, plan)
+        return plan, None
 
     @property
     def has_room(self) -> bool:
@@ -144,6 +161,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def submit(self, context: CommandInFlight) -> None:
         """Queue a command, and take it when its turn comes."""
         self._queue.submit(context)
+
+    def serve_alone(self, context: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
+        """Serve a command of one tile for which no other command is in flight."""
+        return self._uses_short_ways and self._queue.is_idle and self._lone.begin(context, arrival_ps, done)
 
     def complete(self, context: CommandInFlight) -> None:
         """Strike the command off the in-flight table, and publish its record."""
@@ -159,24 +180,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def feeder_wait(self) -> FeederWait | None:
         """The tile whose turn it is, and what it waits for."""
         return self._feeder.wait()
-
-    def _vector_plan(self, command: VectorCommand, pe: str) -> PipelinePlan:
-        places = (*command.inputs, *command.outputs)
-        key = id(command.program), tuple([(each.address, each.stride) for each in places])
-        known = self._vector_plans.get(key)
-        if known is None or known[0] is not command.program:
-            base = self._vector_plans.get((id(command.program), ()))
-            if base is None or base[0] is not command.program:
-                base = command.program, self._checked_plan(command, pe)
-                self._keep((id(command.program), ()), base)
-            known = command.program, vector_plan_at(base[1], command)
-            self._keep(key, known)
-        return known[1]
-
-    def _keep(self, key: _VectorKey, plan: tuple[VectorProgram, PipelinePlan]) -> None:
-        if len(self._vector_plans) >= _MOST_VECTOR_PLANS:
-            self._vector_plans.clear()
-        self._vector_plans[key] = plan
 
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
         if isinstance(command, GemmCommand) and command.tile is None:

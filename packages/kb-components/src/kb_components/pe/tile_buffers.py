@@ -43,7 +43,7 @@ class TileBuffers:
 
     def place(self, command: CommandInFlight) -> None:
         """Cut the buffers for the tiles of *command*, and the panel that they share, if any."""
-        plan, placement = command.plan, command.placement
+        plan, placement = command.shared_plan, command.placement
         buffers = plan.buffers
         below = 0
         if buffers.panel_nbytes:
@@ -65,7 +65,7 @@ class TileBuffers:
         buffer. A piece lies in its slot and nowhere else: it stays for long, and could leave no room in one piece for
         the buffers of tiles. Those that hold the slot are tiles before this one, so they free it.
         """
-        plan, placement = token.context.plan, token.context.placement
+        plan, placement = token.context.shared_plan, token.context.placement
         panel = placement.panel
         if panel is None or plan.is_later(token.tile):
             return self._claim_tile(token)
@@ -81,7 +81,7 @@ class TileBuffers:
         """The tile of *token* is in registers: free its input buffer, and its piece of a panel if no other reads it."""
         if token.input_at is not None:
             self.inputs.free(token.input_at)
-        plan, panel = token.context.plan, token.context.placement.panel
+        plan, panel = token.context.shared_plan, token.context.placement.panel
         if panel is not None and plan.is_last(token.tile):
             self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
 
@@ -109,7 +109,7 @@ class TileBuffers:
         )
 
     def _claim_tile(self, token: TileToken) -> bool:
-        tile, grid, placement = token.tile, token.context.plan.grid, token.context.placement
+        tile, grid, placement = token.tile, token.context.shared_plan.grid, token.context.placement
         inputs, outputs = placement.input, placement.output
         at = None
         if inputs is not None:
@@ -133,7 +133,7 @@ class TileBuffers:
 
     def _waits_for_panel(self, token: TileToken) -> bool:
         """Whether *token* fills a piece of a panel whose slot is not free."""
-        plan, panel = token.context.plan, token.context.placement.panel
+        plan, panel = token.context.shared_plan, token.context.placement.panel
         if panel is None or plan.is_later(token.tile):
             return False
         return not self.inputs.is_free(panel.offset(plan.panel_piece(token.tile)), panel.nbytes)

@@ -90,6 +90,10 @@ class TileFeeder:
         if self._command is None:
             self._feed()
 
+    def note_claim(self, claimed: StageType) -> None:
+        """A tile that was not fed claims its registers with *claimed*."""
+        self._order.note_claim(claimed)
+
     def wait(self) -> FeederWait | None:
         """What the tile whose turn it is waits for: room in the first queue, earlier fetches, or its buffers."""
         token = self._token
@@ -157,7 +161,7 @@ class TileFeeder:
 
     def _start(self, command: CommandInFlight) -> None:
         """Have the tiles of *command* claim and free their places, and begin with the first of them."""
-        plan = command.plan
+        plan = command.shared_plan
         lifetimes = plan.lifetimes
         self._buffers.place(command)
         self._registers.place(command)
@@ -169,7 +173,7 @@ class TileFeeder:
             command.frees[StageType.FETCH] = self._fetched
         first = plan.stages[0]
         self._first_server = self._server(first.stage_type, first.component)
-        self._tiles = iter(plan.tiles)
+        self._tiles = iter(command.tiles)
         self._op_id = command.first_op
 
     def _fetched(self, token: TileToken) -> None:

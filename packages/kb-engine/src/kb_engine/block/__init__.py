@@ -16,6 +16,7 @@ from kb_engine.block.fabric_roles import (
 )
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_engine.block.lone_commands import LoneCommands
 from kb_engine.block.message_parts import split_message
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
@@ -41,6 +42,7 @@ __all__ = [
     "Gate",
     "HostPort",
     "Initiator",
+    "LoneCommands",
     "MemoryComponent",
     "MessagePart",
     "PipelineError",

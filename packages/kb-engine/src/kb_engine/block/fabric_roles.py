@@ -27,9 +27,14 @@ class TransferSource(ComponentBase[SpecT]):
 
 
 class Initiator(TransferSource[SpecT]):
-    """A source of at most `outstanding` reads and as many writes at a time, which the fabric relies on."""
+    """A source of at most `outstanding` reads and as many writes at a time, which the fabric relies on.
+
+    `needs_no_queue` says that `begin` depends on its token, the time and the fabric alone. A command that is alone on
+    its PE is then served without the queue in front of the block. A subclass has to say it anew.
+    """
 
     __slots__ = ()
+    needs_no_queue: ClassVar[bool] = False
 
     @property
     def outstanding(self) -> int:

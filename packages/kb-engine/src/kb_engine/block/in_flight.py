@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -66,6 +66,10 @@ class CommandInFlight:
     gate `claims[stage_type]` before its service, and `frees[stage_type](token)` is called at the end of the service.
     Both follow from the lifetimes in the plan, and are complete before the first tile is fed.
 
+    `shared_plan` serves all commands that differ in addresses alone, and `addresses` are those of this command's
+    operands in memory, as in `PipelinePlan.addresses`; None where the plan has them. `plan` is the plan at these
+    addresses, and `tiles` are its tiles.
+
     `mapped` are the operands that the kernel named by virtual addresses.
 
     The command carries its times, -1 for a time that nobody told: when the kernel called, when PE_CPU had issued the
@@ -76,6 +80,8 @@ class CommandInFlight:
     """
 
     __slots__ = (
+        "_plan",
+        "addresses",
         "after",
         "after_seq",
         "claims",
@@ -86,8 +92,8 @@ class CommandInFlight:
         "operand_ps",
         "operand_seq",
         "placement",
-        "plan",
         "remaining",
+        "shared_plan",
         "submitted",
         "t_call_ps",
         "t_decoded_ps",
@@ -106,9 +112,13 @@ class CommandInFlight:
         first_op: int,
         done: Callable[[CommandInFlight], None],
         mapped: tuple[Matrix, ...] = (),
+        addresses: tuple[int, ...] | None = None,
     ) -> None:
+        """*plan* is the `shared_plan`."""
         self.submitted = submitted
-        self.plan = plan
+        self.shared_plan = plan
+        self.addresses = addresses
+        self._plan = plan if addresses is None else None
         self.first_op = first_op
         self.done = done
         self.remaining = plan.n_tiles
@@ -121,12 +131,25 @@ class CommandInFlight:
         self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands
         self.frees: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
 
+    @property
+    def plan(self) -> PipelinePlan:
+        """The plan, at the addresses of the command."""
+        if self._plan is None:
+            assert self.addresses is not None
+            self._plan = self.shared_plan.at(self.addresses)
+        return self._plan
+
+    @property
+    def tiles(self) -> Sequence[TilePlan]:
+        """The tiles of the plan."""
+        return self.shared_plan.tiles_at(self.addresses)
+
     def check_placed(self, scheduler: str) -> None:
         """Raise PipelineError when the plan uses buffers or registers that *scheduler* has cut no slots from.
 
         The op log names the places of tiles by these slots.
         """
-        needs, placement = self.plan.buffers, self.placement
+        needs, placement = self.shared_plan.buffers, self.placement
         unplaced = placement.registers is None or (needs.accumulator_nbytes and placement.accumulators is None)
         if needs.register_nbytes and unplaced:
             fix = "call `registers.place(command)` of the PE's RegisterFileOwner before the first tile is fed"

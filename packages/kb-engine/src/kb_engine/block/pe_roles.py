@@ -100,6 +100,14 @@ class CommandScheduler(ComponentBase[SpecT]):
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
         """The plan for a command. Pure. Raises PlanError when no plan fits this PE."""
 
+    def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
+        """A plan for all commands that differ from *submitted* in addresses alone, and the addresses of this command.
+
+        These are the addresses of its operands in memory, as in `PipelinePlan.addresses`; None where the plan has them,
+        as that of a scheduler that shares no plans does. Raises PlanError as `plan` does.
+        """
+        return self.plan(submitted), None
+
     @property
     @abstractmethod
     def has_room(self) -> bool:
@@ -108,6 +116,15 @@ class CommandScheduler(ComponentBase[SpecT]):
     @abstractmethod
     def submit(self, context: CommandInFlight) -> None:
         """Put a planned command into the submission queue. The caller has checked `has_room`."""
+
+    def serve_alone(self, context: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
+        """Whether this block takes a command that arrives at *arrival_ps*, and serves it outside of the queues.
+
+        The program waits until `done(context)` is called, and issues nothing else before. All times, records and
+        counts are those that the command has when it is submitted, as it is where the answer is False. No record goes
+        to `completions`.
+        """
+        return False
 
     @abstractmethod
     def when_room(self, call: Callable[[], None]) -> None:
@@ -134,7 +151,7 @@ class CommandScheduler(ComponentBase[SpecT]):
                 command_seq=submitted.command_seq,
                 pe=submitted.pe,
                 t_ps=context.t_done_ps,
-                n_tiles=context.plan.n_tiles,
+                n_tiles=context.shared_plan.n_tiles,
             )
         )
 

@@ -64,7 +64,7 @@ class RegisterFile(Gate):
         Commands are placed in the order in which their tiles are fed. A command without operands in registers, such as
         a transfer, needs nothing.
         """
-        plan, placement = command.plan, command.placement
+        plan, placement = command.shared_plan, command.placement
         if plan.held is not None:
             self._place_held(command, plan.held)
         operands, sums = plan.lifetimes.get(Place.REGISTERS), plan.lifetimes.get(Place.ACCUMULATOR)
@@ -87,6 +87,19 @@ class RegisterFile(Gate):
         for stage_type in operands.freed:
             command.frees[stage_type] = self._free_operands if operands.last is None else self._free_operands_if_last
 
+    def place_alone(self, command: CommandInFlight) -> None:
+        """As `place`, of a command whose only tile no other tile meets: it finds its slots free."""
+        self.place(command)
+        held = command.placement.held
+        if held is not None and not self._region.claim_at(held.offset, held.nbytes):
+            raise PipelineError(self._node_id, "a sum whose registers are in use", "free ones for a command on its own")
+
+    def leave_alone(self, command: CommandInFlight) -> None:
+        """*command*, which was placed alone, is done."""
+        held = command.shared_plan.held
+        if held is not None and held.ends:
+            self._region.free(held.offset)
+
     def _place_held(self, command: CommandInFlight, held: HeldSum) -> None:
         """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""
         if held.ends:
@@ -99,7 +112,7 @@ class RegisterFile(Gate):
     def _room(self, command: CommandInFlight) -> int:
         """The bytes below all sums that are held. Raises PipelineError where a tile of *command* does not fit there."""
         room = min(self._held, default=self._nbytes)
-        needs = command.plan.buffers.accumulator_nbytes + command.plan.buffers.register_nbytes
+        needs = command.shared_plan.buffers.accumulator_nbytes + command.shared_plan.buffers.register_nbytes
         if needs > room:
             got = f"a tile of {needs} bytes beside sums that are held from byte {room} of the registers on"
             fix = "let the front end drain sums (ProgramPort.held_back) before a command that needs their registers"
@@ -189,7 +202,7 @@ class RegisterFile(Gate):
             self.reopen()
 
     def _free_operands_if_last(self, token: TileToken) -> None:
-        last = token.context.plan.lifetimes[Place.REGISTERS].last
+        last = token.context.shared_plan.lifetimes[Place.REGISTERS].last
         if last is None or _is_at(token, last):
             self._free_operands(token)
 
@@ -204,7 +217,7 @@ class RegisterFile(Gate):
             self.reopen()
 
     def _free_held(self, token: TileToken) -> None:
-        held = token.context.plan.held
+        held = token.context.shared_plan.held
         assert held is not None
         self._region.free(held.offset)
         if self.waiting:
@@ -236,10 +249,10 @@ class RegisterFileOwner(ComponentBase[SpecT]):
 
 def _output_of(token: TileToken) -> int:
     """The number of the output tile that *token* is summed up in."""
-    return token.tile.tile_id // token.context.plan.grid[2]
+    return token.tile.tile_id // token.context.shared_plan.grid[2]
 
 
 def _is_at(token: TileToken, indices: tuple[int, ...]) -> bool:
-    plan, tile = token.context.plan, token.tile
+    plan, tile = token.context.shared_plan, token.tile
     is_later = plan.has_panels and plan.is_later(tile)
     return token.index == indices[tile_kind(tile.k, plan.grid[2], is_later)]

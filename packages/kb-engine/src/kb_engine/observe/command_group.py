@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.observe.group_places import GroupPlaces
 from kb_engine.observe.group_texts import GroupTexts, Ints
 from kb_engine.observe.observer import Rows
 from kb_messages import (
@@ -69,13 +70,13 @@ class CommandGroup:
     `rows` are the positions of the group's records in the chunk, and `which` numbers the command of each record.
     `stages` pairs each stage template of the first command with the positions of its records within the group. `mn`,
     `k`, `tile`, `outer` and `inner` place each record's tile in the plan's grid. The inner loop has
-    `inner_grid` turns. `position` is the stage's index within the tile.
+    `inner_grid` turns. `position` is the stage's index within the tile. `places` says where the operands lie.
     """
 
     def __init__(
         self, commands: list[CommandInFlight], rows: Positions, which: Ints, op_ids: Ints, owners: Owners
     ) -> None:
-        plan = commands[0].plan
+        plan = commands[0].shared_plan
         _, n_grid, k_grid = plan.grid
         self.rows = rows
         self.commands = commands
@@ -99,6 +100,7 @@ class CommandGroup:
         self.stages = [(template, np.flatnonzero(self.stage == number)) for number, template in enumerate(plan.stages)]
         present = np.bincount(which * len(plan.stages) + self.stage, minlength=len(commands) * len(plan.stages))
         self.texts = GroupTexts(commands, (present > 0).reshape(len(commands), -1))
+        self.places = GroupPlaces(commands)
 
     def fill_ops(self, ops: Rows) -> None:
         """Fill every column of the group's rows except ids, times and waits."""
@@ -122,15 +124,15 @@ class CommandGroup:
         if operand.when is When.EVERY_TILE:
             return mine
         k = self.k[mine]
-        last = self.commands[0].plan.grid[2] - 1
+        last = self.commands[0].shared_plan.grid[2] - 1
         held: npt.NDArray[np.bool_] = {When.LAST_K: k == last, When.FIRST_K: k == 0, When.LATER_K: k > 0}[operand.when]
         return mine[held]
 
-    def each(self, values: Sequence[int], users: Positions | None = None) -> Ints:
+    def each(self, values: Sequence[int] | Ints, users: Positions | None = None) -> Ints:
         """For each record, or each of *users*, the value of its command. A group of one command gives one number."""
         if len(values) == 1:
             return np.int64(values[0])  # type: ignore[return-value]  # broadcasts as an array would
-        return np.array(values, dtype=np.int64)[self.which if users is None else self.which[users]]
+        return np.asarray(values, dtype=np.int64)[self.which if users is None else self.which[users]]
 
 
 def _sums_of(plan: PipelinePlan, nth: Ints, inner_grid: int) -> tuple[Ints, Ints, Ints]:

@@ -28,21 +28,20 @@ class GroupTexts:
         self._rows: list[list[_Texts]] = []
         self._row_of = np.zeros(len(commands), dtype=np.int64)
         self._known: dict[Hashable, int] = {}
+        self._presence = None if present.all() else [each.tobytes() for each in present]
 
     def intern(self, number: int, intern: Callable[[str], int]) -> None:
         """Intern the texts of command *number*. Call it for the commands of all groups in the order of their op ids."""
-        command, present = self._commands[number], self._present[number]
-        line = command.submitted.line
-        intern(line)
-        intern(command.plan.kind)  # a row of `commands` will have both
-        stages = command.plan.stages
-        key = present.tobytes(), line, tuple((stage.component, stage.line) for stage in stages)
+        command = self._commands[number]
+        line, plan = command.submitted.line, command.shared_plan
+        key = id(plan), line, None if self._presence is None else self._presence[number]
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._rows)
-            self._rows.append(
-                [_texts(stage, line, intern) if has else (0,) * 5 for stage, has in zip(stages, present, strict=True)]
-            )
+            intern(line)
+            intern(plan.kind)  # a row of `commands` will have both
+            present = zip(plan.stages, self._present[number], strict=True)
+            self._rows.append([_texts(stage, line, intern) if has else (0,) * 5 for stage, has in present])
         self._row_of[number] = found
 
     def of_records(self, which: Ints, stage: Ints) -> Ints:

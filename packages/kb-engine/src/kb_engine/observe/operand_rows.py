@@ -6,8 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from kb_engine.block.buffers import Slots
-from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.command_group import CommandGroup, Positions
 from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.observer import Rows
@@ -35,7 +33,8 @@ def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users:
     row, col = _along(group, operand.rows, users), _along(group, operand.cols, users)
     nbytes = operand.dtype.nbytes
     if operand.place is Place.MEMORY:
-        base = group.each([command.plan.stages[stage].operands[number].base for command in group.commands], users)
+        of_operand = group.commands[0].shared_plan.address_numbers[which]
+        base = group.each(group.places.addresses[of_operand], users)
         part["owner"] = base >> OFFSET_BITS
         part["space"] = space_code_of(base >> OFFSET_BITS)
         within = row * (operand.rows.tile * operand.stride) + col * (operand.cols.tile * nbytes)
@@ -87,37 +86,19 @@ def _along(group: CommandGroup, axis: Axis, users: Positions) -> Ints:
 
 def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
     """The offset of each buffer of the records *users*: that of its slot, or the place to which it was moved."""
-    slots = [_slots(command, place) for command in group.commands]
-    base, nbytes, count, first = (
-        group.each([getattr(each, name) for each in slots], users) for name in ("base", "nbytes", "count", "first")
-    )
+    base, nbytes, count, first = (group.each(each, users) for each in group.places.slots(place))
     number = _numbers(group, place)[users]
     offsets = (first + number) % count * nbytes + base
-    for which, command in enumerate(group.commands):
-        moved = command.placement.moved.get(place)
-        if moved:
-            numbers, places = (np.array(each, dtype=np.int64) for each in zip(*sorted(moved.items()), strict=True))
-            at = np.minimum(np.searchsorted(numbers, number), len(numbers) - 1)
-            offsets = np.where((numbers[at] == number) & (group.which[users] == which), places[at], offsets)
+    for which, moved in group.places.moved(place):
+        numbers, places = (np.array(each, dtype=np.int64) for each in zip(*sorted(moved.items()), strict=True))
+        at = np.minimum(np.searchsorted(numbers, number), len(numbers) - 1)
+        offsets = np.where((numbers[at] == number) & (group.which[users] == which), places[at], offsets)
     return offsets
 
 
 def _numbers(group: CommandGroup, place: Place) -> Ints:
     """For each record, the number of its piece of *place* among those of its command."""
     if place is Place.PANEL:
-        pieces: Ints = group.outer * group.commands[0].plan.grid[2] + group.k
+        pieces: Ints = group.outer * group.commands[0].shared_plan.grid[2] + group.k
         return pieces
     return group.tile if place in (Place.INPUT_BUFFER, Place.REGISTERS) else group.mn
-
-
-def _slots(command: CommandInFlight, place: Place) -> Slots:
-    placement = command.placement
-    slots = {
-        Place.INPUT_BUFFER: placement.input,
-        Place.PANEL: placement.panel,
-        Place.OUTPUT_BUFFER: placement.output,
-        Place.REGISTERS: placement.registers,
-        Place.ACCUMULATOR: placement.accumulators,
-    }[place]
-    assert slots is not None, f"a plan uses {place.name} without slots"
-    return slots

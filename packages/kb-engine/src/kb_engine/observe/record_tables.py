@@ -106,9 +106,10 @@ def _by_structure(
     by_plan: dict[int, int] = {}  # commands may share a plan
     for at in seen:
         command = commands[at]
-        group = by_plan.get(id(command.plan))
+        plan = command.shared_plan
+        group = by_plan.get(id(plan))
         if group is None:
-            group = by_plan[id(command.plan)] = known.setdefault(structure(command.plan), len(members))
+            group = by_plan[id(plan)] = known.setdefault(structure(plan), len(members))
             if group == len(members):
                 members.append([])
         group_of[at], number_of[at] = group, len(members[group])

@@ -19,9 +19,9 @@ _DTYPES: Final = {name: np.dtype(list(schema.columns)) for name, schema in LOG_T
 
 _COMMAND_NUMBERS: Final = {
     "command_seq": "submitted.command_seq",
-    "n_tiles": "plan.n_tiles",
+    "n_tiles": "shared_plan.n_tiles",
     "first_op_id": "first_op",
-    "n_ops": "plan.n_stages",
+    "n_ops": "shared_plan.n_stages",
     **{name: name for name in LOG_TABLES["commands"].ascending},
     **{name: name for name in ("after_seq", "after", "operand_seq", "operand_ps")},
 }
@@ -83,7 +83,8 @@ class RunTables:
         kernels, self._kernels = self._kernels, []
         messages, self._messages = self._messages, []
         columns = dict(zip(_COMMAND_NUMBERS, _columns(map(_numbers_of, finished), len(_COMMAND_NUMBERS)), strict=True))
-        texts = [(intern(each.submitted.pe), intern(each.submitted.line), intern(each.plan.kind)) for each in finished]
+        commands = [(each.submitted, each.shared_plan.kind) for each in finished]
+        texts = [(intern(submitted.pe), intern(submitted.line), intern(kind)) for submitted, kind in commands]
         columns |= dict(zip(("pe", "line", "name"), _columns(texts, 3), strict=True))
         dispatched = _columns([self._dispatches], 3)
         self._dispatches.clear()

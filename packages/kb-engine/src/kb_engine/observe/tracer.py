@@ -61,7 +61,7 @@ class Tracer(Observer):
 
     def command_submitted(self, context: CommandInFlight) -> None:
         """A command enters its PE's submission queue, after it waited for its operands and then for room there."""
-        submitted, plan, now = context.submitted, context.plan, self._clock.now_ps
+        submitted, plan, now = context.submitted, context.shared_plan, self._clock.now_ps
         event = CommandSubmitted(
             t_ps=now,
             command_seq=submitted.command_seq,

@@ -52,16 +52,20 @@ class ProgramCommands:
         if self.held_back is not None:
             self._issue_held_back(lambda held_back: held_back.before(command, line))
         context = self._open(command, line)
-        self.in_flight[context.submitted.command_seq] = context, completion
-        self._stream.expect(context.submitted.command_seq, self._complete)
+        seq = context.submitted.command_seq
+        self.in_flight[seq] = context, completion
         kernel, clock = self._kernel, self._session.clock
-        resume = not wait_until_done or self._scoreboard is not None
-        if not resume:
-            completion.when_done(kernel.resume)
-            kernel.wait_for(completion)
         context.t_call_ps = clock.now_ps
         context.after, context.after_seq = self._after, self._after_seq
         arrival = context.t_submitted_ps = clock.now_ps + self._pe.cpu.issue_ps(command)
+        resume = not wait_until_done or self._scoreboard is not None
+        if not resume:
+            kernel.wait_for(completion)
+            if self._pe.scheduler.serve_alone(context, arrival, self._end_alone):
+                kernel.pause(line)
+                return
+            completion.when_done(kernel.resume)
+        self._stream.expect(seq, self._complete)
         clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None)
         kernel.pause(line)
 
@@ -97,6 +101,14 @@ class ProgramCommands:
         if waiter is None or self._kernel.has_returned:
             self._on_unawaited()
 
+    def _end_alone(self, context: CommandInFlight) -> None:
+        """*context*, for which the kernel waits and which the scheduler served outside of its queues, is done."""
+        seq, clock = context.submitted.command_seq, self._session.clock
+        _, completion = self.in_flight.pop(seq)
+        completion.finish()
+        self._after, self._after_seq = CallCause.COMPLETION, seq
+        clock.call_at(clock.now_ps, self._kernel.resume, None)
+
     def end(self) -> None:
         """The kernel has returned: issue what its front end held back."""
         if self.held_back is not None:
@@ -105,7 +117,7 @@ class ProgramCommands:
     def register_nbytes(self, command: Command, line: str) -> int:
         """As `ProgramPort.register_nbytes`."""
         submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
-        buffers = self._plan(submitted).buffers
+        buffers = self._plan(submitted)[0].buffers
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _issue_held_back(self, call: Callable[[HeldBack], None]) -> None:
@@ -119,11 +131,11 @@ class ProgramCommands:
         """Plan *command* and put it in flight. Raises KernelError at *line* when a block refuses the plan."""
         session, pe = self._session, self._pe
         submitted = SubmittedCommand(command_seq=session.next_command_seq(), pe=pe.pe_id, line=line, command=command)
-        return session.open_command(submitted, self._plan(submitted), pe)
+        return session.open_command(submitted, *self._plan(submitted), pe)
 
-    def _plan(self, submitted: SubmittedCommand) -> PipelinePlan:
+    def _plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
         try:
-            return self._pe.scheduler.plan(submitted)
+            return self._pe.scheduler.shared_plan(submitted)
         except KbError as error:
             raise KernelError(f"{submitted.line}: {error.where}", error.got, error.needs, error.fix) from None
 

@@ -84,12 +84,19 @@ class Session:
         """The offset in the op log's immediates of *count* times the bytes *element*; 0 without a log."""
         return 0 if self.recorder is None else self.recorder.constant(element, count)
 
-    def open_command(self, submitted: SubmittedCommand, plan: PipelinePlan, pe: ProcessingElement) -> CommandInFlight:
-        """A command in flight on *pe*, which the observers are told of."""
+    def open_command(
+        self,
+        submitted: SubmittedCommand,
+        plan: PipelinePlan,
+        addresses: tuple[int, ...] | None,
+        pe: ProcessingElement,
+    ) -> CommandInFlight:
+        """A command in flight on *pe*, which the observers are told of. *plan* is at *addresses*."""
         mapped: tuple[Matrix, ...] = ()
         if pe.mmu is not None:
             mapped = _mapped(submitted.command)
-        context = CommandInFlight(submitted, plan, self.take_op_ids(plan.n_stages), pe.scheduler.complete, mapped)
+        first_op = self.take_op_ids(plan.n_stages)
+        context = CommandInFlight(submitted, plan, first_op, pe.scheduler.complete, mapped, addresses)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
         return context

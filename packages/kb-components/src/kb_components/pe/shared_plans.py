@@ -1,0 +1,144 @@
+"""Commands that can share a plan: those that differ in the addresses of their operands alone.
+
+A kernel issues the same few commands again and again, at other addresses. Such commands have equal keys. The plan of
+the first one serves all of them, with the addresses of each (`PipelinePlan.addresses`) beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+from kb_messages import (
+    OFFSET_BITS,
+    Command,
+    DrainCommand,
+    GemmCommand,
+    LoadCommand,
+    Matrix,
+    PipelinePlan,
+    StoreCommand,
+    VectorCommand,
+)
+
+Addresses = tuple[int, ...]
+"""Those of matrices, or of the operands of a plan."""
+
+_MOST_PLANS: Final = 512
+
+
+class _SharedPlan(NamedTuple):
+    """A plan, and where the addresses of its operands come from: the number of a matrix of the command, and bytes from
+    there on. `sources` is None where the addresses are those of the matrices in their order. `of` is what the key has
+    the id of."""
+
+    plan: PipelinePlan
+    sources: tuple[tuple[int, int], ...] | None
+    of: object
+
+    def addresses(self, matrices: Addresses) -> Addresses:
+        """The addresses of the plan's operands for a command whose matrices are at *matrices*."""
+        if self.sources is None:
+            return matrices
+        return tuple([matrices[number] + offset for number, offset in self.sources])
+
+
+class SharedPlans:
+    """The plans of one PE, by what their commands have in common. It forgets all of them when they are many."""
+
+    def __init__(self) -> None:
+        self._plans: dict[Hashable, _SharedPlan] = {}
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def find(self, command: Command) -> tuple[PipelinePlan, Addresses] | None:
+        """The plan that *command* shares with an earlier one, and the addresses of *command*; None without one."""
+        key, matrices = _key_of(command)
+        known = self._plans.get(key)
+        return None if known is None else (known.plan, known.addresses(matrices))
+
+    def keep(self, command: Command, plan: PipelinePlan) -> None:
+        """Let later commands share *plan*, that of *command*, if any can."""
+        key, matrices = _key_of(command)
+        if key is None or (plan.lone_tile is None and plan.has_transfers):
+            return
+        try:
+            sources = _sources(command, plan.addresses, matrices)
+        except KeyError:
+            return
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        of = command.program if isinstance(command, VectorCommand) else None
+        self._plans[key] = _SharedPlan(plan, sources, of)
+
+
+def _key_of(command: Command) -> tuple[Hashable, Addresses]:
+    """What commands with equal plans have in common, and the addresses in which they differ. The key is None for a
+    command that shares its plan with no other, and where a value has a type that no address has."""
+    try:
+        if type(command) is LoadCommand:
+            if not (command.pieces or command.fills):
+                return _key_of_transfer(command, command.fill)
+        elif type(command) is StoreCommand:
+            if not command.pieces:
+                return _key_of_transfer(command, None)
+        elif type(command) is VectorCommand:
+            matrices = command.inputs + command.outputs
+            return (id(command.program), *[each.stride for each in matrices]), tuple(
+                [each.address for each in matrices]
+            )
+        elif type(command) is GemmCommand:
+            if not command.epilogue:
+                return _key_of_gemm(command)
+        elif type(command) is DrainCommand:
+            return (DrainCommand, command.src, *_form(command.dst)), (command.dst.address,)
+    except TypeError:
+        pass
+    return None, ()
+
+
+def _key_of_transfer(command: LoadCommand | StoreCommand, fill: Hashable) -> tuple[Hashable, Addresses]:
+    src, dst = command.src, command.dst
+    key = type(command), *_form(src), *_form(dst), fill
+    return key, (src.address, dst.address)
+
+
+def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
+    """A sum that is held between commands lies at a certain place of the register file, which the plan names."""
+    matrices = [command.a, command.b]
+    if command.acc is not None and not command.acc_held:
+        matrices.append(command.acc)
+    if not command.out_held:
+        matrices.append(command.out)
+    key = (
+        GemmCommand,
+        command.tile,
+        command.a_pinned, command.b_pinned, command.out_pinned,
+        command.transpose_a, command.transpose_b, command.b_stream,
+        command.loop_order,
+        command.out if command.out_held else None,
+        command.acc is None, command.acc_held,
+        *[each for matrix in matrices for each in _form(matrix)],
+    )  # fmt: skip
+    return key, tuple([each.address for each in matrices])
+
+
+def _form(matrix: Matrix) -> tuple[Hashable, ...]:
+    """What a plan has of *matrix*, beside its address within its memory."""
+    return matrix.address >> OFFSET_BITS, matrix.rows, matrix.cols, matrix.stride, matrix.dtype
+
+
+def _sources(command: Command, addresses: Addresses, matrices: Addresses) -> tuple[tuple[int, int], ...] | None:
+    """Where the *addresses* of the plan of *command* come from. None: they are *matrices* in their order.
+
+    Raises KeyError for an address that is not certain to be that of one of *matrices*.
+    """
+    if isinstance(command, LoadCommand) and command.fill is not None:
+        return (0, 0), *((1, address - matrices[1]) for address in addresses[1:])
+    if not isinstance(command, GemmCommand):
+        return None
+    numbers = {address: number for number, address in enumerate(matrices)}
+    if len(numbers) < len(matrices):
+        raise KeyError(matrices)
+    return tuple((numbers[address], 0) for address in addresses)

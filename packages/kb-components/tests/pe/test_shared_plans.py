@@ -1,0 +1,138 @@
+"""A plan that commands share is, at the addresses of each, the plan that the command has for itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kb_components.pe.shared_plans import SharedPlans
+from kb_messages import (
+    DrainCommand,
+    DType,
+    Fill,
+    GemmCommand,
+    LoadCommand,
+    MathAttributes,
+    Matrix,
+    Piece,
+    StoreCommand,
+    TileShape,
+    VectorCommand,
+    VectorOp,
+    VectorProgram,
+    VectorValue,
+    join_address,
+)
+from kb_plans import TileRoom, generate_plan
+
+ROOM = TileRoom(input_nbytes=1 << 16, output_nbytes=1 << 16, register_nbytes=1 << 12)
+HBM, TCM, REG = 7, 8, 9
+WIDE = VectorValue(8, 64, DType.F32)
+ADD = VectorProgram(
+    inputs=(WIDE, WIDE),
+    ops=(VectorOp(math=MathAttributes(op="add"), arguments=(0, 1), result=WIDE),),
+    outputs=(2,),
+)
+"""Its values, 2 KiB each, take two strips of the registers."""
+
+
+def at(owner, offset, rows=8, cols=64, dtype=DType.F32, gap=0):
+    return Matrix(
+        address=join_address(owner, offset), rows=rows, cols=cols, stride=cols * dtype.nbytes + gap, dtype=dtype
+    )
+
+
+def load(one, two, three):
+    return LoadCommand(src=at(HBM, one, gap=64), dst=at(TCM, two))
+
+
+def masked(one, two, three):
+    return LoadCommand(src=at(HBM, one, 3, 5), dst=at(TCM, two), fill=Fill(row=2, col=1, immediate=24))
+
+
+def store(one, two, three):
+    return StoreCommand(src=at(TCM, two), dst=at(HBM, one, gap=64))
+
+
+def vector(one, two, three):
+    return VectorCommand(program=ADD, inputs=(at(TCM, one), at(TCM, two)), outputs=(at(TCM, three),))
+
+
+def gemm(one, two, three, **options):
+    a, b, out = at(HBM, one, 16, 16), at(TCM, two, 16, 16), at(HBM, three, 16, 16)
+    return GemmCommand(a=a, b=b, b_pinned=True, out=out, tile=TileShape(16, 16, 16), **options)
+
+
+def added(one, two, three):
+    return replace(gemm(one, two, three), acc=at(TCM, three, 16, 16), out=at(TCM, one, 16, 16), out_pinned=True)
+
+
+def held(one, two, three):
+    return replace(gemm(one, two, three), out=at(REG, 0, 16, 16), out_held=True)
+
+
+def drain(one, two, three):
+    return DrainCommand(src=at(REG, 0, 16, 16), dst=at(TCM, one, 16, 16))
+
+
+KINDS = (load, masked, store, vector, gemm, added, held, drain)
+OFFSETS = st.permutations([4096 * number for number in range(8)])
+
+
+@given(st.sampled_from(KINDS), OFFSETS, OFFSETS)
+def test_commands_that_differ_in_addresses_share_a_plan(kind, first, second):
+    plans = SharedPlans()
+    one, other = kind(*first[:3]), kind(*second[:3])
+    assert plans.find(one) is None
+    plan = generate_plan(one, "pe0", ROOM)
+    plans.keep(one, plan)
+    for command in (one, other):
+        shared, addresses = plans.find(command)
+        expected = generate_plan(command, "pe0", ROOM)
+        assert shared is plan
+        assert shared.at(addresses) == expected
+        assert list(shared.tiles_at(addresses)) == list(expected.tiles)
+
+
+@pytest.mark.parametrize("changed", [
+    lambda command: replace(command, src=at(HBM, 0, gap=128)),
+    lambda command: replace(command, src=at(HBM + 1, 0, gap=64)),
+    lambda command: replace(command, src=at(HBM, 0, 4, 128, gap=64), dst=at(TCM, 0, 4, 128)),
+    lambda command: replace(command, src=at(HBM, 0, dtype=DType.I32, gap=64), dst=at(TCM, 0, dtype=DType.I32)),
+    lambda command: StoreCommand(src=command.src, dst=command.dst),
+    lambda command: replace(command, fill=Fill(row=0, col=0, immediate=0)),
+])  # fmt: skip
+def test_commands_that_differ_in_more_have_plans_of_their_own(changed):
+    plans, command = SharedPlans(), load(0, 0, 0)
+    plans.keep(command, generate_plan(command, "pe0", ROOM))
+    assert plans.find(command) is not None
+    assert plans.find(changed(command)) is None
+
+
+@pytest.mark.parametrize("command", [
+    gemm(4096, 4096, 8192),
+    replace(gemm(0, 4096, 8192), a=at(HBM, 0, 64, 16), out=at(HBM, 8192, 64, 16)),
+    replace(load(0, 0, 0), pieces=(Piece(join_address(HBM, 0), 256, join_address(TCM, 0), 256, 8, 64),)),
+])  # fmt: skip
+def test_what_no_plan_can_be_shared_by(command):
+    """A product whose factors have one address, several tiles behind DMA, and pieces."""
+    if isinstance(command, GemmCommand) and command.a.rows == 16:
+        command = replace(command, a=command.b, a_pinned=True)
+    plans = SharedPlans()
+    plans.keep(command, generate_plan(command, "pe0", ROOM))
+    assert len(plans) == 0
+
+
+def test_a_command_without_an_address_is_left_to_its_plan():
+    plans, command = SharedPlans(), load(0, 0, 0)
+    plans.keep(command, generate_plan(command, "pe0", ROOM))
+    assert plans.find(replace(command, src=replace(command.src, address=float(command.src.address)))) is None
+
+
+def test_plans_are_forgotten_when_they_are_many():
+    plans = SharedPlans()
+    for rows in range(1, 600):
+        command = LoadCommand(src=at(HBM, 0, rows), dst=at(TCM, 0, rows))
+        plans.keep(command, generate_plan(command, "pe0", ROOM))
+        assert plans.find(command) is not None
+    assert len(plans) < 520

@@ -1,0 +1,218 @@
+"""Commands that are alone on their PE: served stage after stage, without queues, gates and tokens that nobody sees.
+
+On a PE_CPU that waits for each command, nothing can meet a simple command: its PE is idle, its only tile finds every
+queue empty and every port free, and nothing else can be issued before it is done. So its way is known when it is
+issued. It is served by the same events at the same times, in the same order, as one that goes through the queues.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from simpy.events import NORMAL
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.fabric_roles import Initiator
+from kb_engine.block.gates import ExclusivePort
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.block.register_file import RegisterFile
+from kb_engine.block.stage_server import StageServer
+from kb_engine.timing.clock import Clock
+from kb_messages import PipelinePlan, Place, Stage, StageType, TilePlan
+
+_MOST_WAYS: Final = 512
+_BY_BLOCK: Final = -1
+"""The cost of a service whose end its block tells."""
+
+
+class LoneWay(NamedTuple):
+    """The way of the only tile of a plan: the server of each stage, and what its service takes, or `_BY_BLOCK`.
+
+    `totals` has the servers of services with a known cost, each with the number and the time of these services.
+    `claimed` is the stage type that claims registers, if one does. `tile` is that of the plan.
+    """
+
+    servers: tuple[StageServer, ...]
+    costs_ps: tuple[int, ...]
+    totals: tuple[tuple[StageServer, int, int], ...]
+    claimed: StageType | None
+    tile: TilePlan
+
+
+class LoneCommands:
+    """Serves one lone command of a PE at a time. *command_ps* is what PE_SCHEDULER takes to decode a command.
+
+    *blocks* are those where tiles can start. *claims* is told the type of the stage with which a command claims
+    registers, when it begins.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_claims",
+        "_clock",
+        "_command",
+        "_command_ps",
+        "_done",
+        "_record",
+        "_registers",
+        "_since_ps",
+        "_way",
+        "_ways",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        command_ps: int,
+        registers: RegisterFile,
+        blocks: Mapping[str, ComponentBase[Any]],
+        claims: Callable[[StageType], None],
+    ) -> None:
+        self._clock = clock
+        self._command_ps = command_ps
+        self._registers = registers
+        self._claims = claims
+        self._blocks = blocks
+        self._ways: dict[int, tuple[PipelinePlan, LoneWay | None]] = {}
+        self._command: CommandInFlight | None = None
+        self._done: Callable[[CommandInFlight], None]
+        self._way: LoneWay
+        self._record: Callable[[tuple[int, int, int, int, int]], None] | None = None
+        self._since_ps = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command is being served."""
+        return self._command is not None
+
+    def begin(self, command: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
+        """Serve *command*, which is issued at *arrival_ps*, and call *done* with it at the end.
+
+        The PE is idle, and no other command is issued before. Returns False, and does nothing, for a command that has
+        to go through the queues.
+        """
+        plan = command.shared_plan
+        known = self._ways.get(id(plan))
+        if known is None:
+            if len(self._ways) >= _MOST_WAYS:
+                self._ways.clear()
+            known = self._ways[id(plan)] = plan, self._find_way(plan)
+        way = known[1]
+        if way is None:
+            return False
+        self._command, self._done, self._way = command, done, way
+        clock = self._clock
+        clock.push((arrival_ps, NORMAL, next(clock.tickets), self._take, None))
+        return True
+
+    def _take(self, _: None) -> None:
+        command, clock = self._command, self._clock
+        assert command is not None
+        now = command.t_issued_ps = command.t_submitted_ps = command.t_taken_ps = clock.now_ps
+        clock.push((now + self._command_ps, NORMAL, next(clock.tickets), self._start, None))
+
+    def _start(self, _: None) -> None:
+        """The command is decoded: its tile begins."""
+        command = self._command
+        assert command is not None
+        self._since_ps = command.t_decoded_ps = command.t_fed_ps = self._clock.now_ps
+        way = self._way
+        self._record = way.servers[0].record if command.submitted.data_op else None
+        self._registers.place_alone(command)
+        if way.claimed is not None:
+            self._claims(way.claimed)
+        self._begin_stage(0)
+
+    def _begin_stage(self, number: int) -> None:
+        cost_ps = self._way.costs_ps[number]
+        if cost_ps == _BY_BLOCK:
+            self._begin_at_block(number)
+            return
+        clock = self._clock
+        clock.push((clock.now_ps + cost_ps, NORMAL, next(clock.tickets), self._end_stage, number))
+
+    def _begin_at_block(self, number: int) -> None:
+        command, way = self._command, self._way
+        assert command is not None
+        tile = way.tile if command.addresses is None else command.tiles[0]
+        token = TileToken(command, tile, command.first_op)
+        token.index = number
+        token.t_ready = token.t_start = self._since_ps
+        server = way.servers[number]
+        server.begin_alone(token, self._end_service)
+
+    def _end_service(self, token: TileToken) -> None:
+        """The service that its block began has ended."""
+        number = token.index
+        server = self._way.servers[number]
+        server.end_alone(token, self._clock.now_ps - self._since_ps)
+        self._end_stage(number)
+
+    def _end_stage(self, number: int) -> None:
+        command, record = self._command, self._record
+        assert command is not None
+        since, now = self._since_ps, self._clock.now_ps
+        if record is not None:
+            record((command.first_op + number, since, since, now, now))
+        self._since_ps = now
+        number += 1
+        if number < len(self._way.costs_ps):
+            self._begin_stage(number)
+            return
+        for server, count, busy_ps in self._way.totals:
+            server.count(count, busy_ps)
+        if command.shared_plan.held is not None:
+            self._registers.leave_alone(command)
+        command.remaining = 0
+        command.t_done_ps = now
+        self._command = None
+        self._done(command)
+
+    def _find_way(self, plan: PipelinePlan) -> LoneWay | None:
+        """The way of the only tile of *plan*. None where it has several, needs buffers or a block that keeps state."""
+        needs = plan.buffers
+        if plan.n_tiles > 1 or needs.input_nbytes or needs.output_nbytes or needs.panel_nbytes:
+            return None
+        tile = plan.tiles[0]
+        block = self._blocks.get(tile.stages[0].component)
+        server = None if block is None else block.servers.get(tile.stages[0].stage_type)
+        servers: list[StageServer] = []
+        costs: list[int] = []
+        for stage in tile.stages:
+            if servers:
+                server = _next(servers[-1], stage)
+            cost_ps = None if server is None else _cost_ps(server, stage)
+            if server is None or cost_ps is None:
+                return None
+            servers.append(server)
+            costs.append(cost_ps)
+        count: Counter[StageServer] = Counter()
+        busy_ps: Counter[StageServer] = Counter()
+        for server, cost_ps in zip(servers, costs, strict=True):
+            if cost_ps != _BY_BLOCK:
+                count[server] += 1
+                busy_ps[server] += cost_ps
+        totals = tuple((each, count[each], busy_ps[each]) for each in count)
+        registers = plan.lifetimes.get(Place.REGISTERS)
+        claimed = None if registers is None else registers.claimed
+        return LoneWay(tuple(servers), tuple(costs), totals, claimed, tile)
+
+
+def _next(server: StageServer, stage: Stage) -> StageServer | None:
+    """The server of *stage* after *server*; None where no wire leads to it."""
+    if stage.component == server.node_id and stage.stage_type is server.stage_type:
+        return server
+    return server.downstream[stage.stage_type].get(stage.component)
+
+
+def _cost_ps(server: StageServer, stage: Stage) -> int | None:
+    """What the service of *stage* takes, or `_BY_BLOCK`; None where a tile has to go through the queue of *server*."""
+    if type(server) is not StageServer or any(type(gate) is not ExclusivePort for gate in server.own_gates):
+        return None
+    block = server.component
+    if block.has_pure_cost:
+        return server.cost_ps(stage.params)
+    says_so = isinstance(block, Initiator) and vars(type(block)).get("needs_no_queue", False)
+    return _BY_BLOCK if says_so else None

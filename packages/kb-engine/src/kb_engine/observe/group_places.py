@@ -1,0 +1,70 @@
+"""GroupPlaces: where the operands of a group of commands lie, as arrays with a column for each command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.block.buffers import Slots
+from kb_engine.block.in_flight import CommandInFlight
+from kb_messages import Place
+
+_Ints = npt.NDArray[np.int64]
+
+_SLOTS_OF: Final = {
+    place: attrgetter(f"placement.{name}")
+    for place, name in (
+        (Place.INPUT_BUFFER, "input"),
+        (Place.PANEL, "panel"),
+        (Place.OUTPUT_BUFFER, "output"),
+        (Place.REGISTERS, "registers"),
+        (Place.ACCUMULATOR, "accumulators"),
+    )
+}
+
+
+class GroupPlaces:
+    """The places of *commands*, which have one structure. Each column is made when it is first asked for."""
+
+    def __init__(self, commands: Sequence[CommandInFlight]) -> None:
+        self._commands = commands
+        self._slots: dict[Place, _Ints] = {}
+        self._moved: dict[Place, list[tuple[int, dict[int, int]]]] = {}
+
+    @cached_property
+    def addresses(self) -> _Ints:
+        """The addresses of operands in memory, a row for each operand."""
+        found = [command.addresses or command.shared_plan.addresses for command in self._commands]
+        return np.array(found, dtype=np.int64).T
+
+    def slots(self, place: Place) -> _Ints:
+        """The slots of *place*: rows of their base, bytes, count and first."""
+        known = self._slots.get(place)
+        if known is None:
+            rows: dict[int, tuple[int, int, int, int]] = {}
+            found = []
+            for slots in map(_SLOTS_OF[place], self._commands):
+                row = rows.get(id(slots))
+                if row is None:
+                    row = rows[id(slots)] = _numbers(slots, place)
+                found.append(row)
+            known = self._slots[place] = np.array(found, dtype=np.int64).T
+        return known
+
+    def moved(self, place: Place) -> list[tuple[int, dict[int, int]]]:
+        """The commands with pieces of *place* that lie in no slot: their numbers, and the offset of each such piece."""
+        known = self._moved.get(place)
+        if known is None:
+            found = ((number, each.placement.moved.get(place)) for number, each in enumerate(self._commands))
+            known = self._moved[place] = [(number, pieces) for number, pieces in found if pieces]
+        return known
+
+
+def _numbers(slots: Slots | None, place: Place) -> tuple[int, int, int, int]:
+    assert slots is not None, f"a plan uses {place.name} without slots"
+    return slots.base, slots.nbytes, slots.count, slots.first
