@@ -173,16 +173,100 @@ def test_known_integers_of_three_dimensions_are_data() -> None:
     np.testing.assert_array_equal(run(kernel, [np.zeros((2, 3, 4), np.int32)])[0], want)
 
 
+NORMAL = np.random.default_rng(1).standard_normal((2, 3, 8, 4)).astype(np.float32)
+
+
+def close(kernel: Callable[..., None], array: Array, wanted: Array) -> None:
+    for mode in ("tile", "fused"):
+        *_, found = run(kernel, [array, np.zeros(wanted.shape, wanted.dtype)], mode)
+        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -2])
+@pytest.mark.parametrize("kept", [True, False])
+def test_reductions_go_over_any_axis(axis: int, kept: bool) -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        value = tl.load(x)
+        largest, where = tl.max(value, axis, kept, return_indices=True)
+        tl.store(out, tl.sum(value, axis, keep_dims=kept) + largest * where)
+
+    wanted = NORMAL.sum(axis, keepdims=kept, dtype=np.float64)
+    wanted += NORMAL.max(axis, keepdims=kept) * NORMAL.argmax(axis, keepdims=kept)
+    close(kernel, NORMAL, wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_scans_go_along_any_axis_and_back(axis: int) -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        tl.store(out, tl.cumsum(tl.load(x), axis) - tl.cummax(tl.load(x), axis, reverse=True))
+
+    back = np.flip(np.maximum.accumulate(np.flip(NORMAL, axis), axis), axis)
+    close(kernel, NORMAL, NORMAL.cumsum(axis) - back)
+
+
+@pytest.mark.parametrize("function", ["sum", "prod", "max", "min", "argmax", "argmin"])
+@pytest.mark.parametrize("shape", [(2, 3, 8, 4), (48, 4), (192,), (1, 192), (192, 1)])
+def test_a_reduction_without_an_axis_goes_over_all_elements(function: str, shape: tuple[int, ...]) -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        value, call = tl.load(x), getattr(tl, function)
+        assert call(value).shape == (1,) * len(shape)
+        assert call(value, keep_dims=False).shape == ()
+        tl.store(out, value * 0 + call(value, keep_dims=False))
+
+    x = NORMAL.reshape(shape)
+    close(kernel, x, np.full(shape, getattr(np, function)(x.astype(np.float64)), np.float32))
+
+
+@pytest.mark.parametrize("shapes", [((2, 3, 8, 4), (3, 8, 4)), ((2, 3, 8, 4), (2, 1, 8, 1)), ((3, 1, 4), (2, 1, 8, 1))])
+def test_operands_of_any_rank_broadcast_as_numpys_do(shapes: tuple[tuple[int, ...], ...]) -> None:
+    one, two = (NORMAL[tuple(slice(n) for n in (1,) * (4 - len(shape)) + shape)].reshape(shape) for shape in shapes)
+
+    def loaded(tl: Any, first: Any, second: Any, out: Any) -> None:
+        tl.store(out, tl.load(first) - tl.load(second))
+
+    for mode in ("tile", "fused"):
+        *_, found = run(loaded, [one, two, np.zeros((one - two).shape, np.float32)], mode)
+        np.testing.assert_array_equal(found, one - two)
+
+
+def test_a_dropped_axis_and_a_new_one_take_no_command_and_no_stage() -> None:
+    counts = []
+    for dropped in (False, True):
+
+        def kernel(tl: Any, x: Any, out: Any, drops: bool = dropped) -> None:
+            value = tl.load(x)
+            largest = tl.max(value, axis=1, keep_dims=not drops)
+            powers = tl.exp(value - (largest[:, None] if drops else largest))
+            total = tl.sum(powers, axis=1, keep_dims=not drops)
+            tl.store(out, powers / (total.reshape(8, 1) if drops else total))
+
+        host, _ = launched(kernel, [NORMAL[0, 0], np.zeros((8, 4), np.float32)])
+        counts.append((host.engine.session.n_ops, host.launches[0].end_ps))
+    assert counts[0] == counts[1]
+
+
+def test_a_value_and_its_view_are_stored_once() -> None:
+    def twice(tl: Any, x: Any, out: Any) -> None:
+        value = tl.load(x) * 2.0
+        row = tl.reshape(value, 1, 32)
+        tl.store(out, tl.reshape(row, 4, 8))
+        tl.store(out, tl.reshape(value, 4, 8))
+
+    host, _ = launched(twice, [NORMAL[0, 0], np.zeros((4, 8), np.float32)])
+    assert host.engine.session.n_ops == 1 + 3 + 2
+    close(twice, NORMAL[0, 0], NORMAL[0, 0].reshape(4, 8) * 2)
+
+
 def one_beyond(tl: Any, x: Any) -> None:
     tl.load(x[0, np.array([1, 3])])
 
 
 def other_rows(tl: Any, x: Any) -> None:
-    tl.load(x[0]) + tl.load(x[0, 0])
+    tl.load(x[0]) + tl.load(x[0, 0, 0:3])
 
 
 def sum_over_rows(tl: Any, x: Any) -> None:
-    tl.sum(tl.load(x[0]), axis=1)
+    tl.sum(tl.load(x[0]), axis=3)
 
 
 def dot_of_three(tl: Any, x: Any) -> None:
@@ -215,20 +299,8 @@ def wrong_order(tl: Any, x: Any) -> None:
                 "leave it out by a mask, or correct the index"
             ),
         ),
-        (
-            other_rows,
-            (
-                "got add of 3 x 8 x 4, 8 x 4, needs operands that broadcast over all rows, or over none; "
-                "tl.load an operand by indices that repeat it"
-            ),
-        ),
-        (
-            sum_over_rows,
-            (
-                "got sum of 3 x 8 x 4 over axis 1, needs the last axis, 2; "
-                "tl.reshape to two dimensions, or load with the axis last"
-            ),
-        ),
+        (other_rows, "got add of 3 x 8 x 4, 3 x 4, needs shapes that broadcast"),
+        (sum_over_rows, "got tl.sum over axis 3, needs an axis from 0 to 2"),
         (dot_of_three, "got tl.dot of 3 x 8 x 4, needs matrices; multiply one matrix after the other"),
         (wrong_size, "got tl.reshape of 3 x 8 x 4, needs a shape of as many elements"),
         (

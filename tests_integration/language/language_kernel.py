@@ -59,9 +59,12 @@ class Kernel(Player):
         value = self.pick(number)
         self.keep(value + (self.tl.arange(value.shape[-1]) * step + base))
 
-    def reduction(self, op: str, number: int, axis: int) -> None:
+    def reduction(self, op: str, number: int, axis: int, kept: bool) -> None:
         value = self.pick(number)
-        self.keep(getattr(self.tl, op)(value, axis=axis_of(value.shape, axis)))
+        self.keep(getattr(self.tl, op)(value, axis=axis_of(value.shape, axis), keep_dims=kept))
+
+    def total(self, op: str, number: int) -> None:
+        self.keep(getattr(self.tl, op)(self.pick(number)).reshape(1))
 
     def scan(self, op: str, number: int, axis: int, reverse: bool) -> None:
         value = self.pick(number)

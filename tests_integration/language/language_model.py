@@ -69,7 +69,6 @@ class Model(Player):
         self.keep(unary(op, self.pick(number)))
 
     def binary(self, op: str, first: int, second: int) -> None:
-        self._two_dimensions(self.pick(first), self.pick(second))
         self.keep(binary(op, self.pick(first), self.pick(second)))
 
     def scalar(self, op: str, number: int, other: float, reflected: bool) -> None:
@@ -86,12 +85,18 @@ class Model(Player):
         if not value.dtype.is_float:
             need(value.dtype in (DType.I8, DType.I16, DType.I32, DType.U8))
             value = converted(value, DType.I32)
-        need(len(value.shape) < 3)
         self.keep(binary("add", value, converted(other, value.dtype)))
 
-    def reduction(self, op: str, number: int, axis: int) -> None:
+    def reduction(self, op: str, number: int, axis: int, kept: bool) -> None:
         value = self.pick(number)
-        self.keep(reduced(op, value, axis_of(value.shape, axis)))
+        axis = axis_of(value.shape, axis)
+        found = reduced(op, value, axis)
+        need(kept or len(value.shape) > 1)
+        self.keep(found if kept else found.mapped(lambda array: array.squeeze(axis)))
+
+    def total(self, op: str, number: int) -> None:
+        value = self.pick(number)
+        self.keep(reduced(op, value.mapped(np.ravel), 0))
 
     def scan(self, op: str, number: int, axis: int, reverse: bool) -> None:
         value = self.pick(number)
@@ -101,7 +106,6 @@ class Model(Player):
         self.keep(converted(self.pick(number), dtype))
 
     def where(self, condition: int, first: int, second: int) -> None:
-        self._two_dimensions(*(self.pick(each) for each in (condition, first, second)))
         self.keep(chosen(self.pick(condition), self.pick(first), self.pick(second)))
 
     def under_mask(self, number: int, mask: tuple[Any, ...], other: int) -> None:
@@ -209,11 +213,6 @@ class Model(Player):
         need(all(len(each.shape) == 2 for each in values))
         a, b = (each.mapped(np.transpose) if flip else each for each, flip in zip(values, turned, strict=True))
         return a, b
-
-    @staticmethod
-    def _two_dimensions(*values: Value) -> None:
-        """Math of more dimensions broadcasts over all rows or none, so only equal shapes are tried."""
-        need(all(len(each.shape) < 3 for each in values) or len({each.shape for each in values}) == 1)
 
 
 def _taken(array: Array, index: tuple[Any, ...]) -> Array:

@@ -32,6 +32,8 @@ STEPS = (
     *("load", "load", "load", "masked", "unary", "unary", "binary", "binary", "binary", "scalar", "index"),
     *(
         "reduction",
+        "reduction",
+        "total",
         "scan",
         "convert",
         "where",
@@ -47,6 +49,7 @@ STEPS = (
     ),
     *("store", "store", "store", "gemm", "atomic", "atomic", "count", "look", "capture", "free", "drop", "drop"),
 )
+REDUCTIONS = "sum", "max", "min", "argmax", "argmin"
 ATTEMPTS = 12
 """Steps drawn for each that is kept, at most."""
 
@@ -175,10 +178,12 @@ def _math(rng: random.Random, name: str, number: int, second: int) -> Step:
         case "index":
             return name, number, rng.randint(-3, 3), rng.randint(-8, 8)
         case "reduction":
-            return name, rng.choice(("sum", "max", "min", "argmax", "argmin")), number, rng.randrange(2)
+            return name, rng.choice(REDUCTIONS), number, rng.randrange(6), rng.random() < 0.6
+        case "total":
+            return name, rng.choice(REDUCTIONS), number
         case "scan":
             op = rng.choice(("cumsum", "cummax", "cummin"))
-            return name, op, number, rng.randrange(2), rng.random() < 0.4
+            return name, op, number, rng.randrange(6), rng.random() < 0.4
         case "convert":
             return name, number, rng.choice((*HALF_ULP, DType.F32, DType.I32, DType.I8, DType.U8, DType.I16))
         case "under_mask":

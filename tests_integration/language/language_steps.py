@@ -69,5 +69,5 @@ def key_of(spec: tuple[Any, ...], numbers: Range, listed: Callable[[tuple[int, .
 
 
 def axis_of(shape: tuple[int, ...], axis: int) -> int:
-    """The axis of a reduction or scan. Of more than two dimensions, the last one is the only one."""
-    return axis % len(shape) if len(shape) < 3 else len(shape) - 1
+    """The axis of a reduction or scan."""
+    return axis % len(shape)

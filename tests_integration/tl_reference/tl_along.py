@@ -1,7 +1,6 @@
 """Reductions and scans
 
-Functions along an axis. The axis of a reduction stays with length 1, so that the result broadcasts over what it was
-computed from. They are part of a vector program as all math is.
+Functions along an axis of a value of any rank. They are part of a vector program as all math is.
 """
 
 import numpy as np
@@ -15,9 +14,9 @@ def tl_sum(tl, z, y):
     tl.store(y, tl.sum(tl.load(z), axis=1))
 
 
-@gives(lambda x: x.prod(axis=0, keepdims=True))
+@gives(lambda x: x.prod(axis=0))
 def tl_prod(tl, x, y):
-    tl.store(y, tl.prod(tl.load(x), axis=0))
+    tl.store(y, tl.prod(tl.load(x), axis=0, keep_dims=False))
 
 
 @gives(lambda z: z - z.max(axis=1, keepdims=True))
@@ -26,9 +25,10 @@ def tl_max(tl, z, y):
     tl.store(y, loaded - tl.max(loaded, axis=1))
 
 
-@gives(lambda z: z.min(axis=1, keepdims=True))
+@gives(lambda z: z - z.min())
 def tl_min(tl, z, y):
-    tl.store(y, tl.min(tl.load(z), axis=1))
+    loaded = tl.load(z)
+    tl.store(y, loaded - tl.min(loaded))
 
 
 @gives(lambda z: z.argmax(axis=1, keepdims=True))
@@ -36,9 +36,9 @@ def tl_argmax(tl, z, y):
     tl.store(y, tl.argmax(tl.load(z), axis=1))
 
 
-@gives(lambda z: z.argmin(axis=1, keepdims=True))
-def tl_argmin(tl, z, y):
-    tl.store(y, tl.argmin(tl.load(z), axis=1))
+@gives(lambda cube: cube.argmin(axis=1, keepdims=True))
+def tl_argmin(tl, cube, y):
+    tl.store(y, tl.argmin(tl.load(cube), axis=1))
 
 
 @gives(lambda i: np.bitwise_and.reduce(i, axis=1, keepdims=True))

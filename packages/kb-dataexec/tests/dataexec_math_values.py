@@ -11,8 +11,8 @@ STEP = 4096
 DTYPE_OF = {numpy_dtype(dtype): dtype for dtype in DType}
 
 
-def attributes(op, axis=None, scalars=(), scalar_at=(), reverse=False):
-    made = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
+def attributes(op, axis=None, scalars=(), scalar_at=(), reverse=False, group=None):
+    made = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=group)
     return msgspec.json.encode(made).decode()
 
 

@@ -154,7 +154,73 @@ def test_a_row_beside_a_block_is_the_same_for_each_strip() -> None:
     assert [each.rows.dimension for each in plan.stages[0].operands if each.role is Role.SRC] == [0, None]
 
 
+def test_a_view_reads_the_registers_of_its_value_in_another_shape() -> None:
+    column, row = value(8, 1), value(1, 8)
+    ops = (
+        op("max", column, 0, axis=1),
+        VectorOp(math=MathAttributes(op="exp"), arguments=(1,), result=row, shapes=((1, 8),)),
+        VectorOp(math=MathAttributes(op="sub"), arguments=(0, 2), result=value(8, 16), shapes=(None, (8, 1))),
+    )
+    program = VectorProgram(inputs=(value(8, 16),), ops=ops, outputs=(3,))
+    plan = generate_vector_plan(command_of(program), "pe0", 1 << 16)
+    assert [stage.stage_type for stage in plan.stages] == [FETCH, *[MATH] * 3, STORE]
+    read = plan.stages[2].operands[0]
+    assert (read.rows.total, read.cols.total, read.base) == (1, 8, plan.stages[1].operands[1].base)
+    check_plan(plan)
+    # A strip has as many elements of the row as of the column. Two rows are 128 bytes and a slot of 64, and fit twice.
+    cut = generate_vector_plan(command_of(program), "pe0", 500)
+    assert cut.grid == (4, 1, 1)
+    rows, columns = cut.stages[2].operands[0].rows, cut.stages[2].operands[0].cols
+    assert (rows.dimension, columns.dimension, columns.total, columns.tile) == (None, 0, 8, 2)
+    check_plan(cut)
+
+
+def test_strips_have_whole_groups_of_rows() -> None:
+    # 4 x 3 x 2 values of 16 columns: over the middle axis of 3, then again beside each of its rows.
+    wide, narrow = value(24, 16), value(8, 16)
+    ops = (
+        op("sum", narrow, 0, axis=0, group=(3, 2)),
+        op("spread", wide, 1, group=(3, 2)),
+        op("div", wide, 0, 2),
+    )
+    plan = generate_vector_plan(command_of(VectorProgram(inputs=(wide,), ops=ops, outputs=(3,))), "pe0", 1024)
+    # A part is 6 rows: 384 bytes, its sums 128. x, the sums and the repeated sums are 896 bytes: one part at a time.
+    assert plan.grid == (4, 1, 1)
+    assert [each.rows.tile for each in plan.stages[1].operands] == [6, 2]
+    check_plan(plan)
+
+
+def test_a_view_of_a_row_that_is_no_part_is_not_cut() -> None:
+    # Each row of the result needs all elements of the first value, which is read as one row.
+    ops = (
+        VectorOp(math=MathAttributes(op="mul"), arguments=(0, 1), result=value(8, 8), shapes=((1, 8), None)),
+        op("sum", value(8, 1), 2, axis=1),
+    )
+    program = VectorProgram(inputs=(value(8, 1), value(8, 8)), ops=ops, outputs=(3,))
+    with pytest.raises(PlanError, match="which no strip of rows or columns makes fit"):
+        generate_vector_plan(command_of(program), "pe0", 256)
+
+
 REFUSED = [
+    (
+        VectorProgram(inputs=(value(6, 4),), ops=(op("sum", value(2, 4), 0, axis=0, group=(4, 1)),), outputs=(1,)),
+        1024,
+        "vector ops[0] sum: got 6 rows, needs a multiple of 4, 4 rows 1 apart",
+    ),
+    (
+        VectorProgram(inputs=(value(6, 4),), ops=(op("spread", value(6, 4), 0),), outputs=(1,)),
+        1024,
+        "vector ops[0] spread: got group None, needs rows of a group",
+    ),
+    (
+        VectorProgram(
+            inputs=(value(6, 4),),
+            ops=(VectorOp(math=MathAttributes(op="neg"), arguments=(0,), result=value(5, 4), shapes=((5, 4),)),),
+            outputs=(1,),
+        ),
+        1024,
+        "vector ops[0] neg: got 6 x 4 read as 5 x 4, needs as many elements",
+    ),
     (softmax(4, 64), 383, "vector program: got values of 1536 bytes at a time, which no strip"),
     (
         VectorProgram(

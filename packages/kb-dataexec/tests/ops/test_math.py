@@ -30,13 +30,13 @@ def execute(operands, params, arrays=()):
     return Executor(builder.log(), store, "tile").run()
 
 
-def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=(), scalar_at=(), reverse=False):
+def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=(), scalar_at=(), reverse=False, group=None):
     """The result of one record on *arrays*."""
     shape = shape or np.broadcast_shapes(*(array.shape for array in arrays))
     operands = [*inputs_of(arrays), whole(Role.OUT, REG, 0, shape, out)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        store = execute(operands, attributes(op, axis, scalars, scalar_at, reverse), arrays)
+        store = execute(operands, attributes(op, axis, scalars, scalar_at, reverse, group), arrays)
     nbytes = shape[1] * out.nbytes
     return store.read(REG, 0, shape[0], nbytes, nbytes, out)
 
@@ -153,7 +153,7 @@ def test_every_op_of_the_table_is_tested_here():
         "argmax",
         "argmin",
     }
-    others |= {"fill", "index", "cas", "isfinite", "signbit", *special.UNARY, *LIBRARY}
+    others |= {"fill", "index", "cas", "spread", "isfinite", "signbit", *special.UNARY, *LIBRARY}
     assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS, *SCANS, *BITS} | others
 
 
@@ -319,13 +319,67 @@ def test_bit_not_turns_every_bit_around():
     assert apply("bit_not", column(0, 5, dtype=np.uint8), out=DType.U8).tolist() == [[255, 250]]
 
 
+GROUPS = [(6, 1), (3, 1), (2, 3), (1, 2), (3, 2), (12, 1)]
+"""Rows of a group, and rows between two of them, of values of 12 rows."""
+
+
+def in_groups(x, n, step):
+    """*x* with the rows of a group along axis 1 of four."""
+    return x.reshape(-1, n, step, x.shape[1])
+
+
+@pytest.mark.parametrize(("n", "step"), GROUPS)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.I32])
+def test_a_reduction_over_groups_of_rows(n, step, dtype):
+    x = values(dtype, (12, 5), low=-9.0, high=9.0)
+    for op, function in {"sum": np.sum, "max": np.max, "argmin": np.argmin}.items():
+        wanted = function(in_groups(x, n, step), axis=1).reshape(-1, 5)
+        out = DType.I32 if op == "argmin" else dtype
+        found = apply(op, x, axis=0, group=(n, step), shape=wanted.shape, out=out)
+        assert found == pytest.approx(wanted, rel=1e-6, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n", "step"), GROUPS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_along_groups_of_rows(n, step, reverse):
+    x = values(DType.I32, (12, 5), low=-9.0, high=9.0)
+    turned = np.flip(in_groups(x, n, step), 1) if reverse else in_groups(x, n, step)
+    wanted = np.cumsum(turned, axis=1)
+    wanted = (np.flip(wanted, 1) if reverse else wanted).reshape(12, 5)
+    assert (apply("cumsum", x, axis=0, group=(n, step), out=DType.I32, reverse=reverse) == wanted).all()
+
+
+def test_spread_repeats_groups_of_rows():
+    x = values(DType.F16, (6, 5))
+    wanted = np.repeat(x.reshape(3, 1, 2, 5), 4, axis=1).reshape(24, 5)
+    assert (apply("spread", x, group=(4, 2), shape=(24, 5), out=DType.F16) == wanted).all()
+    assert (apply("spread", x, group=(1, 6), shape=(6, 5), out=DType.F32) == x).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "axis", "group", "shape", "message"),
+    [
+        ("spread", None, None, (12, 5), "spread with group None, needs rows of a group"),
+        ("exp", None, (2, 1), (12, 5), "exp with group (2, 1), needs none"),
+        ("sum", 1, (2, 1), (12, 1), "sum with group (2, 1), needs none"),
+        ("sum", 0, (5, 1), (2, 5), "sum of 12 rows in groups of 5, 1 apart, needs a multiple of 5"),
+        ("cumsum", 0, (0, 1), (12, 5), "cumsum of 12 rows in groups of 0, 1 apart, needs a multiple of 0"),
+        ("spread", None, (2, 5), (24, 5), "spread of 12 rows in groups of 2, 5 apart, needs a multiple of 5"),
+        ("sum", 0, (3, 1), (3, 5), "sum of 12 x 5 f32 into OUT 3 x 5 f32, needs an OUT of 4 x 5"),
+    ],
+)
+def test_groups_that_mean_nothing_are_refused(op, axis, group, shape, message):
+    with expect(LogError, f"{WHERE}: got {message}"):
+        apply(op, values(DType.F32, (12, 5)), axis=axis, group=group, shape=shape)
+
+
 def test_without_operands_the_scalars_fill_out():
     assert apply("copy", shape=(2, 2), scalars=(0.1,)).tolist() == [[np.float32(0.1)] * 2] * 2
     assert apply("copy", shape=(1, 2), scalars=(2.0**40 + 1,), out=DType.I64).tolist() == [[2**40 + 1] * 2]
 
 
 @pytest.mark.parametrize(
-    "op", [name for name, function in FUNCTIONS.items() if not (function.reduces or function.generates)]
+    "op", [name for name, each in FUNCTIONS.items() if not (each.reduces or each.generates or each.spreads)]
 )
 def test_no_value_gives_a_warning(op):
     x = column(0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, dtype=np.float32)

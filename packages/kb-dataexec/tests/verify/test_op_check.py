@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dataexec_gemm_log import REG, REGIONS, TCM, GemmProblem, LogBuilder
 from dataexec_math_log import EpilogueProblem, SoftmaxProblem, params
-from dataexec_math_values import inputs_of, values, whole
+from dataexec_math_values import attributes, inputs_of, values, whole
 
 from kb_dataexec.arrays.functions import FUNCTIONS
 from kb_dataexec.backends.numpy_backend import NumpyBackend
@@ -64,8 +64,29 @@ def test_it_stops_at_the_first_op_that_is_wrong_and_shows_where():
     assert found.wrong.comparison.got - found.wrong.comparison.expected == pytest.approx(0.01, abs=1e-5)
 
 
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "cumsum", "cumprod", "spread"])
+@pytest.mark.parametrize("group", [(3, 2), (4, 1), (1, 12)])
+def test_a_function_of_groups_of_rows_is_right_and_one_of_others_is_found(op, group):
+    x = values(DType.F32, (12, 5), low=0.5)
+    n = group[0]
+    rows = {"spread": 12 * n, "cumsum": 12, "cumprod": 12}.get(op, 12 // n)
+    builder, memory = LogBuilder(), MemoryStore(REGIONS)
+    operands = [*inputs_of([x]), whole(Role.OUT, REG, 0, (rows, 5), DType.F32)]
+    builder.add((0, 0, 0), OpKind.MATH, "an_op", operands, attributes(op, None if op == "spread" else 0, group=group))
+    memory.write_tensor(TCM, 0, x)
+    log = builder.log()
+    assert debug(log, memory).wrong is None
+
+    class Wrong(NumpyBackend):
+        def apply(self, op, arguments, axis):
+            return super().apply(op, arguments, axis) * np.float32(1 + 2**-15)
+
+    if op != "spread":
+        assert debug(log, memory, Wrong()).wrong is not None
+
+
 @pytest.mark.parametrize(
-    "op", [op for op, each in FUNCTIONS.items() if not each.int_only | each.generates and op != "copy"]
+    "op", [op for op, each in FUNCTIONS.items() if not each.int_only | each.generates | each.spreads and op != "copy"]
 )
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
 def test_every_function_of_floats_is_right_and_one_that_is_not_is_found(op, dtype):

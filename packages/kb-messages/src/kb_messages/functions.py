@@ -9,8 +9,8 @@ class MathFunction(NamedTuple):
     """`arity` counts operands and scalars. The result of a test is bool, that of a search (`finds`) is an index, i32.
 
     A reduction has an axis, along which the result has length 1. A scan has an axis too, and keeps the shape. A
-    function that `generates` has scalars alone, and fills any shape. A function takes floats and integers unless it is
-    `float_only` or `int_only`.
+    function that `generates` has scalars alone, and fills any shape. One that `spreads` repeats rows, as the `group`
+    of its attributes says. A function takes floats and integers unless it is `float_only` or `int_only`.
     """
 
     arity: int
@@ -21,6 +21,7 @@ class MathFunction(NamedTuple):
     scans: bool = False
     generates: bool = False
     finds: bool = False
+    spreads: bool = False
 
     @property
     def has_axis(self) -> bool:
@@ -33,6 +34,7 @@ def _table() -> dict[str, MathFunction]:
         "fill": MathFunction(1, generates=True),
         "index": MathFunction(3, int_only=True, generates=True),
         "copy neg abs relu sign": MathFunction(1),
+        "spread": MathFunction(1, spreads=True),
         "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos erf sigmoid tanh gelu silu": MathFunction(1, float_only=True),
         "tan asin acos atan sinh cosh asinh acosh atanh sinpi cospi log10 exp10": MathFunction(1, float_only=True),
         "cbrt rcbrt erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma": MathFunction(1, float_only=True),

@@ -143,6 +143,10 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the places of the scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A
     reduction goes over `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with
     `reverse`.
+
+    `group` is (n, step). A reduction or scan over axis 0 goes over each n rows that are `step` rows apart, and not over
+    all rows: rows r, r + step, ... of each n * step rows. `spread` is the opposite: each n * step rows of its result
+    are n times the `step` rows of its operand.
     """
 
     op: str
@@ -150,6 +154,7 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     scalars: tuple[Scalar, ...] = ()
     scalar_at: tuple[int, ...] = ()
     reverse: bool = False
+    group: tuple[int, int] | None = None
 
     def arguments(self, operands: Sequence[T]) -> list[T | float]:
         """*operands* and scalars in the order of the arguments of the function.

@@ -101,6 +101,8 @@ def _check_roles(where: str, stage: StageTemplate) -> None:
             raise PlanError(where, "no in operand", "one in a math of every tile")
         if stage.math.axis not in (None, 0, 1):
             raise PlanError(f"{where} math axis", "another number", "0 or 1")
+        if stage.math.group is not None and min(stage.math.group) < 1:
+            raise PlanError(f"{where} math group", "another number", "positive ones")
 
 
 def _check_panel(where: str, stage: StageTemplate, plan: PipelinePlan) -> None:

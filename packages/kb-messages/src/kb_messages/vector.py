@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from kb_messages.dtypes import DType
@@ -22,12 +24,27 @@ class VectorValue(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VectorOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`math` of the values whose numbers `arguments` has, with `result`. `line` is the line of the kernel."""
+    """`math` of the values whose numbers `arguments` has, with `result`. `line` is the line of the kernel.
+
+    `shapes` has rows and columns for each argument that is read as a value of another shape, row by row, and None for
+    the others. It is empty where no argument is.
+    """
 
     math: MathAttributes
     arguments: tuple[int, ...]
     result: VectorValue
     line: str = ""
+    shapes: tuple[tuple[int, int] | None, ...] = ()
+
+    def read(self, values: Sequence[VectorValue]) -> list[VectorValue]:
+        """The arguments as the op reads them, of all *values* of its program."""
+        given = [values[each] for each in self.arguments]
+        if not self.shapes:
+            return given
+        return [
+            each if shape is None else VectorValue(*shape, each.dtype)
+            for each, shape in zip(given, self.shapes, strict=True)
+        ]
 
 
 class VectorProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

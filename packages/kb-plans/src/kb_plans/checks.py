@@ -230,7 +230,12 @@ def _is_math(attributes: Any) -> bool:
         and (attributes.scalars == () or _are_scalars(attributes.scalars, or_not_finite=True))
         and (attributes.scalar_at == () or _are_places(attributes.scalar_at))
         and _is_bool(attributes.reverse)
+        and (attributes.group is None or _is_group(attributes.group))
     )
+
+
+def _is_group(group: Any) -> bool:
+    return type(group) is tuple and len(group) == 2 and all(type(each) is int and 0 < each <= _MOST for each in group)
 
 
 def _are_places(places: Any) -> bool:

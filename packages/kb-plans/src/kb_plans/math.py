@@ -68,6 +68,8 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
     if not command.inputs:
         raise PlanError(where, "no inputs", "at least one")
     check_arguments(where, math, [each.matrix.dtype for each in command.inputs])
+    if math.group is not None:
+        raise PlanError(where, f"groups of {math.group[0]} rows", "none: a vector program may have them")
     m, n = shape_of(where, [(each.matrix.rows, each.matrix.cols) for each in command.inputs])
     reduced = math.axis if MATH_FUNCTIONS[math.op].reduces else None
     expected = (1 if reduced == 0 else m, 1 if reduced == 1 else n)
@@ -109,6 +111,8 @@ def check_arguments(where: str, math: MathAttributes, dtypes: Sequence[DType]) -
         raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.has_axis else "none")
     if math.reverse and not function.scans:
         raise PlanError(where, "reverse", "a scan")
+    if function.spreads is (math.group is None) and math.axis != 0:
+        raise PlanError(where, f"group {math.group}", "rows of a group" if function.spreads else "none")
     if math.op == "where" and 0 not in math.scalar_at:
         dtypes = dtypes[1:]  # the condition does not decide
     integers = [str(dtype) for dtype in dtypes if not dtype.is_float]

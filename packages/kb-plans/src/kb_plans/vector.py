@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from kb_messages import (
     MATH_FUNCTIONS,
-    Axis,
     BufferNeeds,
     OperandTemplate,
     PipelinePlan,
@@ -16,7 +17,6 @@ from kb_messages import (
     StageTemplate,
     StageType,
     VectorCommand,
-    VectorOp,
     VectorProgram,
     VectorValue,
 )
@@ -24,8 +24,10 @@ from kb_plans.checks import check
 from kb_plans.templates import fixed, in_buffer, in_memory, slot, stage
 from kb_plans.vector_checks import check_program
 from kb_plans.vector_registers import last_uses, lay_out_values
+from kb_plans.vector_strips import Sides, Strips, strips_of_columns, strips_of_rows
 
-_Sides = tuple[Axis, Axis]
+_Shaped = Callable[[int, VectorValue], Sides]
+"""The sides of a value, by its number and the value as which it is read."""
 
 
 def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) -> PipelinePlan:
@@ -34,7 +36,7 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
     There is one tile if all values fit. Otherwise the tiles are strips of rows, as many as it takes for two to fit at
     once or, where that is never so, one. Values of one row are then the same for each strip. A program with an op along
     rows cannot be cut into strips of rows; its tiles are strips of columns. Registers are reused as soon as no later op
-    reads their value.
+    reads their value. A value that is read in another shape takes no stage for that.
 
     The function is pure: equal arguments give equal plans. Raises PlanError when the program means nothing, when no
     strip fits, and for a value of a wrong type.
@@ -53,29 +55,30 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
     )
 
 
-def _stages(command: VectorCommand, pe: str, sides: list[_Sides], offsets: tuple[int, ...]) -> list[StageTemplate]:
+def _stages(command: VectorCommand, pe: str, sides: _Shaped, offsets: tuple[int, ...]) -> list[StageTemplate]:
     program = command.program
     values, last = program.values, last_uses(program)
 
-    def held(value: int, role: Role, release: bool = False) -> OperandTemplate:
-        return in_buffer(role, Place.REGISTERS, offsets[value], *sides[value], values[value].dtype, release=release)
+    def held(number: int, role: Role, value: VectorValue, release: bool = False) -> OperandTemplate:
+        where = Place.REGISTERS, offsets[number], *sides(number, value), value.dtype
+        return in_buffer(role, *where, release=release)
 
     stages: list[StageTemplate] = []
     if command.inputs:
         moves: list[OperandTemplate] = []
-        for value, matrix in enumerate(command.inputs):
-            moves += [in_memory(Role.SRC, matrix, *sides[value]), held(value, Role.DST)]
+        for at, (value, matrix) in enumerate(zip(program.inputs, command.inputs, strict=True)):
+            moves += [in_memory(Role.SRC, matrix, *sides(at, value)), held(at, Role.DST, value)]
         stages.append(_line(stage(StageType.FETCH, pe, moves), program.ops[0].line))
     for number, op in enumerate(program.ops):
         used = [
-            held(value, Role.IN, last[value] == number and value not in op.arguments[at + 1 :])
-            for at, value in enumerate(op.arguments)
+            held(value, Role.IN, read, last[value] == number and value not in op.arguments[at + 1 :])
+            for at, (value, read) in enumerate(zip(op.arguments, op.read(values), strict=True))
         ]
-        result = held(len(program.inputs) + number, Role.OUT)
+        result = held(len(program.inputs) + number, Role.OUT, op.result)
         stages.append(_line(stage(StageType.MATH, pe, [*used, result], math=op.math), op.line))
     stored: list[OperandTemplate] = []
-    for value, matrix in zip(program.outputs, command.outputs, strict=True):
-        stored += [held(value, Role.SRC, release=True), in_memory(Role.DST, matrix, *sides[value])]
+    for at, matrix in zip(program.outputs, command.outputs, strict=True):
+        stored += [held(at, Role.SRC, values[at], release=True), in_memory(Role.DST, matrix, *sides(at, values[at]))]
     stages.append(_line(stage(StageType.STORE, pe, stored), program.ops[-1].line))
     return stages
 
@@ -84,68 +87,44 @@ def _line(template: StageTemplate, line: str) -> StageTemplate:
     return replace(template, line=line) if line else template
 
 
-def _cut(program: VectorProgram, register_nbytes: int) -> tuple[list[_Sides], tuple[int, int, int]]:
-    """The sides of each value, and the grid."""
-    whole = [(fixed(each.rows), fixed(each.cols)) for each in program.values]
-    if _nbytes(program, whole) <= register_nbytes:
-        return whole, (1, 1, 1)
-    for dimension in (0, 1):
-        size = _size(program, dimension)
-        if size is None:
+def _cut(program: VectorProgram, register_nbytes: int) -> tuple[_Shaped, tuple[int, int, int]]:
+    """The sides of each value as it is read, and the grid."""
+    if _nbytes(program, _whole) <= register_nbytes:
+        return _whole, (1, 1, 1)
+    for strips in (strips_of_rows(program), strips_of_columns(program)):
+        if strips is None:
             continue
         for tiles_at_once in (2, 1):
-            piece = _largest(program, dimension, size, register_nbytes // tiles_at_once)
+            piece = _largest(program, strips, register_nbytes // tiles_at_once)
             if piece:
-                count = -(-size // piece)
-                return _strips(program, dimension, size, piece), (count, 1, 1) if dimension == 0 else (1, count, 1)
-    raise _too_large(program, _nbytes(program, whole), register_nbytes)
+                count = -(-strips.size // piece)
+                return _in_strips(strips, piece), (1, count, 1) if strips.dimension else (count, 1, 1)
+    raise _too_large(program, _nbytes(program, _whole), register_nbytes)
 
 
-def _size(program: VectorProgram, dimension: int) -> int | None:
-    """The length that strips cut along *dimension*; None if the program cannot be cut there."""
-    lengths = {_length(each, dimension) for each in program.values} - {1}
-    if len(lengths) != 1:
-        return None
-    if any(op.math.axis == dimension or _counts(op, dimension) for op in program.ops):
-        return None
-    return lengths.pop()
+def _whole(_: int, value: VectorValue) -> Sides:
+    return fixed(value.rows), fixed(value.cols)
 
 
-def _length(value: VectorValue, dimension: int) -> int:
-    return value.cols if dimension else value.rows
+def _in_strips(strips: Strips, piece: int) -> _Shaped:
+    return lambda number, value: strips.sides(number, value, piece)
 
 
-def _counts(op: VectorOp, dimension: int) -> bool:
-    """Whether *op* makes numbers that grow along *dimension*: a strip does not know its place."""
-    return op.math.op == "index" and float(op.math.scalars[1 + dimension]) != 0
-
-
-def _largest(program: VectorProgram, dimension: int, size: int, room: int) -> int:
-    """The largest piece of *size* whose values fit *room* bytes; 0 if none does."""
-    low, high = 0, size
+def _largest(program: VectorProgram, strips: Strips, room: int) -> int:
+    """The largest piece whose values fit *room* bytes; 0 if none does."""
+    low, high = 0, strips.size
     while low < high:
         piece = (low + high + 1) // 2
-        fits = _nbytes(program, _strips(program, dimension, size, piece)) <= room
+        fits = _nbytes(program, _in_strips(strips, piece)) <= room
         low, high = (piece, high) if fits else (low, piece - 1)
     return low
 
 
-def _strips(program: VectorProgram, dimension: int, size: int, piece: int) -> list[_Sides]:
-    side = Axis(dimension=dimension, total=size, tile=piece)
-    return [
-        (
-            side if dimension == 0 and each.rows == size else fixed(each.rows),
-            side if dimension == 1 and each.cols == size else fixed(each.cols),
-        )
-        for each in program.values
-    ]
+def _slots(program: VectorProgram, sides: _Shaped) -> list[int]:
+    return [slot(*sides(number, value), value.dtype) for number, value in enumerate(program.values)]
 
 
-def _slots(program: VectorProgram, sides: list[_Sides]) -> list[int]:
-    return [slot(*side, value.dtype) for side, value in zip(sides, program.values, strict=True)]
-
-
-def _nbytes(program: VectorProgram, sides: list[_Sides]) -> int:
+def _nbytes(program: VectorProgram, sides: _Shaped) -> int:
     return lay_out_values(program, _slots(program, sides)).nbytes
 
 

@@ -55,11 +55,11 @@ def _in_place(
 ) -> int | None:
     """The offset of an argument whose bytes the result of op *number* can take; None if there is none."""
     op = program.ops[number]
-    if MATH_FUNCTIONS[op.math.op].has_axis:
+    function = MATH_FUNCTIONS[op.math.op]
+    if function.has_axis or function.spreads:
         return None
-    values = program.values
-    for value in op.arguments:
-        shape, result = values[value], op.result
+    for value, shape in zip(op.arguments, op.read(program.values), strict=True):
+        result = op.result
         alike = (shape.rows, shape.cols, shape.dtype.nbytes) == (result.rows, result.cols, result.dtype.nbytes)
         if alike and last[value] == number:
             return offsets[value]

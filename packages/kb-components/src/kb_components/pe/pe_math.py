@@ -23,7 +23,7 @@ class FunctionClass(Enum):
 
 _BY_CLASS: Final = {
     FunctionClass.ELEMENTWISE: (
-        "fill index copy neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma cas "
+        "fill index copy spread neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma cas "
         "sign floor ceil rint round trunc isnan isinf isfinite signbit copysign logb ldexp nextafter fdim "
         "lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz ffs brev"
     ),

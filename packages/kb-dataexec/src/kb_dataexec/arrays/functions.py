@@ -25,8 +25,8 @@ class Function(NamedTuple):
     """One function. `apply` takes `arity` 2-D arrays of one type, and the keyword `axis` if the function `has_axis`.
 
     The first `as_is` arguments keep their own types and have no say in the type of the computation. A function that
-    `generates` gets, behind its scalars, the row and the column of each element of the result. The result of one that
-    is `exact` is not rounded.
+    `generates` gets, behind its scalars, the row and the column of each element of the result. One that `spreads`
+    repeats rows, which `kb_dataexec.ops` does. The result of one that is `exact` is not rounded.
     """
 
     arity: int
@@ -38,6 +38,7 @@ class Function(NamedTuple):
     scans: bool = False
     generates: bool = False
     exact: bool = False
+    spreads: bool = False
 
     @property
     def has_axis(self) -> bool:
@@ -92,6 +93,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
         3, lambda base, down, along, rows, cols: base + down * rows + along * cols, int_only=True, generates=True
     ),
     "copy": Function(1, np.array, as_is=1),
+    "spread": Function(1, np.array, as_is=1, exact=True, spreads=True),
     "sign": Function(1, np.sign, exact=True),
     "neg": Function(1, np.negative),
     "abs": Function(1, np.abs),

@@ -11,6 +11,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast
 from kb_dataexec.arrays.functions import FUNCTIONS, Function
+from kb_dataexec.arrays.row_groups import RowGroups
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
@@ -40,7 +41,22 @@ class DecodedMath(NamedTuple):
 
     def along(self, arguments: Sequence[Array]) -> Array:
         """The function of *arguments*, matrices, before the cast to the type of OUT."""
-        op, axis = self.attributes.op, self.attributes.axis
+        axis, groups = self.attributes.axis, self.groups
+        if groups is None:
+            return self._along(arguments, axis)
+        if self.function.spreads:
+            return groups.spread(arguments[0])
+        *outer, rows, cols = arguments[0].shape
+        found = self._along([groups.together(arguments[0])], axis)
+        return groups.apart(found, (*outer, rows // groups.n if self.function.reduces else rows, cols))
+
+    @property
+    def groups(self) -> RowGroups | None:
+        """The rows that go together, if not all of them do."""
+        return None if self.attributes.group is None else RowGroups(*self.attributes.group)
+
+    def _along(self, arguments: Sequence[Array], axis: int | None) -> Array:
+        op = self.attributes.op
         if axis is None or not self.attributes.reverse:
             return current().apply(op, arguments, axis)
         return np.flip(current().apply(op, [np.flip(each, axis) for each in arguments], axis), axis)
@@ -106,6 +122,8 @@ def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inp
         raise op.error(f"{name} over axis {axis}", "no axis, as it is no reduction and no scan")
     if attributes.reverse and not function.scans:
         raise op.error(f"{name} in reverse", "a scan")
+    if function.spreads is (attributes.group is None) and axis != 0:
+        raise op.error(f"{name} with group {attributes.group}", "rows of a group" if function.spreads else "none")
     if function.generates and inputs:
         raise op.error(f"{name} of {_listed(inputs)}", "scalars alone")
     if function.float_only and not all(row.dtype.is_float for row in inputs):
@@ -121,11 +139,24 @@ def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], o
         shape = np.broadcast_shapes(*(row.shape for row in inputs))
     except ValueError:
         raise op.error(f"{attributes.op} of {_listed(inputs)}", "shapes that broadcast") from None
-    if FUNCTIONS[attributes.op].reduces:
-        shape = (1, shape[1]) if attributes.axis == 0 else (shape[0], 1)
+    shape = _result_shape(op, attributes, *shape)
     if shape != out.shape:
         came = f"{attributes.op} of {_listed(inputs)} into OUT {out}"
         raise op.error(came, f"an OUT of {shape[0]} x {shape[1]}")
+
+
+def _result_shape(op: Op, attributes: MathAttributes, rows: int, cols: int) -> tuple[int, int]:
+    """The shape of the result of operands that broadcast to *rows* x *cols*."""
+    function = FUNCTIONS[attributes.op]
+    n, step = attributes.group or (rows, 1)
+    together = step if function.spreads else n * step if attributes.axis == 0 else 1
+    if n < 1 or step < 1 or rows % together:
+        raise op.error(f"{attributes.op} of {rows} rows in groups of {n}, {step} apart", f"a multiple of {together}")
+    if function.spreads:
+        return rows * n, cols
+    if not function.reduces:
+        return rows, cols
+    return (rows // n, cols) if attributes.axis == 0 else (rows, 1)
 
 
 def _working_type(attributes: MathAttributes, function: Function, inputs: list[OperandRow], out: OperandRow) -> DType:

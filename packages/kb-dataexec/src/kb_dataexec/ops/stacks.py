@@ -17,7 +17,7 @@ def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
     """`math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows, cols)."""
     with np.errstate(all="ignore"):
         arguments = math.arguments(stacks)
-        if math.function.has_axis:
+        if math.function.has_axis or math.function.spreads:
             return cast(_along_axis(math, arguments[0]), math.out.dtype)
         return cast(current().apply(math.attributes.op, arguments, None), math.out.dtype)
 
@@ -25,6 +25,8 @@ def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
 def _along_axis(math: DecodedMath, stack: Array) -> Array:
     """The reduction or scan of each value of *stack*, as that of one matrix of all values."""
     count, rows, cols = stack.shape
+    if math.groups is not None:
+        return math.along([stack])
     if math.attributes.axis == 1:
         return math.along([stack.reshape(count * rows, cols)]).reshape(count, rows, -1)
     beside = np.ascontiguousarray(stack.transpose(1, 0, 2)).reshape(rows, count * cols)

@@ -20,8 +20,10 @@ def evaluate_program(program: VectorProgram, inputs: Sequence[Array]) -> list[Ar
     """
     values, kinds = list(inputs), program.values
     for op in program.ops:
-        math = _decoded(op.math, tuple(kinds[each] for each in op.arguments), op.result, op.line)
-        values.append(math.evaluate([values[each] for each in op.arguments]))
+        read = op.read(kinds)
+        math = _decoded(op.math, tuple(read), op.result, op.line)
+        given = [values[at].reshape(each.rows, each.cols) for at, each in zip(op.arguments, read, strict=True)]
+        values.append(math.evaluate(given))
     return [values[each] for each in program.outputs]
 
 

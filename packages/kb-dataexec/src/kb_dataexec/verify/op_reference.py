@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
+from kb_dataexec.arrays.row_groups import RowGroups
 from kb_dataexec.backends import using
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.ops.gemm import DecodedGemm
@@ -62,6 +64,8 @@ def of_gemm(gemm: DecodedGemm, values: Sequence[Array]) -> OpReference:
 def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
     """The reference of a function: computed in f64 from its arguments after their cast to f32; exact for integers."""
     op, out = math.attributes.op, math.out.dtype
+    if math.groups is not None:
+        return _of_groups(math, math.groups, values[0])
     arguments = math.arguments(values)
     if op == "copy":
         return of_move(np.broadcast_to(arguments[0], math.out.shape), out)
@@ -79,6 +83,20 @@ def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
         return OpReference(cast(exact, out), np.where(beyond, np.inf, error + 1))
     expected = as_stored(exact, out)
     return OpReference(expected, error + _stored(expected, out))
+
+
+def _of_groups(math: DecodedMath, groups: RowGroups, value: Array) -> OpReference:
+    """The reference of a function of groups of rows: that of one whose rows are a group."""
+    if math.function.spreads:
+        return of_move(groups.spread(value), math.out.dtype)
+    x = groups.together(value)
+    rows, nbytes = 1 if math.function.reduces else len(x), x.shape[1] * math.out.dtype.nbytes
+    alone = math._replace(
+        attributes=replace(math.attributes, group=None),
+        out=math.out._replace(rows=rows, row_nbytes=nbytes, stride=nbytes),
+    )
+    expected, allowed = of_math(alone, [x])
+    return OpReference(*(groups.apart(each, math.out.shape) for each in (expected, allowed)))
 
 
 def _applied(math: DecodedMath, arguments: Sequence[Array]) -> Array:

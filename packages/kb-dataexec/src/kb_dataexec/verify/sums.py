@@ -84,10 +84,13 @@ def _reductions(log: OpLog) -> Sums:
     adding = ops["command_seq"][adds[at]] if len(ops) else np.empty(0, np.int64)
     if not len(ops) or axis.max() < 0:
         return _no_sums()._replace(adding=adding)
-    ops, axis = ops[axis[at] >= 0], axis[at][axis[at] >= 0]
+    grouped = np.array([each.group[0] if each is not None and each.group else 0 for each in found])[at]
+    is_sum = axis[at] >= 0
+    ops, axis, grouped = ops[is_sum], axis[at][is_sum], grouped[is_sum]
     row = _first_operand(log.operands, Role.IN, ops["op_id"])
-    ops, axis, row = ops[row >= 0], axis[row >= 0], log.operands[row[row >= 0]]
+    ops, axis, grouped, row = ops[row >= 0], axis[row >= 0], grouped[row >= 0], log.operands[row[row >= 0]]
     terms = np.where(axis == 0, row["rows"], row["row_nbytes"] // _itemsizes()[row["dtype"]])
+    terms = np.where(grouped > 0, grouped, terms)
     return Sums(ops["command_seq"], terms.astype(np.int64), adding, np.empty(0, np.int64))
 
 

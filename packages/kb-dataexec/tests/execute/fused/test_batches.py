@@ -40,7 +40,7 @@ def stacks_of(shapes, dtype):
     [
         (op, dtype)
         for op, function in sorted(FUNCTIONS.items())
-        if not function.generates
+        if not (function.generates or function.spreads)
         for dtype in ((DType.I8, DType.I32) if function.int_only else (DType.F32, DType.BF16))
     ],
 )

@@ -2,52 +2,84 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import Final, Literal, overload
+
 from kb_engine.language.special_functions import SpecialFunctions
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_messages import KernelError
+
+_SEARCHES: Final = {"max": "argmax", "min": "argmin"}
 
 
 class AxisFunctions(SpecialFunctions):
     """Reductions, whose axis stays with length 1, and scans, whose result has the shape of the argument.
 
+    A reduction without an axis goes over all elements. With `keep_dims=False` the result has no such axis, and has no
+    axis at all after a reduction over all elements. This takes no time.
+
     A sum or product of integers below 32 bits is i32. Raises KernelError for an axis that the argument does not have.
     """
 
-    def sum(self, x: Handle, axis: int) -> LoadedTensor:
+    def sum(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
         """The sum over *axis*."""
-        return self._along("sum", x, axis)
+        return self._reduced("sum", x, axis, keep_dims)
 
-    def prod(self, x: Handle, axis: int) -> LoadedTensor:
+    def prod(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
         """The product over *axis*."""
-        return self._along("prod", x, axis)
+        return self._reduced("prod", x, axis, keep_dims)
 
-    def max(self, x: Handle, axis: int) -> LoadedTensor:
-        """The largest element over *axis*."""
-        return self._along("max", x, axis)
+    @overload
+    def max(
+        self, x: Handle, axis: int | None = None, keep_dims: bool = True, return_indices: Literal[False] = False
+    ) -> LoadedTensor: ...
 
-    def min(self, x: Handle, axis: int) -> LoadedTensor:
-        """The smallest element over *axis*."""
-        return self._along("min", x, axis)
+    @overload
+    def max(
+        self, x: Handle, axis: int | None = None, keep_dims: bool = True, *, return_indices: Literal[True]
+    ) -> tuple[LoadedTensor, LoadedTensor]: ...
 
-    def argmax(self, x: Handle, axis: int) -> LoadedTensor:
-        """The index, i32, of the largest element over *axis*; of equals the lowest."""
-        return self._along("argmax", x, axis)
+    def max(
+        self, x: Handle, axis: int | None = None, keep_dims: bool = True, return_indices: bool = False
+    ) -> LoadedTensor | tuple[LoadedTensor, LoadedTensor]:
+        """The largest element over *axis*; with *return_indices* also where it is, as `argmax` says."""
+        return self._extreme("max", x, axis, keep_dims, return_indices)
 
-    def argmin(self, x: Handle, axis: int) -> LoadedTensor:
-        """The index, i32, of the smallest element over *axis*; of equals the lowest."""
-        return self._along("argmin", x, axis)
+    @overload
+    def min(
+        self, x: Handle, axis: int | None = None, keep_dims: bool = True, return_indices: Literal[False] = False
+    ) -> LoadedTensor: ...
 
-    def reduce_and(self, x: Handle, axis: int) -> LoadedTensor:
+    @overload
+    def min(
+        self, x: Handle, axis: int | None = None, keep_dims: bool = True, *, return_indices: Literal[True]
+    ) -> tuple[LoadedTensor, LoadedTensor]: ...
+
+    def min(
+        self, x: Handle, axis: int | None = None, keep_dims: bool = True, return_indices: bool = False
+    ) -> LoadedTensor | tuple[LoadedTensor, LoadedTensor]:
+        """The smallest element over *axis*; with *return_indices* also where it is, as `argmin` says."""
+        return self._extreme("min", x, axis, keep_dims, return_indices)
+
+    def argmax(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
+        """The index, i32, of the largest element over *axis*; of equals the lowest. Without an axis, as of `ravel`."""
+        return self._reduced("argmax", x, axis, keep_dims)
+
+    def argmin(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
+        """The index, i32, of the smallest element over *axis*; of equals the lowest. Without an axis, as of `ravel`."""
+        return self._reduced("argmin", x, axis, keep_dims)
+
+    def reduce_and(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
         """The bits that all integers over *axis* have."""
-        return self._along("reduce_and", x, axis)
+        return self._reduced("reduce_and", x, axis, keep_dims)
 
-    def reduce_or(self, x: Handle, axis: int) -> LoadedTensor:
+    def reduce_or(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
         """The bits that some integer over *axis* has."""
-        return self._along("reduce_or", x, axis)
+        return self._reduced("reduce_or", x, axis, keep_dims)
 
-    def xor_sum(self, x: Handle, axis: int) -> LoadedTensor:
+    def xor_sum(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
         """The bits that an odd number of integers over *axis* has."""
-        return self._along("reduce_xor", x, axis)
+        return self._reduced("reduce_xor", x, axis, keep_dims)
 
     def cumsum(self, x: Handle, axis: int = 0, reverse: bool = False) -> LoadedTensor:
         """The sums of all elements up to each one along *axis*; with *reverse*, from each one to the last."""
@@ -64,6 +96,28 @@ class AxisFunctions(SpecialFunctions):
     def cummin(self, x: Handle, axis: int = 0, reverse: bool = False) -> LoadedTensor:
         """The smallest of all elements up to each one along *axis*; with *reverse*, from each one to the last."""
         return self._along("cummin", x, axis, reverse)
+
+    def _extreme(
+        self, op: str, x: Handle, axis: int | None, keep_dims: bool, return_indices: bool
+    ) -> LoadedTensor | tuple[LoadedTensor, LoadedTensor]:
+        found = self._reduced(op, x, axis, keep_dims)
+        return (found, self._reduced(_SEARCHES[op], x, axis, keep_dims)) if return_indices else found
+
+    def _reduced(self, op: str, x: Handle, axis: int | None, keep_dims: bool) -> LoadedTensor:
+        """The reduction of *x* over *axis*, or over all axes: along rows first, and then over the rows."""
+        shape: tuple[int, ...] = getattr(x, "shape", (1, 1))
+        if axis is not None:
+            found = self._along(op, x, axis)
+            dropped = axis % len(shape)
+            return found if keep_dims else found.reshape(shape[:dropped] + shape[dropped + 1 :])
+        if op in _SEARCHES.values() or not shape:
+            found = self._along(op, x.reshape((-1,)), -1)
+        else:
+            found = self._along(op, x, -1)
+            if prod(shape[:-1]) > 1:
+                found = self._along(op, found.reshape((-1, 1)), 0)
+        wanted = (1,) * len(shape) if keep_dims else ()
+        return found if found.shape == wanted else found.reshape(wanted)
 
     def _along(self, op: str, x: Handle, axis: int, reverse: bool = False) -> LoadedTensor:
         dimensions = len(getattr(x, "shape", (1, 1)))

@@ -11,6 +11,7 @@ from kb_engine.language.math_results import (
     math_attributes,
     needs_floats,
     result_shape,
+    rows_of_axis,
     sort_arguments,
 )
 from kb_engine.language.recorded import RecordedFunction, recorded_function
@@ -70,9 +71,8 @@ def _found_out(
     numbers = [each for each in deciding if isinstance(each, (int, float))]
     result = dtype or result_dtype(op, dtypes, numbers)
     shape = result_shape(op, [each.shape for each in values], axis, line)
-    # A vector is one row, and the last axis of any value is the axis along the row.
-    axis = axis if axis is None or len(shape) == 2 else 1
-    math = math_attributes(op, axis, scalars, scalar_at, reverse)
+    rows = (None, None) if axis is None else rows_of_axis(values[0].shape, axis)
+    math = math_attributes(op, rows[0], scalars, scalar_at, reverse, rows[1])
     return CallRule(
         recorded_function(math, VectorValue(*sides_of(shape), result)),
         shape,

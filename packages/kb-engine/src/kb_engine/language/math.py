@@ -20,6 +20,7 @@ from kb_engine.language.math_results import (
     math_attributes,
     numpy_name,
     sort_arguments,
+    spreads,
 )
 from kb_engine.language.recorded import RecordedOp, VectorInput, recorded_function
 from kb_engine.language.result_types import result_dtype
@@ -82,15 +83,16 @@ class MathOps(AxisFunctions):
         return self._call("copy", [x], dtype=dtype_named(dtype, self._port.line()))
 
     def full(self, shape: tuple[int, ...], value: float, dtype: DType | str) -> LoadedTensor:
-        """A tensor of one or two dimensions whose elements are all *value*, which is computed where it is needed.
+        """A tensor of *shape* whose elements are all *value*, which is computed where it is needed.
 
-        Raises KernelError for another shape, an unknown dtype, and a value that the dtype does not have.
+        Raises KernelError for a shape that is no tuple of positive sizes, an unknown dtype, and a value that the dtype
+        does not have.
         """
         line = self._port.line()
         wanted = dtype_named(dtype, line)
         sizes: object = shape
-        if not (isinstance(sizes, tuple) and 0 < len(sizes) < 3 and all(isinstance(n, int) and n > 0 for n in sizes)):
-            raise KernelError(line, f"a tensor of shape {shape!r}", "one or two positive sizes as a tuple")
+        if not (isinstance(sizes, tuple) and all(isinstance(n, int) and n > 0 for n in sizes)):
+            raise KernelError(line, f"a tensor of shape {shape!r}", "positive sizes as a tuple")
         if not (wanted.is_float or float(value).is_integer()):
             raise KernelError(line, f"{value!r} as {wanted}", "a number that the dtype has")
         if is_wide(value) and not wanted.is_float:
@@ -98,7 +100,7 @@ class MathOps(AxisFunctions):
         return self._record(math_attributes("fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
 
     def zeros(self, shape: tuple[int, ...], dtype: DType | str) -> LoadedTensor:
-        """A tensor of one or two dimensions whose elements are all 0, as `full`."""
+        """A tensor of *shape* whose elements are all 0, as `full`."""
         return self.full(shape, 0, dtype)
 
     def _call(
@@ -118,11 +120,22 @@ class MathOps(AxisFunctions):
         tensors = [each for each in given if isinstance(each, Handle)]
         if rule.in_f32:
             tensors = [self._in_f32(each, op == "where" and each is given[0]) for each in tensors]
+        if len(rule.shape) > 2 and axis is None:
+            tensors = [self._spread(each, rule.shape, op, line) for each in tensors]
         function, known = rule.function, None
         if rule.may_be_known:
             known = known_value(function.math, tensors, rule.shape, function.value.dtype)
         sources = tuple([self._source(each, op, line) for each in tensors])
         return self._programs.record(function, sources, rule.shape, known, self, line)
+
+    def _spread(self, value: Handle, shape: tuple[int, ...], op: str, line: str) -> Handle:
+        """*value* with its rows repeated so that they are those of a value of *shape*, or with one row."""
+        for group, wider in spreads(value.shape, shape):
+            attributes = math_attributes("spread", group=group)
+            known = known_value(attributes, [value], wider, value.dtype)
+            source = self._source(value, op, line)
+            value = self._record(attributes, (source,), wider, value.dtype, known, line)
+        return value
 
     def _record(
         self,
@@ -214,5 +227,5 @@ class MathOps(AxisFunctions):
 
 
 def _is_elementwise(function: MathFunction) -> bool:
-    """Whether a composite can be made of *function*: it has operands, two at most, and needs no whole axis."""
-    return not function.has_axis and not function.generates and function.arity < 3
+    """Whether a composite can be made of *function*: it has operands, two at most, and works on each element."""
+    return not (function.has_axis or function.generates or function.spreads) and function.arity < 3

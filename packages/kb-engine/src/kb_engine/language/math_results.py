@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -50,30 +51,11 @@ def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[in
 
 
 def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
-    """The shape of *op*'s result: 1 along *axis* of a reduction.
-
-    Raises KernelError when *shapes* do not broadcast, or do not as the rows and columns that the values are in TCM.
-    """
+    """The shape of *op*'s result: 1 along *axis* of a reduction. Raises KernelError when *shapes* do not broadcast."""
     shape = broadcast(shapes, op, line)
-    if len(shape) > 2:
-        _check_rows(op, shapes, shape, axis, line)
     if not MATH_FUNCTIONS[op].reduces:
         return shape
     return tuple(1 if number == axis else size for number, size in enumerate(shape))
-
-
-def _check_rows(
-    op: str, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], axis: int | None, line: str
-) -> None:
-    """Raise KernelError unless a value of *shape*, and those of *shapes*, can be worked on as rows and columns."""
-    rows, _ = sides_of(shape)
-    listed = ", ".join(" x ".join(map(str, each)) for each in shapes)
-    if any(sides_of(each)[0] not in (1, rows) for each in shapes):
-        needs = "operands that broadcast over all rows, or over none"
-        raise KernelError(line, f"{op} of {listed}", needs, "tl.load an operand by indices that repeat it")
-    if axis is not None and axis != len(shape) - 1:
-        fix = "tl.reshape to two dimensions, or load with the axis last"
-        raise KernelError(line, f"{op} of {listed} over axis {axis}", f"the last axis, {len(shape) - 1}", fix)
 
 
 def math_attributes(
@@ -82,9 +64,43 @@ def math_attributes(
     scalars: tuple[Scalar, ...] = (),
     scalar_at: tuple[int, ...] = (),
     reverse: bool = False,
+    group: tuple[int, int] | None = None,
 ) -> MathAttributes:
     """The attributes of a record of *op*."""
-    return MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse)
+    return MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=group)
+
+
+def rows_of_axis(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int] | None]:
+    """The axis, 0 or 1, of the matrix that a value of *shape* is in TCM, and the rows of that axis that go together.
+
+    The last axis is along a row. The rows of any other axis are groups, unless they are all rows.
+    """
+    if axis == len(shape) - 1:
+        return 1, None
+    step = prod(shape[axis + 1 : -1])
+    return 0, None if prod(shape[:axis]) * step == 1 else (shape[axis], step)
+
+
+def spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
+    """The groups of `spread` that repeat a value of *shape* to as many rows as one of *wanted* has, and the shapes.
+
+    There is none if all rows are one, which every row of another value meets.
+    """
+    padded = [1] * (len(wanted) - len(shape)) + list(shape)
+    found: list[tuple[tuple[int, int], tuple[int, ...]]] = []
+    if prod(padded[:-1]) == 1:
+        return found
+    axis = len(wanted) - 2
+    while axis >= 0:
+        first = axis
+        while first >= 0 and padded[first] == 1 < wanted[first]:
+            first -= 1
+        n = prod(wanted[first + 1 : axis + 1])
+        if n > 1:
+            padded[first + 1 : axis + 1] = wanted[first + 1 : axis + 1]
+            found.append(((n, prod(padded[axis + 1 : -1])), tuple(padded)))
+        axis = min(first, axis - 1)
+    return found
 
 
 def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> bool:

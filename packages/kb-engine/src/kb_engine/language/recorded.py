@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
-from kb_engine.program.affine import sides_of
 from kb_engine.program.handles import LoadedTensor, Operators
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
@@ -30,6 +29,11 @@ class VectorInput:
         self.holder = holder
         self.completion = completion
         self.value = VectorValue(matrix.rows, matrix.cols, matrix.dtype)
+
+    @property
+    def root(self) -> VectorInput:
+        """Itself, as the `root` of an op is what makes the bytes."""
+        return self
 
     @property
     def stored(self) -> VectorInput:
@@ -63,11 +67,10 @@ class RecordedOp:
     """A call of `function` that is recorded, with the inputs and earlier ops that are its `arguments`.
 
     `alive` says that the kernel can still name the result, and `handles` gives its handles. `deferred` says that a
-    program has closed since, for which nobody asked for the result. `stored` is where the result lies, if a command has
-    stored it.
+    program has closed since, for which nobody asked for the result.
     """
 
-    __slots__ = ("_handles", "alive", "arguments", "deferred", "function", "line", "producer", "stored")
+    __slots__ = ("_handles", "_stored", "alive", "arguments", "deferred", "function", "line", "producer")
 
     def __init__(
         self,
@@ -82,8 +85,18 @@ class RecordedOp:
         self.line = line
         self.alive = True
         self.deferred = False
-        self.stored: VectorInput | None = None
+        self._stored: VectorInput | None = None
         self._handles: list[ref[RecordedTensor]] = []
+
+    @property
+    def stored(self) -> VectorInput | None:
+        """Where the result lies, if a command has stored it."""
+        return self._stored
+
+    @property
+    def root(self) -> RecordedOp:
+        """The op that makes the bytes."""
+        return self
 
     @property
     def handles(self) -> list[RecordedTensor]:
@@ -110,11 +123,37 @@ class RecordedOp:
 
     def store_at(self, place: VectorInput) -> None:
         """A command stores the result at *place*. The arguments are needed no more when it is issued."""
-        self.stored = place
+        self._stored = place
 
     def forget_arguments(self) -> None:
         """The command that stores the result is issued."""
         self.arguments = ()
+
+
+class RecordedView(RecordedOp):
+    """The result of *of*, read row by row as *value*: no op of its own, and the same bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, of: RecordedOp, value: VectorValue, line: str) -> None:
+        super().__init__(recorded_function(MathAttributes(op="view"), value), (of.root,), of.producer, line)
+
+    @property
+    def root(self) -> RecordedOp:
+        """As `RecordedOp.root`; the view itself when it is stored."""
+        return self if self.stored is not None else self.arguments[0]  # type: ignore[return-value]  # an op
+
+    @property
+    def stored(self) -> VectorInput | None:
+        """As `RecordedOp.stored`: where *of* lies, in the shape of the view."""
+        if self._stored is None:
+            bytes_of = self.arguments[0].stored
+            if bytes_of is not None:
+                value = self.value
+                matrix = Matrix.packed(value.rows, value.cols, value.dtype, bytes_of.matrix.address)
+                self._stored = VectorInput(matrix, bytes_of.holder, bytes_of.completion)
+                self.forget_arguments()
+        return self._stored
 
 
 class RecordedTensor(LoadedTensor):
@@ -127,6 +166,7 @@ class RecordedTensor(LoadedTensor):
         known: npt.NDArray[Any] | None,
         operators: Operators,
         issue: Callable[[RecordedOp], None],
+        view: Callable[[RecordedTensor, tuple[int, ...]], LoadedTensor],
     ) -> None:
         # `place`, `holder` and `completion` come when the op is issued.
         self.op = op
@@ -136,6 +176,7 @@ class RecordedTensor(LoadedTensor):
         self.readers: list[Completion] = []
         self._operators = operators
         self._issue = issue
+        self._view = view
         self._is_forgotten = False
         op.name(self)
 
@@ -182,14 +223,11 @@ class RecordedTensor(LoadedTensor):
         self.op.let_go(self)
 
     def reshape(self, *shape: Any) -> LoadedTensor:
-        """As `Handle.reshape`. No op is issued for a shape with the same rows and columns."""
+        """As `Handle.reshape`. The view of a value that no command has made is read in registers."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not (self.is_issued or self._is_forgotten):
             wanted = np.empty(self.shape, np.bool_).reshape(sizes).shape
-            if sides_of(wanted) == (self.op.value.rows, self.op.value.cols):
-                known = None if self.known is None else self.known.reshape(wanted)
-                assert self._operators is not None
-                return RecordedTensor(self.op, wanted, known, self._operators, self._issue)
+            return self._view(self, wanted)
         return super().reshape(sizes)
 
     def arrive(self, matrix: Matrix, holder: TcmHolder, completion: Completion) -> None:

@@ -14,10 +14,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 
-from kb_engine.language.recorded import RecordedFunction, RecordedOp, RecordedTensor, VectorInput
+from kb_engine.language.recorded import (
+    RecordedFunction,
+    RecordedOp,
+    RecordedTensor,
+    RecordedView,
+    VectorInput,
+    recorded_function,
+)
 from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
-from kb_engine.program.handles import Handle, Operators
+from kb_engine.program.affine import sides_of
+from kb_engine.program.handles import Handle, LoadedTensor, Operators, TensorView
 from kb_engine.program.language_base import allocate
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
@@ -28,6 +36,7 @@ from kb_messages import (
     VectorCommand,
     VectorOp,
     VectorProgram,
+    VectorValue,
 )
 
 MOST_OPS: Final = 64
@@ -78,7 +87,22 @@ class VectorPrograms:
         producer = None if known is not None else Producer(function.producer_op, line)
         op = RecordedOp(function, arguments, producer, line)
         self._ops.append(op)
-        return RecordedTensor(op, shape, known, operators, self.close)
+        return RecordedTensor(op, shape, known, operators, self.close, self.view)
+
+    def view(self, of: RecordedTensor, shape: tuple[int, ...]) -> LoadedTensor:
+        """*of*, which is recorded, row by row as a value of *shape*. Constants are made in the new shape."""
+        op, line = of.op, self._port.line()
+        if op.stored is not None:
+            return TensorView(of, shape)
+        value = VectorValue(*sides_of(shape), of.dtype)
+        known, operators = of.known if of.known is None else of.known.reshape(shape), of.operators
+        assert operators is not None, "the language made the value"
+        if value != op.value:
+            if op.root.function.math.op == "fill":
+                return self.record(recorded_function(op.root.function.math, value), (), shape, known, operators, line)
+            op = RecordedView(op, value, line)
+            self._ops.append(op)
+        return RecordedTensor(op, shape, known, operators, self.close, self.view)
 
     def allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
         """As `kb_engine.program.language_base.allocate`. A full TCM gets back what only ops hold that nobody needs."""
@@ -90,11 +114,18 @@ class VectorPrograms:
 
     def recipe(self, op: RecordedOp) -> Recipe:
         """How to compute the result of *op*, without a command that does."""
-        program, inputs, _ = _program(_needed(self._ops, {id(op)}), {id(op)})
+        asked = {id(op.root)}
+        program, inputs, _ = _program(_needed(self._ops, asked), asked)
         return Recipe(program, tuple(each.matrix for each in inputs))
 
     def close(self, asked: RecordedOp | None = None) -> None:
         """Issue what *asked* needs, or, with None, all that the kernel can name."""
+        self._issue_needed(asked)
+        self._ops = [op for op in self._ops if not _arrived(op)]
+        if asked is not None:
+            _arrived(asked)
+
+    def _issue_needed(self, asked: RecordedOp | None) -> None:
         ops = self._ops
         signature = _signature(ops, asked)
         closing = _CLOSINGS.get(signature)
@@ -219,14 +250,26 @@ def _stored(argument: _Source) -> VectorInput:
     return argument.stored
 
 
+def _arrived(op: RecordedOp) -> bool:
+    """Whether *op* is a view of a value that a command stores. The kernel's handles are told where it lies."""
+    place = op.stored if isinstance(op, RecordedView) else None
+    if place is None:
+        return False
+    for handle in op.handles:
+        if not handle.is_issued and place.holder is not None:
+            handle.arrive(place.matrix, place.holder, place.completion)
+    return True
+
+
 def _closing(ops: list[RecordedOp], asked: RecordedOp | None) -> _Closing:
     """What closing *ops* does when *asked* is needed, or, with None, all that the kernel can name."""
-    outputs = {id(op) for op in ops if op is asked or (op.alive and asked is None)}
+    outputs = {id(op.root) for op in ops if op is asked or (op.alive and asked is None)}
     if asked is not None:
         outputs |= _chained(ops)
-    needed = _needed(ops, outputs)
+    needed = [op for op in _needed(ops, outputs) if not isinstance(op, RecordedView)]
     largest = max((op.value.nbytes for op in needed), default=0)
-    outputs.update(id(op) for op in needed if op.alive and op.value.nbytes * SMALL <= largest)
+    named = {id(op.root) for op in ops if op.alive}
+    outputs.update(id(op) for op in needed if id(op) in named and op.value.nbytes * SMALL <= largest)
     left = [op for op in _needed(ops, {id(op) for op in ops if op.alive}) if id(op) not in outputs]
     place = {id(op): number for number, op in enumerate(ops)}
     places, rest = (tuple(place[id(op)] for op in chosen) for chosen in (needed, left))
@@ -247,7 +290,7 @@ def _chained(ops: list[RecordedOp]) -> set[int]:
     for op in ops:
         if op.deferred or any(id(each) in chained for each in _unstored(op)):
             chained.add(id(op))
-    return {id(op) for op in ops if op.alive and not op.deferred and id(op) in chained}
+    return {id(op.root) for op in ops if op.alive and not op.deferred and id(op) in chained}
 
 
 def _needed(ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
@@ -264,8 +307,8 @@ def _used(ops: list[RecordedOp]) -> set[int]:
 
 
 def _unstored(op: RecordedOp) -> list[RecordedOp]:
-    """The arguments of *op* that no command has stored."""
-    return [each for each in op.arguments if isinstance(each, RecordedOp) and each.stored is None]
+    """The ops that make the arguments of *op*, unless a command has stored them."""
+    return [each.root for each in op.arguments if isinstance(each, RecordedOp) and each.stored is None]
 
 
 def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, list[VectorInput], list[RecordedOp]]:
@@ -283,9 +326,10 @@ def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, l
         ops=tuple(
             VectorOp(
                 math=op.function.math,
-                arguments=tuple(number[id(each.stored or each)] for each in op.arguments),
+                arguments=tuple(number[id(each.stored or each.root)] for each in op.arguments),
                 result=op.value,
                 line=op.line,
+                shapes=_shapes(op),
             )
             for op in ops
         ),
@@ -295,3 +339,12 @@ def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, l
         _PROGRAMS.clear()
     numbers = repr([op.function.math.scalars for op in ops if op.function.math.scalars])
     return _PROGRAMS.setdefault((program, numbers), program), list(inputs.values()), leaving
+
+
+def _shapes(op: RecordedOp) -> tuple[tuple[int, int] | None, ...]:
+    """The shapes of those arguments of *op* that are read as values of another shape; none if no argument is."""
+    found = tuple(
+        (each.value.rows, each.value.cols) if isinstance(each, RecordedView) and each.stored is None else None
+        for each in op.arguments
+    )
+    return found if any(found) else ()

@@ -48,6 +48,7 @@ class Batches:
         self._first = np.append(0, np.cumsum(count))
         reads, node = spread(first, count)
         self._check_roles(reads, node)
+        self._operand = reads
         self._value = flow.value_read(reads)
         self._node_of = np.full(len(flow.producer), -1)
         self._node_of[self.out] = np.arange(len(self.out))
@@ -81,10 +82,15 @@ class Batches:
         pools = ValuePools(self._flow.operands, self._uses(), products, access)
         for batch in self._batches():
             reads = self._first[batch][:, None] + np.arange(int(self._first[batch[0] + 1] - self._first[batch[0]]))
-            stacks = [pools.stack(self._value[column]) for column in reads.T]
+            stacks = [pools.stack(self._value[column], self._shape_of(int(column[0]))) for column in reads.T]
             stack = self._compute[int(self._signature[batch[0]])](stacks)
             pools.add(self.out[batch], stack)
             yield self.out[batch], stack
+
+    def _shape_of(self, read: int) -> tuple[int, int]:
+        """Rows and columns that the read number *read* of all nodes has."""
+        operand = self._operand[read]
+        return int(self._flow.operands.rows[operand]), int(self._flow.operands.cols[operand])
 
     def _source_nodes(self) -> list[int]:
         """For each read, the node that computes its value, or -1."""

@@ -42,6 +42,18 @@ class CellAccess:
         stack = stacks[0] if len(stacks) == 1 else np.concatenate(stacks)
         return stack if len(index) == len(stack) and (np.diff(index) == 1).all() else stack[index]
 
+    def read_all(self, cells: Array) -> Array:
+        """The stack of *cells*, of one size and type, in the shape of the first. Raises StoreError as `read` does."""
+        shape = self._shape_id[cells]
+        if (shape == shape[0]).all():
+            return self.read(cells)
+        first = self.read(cells[:1])[0]
+        out = np.empty((len(cells), *first.shape), first.dtype)
+        for label in np.unique(shape).tolist():
+            mine = shape == label
+            out[mine] = self.read(cells[mine]).reshape(-1, *first.shape)
+        return out
+
     def check_readable(self, cells: Array) -> None:
         """Raise StoreError unless all bytes of *cells* are initialised and aligned."""
         shape = self._shape_id[cells]
@@ -70,7 +82,7 @@ class CellAccess:
         return bool(((self._rows[cells] > 1) & (self._stride[cells] < self._row_nbytes[cells])).any())
 
     def write(self, cells: Array, stack: Array) -> None:
-        """Write *stack*[i] to *cells*[i]. No two of *cells* share a byte."""
+        """Write *stack*[i] to *cells*[i], in the shape of the cell. No two of *cells* share a byte."""
         cells, index = self._by_address(cells, np.arange(len(cells)))
         back = np.empty(len(cells), np.int64)
         back[index] = np.arange(len(cells))
@@ -112,7 +124,7 @@ class CellAccess:
 
     def _write_one(self, cell: int, value: Array) -> None:
         owner, offset = int(self._owner[cell]), int(self._offset[cell])
-        self._store.write(owner, offset, value, int(self._stride[cell]))
+        self._store.write(owner, offset, value.reshape(int(self._rows[cell]), -1), int(self._stride[cell]))
 
     def _by_address(self, cells: Array, index: Array) -> tuple[Array, Array]:
         """(*cells* sorted by owner and offset, *index* changed to refer to the sorted cells)."""

@@ -24,6 +24,7 @@ class Cells:
     `index`     the cell of each operand
     `columns`   owner, offset, rows, row_nbytes, stride and dtype code of each cell
     `shape_id`  a number for each cell, equal for cells of equal rows, row_nbytes and dtype
+    `run`       a number for each cell, equal for cells of one dtype that are the same run of bytes in other shapes
     `changed`   whether a cell is written or released
     `group`     a label for each cell: a change of a cell can only affect cells of the same group
     """
@@ -34,6 +35,7 @@ class Cells:
         first, self.index = _distinct(columns)
         self.columns: list[Array] = [column[first] for column in columns]
         self.shape_id = _shape_ids(self.columns)
+        self.run = _runs(self.columns)
         self.changed = np.zeros(len(first), np.bool_)
         self.changed[self.index[changed]] = True
         self.group = connected(self.columns, self.changed)
@@ -104,6 +106,21 @@ def _representatives(key: Array) -> Array:
     _, first, index = np.unique(key[others], return_index=True, return_inverse=True)
     same[others] = others[first][index.reshape(-1)]
     return same
+
+
+def _runs(columns: list[Array]) -> Array:
+    """A number for each cell: the first cell that is one run of the same bytes, or the cell itself."""
+    owner, offset, rows, row_nbytes, stride, dtype = columns
+    packed = np.flatnonzero((stride == row_nbytes) & (rows > 0))
+    run = np.arange(len(owner))
+    if not len(packed):
+        return run
+    keys = np.stack([each[packed] for each in (owner, offset, rows * row_nbytes, dtype)])
+    order = np.lexsort(keys)
+    opens = np.append(True, (np.diff(keys[:, order]) != 0).any(axis=0))
+    first = order[np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))]
+    run[packed[order]] = packed[first]
+    return run
 
 
 def _shape_ids(columns: list[Array]) -> Array:

@@ -1,7 +1,7 @@
 """Where every value that a window reads comes from, found symbolically for all records of the window at once.
 
 Values are numbered: value v is the one that operand v wrote, and ~c is the content of cell c before the window. Moves
-that change no type make no new value.
+that change no type make no new value. A value has its elements row by row, in whatever shape it is read.
 """
 
 from __future__ import annotations
@@ -64,9 +64,13 @@ class Dataflow:
             reads = np.where(copied, writer - 1, reads)
 
     def initial_cell(self, reads: Array) -> Array:
-        """The cell of initial memory that each of *reads* gets unchanged; -1 where the value was computed or cast."""
+        """The cell of initial memory that each of *reads* gets unchanged.
+
+        -1 where the value was computed, cast, or read in another shape.
+        """
         first = self.first_read(reads)
-        return np.where(self.producer[first] >= 0, -1, self.cell[first])
+        shape = self.cells.shape_id[self.cell]
+        return np.where((self.producer[first] >= 0) | (shape[first] != shape[reads]), -1, self.cell[first])
 
     def value_read(self, reads: Array) -> Array:
         """The value that each of *reads* gets."""

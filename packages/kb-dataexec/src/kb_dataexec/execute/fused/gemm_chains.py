@@ -33,8 +33,9 @@ class GemmChains:
     `transposed`  bit 0: A is stored as k x rows; bit 1: B is stored as cols x k
     `chain`       the first GEMM of each GEMM's chain
     `initial`     for the first GEMM of a chain, the cell that its accumulator starts from, or -1
-    `is_fused`    whether the chain becomes one product. Reasons against it: a factor was computed or cast, another
-                  record reads a partial sum, or the chain's factors are stored in different ways
+    `is_fused`    whether the chain becomes one product. Reasons against it: a factor was computed, cast or read in
+                  another shape, another record reads a partial sum or the next one reads it in another shape, or the
+                  chain's factors are stored in different ways
 
     Raises IrregularError for a GEMM whose operands do not fit together.
     """
@@ -94,7 +95,8 @@ class GemmChains:
         previous[adding[linked]] = self.number[flow.operands.record[writer[linked]]]
         self.initial[adding[~linked]] = start = flow.initial_cell(accumulator[~linked])
         uses = np.bincount(flow.producer[flow.producer >= 0], minlength=len(flow.producer))
-        is_read_once[adding[linked]] = uses[writer[linked]] == 1
+        is_same = flow.operands.rows[writer[linked]] == flow.operands.rows[accumulator[linked]]
+        is_read_once[adding[linked]] = is_same & (uses[writer[linked]] == 1)
         is_read_once[adding[~linked]] = start >= 0
         return previous, is_read_once
 

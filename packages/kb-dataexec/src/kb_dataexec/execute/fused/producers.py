@@ -1,6 +1,7 @@
 """Matches each read of a window with the write that produced its bytes, for all reads at once.
 
-A read must get its bytes from exactly one write, or from the memory as it was before the window. Everything else raises
+A read must get its bytes from exactly one write, which may have given them another shape, or from the memory as it was
+before the window. Everything else raises
 IrregularError: bytes from several writes, released bytes, and a live value of which a part is overwritten.
 """
 
@@ -61,7 +62,8 @@ def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array,
     last_release = np.maximum.accumulate(np.where(operands.is_release[events], at, -1))
     write_before, release_before = _shifted(last_write), _shifted(last_release)
     valid = (write_before >= begin) & (release_before < write_before)
-    same = cell[write_before] == cell
+    run = cells.run[cell]
+    same = run[write_before] == run
     untouched = (write_before < begin) & (release_before < begin)
     if (~writes & ~(valid & same) & ~untouched).any():
         raise IrregularError("a read of bytes from several writes, or of released ones")

@@ -37,21 +37,25 @@ class ValuePools:
         if self._left[pool]:
             self._stacks[pool] = stack
 
-    def stack(self, values: Array) -> Array:
-        """*values*, all of one shape and type, as one stack in this order."""
+    def stack(self, values: Array, shape: tuple[int, int]) -> Array:
+        """*values*, all of one size and type, as one stack in this order. Each is read as one of *shape*."""
         pool = np.where(values >= 0, self._pool[values], _INITIAL)
         if (pool == pool[0]).all():
-            return self._taken(int(pool[0]), values)
-        found = [(mine, self._taken(int(pool[mine[0]]), values[mine])) for mine in _places_by_label(pool)]
-        out = np.empty((len(values), *found[0][1].shape[1:]), found[0][1].dtype)
+            return self._taken(int(pool[0]), values, shape)
+        found = [(mine, self._taken(int(pool[mine[0]]), values[mine], shape)) for mine in _places_by_label(pool)]
+        out = np.empty((len(values), *shape), found[0][1].dtype)
         for mine, part in found:
             out[mine] = part
         return out
 
-    def _taken(self, pool: int, values: Array) -> Array:
-        """*values* from *pool*, where all of them are. Counts the use."""
+    def _taken(self, pool: int, values: Array, shape: tuple[int, int]) -> Array:
+        """*values* from *pool*, where all of them are, as *shape*. Counts the use."""
+        found = self._found(pool, values)
+        return found if found.shape[1:] == shape else found.reshape(-1, *shape)
+
+    def _found(self, pool: int, values: Array) -> Array:
         if pool == _INITIAL:
-            return self._access.read(~values)
+            return self._access.read_all(~values)
         if pool == _PRODUCT:
             return np.stack([self._products[record] for record in self._record[values].tolist()])
         slots, stack = self._slot[values], self._stacks[pool]

@@ -87,8 +87,12 @@ class FusedWindow:
     def _destinations(self, writes: Array) -> dict[int, list[Destination]]:
         """Where the results of fused chains go, by the record of the last GEMM. *writes* write these results."""
         destinations: dict[int, list[Destination]] = {}
+        operands = self._flow.operands
         cells = self._flow.cell[writes].tolist()
-        for cell, source in zip(cells, self._chains.sources(writes), strict=True):
+        for write, cell, source in zip(writes.tolist(), cells, self._chains.sources(writes), strict=True):
+            out = self._flow.records.last[source.record]
+            if operands.rows[write] != operands.rows[out]:
+                raise IrregularError("a product that is stored in another shape")
             destinations.setdefault(source.record, []).append(Destination(self._matrices[cell], source.casts))
         return destinations
 
@@ -120,7 +124,8 @@ class FusedWindow:
 
     def _move(self, targets: Array, sources: Array) -> None:
         """Note that the contents of the cells *sources* go to the cells *targets*."""
-        shape_id = self._flow.cells.shape_id[targets]
-        for shape in np.unique(shape_id).tolist():
-            mine = shape_id == shape
+        shape_id = self._flow.cells.shape_id
+        both = shape_id[targets] * (int(shape_id.max(initial=0)) + 1) + shape_id[sources]
+        for shapes in np.unique(both).tolist():
+            mine = both == shapes
             self._stacks.append((targets[mine], np.array(self._access.read(sources[mine]))))
