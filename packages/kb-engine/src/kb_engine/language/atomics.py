@@ -151,7 +151,7 @@ def _known_result(
 ) -> npt.NDArray[Any] | None:
     """The bytes after an atomic; None where they are computed in pass 2. *before* are those that it reads."""
     if math.op == "fill":
-        return np.broadcast_to(masks.constant(_number(math.scalars[0], target), target.dtype, line), shape)
+        return np.broadcast_to(masks.constant(_number(math.scalars[0], target), target.dtype, line).reshape(()), shape)
     if math.op == "copy":
         return handles[0].known
     values = [*(LoadedTensor(target, shape, each, None) for each in before), *handles]

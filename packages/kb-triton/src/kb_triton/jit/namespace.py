@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
-from kb_triton.language import tensor
-from kb_triton.language.dtypes import int32
-from kb_triton.language.promotion import type_of_number
+from kb_triton.language import device_print, maximum, minimum, tensor
+from kb_triton.language.control import runtime_range
 
 
-def runtime_range(*bounds: Any) -> Iterator[tensor]:
-    """As Python's `range`; the integers are scalars of the kernel."""
-    first = next((each for each in bounds if isinstance(each, tensor) and each.dtype != int32), None)
-    for number in range(*bounds):
-        kind = first.dtype if first is not None else type_of_number(number)
-        yield tensor(number, (), kind)
+def _smallest(*values: Any, **named: Any) -> Any:
+    """As Python's `min`, also of scalars of the kernel."""
+    if len(values) == 2 and any(isinstance(each, tensor) for each in values):
+        return minimum(*values)
+    return builtins.min(*values, **named)
 
 
-_REPLACED: Final = {"range": runtime_range}
+def _largest(*values: Any, **named: Any) -> Any:
+    """As Python's `max`, also of scalars of the kernel."""
+    if len(values) == 2 and any(isinstance(each, tensor) for each in values):
+        return maximum(*values)
+    return builtins.max(*values, **named)
+
+
+_REPLACED: Final = {"range": runtime_range, "min": _smallest, "max": _largest, "print": device_print}
 _BUILTINS: Final = {**vars(builtins), **_REPLACED}
 
 

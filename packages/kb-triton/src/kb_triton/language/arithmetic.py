@@ -7,12 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from kb_dataexec import cast as round_to
+from kb_engine.program import Handle
 from kb_triton.language.dtypes import dtype, float32, int1, int32, wrapped
 from kb_triton.language.known_math import COMPARISONS, inverted_known, of_known, of_numbers
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.promotion import promoted, type_of_number, with_number
 from kb_triton.language.tensor import describe, provide, provided, tensor
-from kb_triton.language.values import NUMBERS, as_argument, is_known
+from kb_triton.language.values import NUMBERS, DotResult, as_argument, is_known
 
 _SYMBOLS: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "//", "trem": "%", "lshift": "<<", "rshift": ">>",
@@ -129,12 +130,34 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
         return tensor(_of_two_numbers(op, a, b, kind), shape, out)
     if not kind.is_float and is_known(a) and is_known(b):
         return tensor(of_known(op, a, b, shape, kind), shape, out)
+    if op == "add" and (type(a) is DotResult or type(b) is DotResult):
+        summed = _added(one, two, shape, kind)
+        if summed is not None:
+            return tensor(summed, shape, kind)
     if op in _SIGNS_MATTER and not kind.is_float:
         a, b = _in_type(one, a, kind), _in_type(two, b, kind)
     if kind.is_float:
         a, b = (float(each) if type(each) in NUMBERS else each for each in (a, b))
     assert out.kb is not None
     return tensor(machine().math(op, [as_argument(a), as_argument(b)], out.kb), shape, out)
+
+
+def _added(one: Any, two: Any, shape: tuple[int, ...], kind: dtype) -> Any:
+    """A product that adds to the other term, if that is a value of the same shape and type, or 0."""
+    for product, term in ((two, one), (one, two)):
+        if type(product) is not tensor or type(product.value) is not DotResult or product.shape != shape:
+            continue
+        if type(term) is not tensor or term.dtype != product.dtype or term.shape != shape:
+            if type(term) is not tensor and term == 0:
+                return product.value
+            continue
+        acc = term.value
+        if type(acc) in NUMBERS and acc == 0:
+            return product.value
+        acc = acc.issued() if type(acc) is DotResult else acc
+        if isinstance(acc, Handle) and acc.shape == shape:
+            return product.value.added_to(acc)
+    return None
 
 
 def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:

@@ -62,6 +62,10 @@ class Machine(Language):
 
     def laid_out(self, turned: Transposed[Any]) -> Handle:
         """A transposed value as it would be stored."""
+        return self.in_order(turned.of, (1, 0))
+
+    def in_order(self, handle: Handle, order: tuple[int, ...]) -> Handle:
+        """*handle* with its axes in another *order*, as it would be stored."""
         raise KernelError(self.line, "math of a transposed value", "one as it is stored")
 
     def view(self, handle: Handle, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:

@@ -62,12 +62,12 @@ def load_elements(address: Address, shape: tuple[int, ...], kind: dtype, chosen:
             given = given_tensor.value if type(given_tensor.value) in NUMBERS else None
             rest = given_tensor if given is None else None
         number = rounded(given, kind) if given is not None else 0
-    if chosen is not None and _is_nowhere(chosen):
+    if chosen is not None and is_nowhere(chosen):
         return tensor(rounded(number, kind), shape, kind) if rest is None else tensor(rest.value, shape, kind)
     ref = address.reference(kind, shape)
     machine_of_program = machine()
     mask = None if chosen is None else as_known(chosen, shape, machine_of_program.line)
-    loaded = machine_of_program.load(ref, mask, number)
+    loaded = machine_of_program.load(ref, mask, 0 if mask is None else number)
     found = tensor(_value(loaded, kind), shape, kind)
     if rest is None or mask is None:
         return found
@@ -86,7 +86,8 @@ def _value(loaded: Any, kind: dtype) -> Any:
     return data_of(loaded)
 
 
-def _is_nowhere(chosen: Any) -> bool:
+def is_nowhere(chosen: Any) -> bool:
+    """Whether the mask *chosen* leaves nothing."""
     if isinstance(chosen, IndexBox):
         return chosen.is_empty
     return chosen is False or (type(chosen) is Data and not chosen.array.any())
@@ -142,7 +143,7 @@ def store_elements(address: Address, shape: tuple[int, ...], kind: dtype, value:
     given = cast(as_tensor(value), kind)
     if given.shape != shape and broadcast_shapes(given.shape, shape, "tl.store") != shape:
         refuse(f"tl.store of {describe(given)} to {' x '.join(map(str, shape)) or 'a scalar'}", "equal shapes")
-    if chosen is not None and _is_nowhere(chosen):
+    if chosen is not None and is_nowhere(chosen):
         return
     ref = address.reference(kind, shape)
     running = machine()

@@ -1,18 +1,35 @@
-"""Shapes: views of blocks, broadcasts, and axes in another order."""
+"""Shapes: views of blocks, broadcasts, and blocks put together."""
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from kb_engine.program import Affine, Handle, Known, Transposed
-from kb_triton.language.arithmetic import as_tensor, bytes_of
+from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known, Transposed
+from kb_messages import DType
+from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number
+from kb_triton.language.dtypes import int1
 from kb_triton.language.pointers import Address
 from kb_triton.language.program import machine, refuse
-from kb_triton.language.tensor import describe, provide, tensor
-from kb_triton.language.values import FORMS, NUMBERS, Data, as_known
+from kb_triton.language.tensor import describe, provide, provided, tensor
+from kb_triton.language.values import FORMS, NUMBERS, Data, as_argument, as_known
+
+
+def shape_of(given: Any) -> tuple[int, ...]:
+    """A shape as a kernel writes it: numbers one by one, or a tuple of them."""
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    found: list[Any] = [plain_number(each) if not isinstance(each, tensor) else None for each in sizes]
+    if not all(isinstance(each, int) and each > 0 for each in found):
+        refuse(f"the shape {sizes}", "tl.constexpr integers of at least 1")
+    return tuple(found)
+
+
+def times(shape: tuple[int, ...]) -> str:
+    """A shape in words."""
+    return " x ".join(map(str, shape)) or "a scalar"
 
 
 def expand_dims(input: Any, axis: Any) -> tensor:  # noqa: A002
@@ -27,8 +44,8 @@ def expand_dims(input: Any, axis: Any) -> tensor:  # noqa: A002
     value = x.value
     if type(value) in NUMBERS:
         return tensor(value, shape, x.dtype)
-    key = tuple(None if number == at else slice(None) for number in range(len(shape)))
     if type(value) in FORMS:
+        key = tuple(None if number == at else slice(None) for number in range(len(shape)))
         return tensor(value.at(key), shape, x.dtype)
     if isinstance(value, Handle):
         return tensor(machine().with_axis(value, x.rank, at), shape, x.dtype)
@@ -36,28 +53,27 @@ def expand_dims(input: Any, axis: Any) -> tensor:  # noqa: A002
 
 
 def _reshaped(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """*value*, no number, in another *shape* of as many elements; *before* is the shape it is broadcast to."""
+    """*value* in another *shape* of as many elements; *before* is the shape it is broadcast to."""
+    if type(value) in NUMBERS:
+        return value
     if type(value) is Data:
         array = np.broadcast_to(value.array, before).reshape(shape)
-        found = Data(array, value.kind, ("reshape", (value, before, shape)), None, value.waits)
-        return found
+        return Data(array, value.kind, partial(_viewed, value, before, shape), None, value.waits)
     if isinstance(value, Address):
         return Address(value.storage, _reshaped_offset(value.offset, before, shape), value.waits)
-    if isinstance(value, Affine):
-        affine = value.reshaped(shape)
-        return affine if affine is not None else Data(value.data().reshape(shape), _kind_of(value))
+    if isinstance(value, Affine) and (affine := value.reshaped(shape)) is not None:
+        return affine
     if type(value) in FORMS:
-        return Data(value.data().reshape(shape), _kind_of(value), ("reshape", (value, before, shape)))
-    if isinstance(value, Transposed):
-        value = machine().laid_out(value)
-    assert isinstance(value, Handle)
-    return machine().view(value, before, shape)
+        kind = DType.I64 if isinstance(value, Affine) else DType.BOOL
+        return Data(value.data().reshape(shape), kind, partial(_viewed, value, before, shape))
+    return _viewed(value, before, shape)
 
 
-def _kind_of(value: Any) -> Any:
-    from kb_messages import DType
-
-    return DType.I64 if isinstance(value, Affine) else DType.BOOL
+def _viewed(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
+    running, source = machine(), as_argument(value)
+    if isinstance(source, Known):
+        source = running.math("copy", [source], DType.BOOL if source.is_mask else DType.I64)
+    return running.view(source, before, shape)
 
 
 def _reshaped_offset(offset: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Any:
@@ -69,42 +85,192 @@ def _reshaped_offset(offset: Any, before: tuple[int, ...], shape: tuple[int, ...
     return np.broadcast_to(offset, before).reshape(shape)
 
 
-def laid_out(x: tensor, shape: tuple[int, ...]) -> Any:
-    """*x*, which broadcasts to *shape*, as `tl.store` of the chip takes it."""
-    value = x.value
-    kind = x.dtype.kb
+def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:  # noqa: A002
+    """*input* in another shape of as many elements, row by row."""
+    x, given = as_tensor(input), shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    sizes = list(given)
+    if sizes.count(-1) == 1:
+        rest = prod(int(each) for each in sizes if each != -1)
+        sizes[sizes.index(-1)] = x.numel // (rest or 1)
+    wanted = shape_of((tuple(sizes),))
+    if prod(wanted) != x.numel:
+        refuse(f"tl.reshape of {describe(x)} to {times(wanted)}", "a shape of as many elements")
+    return x if wanted == x.shape else tensor(_reshaped(x.value, x.shape, wanted), wanted, x.dtype)
+
+
+def view(input: Any, *shape: Any) -> tensor:  # noqa: A002
+    """As `reshape`."""
+    return reshape(input, *shape)
+
+
+def ravel(x: Any, can_reorder: Any = False) -> tensor:
+    """*x* as a vector, row by row."""
+    given = as_tensor(x)
+    return reshape(given, (given.numel,))
+
+
+def squeeze(x: Any, dim: Any) -> tensor:
+    """*x* without its axis *dim*, of length 1."""
+    given = as_tensor(x)
+    at = int(dim) % given.rank
+    return reshape(given, (*given.shape[:at], *given.shape[at + 1 :]))
+
+
+def unsqueeze(x: Any, dim: Any) -> tensor:
+    """As `expand_dims`."""
+    return expand_dims(x, dim)
+
+
+def full_handle(x: tensor) -> Handle:
+    """The bytes of all elements of *x*, in its shape."""
+    running, kind = machine(), x.dtype.kb
     assert kind is not None
-    running = machine()
-    if type(value) in NUMBERS:
-        sizes = shape if 0 < len(shape) < 3 else (1, prod(shape))
-        return running.view(running.full(sizes, value, kind), sizes, shape)
-    if type(value) in FORMS:
-        return as_known(value, shape, running.line)
-    if isinstance(value, Transposed) and value.shape == shape:
-        return value
+    if type(x.value) in NUMBERS:
+        return running.full(x.shape, x.value, kind) if x.shape else running.full((1,), x.value, kind).reshape(())
     handle = bytes_of(x)
     if isinstance(handle, Known):
-        return handle
-    return running.spread(handle, x.shape, shape)
+        handle = running.math("copy", [handle.broadcast_to(x.shape)], kind)
+    assert isinstance(handle, Handle)
+    return running.spread(handle, x.shape, x.shape)
+
+
+def laid_out(x: tensor, shape: tuple[int, ...]) -> Any:
+    """*x*, which broadcasts to *shape*, as `tl.store` of the chip takes it."""
+    value, running = x.value, machine()
+    if type(value) in FORMS:
+        return as_known(value, shape, running.line)
+    if not isinstance(value, Handle) and hasattr(value, "of") and value.shape == shape:
+        return value  # a transposed or permuted value
+    return full_handle(x if x.shape == shape else broadcast_to(x, shape))
 
 
 def broadcast_to(input: Any, *shape: Any) -> tensor:  # noqa: A002
     """*input* repeated over *shape*."""
-    x, sizes = as_tensor(input), shape_of(shape)
-    if np.broadcast_shapes(x.shape, sizes) != sizes:
-        refuse(f"tl.broadcast_to of {describe(x)} to {' x '.join(map(str, sizes))}", "a shape that it broadcasts to")
+    x, sizes = as_tensor(input), shape_of(shape) if shape != ((),) else ()
+    if x.shape == sizes:
+        return x
+    if len(x.shape) > len(sizes) or any(
+        n not in (1, size) for n, size in zip(x.shape[::-1], sizes[::-1], strict=False)
+    ):
+        refuse(f"tl.broadcast_to of {describe(x)} to {times(sizes)}", "a shape that it broadcasts to")
     value = x.value
     if type(value) in FORMS or isinstance(value, Address):
         value = value.broadcast(sizes)
-    elif type(value) is not Data and type(value) not in NUMBERS and len(x.shape) != len(sizes):
-        value = _reshaped(value, x.shape, (1,) * (len(sizes) - len(x.shape)) + x.shape)
+    elif isinstance(value, Transposed):
+        value = as_argument(value)
     return tensor(value, sizes, x.dtype)
 
 
-def shape_of(given: Any) -> tuple[int, ...]:
-    """A shape as a kernel writes it: numbers one by one, or a tuple of them."""
-    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return tuple(int(each) for each in sizes)
+def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:  # noqa: A002
+    """Both blocks, repeated over the shape that they have together."""
+    one, two = as_tensor(input), as_tensor(other)
+    shape = broadcast_shapes(one.shape, two.shape, "tl.broadcast")
+    return broadcast_to(one, shape), broadcast_to(two, shape)
 
 
-provide(expand_dims=expand_dims, broadcast_to=broadcast_to)
+def _first_of_two(shape: tuple[int, ...], axis: int) -> tensor:
+    """Booleans that are true where the index along *axis*, of length 2, is 0."""
+    intervals = tuple((0, 1 if number == axis else n) for number, n in enumerate(shape))
+    return tensor(IndexBox(shape, intervals), shape, int1)
+
+
+def _stacked(x: Any, y: Any, axis: int, call: str) -> tensor:
+    one, two = as_tensor(x), as_tensor(y)
+    if one.shape != two.shape:
+        one, two = broadcast(one, two)
+    shape = (*one.shape[:axis], 2, *one.shape[axis:])
+    found: tensor = provided("where")(_first_of_two(shape, axis), expand_dims(one, axis), expand_dims(two, axis))
+    return found
+
+
+def join(a: Any, b: Any) -> tensor:
+    """Both blocks along a new last axis of length 2."""
+    return _stacked(a, b, as_tensor(a).rank, "tl.join")
+
+
+def interleave(a: Any, b: Any) -> tensor:
+    """The elements of both blocks in turn, along the last axis."""
+    found = join(a, b)
+    if found.rank == 1:
+        return found
+    return reshape(found, (*found.shape[:-2], 2 * found.shape[-2]))
+
+
+def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:  # noqa: A002
+    """*input*, and then *other*, along axis *dim*."""
+    at = int(dim) % as_tensor(input).rank
+    found = _stacked(input, other, at, "tl.cat")
+    return reshape(found, (*found.shape[:at], 2 * found.shape[at + 1], *found.shape[at + 2 :]))
+
+
+def split(a: Any) -> tuple[tensor, tensor]:
+    """The two halves of a block along its last axis, of length 2."""
+    x = as_tensor(a)
+    if not x.rank or x.shape[-1] != 2:
+        refuse(f"tl.split of {describe(x)}", "a block whose last axis has length 2")
+    axis = x.rank - 1
+    is_first = _first_of_two(x.shape, axis)
+    zero = 0.0 if x.dtype.is_float else 0
+    first = provided("where")(is_first, x, zero)
+    second = provided("where")(is_first, zero, x)
+    reduced = provided("reduced")
+    return reduced("sum", first, axis, False), reduced("sum", second, axis, False)
+
+
+def permute(input: Any, *dims: Any) -> tensor:  # noqa: A002
+    """*input* with its axes in another order: axis i of the result is axis `dims[i]` of *input*."""
+    x = as_tensor(input)
+    order = shape_of_axes(dims, x)
+    shape = tuple(x.shape[each] for each in order)
+    value = x.value
+    if order == tuple(range(x.rank)) or type(value) in NUMBERS:
+        return tensor(value, shape, x.dtype)
+    return tensor(_permuted(value, x, order, shape), shape, x.dtype)
+
+
+def _permuted(value: Any, x: tensor, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    if isinstance(value, (Affine, IndexBox, HalfSpace)):
+        return value.transposed(order)
+    if type(value) is Data:
+        array = np.broadcast_to(value.array, x.shape).transpose(order)
+        return Data(array, value.kind, partial(_permuted_bytes, value, x, order), None, value.waits)
+    if isinstance(value, Address):
+        offset = value.broadcast(x.shape).offset
+        if not isinstance(offset, int):
+            offset = offset.transposed(order) if isinstance(offset, Affine) else offset.transpose(order)
+        return Address(value.storage, offset, value.waits)
+    if isinstance(value, Transposed):
+        return value.of
+    handle = value if value.shape == x.shape else full_handle(x)
+    if [axis for axis in order if x.shape[axis] > 1] == [axis for axis, n in enumerate(x.shape) if n > 1]:
+        return handle.reshape(shape)
+    return handle.T if order == (1, 0) else machine().in_order(handle, order)
+
+
+def _permuted_bytes(value: Data, x: tensor, order: tuple[int, ...]) -> Handle:
+    return machine().in_order(full_handle(x), order)
+
+
+def shape_of_axes(dims: Any, x: tensor) -> tuple[int, ...]:
+    """The order of axes that a kernel gives, each from 0."""
+    given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    order = tuple(int(each) % max(x.rank, 1) for each in given)
+    if sorted(order) != list(range(x.rank)):
+        refuse(f"the axes {tuple(given)} of {describe(x)}", f"each of its {x.rank} axes once")
+    return order
+
+
+def trans(input: Any, *dims: Any) -> tensor:  # noqa: A002
+    """*input* with its last two axes exchanged, or with its axes in the order *dims*."""
+    x = as_tensor(input)
+    if dims:
+        return permute(x, *dims)
+    if x.rank < 2:
+        refuse(f"tl.trans of {describe(x)}", "a block of two axes at least")
+    return permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+provide(
+    expand_dims=expand_dims, broadcast_to=broadcast_to, reshape=reshape, view=view, ravel=ravel, trans=trans,
+    permute=permute, split=split, join=join,
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,10 +25,10 @@ _MOST_DEEP: Final = 16
 class Data:
     """Integers or booleans that the kernel knows, and that no range gives.
 
-    `array` has them, in numpy's type. They are the result of the math function `op` of `arguments`, from which their
-    bytes are made when an op needs these; without an op the bytes are constants. `handle` is where the bytes lie, if
-    they were made. `waits` are the commands on their way that bring what the integers were computed from: a look at the
-    integers waits for these.
+    `array` has them, in numpy's type. They are made by *of*: a math function and its arguments, or a function that
+    gives a handle. Their bytes are made so when an op needs these; without *of* the bytes are constants. `handle` is
+    where the bytes lie, if they were made. `waits` are the commands on their way that bring what the integers were
+    computed from: a look at the integers waits for these.
     """
 
     __slots__ = ("_depth", "_of", "array", "handle", "kind", "waits")
@@ -36,7 +37,7 @@ class Data:
         self,
         array: npt.NDArray[Any],
         kind: DType,
-        of: tuple[str, tuple[Any, ...]] | None = None,
+        of: tuple[str, tuple[Any, ...]] | Callable[[], Handle] | None = None,
         handle: Handle | None = None,
         waits: tuple[Completion, ...] = (),
     ) -> None:
@@ -45,7 +46,9 @@ class Data:
         self.waits = waits
         self.kind = kind
         self._of = of
-        self._depth: int = 1 + max((each._depth for each in of[1] if isinstance(each, Data)), default=0) if of else 0
+        self._depth: int = 0
+        if isinstance(of, tuple):
+            self._depth = 1 + max((each._depth for each in of[1] if isinstance(each, Data)), default=0)
         if self._depth > _MOST_DEEP:
             self.bytes()
 
@@ -54,15 +57,11 @@ class Data:
         if self.handle is None:
             if self._of is None:
                 self.handle = machine().array(self.array, self.kind)
-            else:
+            elif isinstance(self._of, tuple):
                 op, arguments = self._of
-                if op == "reshape":
-                    source = as_argument(arguments[0])
-                    if isinstance(source, Known):
-                        source = machine().math("copy", [source], self.kind)
-                    self.handle = machine().view(source, *arguments[1:])
-                else:
-                    self.handle = machine().math(op, [as_argument(each) for each in arguments], self.kind)
+                self.handle = machine().math(op, [as_argument(each) for each in arguments], self.kind)
+            else:
+                self.handle = self._of()
             self._of, self._depth = None, 0
         return self.handle
 
@@ -83,6 +82,34 @@ def data_of(handle: Handle) -> Data:
     return Data(np.asarray(handle.known).astype(NUMPY[kind.name], copy=False), handle.dtype, None, handle, waits)
 
 
+class DotResult:
+    """A product that is not issued yet: `acc + tl.dot(a, b)` becomes a product that adds to its accumulator.
+
+    `handle` gives its bytes. A product that nobody asks for is not computed.
+    """
+
+    __slots__ = ("_factors", "_handle", "shape")
+
+    def __init__(self, factors: tuple[Any, Any], shape: tuple[int, ...]) -> None:
+        self._factors: tuple[Any, Any] | None = factors
+        self._handle: Handle | None = None
+        self.shape = shape
+
+    def issued(self) -> Handle:
+        """The bytes of the product."""
+        if self._handle is None:
+            assert self._factors is not None
+            self._handle = machine().dot(*self._factors)
+            self._factors = None
+        return self._handle
+
+    def added_to(self, acc: Any) -> Handle | None:
+        """The sum of the product and *acc*, a handle or 0; None if the product is issued already."""
+        if self._factors is None:
+            return None
+        return machine().dot(*self._factors, acc=acc)
+
+
 def as_argument(value: Any) -> Any:
     """*value* as an operand of math on the chip: a handle, or a number."""
     kind = type(value)
@@ -90,6 +117,8 @@ def as_argument(value: Any) -> Any:
         return value
     if kind is Data:
         return value.bytes()
+    if kind is DotResult:
+        return value.issued()
     if kind in FORMS:
         return Known.of(value, machine().port_line)
     if isinstance(value, Transposed):

@@ -1,0 +1,141 @@
+"""Loops, assertions, prints, and hints, which do nothing."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kb_triton.language.arithmetic import as_tensor, plain_number
+from kb_triton.language.constexprs import constant_of
+from kb_triton.language.dtypes import int32
+from kb_triton.language.program import line, refuse
+from kb_triton.language.promotion import promoted, type_of_number
+from kb_triton.language.tensor import elements_of, tensor
+from kb_triton.language.values import FORMS, NUMBERS, Data
+
+
+def runtime_range(*bounds: Any) -> Iterator[tensor]:
+    """As Python's `range`; the integers are scalars of the kernel."""
+    kind = int32
+    for each in bounds:
+        kind = promoted(kind, each.dtype if isinstance(each, tensor) else type_of_number(int(each)))
+    for number in builtins.range(*map(int, bounds)):
+        yield tensor(number, (), kind)
+
+
+class range:  # noqa: A001 - Triton's name
+    """As Python's `range`, with hints for a compiler, which do nothing."""
+
+    def __init__(
+        self,
+        arg1: Any,
+        arg2: Any = None,
+        step: Any = None,
+        num_stages: Any = None,
+        loop_unroll_factor: Any = None,
+        disallow_acc_multi_buffer: Any = False,
+        flatten: Any = False,
+        warp_specialize: Any = False,
+        disable_licm: Any = False,
+    ) -> None:
+        self.start: Any = 0 if arg2 is None else arg1
+        self.end: Any = arg1 if arg2 is None else arg2
+        self.step = 1 if step is None else step
+
+    def __iter__(self) -> Iterator[tensor]:
+        return runtime_range(self.start, self.end, self.step)
+
+
+class static_range:
+    """As Python's `range` of constants; the integers are constants too."""
+
+    def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
+        bounds = (0, arg1) if arg2 is None else (arg1, arg2)
+        numbers = [_constant(each) for each in (*bounds, 1 if step is None else step)]
+        self.start, self.end, self.step = numbers
+
+    def __iter__(self) -> Iterator[Any]:
+        number = self.start
+        while number < self.end if self.step > 0 else number > self.end:
+            yield constant_of(number)
+            number += self.step
+
+
+def _constant(value: Any) -> int:
+    number = None if isinstance(value, tensor) else plain_number(value)
+    if not isinstance(number, int):
+        refuse("tl.static_range of values of the run", "tl.constexpr integers", "use tl.range")
+    return number
+
+
+def static_assert(cond: Any, msg: Any = "") -> None:
+    """Refuse to go on unless *cond* holds."""
+    if not cond:
+        refuse(f"a tl.static_assert that does not hold{f': {msg}' if msg else ''}", "one that holds")
+
+
+def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: Any = False) -> None:
+    """Print *values* as Python does."""
+    sys.stdout.write(sep.join(map(str, values)) + end)
+
+
+def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:  # noqa: A002
+    """Print *prefix* and each of *args*, with the kernel line. Elements that are pending are printed as such."""
+    shown = [_shown(each) for each in args]
+    sys.stdout.write(" ".join([f"{line()}:", str(prefix), *shown]) + "\n")
+
+
+def _shown(value: Any) -> str:
+    given = value if isinstance(value, tensor) else None
+    if given is None:
+        return str(value)
+    is_pending = type(given.value) not in NUMBERS and type(given.value) not in FORMS and type(given.value) is not Data
+    if is_pending and getattr(given.value, "known", None) is None:
+        return f"pending {given.type}"
+    return np.array2string(np.asarray(elements_of(given)), threshold=64)
+
+
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """Refuse to go on where *cond* is known and does not hold. A pending condition is not looked at."""
+    given = as_tensor(cond)
+    if type(given.value) in NUMBERS or type(given.value) in FORMS or type(given.value) is Data:
+        holds = np.asarray(elements_of(given)) != 0
+        if mask is not None:
+            chosen = as_tensor(mask)
+            if type(chosen.value) not in NUMBERS and type(chosen.value) not in FORMS and type(chosen.value) is not Data:
+                return
+            holds = holds | (np.asarray(elements_of(chosen)) == 0)
+        if not holds.all():
+            refuse(f"a tl.device_assert that does not hold{f': {msg}' if msg else ''}", "one that holds")
+
+
+def debug_barrier() -> None:
+    """Does nothing: the commands of a program take effect in their order."""
+
+
+def assume(cond: Any) -> None:
+    """Does nothing."""
+
+
+def multiple_of(input: Any, values: Any) -> Any:  # noqa: A002
+    """*input*."""
+    return input
+
+
+def max_contiguous(input: Any, values: Any) -> Any:  # noqa: A002
+    """*input*."""
+    return input
+
+
+def max_constancy(input: Any, values: Any) -> Any:  # noqa: A002
+    """*input*."""
+    return input
+
+
+def inline_asm_elementwise(*arguments: Any, **named: Any) -> NoReturn:
+    """Refused: the chip has no GPU's instructions."""
+    refuse("tl.inline_asm_elementwise", "functions of tl: the chip does not have the instructions of a GPU")

@@ -1,0 +1,160 @@
+"""The names of `triton.language.extra.libdevice`, as functions of the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kb_messages import MATH_FUNCTIONS
+from kb_triton.language.arithmetic import as_tensor, binary, bytes_of, compute
+from kb_triton.language.casts import cast
+from kb_triton.language.dtypes import float32, int32, int64, uint32
+from kb_triton.language.math import abs as absolute
+from kb_triton.language.math import fma, maximum, minimum, of_floats, two_floats, umulhi
+from kb_triton.language.program import machine, refuse
+from kb_triton.language.tensor import describe, tensor
+
+_SAME: Final = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "cospi", "cyl_bessel_i0",
+    "cyl_bessel_i1", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp", "exp10", "exp2", "expm1", "floor", "j0", "j1",
+    "lgamma", "log", "log10", "log1p", "log2", "logb", "normcdf", "normcdfinv", "rcbrt", "rint", "round", "rsqrt",
+    "sin", "sinh", "sinpi", "sqrt", "tan", "tanh", "tgamma", "trunc", "y0", "y1",
+)  # fmt: skip
+_ONE: Final = {name: name for name in _SAME} | {
+    "fast_cosf": "cos", "fast_exp10f": "exp10", "fast_expf": "exp", "fast_log10f": "log10", "fast_log2f": "log2",
+    "fast_logf": "log", "fast_sinf": "sin", "fast_tanf": "tan", "fast_tanhf": "tanh", "nearbyint": "rint",
+    "rsqrt_rn": "rsqrt", "sqrt_rn": "sqrt", "isnan": "isnan", "isnand": "isnan", "isinf": "isinf", "isinfd": "isinf",
+    "isfinited": "isfinite", "finitef": "isfinite", "isfinite": "isfinite", "signbit": "signbit", "signbitf": "signbit",
+    "signbitd": "signbit",
+}  # fmt: skip
+_TWO: Final = {name: name for name in (
+    "atan2", "copysign", "fdim", "fmod", "hypot", "rhypot", "nextafter", "pow", "remainder", "ldexp",
+)} | {"fast_powf": "pow", "powf": "pow"}  # fmt: skip
+_OPERATORS: Final = {
+    "add_rn": "add", "sub_rn": "sub", "mul_rn": "mul", "div_rn": "div", "fast_dividef": "div", "mul24": "mul",
+}  # fmt: skip
+_WHOLE: Final = {"rn": "rint", "rz": "trunc", "rd": "floor", "ru": "ceil"}
+
+
+def _one(name: str, op: str) -> Callable[[Any], tensor]:
+    def function(x: Any) -> tensor:
+        return of_floats(op, _as_float(x), name)
+
+    return function
+
+
+def _two(name: str, op: str) -> Callable[[Any, Any], tensor]:
+    def function(x: Any, y: Any) -> tensor:
+        return two_floats(op, x, y, name)
+
+    return function
+
+
+def _operator(op: str) -> Callable[[Any, Any], tensor]:
+    def function(x: Any, y: Any) -> tensor:
+        found: tensor = binary(op, as_tensor(x), y)
+        return found
+
+    return function
+
+
+def _as_float(x: Any) -> tensor:
+    given = as_tensor(x)
+    return given if given.dtype.is_float else cast(given, float32)
+
+
+def _rounded_to(op: str, kind: Any) -> Callable[[Any], tensor]:
+    def function(x: Any) -> tensor:
+        return cast(of_floats(op, x), kind)
+
+    return function
+
+
+def _converted(kind: Any) -> Callable[[Any], tensor]:
+    def function(x: Any) -> tensor:
+        return cast(x, kind)
+
+    return function
+
+
+def _bits(kind: Any) -> Callable[[Any], tensor]:
+    def function(x: Any) -> tensor:
+        return cast(x, kind, bitcast=True)
+
+    return function
+
+
+def _counted(op: str) -> Callable[[Any], tensor]:
+    def function(x: Any) -> tensor:
+        given = as_tensor(x)
+        if given.dtype.is_float or op not in MATH_FUNCTIONS:
+            refuse(f"libdevice.{op} of {describe(given)}", "integers of 32 or 64 bits")
+        bits = given.dtype.primitive_bitwidth
+        kind = given.dtype if op == "brev" else int32
+        assert kind.kb is not None
+        return tensor(machine().math(op, [bytes_of(given), bits], kind.kb), given.shape, kind)
+
+    return function
+
+
+def _inverse(x: Any) -> tensor:
+    found: tensor = binary("div", 1.0, _as_float(x))
+    return found
+
+
+def saturatef(x: Any) -> tensor:
+    """*x*, between 0 and 1."""
+    return minimum(maximum(x, 0.0), 1.0)
+
+
+def mulhi(x: Any, y: Any) -> tensor:
+    """The upper half of the product of integers."""
+    one = as_tensor(x)
+    if one.dtype.is_int_signed():
+        product = compute("mul", cast(one, int64), cast(as_tensor(y), int64), int64)
+        found: tensor = cast(binary("rshift", product, one.dtype.primitive_bitwidth), one.dtype)
+        return found
+    return umulhi(x, y)
+
+
+def norm3d(x: Any, y: Any, z: Any) -> tensor:
+    """The length of vectors of three elements."""
+    one, two, three = (_as_float(each) for each in (x, y, z))
+    return of_floats("sqrt", one * one + two * two + three * three)
+
+
+def fma_rn(x: Any, y: Any, z: Any) -> tensor:
+    """`x * y + z`, rounded once."""
+    return fma(x, y, z)
+
+
+def _table() -> dict[str, Callable[..., tensor]]:
+    found: dict[str, Callable[..., tensor]] = {name: _one(name, op) for name, op in _ONE.items()}
+    found.update({name: _two(name, op) for name, op in _TWO.items()})
+    found.update({name: _operator(op) for name, op in _OPERATORS.items()})
+    for suffix, op in _WHOLE.items():
+        found[f"float2int_{suffix}"] = _rounded_to(op, int32)
+        found[f"float2uint_{suffix}"] = _rounded_to(op, uint32)
+        found[f"float2ll_{suffix}"] = _rounded_to(op, int64)
+    for name in ("int2float_rn", "uint2float_rn", "ll2float_rn"):
+        found[name] = _converted(float32)
+    found.update({
+        "llrint": _rounded_to("rint", int64), "llround": _rounded_to("round", int64),
+        "float_as_int": _bits(int32), "float_as_uint": _bits(uint32), "int_as_float": _bits(float32),
+        "uint_as_float": _bits(float32), "popc": _counted("popcount"), "clz": _counted("clz"), "ffs": _counted("ffs"),
+        "brev": _counted("brev"), "rcp_rn": _inverse, "fabs": absolute, "abs": absolute, "fma": fma, "fma_rn": fma_rn,
+        "max": maximum, "min": minimum, "fmax": maximum, "fmin": minimum, "umulhi": umulhi, "mulhi": mulhi,
+        "norm3d": norm3d, "saturatef": saturatef,
+    })  # fmt: skip
+    return found
+
+
+FUNCTIONS: Final = _table()
+"""Every function by its name."""
+
+
+def __getattr__(name: str) -> Callable[..., tensor]:
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise AttributeError(f"libdevice has no {name!r} here", name=name)
+    return found
