@@ -24,7 +24,7 @@ ROOMS = {
         "testing",
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
-    "kb_triton": ["language", "host", "jit"],
+    "kb_triton": ["language", "host", "jit", "runtime"],
     "kb_cli": ["terminal", "benchmark", "run", "face", "trace", "compare", "whatif", "report", "commands"],
 }  # fmt: skip
 

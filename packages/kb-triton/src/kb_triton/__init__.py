@@ -1,7 +1,30 @@
-"""Unmodified Triton kernels on simulated chips."""
+"""Unmodified Triton kernels on simulated chips. It is a pytest plugin, too: `pytest -p kb_triton`."""
 
+from kb_triton.host import Device, Options, current, use
 from kb_triton.jit import JITFunction, jit
+from kb_triton.modules import install, uninstall
+from kb_triton.pytest_plugin import (
+    pytest_addoption,
+    pytest_configure,
+    pytest_report_header,
+    pytest_terminal_summary,
+    pytest_unconfigure,
+)
 
 __version__ = "0.1.0"
 
-__all__ = ["JITFunction", "jit"]
+__all__ = [
+    "Device",
+    "JITFunction",
+    "Options",
+    "current",
+    "install",
+    "jit",
+    "pytest_addoption",
+    "pytest_configure",
+    "pytest_report_header",
+    "pytest_terminal_summary",
+    "pytest_unconfigure",
+    "uninstall",
+    "use",
+]

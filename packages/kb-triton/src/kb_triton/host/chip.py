@@ -31,13 +31,18 @@ class RunningChip:
 
     def new_host(self, root: Path) -> Host:
         """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""
-        writer = MemoryLogWriter() if self._has_log else None
-        engine = self._engine
-        if engine is not None and engine.clock.is_broken:
+        if self._engine is not None and not self._engine.clock.is_broken:
+            self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
+        return Host(self.engine(), root)
+
+    def engine(self) -> Engine:
+        """The engine, which is built if there is none that works."""
+        if self._engine is not None and self._engine.clock.is_broken:
             self._before_ps = self.now_ps
-            engine = None
-        if engine is None:
-            engine = self._engine = Engine(self.topology, writer, self._watched())
-        else:
-            engine.rebase(MemoryStore(engine.memory.store.regions), writer)
-        return Host(engine, root)
+            self._engine = None
+        if self._engine is None:
+            self._engine = Engine(self.topology, self._writer(), self._watched())
+        return self._engine
+
+    def _writer(self) -> MemoryLogWriter | None:
+        return MemoryLogWriter() if self._has_log else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +16,7 @@ from kb_dataexec import Executor, OpLog
 from kb_engine import Host, LaunchResult, Tensor
 from kb_engine.observe import Observer
 from kb_engine.program import TcmFullError
-from kb_messages import DType, KernelError, split_address
+from kb_messages import DType, KernelError, MemorySpace, split_address
 from kb_topology import Topology
 from kb_triton.host.arrays import arrays_in, shown, with_pointers
 from kb_triton.host.chip import RunningChip
@@ -23,6 +24,7 @@ from kb_triton.host.errors import OutOfResources
 from kb_triton.host.launched import Launched, write_back
 from kb_triton.host.options import Options, options_of, topology_of
 from kb_triton.host.storages import Storage, Storages
+from kb_triton.host.tunings import Tuning
 from kb_triton.language import Machine
 
 Grid = tuple[int, ...]
@@ -44,7 +46,8 @@ class Device:
     Arrays count as resident on the chip; with *transfers*, their way there and back takes time on a topology with a
     host. *schedule* is that of the programs of a grid, as for `Host.launch`. *autotune* is how many
     configurations a tuned kernel tries, None for all. *watched* gives the observers of a chip.
-    `on_launch` is called with each finished launch. `elapsed_ps` adds up the time of all launches.
+    `on_launch` is called with each finished launch. `elapsed_ps` adds up the time of all launches. `tunings` are what
+    autotuners found out.
     """
 
     def __init__(
@@ -60,6 +63,8 @@ class Device:
         self.autotune = autotune
         self.elapsed_ps = 0
         self.n_launches = 0
+        self.tunings: list[Tuning] = []
+        self._times_ps: list[int] | None = None
         self._transfers = transfers
         self._schedule = schedule
         self._on_launch = on_launch
@@ -77,6 +82,9 @@ class Device:
         Raises OutOfResources when the TCM of a PE is full, KernelError for what the kernel does wrong, and
         SimulationStuckError for programs that wait for ever.
         """
+        if self._times_ps is not None:
+            self._times_ps.append(self.time_ps(function, grid, arguments))
+            return
         began = perf_counter()
         call = _Call(function, grid, arguments, self._schedule, self._transfers)
         host = self._logged.new_host(call.root)
@@ -107,6 +115,37 @@ class Device:
                     data_s=perf_counter() - timed,
                 )
             )
+
+    @contextmanager
+    def timing(self) -> Iterator[list[int]]:
+        """Launches in the block are timed by `time_ps` alone, which fills the list."""
+        before, self._times_ps = self._times_ps, []
+        try:
+            yield self._times_ps
+        finally:
+            self._times_ps = before
+
+    def tuned(self, tuning: Tuning) -> None:
+        """Keep *tuning* for reports."""
+        self.tunings.append(tuning)
+
+    @property
+    def properties(self) -> dict[str, int]:
+        """The chip under the names that host code knows from a GPU."""
+        pes = list(self._timed.engine().pes.values())
+        tcm = min(pe.tcm_nbytes - pe.scheduler.reserved_nbytes for pe in pes)
+        return {
+            "multiprocessor_count": len(pes),
+            "max_shared_mem": tcm,
+            "max_num_regs": pes[0].register_nbytes // 4,
+            "warpSize": 32,
+        }
+
+    @property
+    def hbm_nbytes(self) -> int:
+        """Bytes of HBM of the chip."""
+        regions = self.topology.address_map.regions
+        return sum(each.nbytes for each in regions if each.space is MemorySpace.HBM)
 
     def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
         """Picoseconds that `launch` would take. No array changes, and the time counts nowhere. Raises as `launch`."""

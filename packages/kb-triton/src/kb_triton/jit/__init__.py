@@ -1,5 +1,6 @@
 """What `@jit` makes of a function."""
 
+from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.function import JITFunction, jit
 
-__all__ = ["JITFunction", "jit"]
+__all__ = ["CompiledKernel", "JITFunction", "jit"]

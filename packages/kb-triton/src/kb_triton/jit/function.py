@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 from kb_messages import KernelError
 from kb_triton.host import current
 from kb_triton.jit.arguments import as_argument
+from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.namespace import runnable
-from kb_triton.language import Machine, constexpr
+from kb_triton.jit.parameters import KernelParameter
+from kb_triton.language import Machine
 from kb_triton.language import program as programs
 
 OPTIONS = frozenset(
@@ -30,28 +33,49 @@ class JITFunction:
         self.fn = fn
         self.signature = inspect.signature(fn)
         self.arg_names = list(self.signature.parameters)
-        self.params = list(self.signature.parameters.values())
-        self.constexprs = [at for at, each in enumerate(self.params) if _is_constexpr(each)]
+        plain = frozenset(do_not_specialize or ())
+        self.params = [
+            KernelParameter(at, each, each.name in plain or at in plain)
+            for at, each in enumerate(self.signature.parameters.values())
+        ]
+        self.constexprs = [each.num for each in self.params if each.is_constexpr]
+        self.pre_run_hooks: list[Callable[..., None]] = []
         self._constants = frozenset(self.arg_names[at] for at in self.constexprs)
         self.module = fn.__module__
         self.__name__ = fn.__name__
         update_wrapper(self, fn)
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         return lambda *arguments, **named: self.run(*arguments, grid=grid, **named)
 
-    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> None:
+    @property
+    def src(self) -> str:
+        """The source of the function."""
+        return inspect.getsource(self.fn)
+
+    def add_pre_run_hook(self, hook: Callable[..., None]) -> None:
+        """Call *hook* with the arguments of each launch, before it."""
+        self.pre_run_hooks.append(hook)
+
+    def warmup(self, *arguments: Any, grid: Any = (1,), **named: Any) -> CompiledKernel:
+        """What `run` returns, without a launch. Nothing is compiled."""
+        return self.run(*arguments, grid=grid, warmup=True, **named)
+
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> CompiledKernel:
         """Launch the kernel over *grid*, a tuple or a function of the arguments."""
         kept = {
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
-        bound = self.bound(arguments, kept)
+        compiled = CompiledKernel(self.__name__, self.run, named)
         if warmup:
-            return
-        sizes = grid(bound) if callable(grid) else grid
-        sizes = tuple(int(each) for each in sizes) if isinstance(sizes, (tuple, list)) else (int(sizes),)
+            return compiled
+        bound = self.bound(arguments, kept)
+        for hook in self.pre_run_hooks:
+            hook(*arguments, **named)
+        sizes = grid_sizes(grid(bound) if callable(grid) else grid, self.__name__)
         if 0 not in sizes:
             current().launch(self, sizes, bound)
+        return compiled
 
     def bound(self, arguments: Any, named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name, with defaults."""
@@ -83,11 +107,16 @@ class JITFunction:
         return f"JITFunction({self.module}:{self.fn.__qualname__})"
 
 
-def _is_constexpr(parameter: inspect.Parameter) -> bool:
-    annotation = parameter.annotation
-    if annotation is constexpr:
-        return True
-    return isinstance(annotation, str) and annotation.replace(" ", "").rpartition(".")[2] == "constexpr"
+def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:
+    """The sizes of a grid. Raises KernelError, which says the *name* of the kernel, for what is no grid."""
+    sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    try:
+        found = tuple(operator.index(getattr(each, "value", each)) for each in sizes)
+    except TypeError:
+        found = ()
+    if not 1 <= len(found) <= 3 or min(found) < 0:
+        raise KernelError(f"launch of {name}", f"a grid of {grid!r}", "one to three integers of 0 or more")
+    return found
 
 
 def jit(fn: Any = None, **options: Any) -> Any:

@@ -1,0 +1,166 @@
+"""The modules that stand for Triton's: made of the names here, and put into `sys.modules` by `install`."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final
+
+from kb_messages import KernelError
+from kb_topology import did_you_mean
+from kb_triton import testing
+from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
+from kb_triton.jit import CompiledKernel, JITFunction, jit
+from kb_triton.runtime import DRIVER, Autotuner, Config, Heuristics, autotune, heuristics
+from kb_triton.torch_import import TorchFinder
+
+VERSION: Final = "3.4.0"
+"""The release of Triton whose names these are."""
+_LIBDEVICE: Final = tuple(f"triton.language.extra.{each}libdevice" for each in ("", "cuda.", "hip."))
+
+
+def cdiv(x: Any, y: Any) -> Any:
+    """x / y, rounded up, of integers of the host or of a kernel."""
+    return (x + y - 1) // y
+
+
+def next_power_of_2(n: Any) -> int:
+    """The least power of 2 that is *n* or more; 0 for 0. *n* is an integer, or a constant of a kernel."""
+    n = operator.index(getattr(n, "value", n))
+    return 1 << (n - 1).bit_length() if n > 0 else 0
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """*tensor* for a launch that takes its elements for those of *dtype*, of as many bytes."""
+    base = tensor.base if isinstance(tensor, Reinterpreted) else tensor
+    return Reinterpreted(base, dtype)
+
+
+class TritonModule(ModuleType):
+    """A module that stands for one of Triton's. A name that it does not have is refused with near names."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        near = did_you_mean(name, [each for each in vars(self) if not each.startswith("_")])
+        raise AttributeError(f"{self.__name__}.{name}: got a name that kb-triton does not have{near and f'; {near}'}")
+
+
+class _Installed:
+    """What `install` has put into `sys.modules`, and what was there before."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleType] = {}
+        self._before: dict[str, ModuleType] = {}
+        self._finder = TorchFinder(self)
+
+    def install(self) -> None:
+        """As the function `install`."""
+        if self.modules:
+            return
+        self._before = {name: module for name, module in sys.modules.items() if _is_triton(name)}
+        self._finder.ask_torch_before()
+        for name in self._before:
+            del sys.modules[name]
+        self.modules = _made()
+        self.show()
+        sys.meta_path.insert(0, self._finder)
+
+    def uninstall(self) -> None:
+        """As the function `uninstall`."""
+        if not self.modules:
+            return
+        self.hide()
+        sys.meta_path.remove(self._finder)
+        self.modules = {}
+        sys.modules.update(self._before)
+
+    def show(self) -> None:
+        """Let `import triton` find the modules."""
+        sys.modules.update(self.modules)
+
+    def hide(self) -> None:
+        """Let `import triton` find what was there before, or nothing."""
+        for name in [each for each in sys.modules if _is_triton(each)]:
+            del sys.modules[name]
+
+
+_INSTALLED = _Installed()
+
+
+def install() -> None:
+    """Have `import triton` find kernbench's modules in this process. torch does not notice them."""
+    _INSTALLED.install()
+
+
+def uninstall() -> None:
+    """Take back `install`: modules that were there before are there again."""
+    _INSTALLED.uninstall()
+
+
+def _is_triton(name: str) -> bool:
+    return name == "triton" or name.startswith("triton.")
+
+
+def _made() -> dict[str, ModuleType]:
+    """All modules by name, each an attribute of the one above it."""
+    language = importlib.import_module("kb_triton.language")
+    libdevice = _language_part("libdevice", language)
+    runtime: dict[str, Any] = {
+        "Autotuner": Autotuner,
+        "Config": Config,
+        "Heuristics": Heuristics,
+        "JITFunction": JITFunction,
+    }
+    runtime |= {"KernelInterface": JITFunction, "OutOfResources": OutOfResources, "autotune": autotune}
+    runtime |= {"heuristics": heuristics, "driver": DRIVER}
+    contents: dict[str, Mapping[str, Any]] = {
+        "triton": {
+            **runtime,
+            "CompilationError": KernelError,
+            "TensorWrapper": Reinterpreted,
+            "TritonError": KernelError,
+            "__version__": VERSION,
+            "cdiv": cdiv,
+            "jit": jit,
+            "must_use_result": lambda fn: fn,
+            "next_power_of_2": next_power_of_2,
+            "reinterpret": reinterpret,
+        },
+        "triton.runtime": runtime,
+        "triton.runtime.jit": {**runtime, "jit": jit, "TensorWrapper": Reinterpreted, "reinterpret": reinterpret},
+        "triton.runtime.autotuner": runtime,
+        "triton.runtime.driver": {"driver": DRIVER, "active": DRIVER.active},
+        "triton.runtime.errors": {"OutOfResources": OutOfResources},
+        "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": KernelError},
+        "triton.compiler.errors": {"CompilationError": KernelError},
+        "triton.errors": {"TritonError": KernelError},
+        "triton.tools": {},
+        "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
+        "triton.language.extra.cuda": {},
+        "triton.language.extra.hip": {},
+        "triton.language.extra": {},
+    }
+    modules: dict[str, ModuleType] = {}
+    for name, names in contents.items():
+        modules[name] = TritonModule(name)
+        vars(modules[name]).update(names)
+        vars(modules[name])["__path__"] = []
+    modules |= {"triton.testing": testing, "triton.language": language}
+    modules |= {"triton.language.core": language, "triton.language.standard": language}
+    modules |= {"triton.language.math": _language_part("math", language)} | dict.fromkeys(_LIBDEVICE, libdevice)
+    for name in sorted(modules, key=len):
+        above, _, last = name.rpartition(".")
+        if above and not (above == "triton.runtime" and last == "driver"):
+            vars(modules[above]).setdefault(last, modules[name])
+    return modules
+
+
+def _language_part(name: str, language: ModuleType) -> ModuleType:
+    """The module *name* of the language, or the whole *language* where its names are the same."""
+    full = f"{language.__name__}.{name}"
+    return importlib.import_module(full) if find_spec(full) is not None else language

@@ -1,0 +1,138 @@
+"""`--pretend cuda`: host code that knows CUDA devices alone gets tensors on the CPU, and the chip's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from kb_messages import KbError
+from kb_triton.host import current
+from kb_triton.runtime import DRIVER
+
+
+class _Event:
+    """A moment in simulated time, as torch.cuda.Event."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._at_ps = 0
+
+    def record(self, *arguments: Any) -> None:
+        """The moment is now."""
+        self._at_ps = current().elapsed_ps
+
+    def elapsed_time(self, end: _Event) -> float:
+        """Milliseconds from this moment to *end*."""
+        return (end._at_ps - self._at_ps) / 1e9
+
+    def synchronize(self) -> None:
+        """Does nothing: launches are over when they return."""
+
+    wait = synchronize
+
+    def query(self) -> bool:
+        """True."""
+        return True
+
+
+class _Stream:
+    """A stream, as torch.cuda.Stream. All are the same."""
+
+    cuda_stream = 0
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Takes what torch's takes."""
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Does nothing."""
+
+    def synchronize(self, *arguments: Any) -> None:
+        """Does nothing."""
+
+    wait_stream = wait_event = synchronize
+
+
+@contextmanager
+def pretend_cuda() -> Iterator[None]:
+    """In the block, `device="cuda"` makes tensors on the CPU, and `torch.cuda` says what the chip is.
+
+    Raises KbError where torch is not installed.
+    """
+    if find_spec("torch") is None:
+        raise KbError("--pretend cuda", "a Python without torch", "torch", "install it, or leave out the option")
+    torch: Any = import_module("torch")
+    mode: Any = import_module("torch.overrides").TorchFunctionMode
+
+    class OnTheCpu(mode):  # type: ignore[misc]  # a class of torch, which need not be there
+        """Puts on the CPU what is asked for on CUDA."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.Tensor.cuda:
+                return args[0]
+            if func is torch.Tensor.is_cuda.__get__:
+                return True
+            named = {name: _on_cpu(each, torch) for name, each in (kwargs or {}).items()}
+            return func(*(_on_cpu(each, torch) for each in args), **named)
+
+    with ExitStack() as stack:
+        for name, value in _answers(torch).items():
+            stack.enter_context(patch.object(torch.cuda, name, value))
+        generator = torch.Generator
+        stack.enter_context(patch.object(torch, "Generator", lambda device="cpu": generator(_on_cpu(device, torch))))
+        stack.enter_context(patch.object(torch, "set_default_device", lambda device: None))
+        stack.enter_context(patch.object(DRIVER.active, "backend", "cuda"))
+        stack.enter_context(OnTheCpu())
+        yield
+
+
+def _on_cpu(value: Any, torch: Any) -> Any:
+    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+        return "cpu"
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    return value
+
+
+def _answers(torch: Any) -> dict[str, Any]:
+    """What `torch.cuda` says, by name."""
+    answers: dict[str, Callable[..., Any]] = {
+        "current_device": lambda: 0,
+        "current_stream": lambda device=None: _Stream(),
+        "default_stream": lambda device=None: _Stream(),
+        "device_count": lambda: 1,
+        "empty_cache": lambda: None,
+        "get_device_capability": lambda device=None: (9, 0),
+        "get_device_name": lambda device=None: current().topology.name,
+        "get_device_properties": lambda device=None: _properties(),
+        "is_available": lambda: True,
+        "is_bf16_supported": lambda *arguments, **named: True,
+        "manual_seed": torch.manual_seed,
+        "manual_seed_all": torch.manual_seed,
+        "max_memory_allocated": lambda device=None: 0,
+        "reset_peak_memory_stats": lambda device=None: None,
+        "set_device": lambda device: None,
+        "stream": lambda stream: _Stream(),
+        "synchronize": lambda device=None: None,
+    }
+    return {**answers, "Event": _Event, "Stream": _Stream, "device": lambda device: _Stream()}
+
+
+def _properties() -> SimpleNamespace:
+    found = current().properties
+    return SimpleNamespace(
+        name=current().topology.name,
+        major=9,
+        minor=0,
+        multi_processor_count=found["multiprocessor_count"],
+        shared_memory_per_multiprocessor=found["max_shared_mem"],
+        shared_memory_per_block=found["max_shared_mem"],
+        warp_size=found["warpSize"],
+        total_memory=current().hbm_nbytes,
+    )

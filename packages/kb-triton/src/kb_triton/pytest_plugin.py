@@ -1,0 +1,59 @@
+"""The pytest plugin: `pytest -p kb_triton` runs tests of Triton kernels on a simulated chip."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from kb_triton.host import Device, current, options_of, use
+from kb_triton.host.options import most_configurations
+from kb_triton.modules import install, uninstall
+from kb_triton.pretending import pretend_cuda
+
+_PRETENDING: Final = ExitStack()
+
+
+def pytest_addoption(parser: Any) -> None:
+    """The options of the plugin. Each has an environment variable, which counts where the option is not given."""
+    group = parser.getgroup("kb_triton", "Triton kernels on a simulated chip")
+    group.addoption("--kb-topology", metavar="CHIP", help="A bundled chip or a YAML file (KB_TOPOLOGY; one_cube).")
+    group.addoption("--kb-issue", choices=["blocking", "scoreboard", "decoupled"], help="How PE_CPUs issue (KB_ISSUE).")
+    group.addoption("--kb-autotune", metavar="all|first|N", help="Configurations to try (KB_AUTOTUNE; all).")
+    group.addoption("--kb-pretend", choices=["cuda"], help="Answer host code as a CUDA device would.")
+
+
+def pytest_configure(config: Any) -> None:
+    """Put the modules in place before any test file is imported."""
+    found = options_of()
+    if config.getoption("--kb-topology"):
+        found = replace(found, topology=config.getoption("--kb-topology"))
+    if config.getoption("--kb-issue"):
+        found = replace(found, issue=config.getoption("--kb-issue"))
+    if config.getoption("--kb-autotune"):
+        found = replace(found, autotune=most_configurations("--kb-autotune", config.getoption("--kb-autotune")))
+    use(Device.of(found))
+    install()
+    if config.getoption("--kb-pretend"):
+        _PRETENDING.enter_context(pretend_cuda())
+
+
+def pytest_unconfigure(config: Any) -> None:
+    """Take the modules away."""
+    _PRETENDING.close()
+    uninstall()
+    use(None)
+
+
+def pytest_report_header(config: Any) -> str:
+    """Which chip the kernels run on."""
+    return f"kb_triton: {current().topology.name}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many launches there were, and their simulated time."""
+    device = current()
+    if device.n_launches:
+        took = device.elapsed_ps / 1e6
+        terminalreporter.write_line(f"kb_triton: {device.n_launches} launches, {took:.3f} us of simulated time")

@@ -1,0 +1,60 @@
+"""Heuristics: constants of a kernel that follow from its other arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Wrapper:
+    """A kernel that is launched by way of another: *fn* is a JITFunction, or what a decorator made of one.
+
+    It has the attributes of *fn*, so decorators of others may wrap it in turn.
+    """
+
+    def __init__(self, fn: Any) -> None:
+        self.fn = fn
+
+    @property
+    def base_fn(self) -> Any:
+        """The function as it was written."""
+        inner = self.fn
+        while hasattr(inner, "fn"):
+            inner = inner.fn
+        return inner
+
+    def run(self, *arguments: Any, **named: Any) -> Any:
+        """Launch the kernel. *named* has the grid, too."""
+        return self.fn.run(*arguments, **named)
+
+    def warmup(self, *arguments: Any, **named: Any) -> Any:
+        """As that of the kernel."""
+        return self.run(*arguments, warmup=True, **{"grid": (1,), **named})
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return lambda *arguments, **named: self.run(*arguments, grid=grid, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fn":
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+
+class Heuristics(Wrapper):
+    """A kernel of which *values* makes some arguments: functions of all other arguments by name."""
+
+    def __init__(self, fn: Any, values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
+        super().__init__(fn)
+        self.values = dict(values)
+
+    def run(self, *arguments: Any, **named: Any) -> Any:
+        """Launch the kernel with the arguments that the functions make."""
+        known = dict(zip(self.fn.arg_names, arguments, strict=False))
+        for name, make in self.values.items():
+            named[name] = make({**known, **named})
+        return self.fn.run(*arguments, **named)
+
+
+def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
+    """A decorator for kernels: *values* has a function for each argument that it makes, by name."""
+    return lambda fn: Heuristics(fn, values)

@@ -1,0 +1,168 @@
+"""The names of `triton.testing`: simulated times, comparisons, and tables of measurements."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_triton.host import current, is_array
+
+PS_PER_MS = 1e9
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: int = 25,
+    rep: int = 100,
+    grad_to_none: Sequence[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Simulated milliseconds of the launches in one call of *fn*. The same call takes the same time each time.
+
+    With *quantiles*, a list of that time for each; with *return_mode* `all`, a list of it. NaN for a call that launches
+    nothing, because work of this machine has no simulated time. *warmup* and *rep* do nothing.
+    """
+    device = current()
+    for each in grad_to_none or ():
+        each.grad = None
+    launches, before_ps = device.n_launches, device.elapsed_ps
+    fn()
+    took = (device.elapsed_ps - before_ps) / PS_PER_MS if device.n_launches > launches else float("nan")
+    if quantiles is not None:
+        return took if len(quantiles) == 1 else [took] * len(quantiles)
+    return [took] if return_mode == "all" else took
+
+
+def do_bench_cudagraph(fn: Callable[[], Any], rep: int = 20, **options: Any) -> Any:
+    """As `do_bench`."""
+    return do_bench(fn, **options)
+
+
+def assert_close(x: Any, y: Any, atol: float | None = None, rtol: float | None = None, err_msg: str = "") -> None:
+    """Raise AssertionError unless |x - y| <= atol + rtol |y| for all elements. Without them, 0.01 and 0."""
+    got, expected = _as_array(x), _as_array(y)
+    atol = 1e-2 if atol is None else atol
+    rtol = 0.0 if rtol is None else rtol
+    np.testing.assert_allclose(got, expected, rtol, atol, equal_nan=True, err_msg=err_msg)
+
+
+def _as_array(value: Any) -> npt.NDArray[Any]:
+    if is_array(value) and not isinstance(value, np.ndarray):
+        value = value.detach().cpu()
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    found = np.asarray(value)
+    return found if found.dtype.kind in "biu" else found.astype(np.float64)
+
+
+class Measurements:
+    """What a function is measured for, `triton.testing.Benchmark`: each of *x_vals* with each of *line_vals*."""
+
+    def __init__(
+        self,
+        x_names: Sequence[str],
+        x_vals: Sequence[Any],
+        line_arg: str,
+        line_vals: Sequence[Any],
+        line_names: Sequence[str],
+        plot_name: str,
+        args: dict[str, Any],
+        xlabel: str = "",
+        ylabel: str = "",
+        **appearance: Any,
+    ) -> None:
+        self.x_names = list(x_names)
+        self.x_vals = list(x_vals)
+        self.line_arg = line_arg
+        self.line_vals = list(line_vals)
+        self.line_names = list(line_names)
+        self.plot_name = plot_name
+        self.args = args
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+        self.appearance = appearance
+
+
+class Mark:
+    """A function with what it is measured for. `run` measures; there are tables and no pictures."""
+
+    def __init__(self, fn: Callable[..., Any], benchmarks: Measurements | Sequence[Measurements]) -> None:
+        self.fn = fn
+        self.benchmarks = benchmarks
+
+    def run(
+        self,
+        show_plots: bool = False,
+        print_data: bool = False,
+        save_path: str = "",
+        return_df: bool = False,
+        **named: Any,
+    ) -> Any:
+        """Call the function for each combination, with *named* beside it.
+
+        With *print_data* the tables are printed, with *save_path* written there as CSV files, and with *return_df*
+        returned, each as a list of dicts. *show_plots* shows nothing.
+        """
+        several = not isinstance(self.benchmarks, Measurements)
+        every: Any = self.benchmarks if several else [self.benchmarks]
+        tables = [self._table(each, named) for each in every]
+        for bench, rows in zip(every, tables, strict=True):
+            if print_data:
+                sys.stdout.write(f"{bench.plot_name}:\n{_shown(rows)}\n")
+            if save_path:
+                _save(Path(save_path), bench.plot_name, rows)
+        if not return_df:
+            return None
+        return tables if several else tables[0]
+
+    def _table(self, bench: Measurements, named: dict[str, Any]) -> list[dict[str, Any]]:
+        rows = []
+        for x in bench.x_vals:
+            values = x if isinstance(x, (tuple, list)) else [x] * len(bench.x_names)
+            row: dict[str, Any] = dict(zip(bench.x_names, values, strict=True))
+            for line, name in zip(bench.line_vals, bench.line_names, strict=True):
+                found = self.fn(**row_of(bench, values), **{bench.line_arg: line}, **bench.args, **named)
+                row[name] = found[0] if isinstance(found, (tuple, list)) else found
+            rows.append(row)
+        return rows
+
+
+def row_of(bench: Measurements, values: Sequence[Any]) -> dict[str, Any]:
+    """The arguments of one point along x."""
+    return dict(zip(bench.x_names, values, strict=True))
+
+
+def perf_report(benchmarks: Measurements | Sequence[Measurements]) -> Callable[[Callable[..., Any]], Mark]:
+    """A decorator for functions that measure: *benchmarks* says for which arguments."""
+    return lambda fn: Mark(fn, benchmarks)
+
+
+def _shown(rows: Sequence[dict[str, Any]]) -> str:
+    """*rows* as a table of text."""
+    if not rows:
+        return "(no rows)"
+    cells = [[str(name) for name in rows[0]], *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in cells)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6f}" if isinstance(value, float) else str(value)
+
+
+def _save(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+Benchmark = Measurements
+"""Triton's name."""

@@ -1,0 +1,76 @@
+"""Keeps torch from noticing the modules that stand for Triton's: it would take them for a compiler.
+
+torch asks once whether there is a `triton`, and keeps the answer. So it is asked while none is to be seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Protocol
+
+_ASKED = "torch.utils._triton"
+
+
+class Modules(Protocol):
+    """What torch must not see."""
+
+    def show(self) -> None:
+        """Let `import triton` find the modules."""
+
+    def hide(self) -> None:
+        """Let `import triton` find none of them."""
+
+
+class TorchFinder(MetaPathFinder):
+    """Finds torch as Python does, and hides *modules* while torch is imported for the first time."""
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+
+    def ask_torch_before(self) -> None:
+        """Have a torch that is imported already look for a `triton` now."""
+        if "torch" in sys.modules:
+            _ask()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As `MetaPathFinder.find_spec`."""
+        if fullname != "torch":
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _HidingLoader(spec.loader, self._modules)
+        return spec
+
+
+class _HidingLoader(Loader):
+    def __init__(self, loader: Loader, modules: Modules) -> None:
+        self._loader = loader
+        self._modules = modules
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As that of the loader behind it."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import torch, and have it look for a `triton`, while there is none to be seen."""
+        self._modules.hide()
+        try:
+            self._loader.exec_module(module)
+            _ask()
+        finally:
+            self._modules.show()
+
+
+def _ask() -> None:
+    """Have torch find out whether there is a `triton`. A torch without the question does not ask later either."""
+    with suppress(ImportError, AttributeError):
+        __import__(_ASKED)
+        sys.modules[_ASKED].has_triton_package()
+        sys.modules[_ASKED].has_triton()

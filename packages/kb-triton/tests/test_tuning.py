@@ -1,0 +1,170 @@
+"""Autotuning, heuristics, and wrappers of kernels."""
+
+import numpy as np
+import pytest
+
+import kb_triton as triton
+import kb_triton.language as tl
+from kb_messages import KernelError
+from kb_triton.host import Device, OutOfResources, use
+from kb_triton.runtime import Config, autotune, heuristics
+
+CALLS = []
+
+
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    CALLS.append(BLOCK.value)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) + tl.load(out_ptr + at, mask=at < n), mask=at < n)
+
+
+def launched(kernel, n=2048, **named):
+    x, out = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+    CALLS.clear()
+    kernel[lambda meta: (-(-n // meta["BLOCK"]),)](x, out, n, **named)
+    return x, out
+
+
+def tuned(blocks=(16, 512, 64), **options):
+    configs = [Config({"BLOCK": each}) for each in blocks]
+    return autotune(configs, **{"key": ["n"], **options})(triton.jit(copy))
+
+
+def test_the_fastest_configuration_is_taken_and_remembered_by_key(device):
+    kernel = tuned()
+    x, out = launched(kernel)
+    np.testing.assert_array_equal(out, x + 1)  # trials ran on copies: the output was added to once
+    assert kernel.best_config.kwargs == {"BLOCK": 512}
+    assert set(CALLS) == {16, 64, 512}
+    launched(kernel)
+    assert set(CALLS) == {512}
+    launched(kernel, 64)
+    assert len(kernel.cache) == 2
+    (first, second) = device.tunings
+    assert (first.kernel, first.key, second.key) == ("copy", {"n": 2048}, {"n": 64})
+    assert [each.config for each in first.tried] == [
+        f"BLOCK: {each}, num_warps: 4, num_ctas: 1, num_stages: 3" for each in (16, 512, 64)
+    ]
+    times = [each.ps for each in first.tried]
+    assert times[0] > times[2] > times[1]
+    assert first.best == first.tried[1].config
+
+
+def test_the_time_of_a_trial_is_that_of_the_launch(device):
+    kernel = tuned()
+    before = device.elapsed_ps
+    launched(kernel)
+    assert device.elapsed_ps - before == device.tunings[0].tried[1].ps
+    assert device.n_launches == 1
+
+
+def test_another_type_of_an_array_is_another_key():
+    kernel = tuned()
+    launched(kernel)
+    x, out = np.arange(2048, dtype=np.float16) % 7, np.ones(2048, np.float16)
+    kernel[lambda meta: (-(-2048 // meta["BLOCK"]),)](x, out, 2048)
+    assert [key[1:] for key in kernel.cache] == [("float32", "float32"), ("float16", "float16")]
+
+
+@pytest.mark.parametrize(("limit", "tried"), [(1, {16}), (2, {16, 512}), (None, {16, 64, 512})])
+def test_as_many_configurations_are_tried_as_the_device_says(one_cube, limit, tried):
+    use(Device(one_cube, autotune=limit))
+    launched(tuned())
+    assert set(CALLS) == tried
+
+
+def test_configurations_are_pruned():
+    kernel = tuned(prune_configs_by={"early_config_prune": lambda configs, named_args, **kwargs: configs[:2]})
+    launched(kernel)
+    assert set(CALLS) == {16, 512}
+    model = {"perf_model": lambda BLOCK, n, **more: abs(BLOCK - 64) * n, "top_k": 1}
+    launched(tuned(prune_configs_by=model))
+    assert set(CALLS) == {64}
+
+
+def test_hooks_and_resets():
+    seen = []
+    configs = [Config({"BLOCK": each}, pre_hook=lambda args: seen.append(args["BLOCK"])) for each in (64, 512)]
+    kernel = autotune(configs, ["n"], reset_to_zero=["out_ptr"])(triton.jit(copy))
+    x, out = launched(kernel)
+    assert seen == [64, 512, 512]
+    np.testing.assert_array_equal(out, x)
+
+
+def test_values_that_a_hook_changes_are_restored():
+    def spoil(args):
+        args["x_ptr"][...] = -1
+
+    x, out = launched(tuned(restore_value=["x_ptr"], pre_hook=spoil))
+    np.testing.assert_array_equal(x, np.arange(2048))
+    np.testing.assert_array_equal(out, x + 1)
+
+
+def test_a_configuration_beyond_tcm_is_skipped(device):
+    n = 1 << 18
+    kernel = tuned((n, 512))
+    x, out = launched(kernel, n)
+    np.testing.assert_array_equal(out, x + 1)
+    assert [each.ps is None for each in device.tunings[0].tried] == [True, False]
+    with pytest.raises(OutOfResources) as caught:
+        launched(tuned((n, 2 * n)), n)
+    assert str(caught.value).startswith("autotune of copy: got test_tuning.py:")
+    with pytest.raises(OutOfResources) as caught:
+        launched(triton.jit(copy), n, BLOCK=n)
+    assert (caught.value.required, caught.value.name) == (4 * n, "TCM")
+    assert caught.value.limit < 4 * n
+    launched(kernel, 2048)
+
+
+def test_arguments_that_are_given_twice_are_refused():
+    with pytest.raises(KernelError) as caught:
+        launched(tuned(), BLOCK=16)
+    assert str(caught.value) == (
+        "launch of copy: got the arguments BLOCK twice, needs once; leave them out of the launch, because the "
+        "configurations set them"
+    )
+
+
+def test_heuristics_make_arguments():
+    made = heuristics({"BLOCK": lambda args: 256 if args["n"] > 1000 else 32})(triton.jit(copy))
+    x, out = launched_by(made, 2048)
+    np.testing.assert_array_equal(out, x + 1)
+    assert set(CALLS) == {256}
+    launched_by(made, 64)
+    assert set(CALLS) == {32}
+
+
+def launched_by(kernel, n):
+    x, out = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+    CALLS.clear()
+    kernel[lambda meta: (-(-n // meta["BLOCK"]),)](x, out, n)
+    return x, out
+
+
+def test_wrappers_have_the_attributes_of_the_kernel():
+    kernel = tuned()
+    wrapped = heuristics({"BLOCK": lambda args: 16})(kernel)
+    assert wrapped.arg_names == ["x_ptr", "out_ptr", "n", "BLOCK"]
+    assert [each.name for each in wrapped.params if each.is_constexpr] == ["BLOCK"]
+    assert wrapped.base_fn is copy
+    assert wrapped.configs is kernel.configs
+    assert wrapped.__name__ == "copy"
+    with pytest.raises(AttributeError):
+        wrapped.nothing_of_that_name  # noqa: B018 - the look is what fails
+
+
+def test_warmup_launches_nothing(device):
+    found = triton.jit(copy).warmup(None, None, 1, BLOCK=4, grid=(1,), num_warps=8)
+    assert (device.n_launches, found.n_regs, found.metadata.shared, found.metadata.num_warps) == (0, 0, 0, 8)
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1, 1), (-1,), ("2",), None, ()])
+def test_what_is_no_grid_is_refused(grid):
+    with pytest.raises(KernelError) as caught:
+        triton.jit(copy)[grid](np.zeros(4, "f"), np.zeros(4, "f"), 4, BLOCK=4)
+    assert str(caught.value) == f"launch of copy: got a grid of {grid!r}, needs one to three integers of 0 or more"
+
+
+def test_a_grid_without_programs_launches_nothing(device):
+    triton.jit(copy)[(4, 0)](np.zeros(4, "f"), np.zeros(4, "f"), 4, BLOCK=4)
+    assert device.n_launches == 0
