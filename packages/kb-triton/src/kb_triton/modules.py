@@ -56,6 +56,7 @@ class _Installed:
     def __init__(self) -> None:
         self.modules: dict[str, ModuleType] = {}
         self._before: dict[str, ModuleType] = {}
+        self._hidden = 0
         self._finder = TorchFinder(self)
 
     def install(self) -> None:
@@ -63,9 +64,10 @@ class _Installed:
         if self.modules:
             return
         self._before = {name: module for name, module in sys.modules.items() if _is_triton(name)}
-        self._finder.ask_torch_before()
         for name in self._before:
             del sys.modules[name]
+        self.hide()
+        self._finder.ask_torch_before()
         self.modules = _made()
         self.show()
         sys.meta_path.insert(0, self._finder)
@@ -74,19 +76,25 @@ class _Installed:
         """As the function `uninstall`."""
         if not self.modules:
             return
-        self.hide()
+        for name in [each for each in sys.modules if _is_triton(each)]:
+            del sys.modules[name]
         sys.meta_path.remove(self._finder)
         self.modules = {}
         sys.modules.update(self._before)
 
     def show(self) -> None:
-        """Let `import triton` find the modules."""
-        sys.modules.update(self.modules)
+        """Let `import triton` find the modules, when each `hide` was followed by a `show`."""
+        self._hidden -= 1
+        if not self._hidden:
+            sys.modules.update(self.modules)
 
     def hide(self) -> None:
-        """Let `import triton` find what was there before, or nothing."""
-        for name in [each for each in sys.modules if _is_triton(each)]:
-            del sys.modules[name]
+        """Let `import triton` find nothing, even where a Triton is installed."""
+        self._hidden += 1
+        if self._hidden == 1:
+            for name in self.modules:
+                sys.modules.pop(name, None)
+            sys.modules["triton"] = None  # type: ignore[assignment]  # Python's mark for what cannot be imported
 
 
 _INSTALLED = _Installed()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kb_triton.host import Device, current, options_of, use
+from kb_messages import KbError
+from kb_triton.host import Device, Options, current, options_of, use
 from kb_triton.host.options import most_configurations
 from kb_triton.modules import install, uninstall
 from kb_triton.pretending import pretend_cuda
@@ -25,18 +28,26 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Put the modules in place before any test file is imported."""
+    """Put the modules in place before any test file is imported. Options that are none end pytest with a sentence."""
+    try:
+        use(Device.of(_options(config.getoption)))
+        install()
+        if config.getoption("--kb-pretend"):
+            _PRETENDING.enter_context(pretend_cuda())
+    except KbError as error:
+        usage: Any = sys.modules["pytest"]
+        raise usage.UsageError(str(error)) from None
+
+
+def _options(given: Callable[[str], Any]) -> Options:
     found = options_of()
-    if config.getoption("--kb-topology"):
-        found = replace(found, topology=config.getoption("--kb-topology"))
-    if config.getoption("--kb-issue"):
-        found = replace(found, issue=config.getoption("--kb-issue"))
-    if config.getoption("--kb-autotune"):
-        found = replace(found, autotune=most_configurations("--kb-autotune", config.getoption("--kb-autotune")))
-    use(Device.of(found))
-    install()
-    if config.getoption("--kb-pretend"):
-        _PRETENDING.enter_context(pretend_cuda())
+    if given("--kb-topology"):
+        found = replace(found, topology=given("--kb-topology"))
+    if given("--kb-issue"):
+        found = replace(found, issue=given("--kb-issue"))
+    if given("--kb-autotune"):
+        found = replace(found, autotune=most_configurations("--kb-autotune", given("--kb-autotune")))
+    return found
 
 
 def pytest_unconfigure(config: Any) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import spec_from_file_location
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 _ASKED = "torch.utils._triton"
 
@@ -27,7 +28,7 @@ class Modules(Protocol):
 
 
 class TorchFinder(MetaPathFinder):
-    """Finds torch as Python does, and hides *modules* while torch is imported for the first time."""
+    """Finds torch and its modules as Python does, and hides *modules* while one of them is imported."""
 
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
@@ -35,40 +36,51 @@ class TorchFinder(MetaPathFinder):
     def ask_torch_before(self) -> None:
         """Have a torch that is imported already look for a `triton` now."""
         if "torch" in sys.modules:
-            _ask()
+            ask()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """As `MetaPathFinder.find_spec`."""
-        if fullname != "torch":
+        if fullname != "torch" and not fullname.startswith("torch."):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _HidingLoader(spec.loader, self._modules)
-        return spec
+        if spec is None or spec.loader is None or not spec.has_location:
+            return spec
+        loader = _HidingLoader(spec.loader, self._modules)
+        return spec_from_file_location(
+            fullname, spec.origin, loader=loader, submodule_search_locations=spec.submodule_search_locations
+        )
 
 
 class _HidingLoader(Loader):
+    """*loader*, with *modules* hidden while a module is executed."""
+
     def __init__(self, loader: Loader, modules: Modules) -> None:
         self._loader = loader
         self._modules = modules
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_loader":
+            raise AttributeError(name)
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """As that of the loader behind it."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import torch, and have it look for a `triton`, while there is none to be seen."""
+        """Execute *module*, and have torch look for a `triton`, while there is none to be seen."""
         self._modules.hide()
         try:
             self._loader.exec_module(module)
-            _ask()
+            if module.__name__ == "torch":
+                ask()
         finally:
             self._modules.show()
 
 
-def _ask() -> None:
+def ask() -> None:
     """Have torch find out whether there is a `triton`. A torch without the question does not ask later either."""
     with suppress(ImportError, AttributeError):
         __import__(_ASKED)

@@ -1,0 +1,182 @@
+"""What `import triton` finds, that torch finds nothing, and the pytest plugin."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kb_triton
+from kb_triton.modules import cdiv, next_power_of_2
+
+TOPOLOGY = Path(__file__).parents[3] / "topologies" / "one_cube.yaml"
+TORCH = {
+    "torch/__init__.py": "from torch import compiler\nclass Tensor: pass\n",
+    "torch/compiler.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
+    "torch/late.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
+    "torch/utils/__init__.py": "",
+    "torch/utils/_triton.py": """
+import functools
+
+@functools.cache
+def has_triton_package():
+    try:
+        import triton
+    except ImportError:
+        return False
+    return True
+
+def has_triton():
+    return has_triton_package()
+""",
+}
+"""A torch that looks for a Triton as the real one does: when it is imported, and once for all."""
+SCRIPT = """
+import kb_triton
+{first}
+import triton
+import triton.language as tl
+import torch
+import torch.late
+from torch.utils._triton import has_triton_package
+assert not has_triton_package()
+assert torch.compiler.triton is torch.late.triton is None
+import triton as again
+assert again is triton and triton.jit is kb_triton.jit
+"""
+TEST_FILE = '''
+"""An op and its test, as published files have them, with numpy in place of torch."""
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+from triton.runtime import driver
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 256}, num_warps=8)], key=["n"])
+@triton.jit
+def scale_kernel(x_ptr, y_ptr, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n) * factor, mask=at < n)
+
+
+class Scale:
+    """Forward and backward of y = factor x."""
+
+    @staticmethod
+    def apply(x, factor):
+        y = np.empty_like(x)
+        scale_kernel[lambda meta: (triton.cdiv(x.size, meta["BLOCK"]),)](x, y, x.size, factor)
+        return y
+
+
+@pytest.mark.parametrize("n", [1, 1000])
+def test_scale(n):
+    x = np.arange(n, dtype=np.float32)
+    np.testing.assert_array_equal(Scale.apply(x, 3.0), 3 * x)
+    np.testing.assert_array_equal(Scale.apply(Scale.apply(x, 3.0), 0.5), 1.5 * x)
+    assert triton.testing.do_bench(lambda: Scale.apply(x, 2.0)) > 0
+
+
+def test_a_wrong_expectation_fails():
+    with pytest.raises(AssertionError):
+        triton.testing.assert_close(Scale.apply(np.ones(4, np.float32), 2.0), np.full(4, 3.0))
+
+
+def test_driver():
+    assert driver.active.utils.get_device_properties(0)["multiprocessor_count"] == 8
+'''
+
+
+@pytest.fixture
+def installed():
+    kb_triton.install()
+    yield
+    kb_triton.uninstall()
+
+
+def run(folder, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(folder), "KB_TOPOLOGY": str(TOPOLOGY)}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("first", ["kb_triton.install()", "import torch; kb_triton.install()"])
+def test_torch_finds_no_triton(tmp_path, first):
+    for name, text in TORCH.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "script.py").write_text(SCRIPT.format(first=first), encoding="utf-8")
+    done = run(tmp_path, "script.py")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_unmodified_test_file_passes(tmp_path):
+    (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
+    done = run(tmp_path, "-m", "pytest", "-q", "-p", "kb_triton", "-p", "no:cacheprovider", "test_op.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+    assert "kb_triton: 9 launches, " in done.stdout
+
+
+def test_options_of_the_plugin_are_checked(tmp_path):
+    (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
+    for option, sentence in (
+        ("--kb-autotune=0", "--kb-autotune: got '0', needs all, first, or a number from 1 on"),
+        ("--kb-topology=missing.yaml", "missing.yaml"),
+    ):
+        done = run(tmp_path, "-m", "pytest", "-q", "-p", "kb_triton", option, "test_op.py")
+        assert done.returncode == 4
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_uninstall_takes_everything_back():
+    before = {name for name in sys.modules if name.partition(".")[0] == "triton"}
+    kb_triton.install()
+    kb_triton.install()
+    assert sys.modules["triton"].language is sys.modules["triton.language"]
+    kb_triton.uninstall()
+    assert {name for name in sys.modules if name.partition(".")[0] == "triton"} == before
+    kb_triton.uninstall()
+
+
+def test_names_that_there_are(installed):
+    import triton
+    import triton.language.extra.cuda.libdevice as of_cuda
+    from triton.language.extra import libdevice
+    from triton.runtime.errors import OutOfResources
+    from triton.runtime.jit import JITFunction
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    assert of_cuda is libdevice
+    assert OutOfResources is triton.OutOfResources
+    assert JITFunction is kb_triton.JITFunction
+    assert triton.language.math.exp is not None
+    described = TensorDescriptor.from_tensor(np.zeros((4, 6), np.float16), [2, 2])
+    assert (described.shape, described.strides) == ([4, 6], [6, 1])
+    with pytest.raises(AttributeError) as caught:
+        triton.autotun  # noqa: B018
+    assert str(caught.value).startswith(
+        "triton.autotun: got a name that kb-triton does not have; did you mean 'autotune"
+    )
+    assert not hasattr(triton, "backends")
+
+
+def test_the_driver_answers_with_the_chip(installed, device):
+    import triton
+
+    active = triton.runtime.driver.active
+    found = active.utils.get_device_properties(active.get_current_device())
+    assert found == {
+        "multiprocessor_count": 8, "max_shared_mem": (2048 - 768) * 1024, "max_num_regs": 512 * 256, "warpSize": 32,
+    }  # fmt: skip
+    assert active.get_current_target().backend == "kb"
+    assert active.get_current_target().arch == device.topology.name == "one_cube"
+
+
+def test_integers_of_the_host():
+    assert [cdiv(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    assert [next_power_of_2(n) for n in (0, 1, 2, 3, 1000, 1024)] == [0, 1, 2, 4, 1024, 1024]
