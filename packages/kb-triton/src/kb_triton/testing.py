@@ -27,11 +27,9 @@ def do_bench(
     """Simulated milliseconds of the launches in one call of *fn*. The same call takes the same time each time.
 
     With *quantiles*, a list of that time for each; with *return_mode* `all`, a list of it. NaN for a call that launches
-    nothing, because work of this machine has no simulated time. *warmup* and *rep* do nothing.
+    nothing, because work of this machine has no simulated time. *warmup*, *rep* and *grad_to_none* do nothing.
     """
     device = current()
-    for each in grad_to_none or ():
-        setattr(each, "grad", None)  # noqa: B010 - a tensor of the caller
     launches, before_ps = device.n_launches, device.elapsed_ps
     fn()
     took = (device.elapsed_ps - before_ps) / PS_PER_MS if device.n_launches > launches else float("nan")
