@@ -47,7 +47,12 @@ class ElementAccess(NamedTuple):
 
     def left_out(self) -> list[TilePiece]:
         """The places of a tile that no element goes to. Their addresses mean nothing."""
-        chosen = self.chosen.data() if isinstance(self.chosen, IndexBox) else self.chosen
+        if isinstance(self.chosen, IndexBox):
+            if self.chosen.is_everywhere:
+                return []
+            chosen = self.chosen.data()
+        else:
+            chosen = self.chosen
         places = np.flatnonzero(~chosen)
         return pieces_of_elements(places, places, np.zeros_like(places), 1)
 
@@ -77,8 +82,10 @@ def _moved(indices: Indices, shape: tuple[int, ...], chosen: IndexBox | _Bools) 
     """The indices in each dimension, and the numbers, of the chosen elements."""
     place = Affine(shape, 0, tuple(n * (size > 1) for n, size in zip(places_before(shape), shape, strict=True)))
     cut = tuple(slice(n) for n in shape)
-    inside = [each.at(cut) if isinstance(each, Affine) else each for each in indices.dimensions]
+    inside = [each.at(cut) if isinstance(each, Affine) and each.shape != shape else each for each in indices.dimensions]
     if isinstance(chosen, IndexBox) and all(isinstance(each, Affine) for each in inside):
+        if chosen.is_everywhere:
+            return inside, place  # type: ignore[return-value]  # nothing is empty
         key = tuple(slice(*interval) for interval in chosen.intervals)
         found = [each.at(key) for each in (*inside, place)]  # type: ignore[union-attr]  # nothing is empty
         return found[:-1], found[-1]  # type: ignore[return-value]

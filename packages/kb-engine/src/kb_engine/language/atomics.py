@@ -111,8 +111,8 @@ class AtomicOps(Transfers):
         self, pointer: object, mask: Known | Handle | None, call: str, line: str
     ) -> tuple[Matrix, tuple[int, ...]]:
         target = self._ref(pointer, call, line)
-        access = masks.masked_access(target, masks.mask_of(mask, target, line), line)
-        if access is None or not access.is_whole:
+        access = masks.access_under(target, masks.mask_of(mask, target, line), line)
+        if not isinstance(access, masks.MaskedAccess) or not access.is_whole:
             needs = "a rectangle in one block of the tensor, all of it"
             raise KernelError(line, f"tl.{call} of other elements of {target}", needs, "slice the tensor instead")
         return self._memory_of(access.ref, line), access.shape

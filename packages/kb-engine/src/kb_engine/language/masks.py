@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.accesses import access_of
+from kb_engine.language.accesses import ElementAccess, access_of
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
@@ -37,14 +37,20 @@ class MaskedAccess(NamedTuple):
         return (self.down, self.along) == (slice(0, self.rows), slice(0, self.cols))
 
 
-def masked_access(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | None:
+def access_under(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | ElementAccess:
     """The access to *ref* under *mask*, which is as `mask_of` makes it; None moves all.
 
-    None where the moved elements are no rectangle in one block of the tensor, or are none at all. Raises KernelError
+    Elements where the moved ones are no rectangle in one block of the tensor, or are none at all. Raises KernelError
     for a mask that reaches beyond the tensor's edge.
     """
     if ref.indices is not None:
-        return _of_indices(ref, mask, line)
+        access = access_of(ref, mask, line)
+        return _rectangle_of(ref, access) or access
+    return _of_slices(ref, mask, line) or access_of(ref, mask, line)
+
+
+def _of_slices(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | None:
+    """As `access_under`, for a rectangle; None for what is none."""
     there = ref.row_slice.stop - ref.row_slice.start, ref.col_slice.stop - ref.col_slice.start
     if mask is None:
         whole = slice(0, there[0]), slice(0, there[1])
@@ -61,9 +67,8 @@ def masked_access(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess
     return MaskedAccess(part, rows, cols, down, along, mask.shape) if part.is_in_one_block else None
 
 
-def _of_indices(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | None:
-    """As `masked_access`, for elements that may be anywhere."""
-    access = access_of(ref, mask, line)
+def _rectangle_of(ref: TensorRef, access: ElementAccess) -> MaskedAccess | None:
+    """*access*, to elements of *ref* that may be anywhere, as one to a rectangle; None where they are none."""
     row, col, place = access.row, access.col, access.place
     if not (isinstance(row, Affine) and isinstance(col, Affine) and isinstance(place, Affine)):
         return None

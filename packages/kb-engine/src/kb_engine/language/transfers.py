@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias, cast
 
 from kb_engine.language import masks
-from kb_engine.language.accesses import access_of
+from kb_engine.language.accesses import ElementAccess
 from kb_engine.language.known_operands import KnownOperands
 from kb_engine.language.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.views import ViewOps
@@ -60,9 +60,9 @@ class Transfers(KnownOperands, ViewOps):
             if len(tile) == 1:
                 return tile.reshape(-1, 1)
             return cast(LoadedTensor, tile.T)  # only the tensor's layout decides, so no type can say it
-        access = masks.masked_access(ref, chosen, line)
-        if access is None:
-            return self._load_pieces(access_of(ref, chosen, line), other, line, waits)
+        access = masks.access_under(ref, chosen, line)
+        if isinstance(access, ElementAccess):
+            return self._load_pieces(access, other, line, waits)
         src = self._memory_of(access.ref, line)
         holder = self._allocate(access.rows, access.cols, src.dtype, line)
         producer = port.memory.pending.producer(src)
@@ -100,14 +100,14 @@ class Transfers(KnownOperands, ViewOps):
             ref, stored, chosen = permuted(ref, order), value.of, None if chosen is None else chosen.transposed(order)
         if isinstance(value, Transposed):
             ref, stored, chosen = exchanged(ref), value.of, None if chosen is None else chosen.T
-        access = masks.masked_access(ref, chosen, line)
+        access = masks.access_under(ref, chosen, line)
         src = self._arrived(stored, line)
         if not isinstance(stored, Handle) or src is None:
             needs = "a loaded tensor, or a composite's result in TCM (out=None)"
             raise KernelError(line, f"tl.store of {describe(stored)}", needs)
-        if access is None:
+        if isinstance(access, ElementAccess):
             self._check_stored(src, stored, ref.shape if chosen is None else chosen.shape, ref, line)
-            self._store_pieces(access_of(ref, chosen, line), stored, src, line)
+            self._store_pieces(access, stored, src, line)
             return
         self._check_stored(src, stored, access.shape, ref, line)
         dst = self._memory_of(access.ref, line)

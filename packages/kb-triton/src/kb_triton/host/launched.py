@@ -41,7 +41,8 @@ def write_back(log: OpLog, after: MemoryStore, storages: list[Storage]) -> list[
     """
     written = list[Storage]()
     operands = log.operands
-    writes = operands[(operands["role"] == Role.DST) & (operands["space"] == MemorySpace.HBM.code)]
+    is_written = (operands["role"] == Role.DST) | (operands["role"] == Role.OUT)  # an atomic has an OUT
+    writes = operands[is_written & (operands["space"] == MemorySpace.HBM.code)]
     first = (writes["owner"].astype(np.int64) << OFFSET_BITS) + writes["offset"].astype(np.int64)
     last = first + (writes["rows"].astype(np.int64) - 1) * writes["stride"] + writes["row_nbytes"]
     for storage in storages:
