@@ -7,7 +7,7 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_messages import KernelError
 from kb_triton.host import Device, OutOfResources, use
-from kb_triton.runtime import Config, autotune, heuristics
+from kb_triton.runtime import Autotuner, Config, autotune, heuristics
 
 CALLS = []
 
@@ -168,3 +168,27 @@ def test_what_is_no_grid_is_refused(grid):
 def test_a_grid_without_programs_launches_nothing(device):
     triton.jit(copy)[(4, 0)](np.zeros(4, "f"), np.zeros(4, "f"), 4, BLOCK=4)
     assert device.n_launches == 0
+
+
+class Slowest(Autotuner):
+    """A tuner as libraries derive them: with a choice of its own, on the methods of Triton's class."""
+
+    def __init__(self, fn, arg_names, configs, key, reset_to_zero, restore_value, *more, **options):
+        super().__init__(fn, arg_names, configs, key, reset_to_zero, restore_value, *more, 25, 100, False)
+        self.options = options
+
+    def run(self, *args, **kwargs):
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        timings = {config: self._bench(*args, config=config, **kwargs) for config in self.prune_configs(kwargs)}
+        self.best_config = max(timings, key=timings.get)
+        self.pre_hook({**self.nargs, **kwargs, **self.best_config.all_kwargs()}, reset_only=True)
+        return self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+
+
+def test_tuners_of_others_derive_from_this_one():
+    function = triton.jit(copy)
+    configs = [Config({"BLOCK": each}) for each in (512, 16, 64)]
+    kernel = Slowest(function, function.arg_names, configs, ["n"], None, None, None, None, None, policy="slowest")
+    x, out = launched(kernel)
+    np.testing.assert_array_equal(out, x + 1)
+    assert kernel.best_config.kwargs == {"BLOCK": 16}

@@ -51,63 +51,100 @@ class Autotuner(Wrapper):
 
     What is tried runs on copies, so no array changes. After a trial the arrays *reset_to_zero* are zeroed, as on a GPU.
     *pre_hook* and *post_hook* are called around each trial; *restore_value* names arrays that these two may change.
+
+    Parameters, attributes and the methods that tuners of others override or call are those of Triton's class. How a
+    GPU would measure (`warmup`, `rep`, `use_cuda_graph`, `do_bench`, `cache_results`) makes no difference here.
     """
 
     def __init__(
         self,
         fn: Any,
+        arg_names: Sequence[str],
         configs: Sequence[Config],
         key: Sequence[str],
-        reset_to_zero: Sequence[str] = (),
-        restore_value: Sequence[str] = (),
-        hooks: tuple[Callable[..., Any] | None, Callable[..., Any] | None] = (None, None),
-        pruning: Pruning = Pruning(),  # noqa: B008 - a NamedTuple
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Callable[..., Any] | None = None,
+        post_hook: Callable[..., Any] | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        warmup: Any = None,
+        rep: Any = None,
+        use_cuda_graph: bool = False,
+        do_bench: Any = None,
+        cache_results: bool = False,
     ) -> None:
         super().__init__(fn)
+        self.arg_names = list(arg_names)
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
         self.cache: dict[tuple[Any, ...], Config] = {}
-        self.configs_timings: dict[Config, float] = {}
+        self.configs_timings: dict[Config, Any] = {}
         self.best_config: Config | None = None
-        self.reset_to_zero = list(reset_to_zero)
-        self.restore_value = list(restore_value)
-        self.pre_hook, self.post_hook = hooks
-        self._pruning = pruning
+        self.nargs: Arguments = {}
+        self.reset_to_zero = list(reset_to_zero or ())
+        self.restore_value = list(restore_value or ())
+        self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook, post_hook
+        self._kept: list[tuple[Any, Any]] = []
+        self._pruning = Pruning.of(prune_configs_by)
 
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launch the kernel with the best configuration, after a trial of all if the key is new."""
-        known: Arguments = dict(zip(self.fn.arg_names, arguments, strict=False))
+        self.nargs = dict(zip(self.arg_names, arguments, strict=False))
         if named.get("warmup"):
             return self.fn.run(*arguments, **{**named, **self.configs[0].all_kwargs()})
-        chosen = self._chosen(arguments, known, named)
+        chosen = self._chosen(arguments, named)
         self.best_config = chosen
         if chosen.pre_hook is not None:
-            chosen.pre_hook({**known, **named, **chosen.all_kwargs()})
+            chosen.pre_hook({**self.nargs, **named, **chosen.all_kwargs()})
         return self.fn.run(*arguments, **{**named, **chosen.all_kwargs()})
 
-    def _chosen(self, arguments: Sequence[Any], known: Arguments, named: Arguments) -> Config:
+    def prune_configs(self, named: Arguments) -> list[Config]:
+        """The configurations to try: the ones that `prune_configs_by` keeps, and no more than the device tries."""
+        return self._pruning.kept(self.configs, self.nargs, named)[: current().autotune]
+
+    def pre_hook(self, every: Arguments, reset_only: bool = False) -> None:
+        """What comes before a trial, with the arguments *every*; with *reset_only*, what comes after all trials."""
+        if reset_only:
+            self._zero(every)
+            return
+        self._kept = [(every[name], _copied(every[name])) for name in self.restore_value]
+        if self.user_defined_pre_hook is not None:
+            self.user_defined_pre_hook(every)
+
+    def post_hook(self, every: Arguments, exception: BaseException | None) -> None:
+        """What comes after a trial, which *exception* ended if there is one."""
+        if self.user_defined_post_hook is not None:
+            self.user_defined_post_hook(every, exception=exception)
+        for array, value in self._kept:
+            array[...] = value
+        self._kept = []
+
+    def _bench(self, *arguments: Any, config: Config, **named: Any) -> list[float]:
+        """Simulated milliseconds of a launch with *config*: median, 20 % and 80 %, which are equal; inf beyond TCM."""
+        took_ps, _ = self._took(config, arguments, named)
+        return [float("inf") if took_ps is None else took_ps / 1e9] * 3
+
+    def _chosen(self, arguments: Sequence[Any], named: Arguments) -> Config:
         if len(self.configs) == 1:
             return self.configs[0]
-        key = self._key({**known, **named})
+        key = self._key({**self.nargs, **named})
         if key not in self.cache:
-            tried = self._pruning.kept(self.configs, known, named)[: current().autotune]
-            self.cache[key] = self._best(tried, arguments, known, named, key) if len(tried) > 1 else tried[0]
+            tried = self.prune_configs(named)
+            self.cache[key] = self._best(tried, arguments, named, key) if len(tried) > 1 else tried[0]
         return self.cache[key]
 
     def _key(self, every: Arguments) -> tuple[Any, ...]:
-        given = {name: every[name] for name in self.fn.arg_names if name in every}
+        given = {name: every[name] for name in self.arg_names if name in every}
         values = [given[name] for name in self.keys if name in given]
         return (*values, *(str(each.dtype) for each in given.values() if hasattr(each, "dtype")))
 
-    def _best(
-        self, tried: Sequence[Config], arguments: Sequence[Any], known: Arguments, named: Arguments, key: Any
-    ) -> Config:
+    def _best(self, tried: Sequence[Config], arguments: Sequence[Any], named: Arguments, key: Any) -> Config:
         """The one of *tried* that takes the least time; of equals the first."""
-        rows = [TunedConfig(str(each), *self._took(each, arguments, known, named)) for each in tried]
+        rows = [TunedConfig(str(each), *self._took(each, arguments, named)) for each in tried]
         times = [each.ps for each in rows]
         if all(each is None for each in times):
             raise OutOfResources(f"autotune of {self.fn.__name__}", rows[0].why_not, "a configuration that fits")
-        self._zero({**known, **named})
+        self.pre_hook({**self.nargs, **named}, reset_only=True)
         self.configs_timings = {
             config: float("inf") if ps is None else ps / 1e9 for config, ps in zip(tried, times, strict=True)
         }
@@ -115,37 +152,33 @@ class Autotuner(Wrapper):
         current().tuned(Tuning(self.fn.__name__, dict(zip(self.keys, key, strict=False)), rows, str(tried[best])))
         return tried[best]
 
-    def _took(
-        self, config: Config, arguments: Sequence[Any], known: Arguments, named: Arguments
-    ) -> tuple[int | None, str]:
+    def _took(self, config: Config, arguments: Sequence[Any], named: Arguments) -> tuple[int | None, str]:
         """Picoseconds of a launch with *config*, or None and why there are none."""
         clash = sorted(named.keys() & config.kwargs.keys())
         if clash:
             fix = "leave them out of the launch, because the configurations set them"
             raise KernelError(f"launch of {self.fn.__name__}", f"the arguments {', '.join(clash)} twice", "once", fix)
-        full = {**known, **named, **config.all_kwargs()}
-        kept = [(full[name], full[name].copy() if isinstance(full[name], np.ndarray) else full[name].clone())
-                for name in self.restore_value]  # fmt: skip
+        full = {**self.nargs, **named, **config.all_kwargs()}
         if config.pre_hook is not None:
             config.pre_hook(full)
-        if self.pre_hook is not None:
-            self.pre_hook(full)
-        why = ""
+        self.pre_hook(full)
+        failed: OutOfResources | None = None
         with current().timing() as times:
             try:
                 self.fn.run(*arguments, **{**named, **config.all_kwargs()})
             except OutOfResources as error:
-                why = str(error)
-        if self.post_hook is not None:
-            self.post_hook(full, exception=None)
-        for array, value in kept:
-            array[...] = value
-        return (None, why) if why else (sum(times), "")
+                failed = error
+        self.post_hook(full, exception=failed)
+        return (sum(times), "") if failed is None else (None, str(failed))
 
     def _zero(self, every: Arguments) -> None:
         for name in self.reset_to_zero:
             if is_array(every[name]):
                 every[name][...] = 0
+
+
+def _copied(array: Any) -> Any:
+    return array.copy() if isinstance(array, np.ndarray) else array.clone()
 
 
 def autotune(
@@ -160,9 +193,8 @@ def autotune(
 ) -> Callable[[Any], Autotuner]:
     """A decorator for kernels: a launch takes the one of *configs* with the least simulated time.
 
-    The best one is remembered for each combination of the arguments *key*. How a GPU would measure (`warmup`, `rep`,
-    `use_cuda_graph`, `do_bench`, `cache_results`) makes no difference here.
+    The best one is remembered for each combination of the arguments *key*. The other parameters are those of Autotuner.
     """
-    pruning = Pruning.of(prune_configs_by)
-    hooks = pre_hook, post_hook
-    return lambda fn: Autotuner(fn, configs, key, reset_to_zero or (), restore_value or (), hooks, pruning)
+    return lambda fn: Autotuner(
+        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by
+    )
