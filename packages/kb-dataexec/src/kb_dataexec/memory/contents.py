@@ -113,6 +113,14 @@ class Extents:
                 raise LookupError(self.first_invalid(at, end))
         return out
 
+    def copy_held(self, offset: int, data: Array, is_valid: Array) -> None:
+        """Copy the bytes from *offset* on into *data*, as far as there are any, and their flags into *is_valid*."""
+        for extent in self.items[self.overlapping(offset, offset + len(data))]:
+            low, high = max(offset, extent.start), min(offset + len(data), extent.stop)
+            mine, theirs = slice(low - offset, high - offset), slice(low - extent.base, high - extent.base)
+            data[mine] = extent.data[theirs]
+            is_valid[mine] = True if extent.mask is None else extent.mask[theirs]
+
     def first_invalid(self, low: int, high: int) -> int:
         """The first address of [low, high) without a valid byte, or *high* when all bytes are valid."""
         for extent in self.items[self.overlapping(low, high)]:

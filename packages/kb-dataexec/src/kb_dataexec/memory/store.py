@@ -130,6 +130,17 @@ class MemoryStore:
         out.setflags(write=False)
         return out
 
+    def held(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[Array, Array]:
+        """Copies of the bytes of the rectangle, and whether each is initialised: two arrays (rows, row_nbytes).
+
+        Bytes that are not initialised mean nothing.
+        """
+        extents = self._checked(owner, offset, rows, row_nbytes, stride).extents
+        data, is_valid = np.zeros((rows, row_nbytes), np.uint8), np.zeros((rows, row_nbytes), np.bool_)
+        for row in range(rows):
+            extents.copy_held(offset + row * stride, data[row], is_valid[row])
+        return data, is_valid
+
     def release(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
         """Un-initialise the bytes of the rectangle. Reading them before the next write is an error."""
         self._checked(owner, offset, rows, row_nbytes, stride).extents.release(offset, rows, row_nbytes, stride)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.dtypes import Array, numpy_dtype
 from kb_dataexec.execute.fused.cells import Cells
 from kb_dataexec.execute.fused.conflicts import IrregularError
 from kb_dataexec.log.rows import DTYPES
@@ -19,8 +19,11 @@ class CellAccess:
     def __init__(self, cells: Cells, store: MemoryStore) -> None:
         self._store = store
         self._owner, self._offset, self._rows, self._row_nbytes, self._stride, self._dtype = cells.columns
+        self._rectangles = cells.columns[:5]
         self._shape_id = cells.shape_id
         self._is_packed = (self._rows == 1) | (self._stride == self._row_nbytes)
+        self._held: dict[int, Array] = {}
+        self.n_cells = len(self._shape_id)
 
     def read(self, cells: Array) -> Array:
         """The stack of *cells*, all of one shape and type. Raises StoreError as `MemoryStore.read` does."""
@@ -53,6 +56,16 @@ class CellAccess:
             mine = shape == label
             out[mine] = self.read(cells[mine]).reshape(-1, *first.shape)
         return out
+
+    def hold(self, cell: int, wanted: Array) -> bool:
+        """Keep what the store has of *cell* for `held`. Returns whether it has all *wanted* bytes, a mask."""
+        data, is_valid = self._store.held(*(int(column[cell]) for column in self._rectangles))
+        self._held[cell] = data.view(numpy_dtype(DTYPES[int(self._dtype[cell])]))
+        return bool((is_valid | ~wanted).all())
+
+    def held(self, cells: Array) -> Array:
+        """The stack of *cells*, all of one shape and type, as `hold` found them. Some bytes may mean nothing."""
+        return np.stack([self._held[cell] for cell in cells.tolist()])
 
     def check_readable(self, cells: Array) -> None:
         """Raise StoreError unless all bytes of *cells* are initialised and aligned."""
@@ -108,8 +121,7 @@ class CellAccess:
                 self._store.release(int(owner[begin]), int(low[begin]), 1, nbytes, nbytes)
                 begin = end
         for cell in loose.tolist():
-            columns = (self._owner, self._offset, self._rows, self._row_nbytes, self._stride)
-            self._store.release(*(int(column[cell]) for column in columns))
+            self._store.release(*(int(column[cell]) for column in self._rectangles))
 
     def _check_part(self, cells: Array) -> None:
         cells = self._by_address(cells, cells)[0]

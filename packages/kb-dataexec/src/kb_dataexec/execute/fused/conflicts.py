@@ -18,6 +18,10 @@ class IrregularError(Exception):
     """The records of a window do not have the form that fusing needs. They have to be executed in another way."""
 
 
+class _TooManyError(Exception):
+    """There are too many pairs of rectangles to look at each."""
+
+
 class _Spans(NamedTuple):
     """Rectangles as bytes of one address space: `run` bytes from `low` on, `rows` times, `stride` bytes apart.
 
@@ -35,22 +39,29 @@ def connected(columns: list[Array], changed: Array) -> Array:
 
     *columns* are owner, offset, rows, row_nbytes and stride of each rectangle; further columns are ignored. Two
     rectangles conflict if they share a byte and one of them is *changed*. Rectangles of different strides conflict if
-    their spans overlap, even if their bytes do not. Raises IrregularError when there are too
-    many pairs to look at.
+    their spans overlap, even if their bytes do not. Where there are too many pairs to look at, all rectangles whose
+    spans overlap get one label.
     """
-    label = np.arange(len(changed))
-    parent = label.tolist()
+    spans = _spans(columns)
+    try:
+        heads, a, b = _conflicts(spans, changed)
+    except _TooManyError:
+        return _runs_of(spans, np.arange(len(changed)))
+    return _components(heads, a, b)
 
-    def root(cell: int) -> int:
-        while parent[cell] != cell:
-            parent[cell] = parent[parent[cell]]
-            cell = parent[cell]
-        return cell
 
-    conflicts = _conflicts(_spans(columns), changed)
-    for a, b in conflicts:
-        parent[root(a)] = root(b)
-    return np.array([root(cell) for cell in parent]) if conflicts else label
+def _components(label: Array, a: Array, b: Array) -> Array:
+    """*label*, where each label is the number of a thing, after the things a[i] and b[i] were connected for every i."""
+    while True:
+        one, other = label[a], label[b]
+        apart = one != other
+        if not apart.any():
+            return label
+        a, b, one, other = a[apart], b[apart], one[apart], other[apart]
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        np.minimum.at(label, high, low)
+        while (label[label] != label).any():
+            label = label[label]
 
 
 def _spans(columns: list[Array]) -> _Spans:
@@ -60,17 +71,44 @@ def _spans(columns: list[Array]) -> _Spans:
     return _Spans(owner << 32 | offset, np.where(is_one_run, 1, rows), run, stride)
 
 
-def _conflicts(spans: _Spans, changed: Array) -> list[tuple[int, int]]:
-    """All pairs of rectangles that conflict."""
-    order = np.argsort(spans.low, kind="stable")
-    found: list[tuple[int, int]] = []
-    for first, others in ((order[changed[order]], order), (order[~changed[order]], order[changed[order]])):
-        for a, b in _pairs(spans, first, others):
-            hit = _share_bytes(spans, a, b)
-            found += zip(a[hit].tolist(), b[hit].tolist(), strict=True)
-            if len(found) > _CONFLICT_LIMIT:
-                raise IrregularError("too many rectangles that overlap")
-    return found
+def _conflicts(spans: _Spans, changed: Array) -> tuple[Array, Array, Array]:
+    """(a label for each rectangle, the one and the other side of all pairs that conflict beyond that).
+
+    Changed rectangles of one row that overlap have one label, that of the first of them, and are looked at together.
+    """
+    label = np.arange(len(changed))
+    single = np.flatnonzero(changed & (spans.rows == 1))
+    label[single] = _runs_of(spans, single)
+    first = label == np.arange(len(changed))
+    low, run = spans.low.copy(), spans.run.copy()
+    ends = spans.low[single] + spans.run[single]
+    np.maximum.at(run, label[single], ends - low[label[single]])
+    merged = spans._replace(run=run)
+    order = np.argsort(low, kind="stable")
+    order = order[first[order]]
+    found: list[tuple[Array, Array]] = []
+    total = 0
+    for some, others in ((order[changed[order]], order), (order[~changed[order]], order[changed[order]])):
+        for a, b in _pairs(merged, some, others):
+            hit = _share_bytes(merged, a, b)
+            found.append((a[hit], b[hit]))
+            total += len(found[-1][0])
+            if total > _CONFLICT_LIMIT:
+                raise _TooManyError
+    if not found:
+        return label, label[:0], label[:0]
+    return label, np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+
+
+def _runs_of(spans: _Spans, which: Array) -> Array:
+    """A label for each of the rectangles *which*: the first rectangle of those whose spans overlap in a chain."""
+    order = which[np.argsort(spans.low[which], kind="stable")]
+    low = spans.low[order]
+    reach = np.maximum.accumulate(low + (spans.rows[order] - 1) * spans.stride[order] + spans.run[order])
+    opens = np.append(True, low[1:] >= reach[:-1])[: len(order)]
+    label = np.empty(len(spans.low), np.int64)
+    label[order] = order[opens][np.cumsum(opens) - 1]
+    return label[which]
 
 
 def _pairs(spans: _Spans, first: Array, others: Array) -> Iterator[tuple[Array, Array]]:
@@ -83,7 +121,7 @@ def _pairs(spans: _Spans, first: Array, others: Array) -> Iterator[tuple[Array, 
     begin = np.searchsorted(low, spans.low[first])
     count = np.maximum(np.searchsorted(low, high[first]) - begin, 0)
     if count.sum() > _PAIR_LIMIT:
-        raise IrregularError("too many rectangles side by side")
+        raise _TooManyError
     ends = np.cumsum(count)
     start = 0
     while start < len(first):

@@ -1,7 +1,8 @@
 """Where every value that a window reads comes from, found symbolically for all records of the window at once.
 
-Values are numbered: value v is the one that operand v wrote, and ~c is the content of cell c before the window. Moves
-that change no type make no new value. A value has its elements row by row, in whatever shape it is read.
+Values are numbered: value v is the one that operand v wrote, or the one that operand v reads if it reads several values
+or a part of one. ~c is the content of cell c before the window. Moves that change no type make no new value. A value
+has its elements row by row, in whatever shape it is read.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ class Dataflow:
     """The records [start, stop) of a schedule, their operands, and the way of their values.
 
     `cells`      the distinct rectangles; `cell[i]` is the cell of operand i
-    `producer`   for each operand that is read, the operand that wrote the value; -1 for initial memory
+    `producer`   for each operand that is read, the operand that wrote the value; -1 for initial memory; the operand
+                 itself if it reads several values, or a part of one
     `live`       the operands whose written values are still valid after the last record
+    `by_bytes`   the reads of several values or of parts, and the writes of which a part is still valid
     `released`   the cells of which a value was released
 
     Raises IrregularError when the records do not have the form that fusing needs.
@@ -38,7 +41,7 @@ class Dataflow:
         self.cells = Cells(columns, self.operands.is_write | is_release)
         self.cell = self.cells.index
         self.released = distinct(self.cell[is_release], len(self.cells))
-        self.producer, self.live = match_reads(self.operands, self.cells)
+        self.producer, self.live, self.by_bytes = match_reads(self.operands, self.cells)
 
     def kind(self, operands: Array) -> Array:
         """The kind of the record of each of *operands*."""
@@ -57,7 +60,7 @@ class Dataflow:
         dtype = self.operands.dtype
         while True:
             writer = self.producer[reads]
-            copied = (writer >= 0) & (self.kind(writer) == OpKind.MEMORY)
+            copied = (writer >= 0) & (writer != reads) & (self.kind(writer) == OpKind.MEMORY)
             copied &= dtype[writer] == dtype[writer - 1]
             if not copied.any():
                 return reads

@@ -34,8 +34,9 @@ class GemmChains:
     `chain`       the first GEMM of each GEMM's chain
     `initial`     for the first GEMM of a chain, the cell that its accumulator starts from, or -1
     `is_fused`    whether the chain becomes one product. Reasons against it: a factor was computed, cast or read in
-                  another shape, another record reads a partial sum or the next one reads it in another shape, or the
-                  chain's factors are stored in different ways
+                  another shape, another record reads a partial sum or the next one reads it in another shape, the
+                  chain's factors are stored in different ways, or the result is overwritten in part or stored in
+                  another shape
 
     Raises IrregularError for a GEMM whose operands do not fit together.
     """
@@ -57,10 +58,28 @@ class GemmChains:
         is_fused = (self.a >= 0) & (self.b >= 0) & is_read_once & (self.transposed == self.transposed[self.chain])
         broken = np.zeros(len(gemms), np.bool_)
         broken[self.chain[~is_fused]] = True
+        broken[self.chain[self._products_in_other_forms()]] = True
         self.is_fused = ~broken[self.chain]
 
     def makes(self, writes: Array) -> Array:
         """Whether each operand of *writes* writes the result of a fused chain, after any moves and casts."""
+        number = self._product(writes)
+        made: Array = (number >= 0) & np.append(self.is_fused, False)[number]
+        return made
+
+    def _products_in_other_forms(self) -> Array:
+        """The GEMMs of whose results a part is overwritten, or which are stored in another shape."""
+        flow, partial = self._flow, self._flow.by_bytes.partial
+        writes = np.append(flow.live, partial)
+        number = self._product(writes)
+        made = number >= 0
+        is_part = np.arange(len(writes)) >= len(flow.live)
+        other = is_part[made] | (flow.operands.rows[writes[made]] != flow.operands.rows[self.out[number[made]]])
+        found: Array = number[made][other]
+        return found
+
+    def _product(self, writes: Array) -> Array:
+        """The GEMM whose result each operand of *writes* writes, after any moves and casts; -1 for other values."""
         flow = self._flow
         value = flow.value_written(writes)
         while True:
@@ -68,9 +87,8 @@ class GemmChains:
             if not casts.any():
                 break
             value[casts] = flow.value_read(value[casts] - 1)
-        number = np.where(value >= 0, self.number[flow.operands.record[value]], -1)
-        made: Array = (number >= 0) & np.append(self.is_fused, False)[number]
-        return made
+        number: Array = np.where(value >= 0, self.number[flow.operands.record[value]], -1)
+        return number
 
     def sources(self, writes: Array) -> list[CastProduct]:
         """The product that each operand of *writes* writes. `makes` must hold for all of them."""
@@ -91,10 +109,12 @@ class GemmChains:
         flow = self._flow
         previous, is_read_once = np.full(len(self.out), -1), np.ones(len(self.out), np.bool_)
         writer = flow.producer[accumulator]
-        linked = (writer >= 0) & (flow.kind(writer) == OpKind.GEMM)
+        linked = (writer >= 0) & (writer != accumulator) & (flow.kind(writer) == OpKind.GEMM)
         previous[adding[linked]] = self.number[flow.operands.record[writer[linked]]]
         self.initial[adding[~linked]] = start = flow.initial_cell(accumulator[~linked])
-        uses = np.bincount(flow.producer[flow.producer >= 0], minlength=len(flow.producer))
+        parts = flow.by_bytes.writer
+        readers = np.concatenate((flow.producer[flow.producer >= 0], parts[parts >= 0]))
+        uses = np.bincount(readers, minlength=len(flow.producer))
         is_same = flow.operands.rows[writer[linked]] == flow.operands.rows[accumulator[linked]]
         is_read_once[adding[linked]] = is_same & (uses[writer[linked]] == 1)
         is_read_once[adding[~linked]] = start >= 0

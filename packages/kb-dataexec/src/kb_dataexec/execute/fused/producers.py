@@ -1,8 +1,7 @@
 """Matches each read of a window with the write that produced its bytes, for all reads at once.
 
-A read must get its bytes from exactly one write, which may have given them another shape, or from the memory as it was
-before the window. Everything else raises
-IrregularError: bytes from several writes, released bytes, and a live value of which a part is overwritten.
+Most rectangles are written and read whole, though perhaps in another shape. They are matched as wholes, by groups of
+rectangles that share bytes. The groups in which that is not possible are matched by bytes.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_parallel, parts
+from kb_dataexec.execute.fused.byte_matches import ByteMatches, match_bytes
 from kb_dataexec.execute.fused.cells import Cells
-from kb_dataexec.execute.fused.conflicts import IrregularError
 from kb_dataexec.execute.fused.operands import Operands
 
 _WORTH_THREADS: Final = 1 << 14
@@ -22,39 +21,51 @@ _WORTH_THREADS: Final = 1 << 14
 
 
 class Producers(NamedTuple):
-    """`producer`: for each operand that is read, the operand that wrote its value; -1 for initial memory and writes.
+    """Where reads get their bytes from.
 
-    `live`: the operands whose written values are still valid after the window.
+    `producer`  for each operand that is read, the operand that wrote its value; -1 for initial memory and for writes;
+                the operand itself for a read of several values, or of a part of one
+    `live`      the operands of whose written values all bytes are still valid after the window
+    `by_bytes`  what was matched by bytes
     """
 
     producer: Array
     live: Array
+    by_bytes: ByteMatches
+
+
+class _Matched(NamedTuple):
+    live: Array
+    unmatched: Array
 
 
 def match_reads(operands: Operands, cells: Cells) -> Producers:
-    """The producer of every read. Raises IrregularError where a read has no single producer."""
+    """The producer of every read. Raises IrregularError for a read of released bytes."""
     producer = np.full(len(operands.record), -1)
     touched = np.zeros(len(cells), np.bool_)
     touched[cells.group[cells.changed]] = True
     events = np.flatnonzero(touched[cells.group][cells.index])
     if not len(events):
-        return Producers(producer, events)
+        return Producers(producer, events, match_bytes(operands, cells, events, producer))
     events, label = _by_label(events, cells.group[cells.index[events]], int(cells.group.max()))
-    live: dict[int, Array] = {}
+    matched: dict[int, _Matched] = {}
 
     def match(some: slice) -> None:
-        live[some.start] = _match_groups(operands, cells, events[some], label[some], producer)
+        matched[some.start] = _match_groups(operands, cells, events[some], label[some], producer)
 
     in_parallel(match, _whole_groups(label))
-    return Producers(producer, np.concatenate([live[start] for start in sorted(live)]))
+    live, unmatched = (np.concatenate(each) for each in zip(*(matched[at] for at in sorted(matched)), strict=True))
+    by_bytes = match_bytes(operands, cells, unmatched, producer)
+    return Producers(producer, np.concatenate([live, by_bytes.live]), by_bytes)
 
 
-def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array, producer: Array) -> Array:
-    """Fill *producer* for *events*, the operands of whole groups. Returns the live writes among them.
+def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array, producer: Array) -> _Matched:
+    """Fill *producer* for *events*, the operands of whole groups. Returns the live writes among them, and the events of
+    groups in which a read has no single producer of its shape, or a live value is overwritten in part.
 
     *events* are sorted by group, which *label* gives, and then by record.
     """
-    events, opens = _by_phase(operands, events, label)
+    events, opens, writes_twice = _by_phase(operands, events, label)
     writes, cell = operands.is_write[events], cells.index[events]
     at = np.arange(len(events))
     begin = np.maximum.accumulate(np.where(opens, at, 0))
@@ -65,29 +76,32 @@ def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array,
     run = cells.run[cell]
     same = run[write_before] == run
     untouched = (write_before < begin) & (release_before < begin)
-    if (~writes & ~(valid & same) & ~untouched).any():
-        raise IrregularError("a read of bytes from several writes, or of released ones")
-    buried = writes & valid & ~same
-    if not cells.cover(cell[buried], cell[write_before[buried]]).all():
-        raise IrregularError("a live value that is overwritten in part")
-    produced = ~writes & valid
+    bad = writes_twice | (~writes & ~(valid & same) & ~untouched)
+    buried = np.flatnonzero(writes & valid & ~same)
+    bad[buried[~cells.cover(cell[buried], cell[write_before[buried]])]] = True
+    good = np.ones(len(events), np.bool_)
+    if bad.any():
+        group = np.cumsum(opens) - 1
+        good = np.bincount(group[bad], minlength=int(group[-1]) + 1)[group] == 0
+    produced = ~writes & valid & good
     producer[events[produced]] = events[write_before[produced]]
-    ends = np.append(opens[1:], True)
-    left = ends & (last_write >= begin) & (last_release < last_write)
-    return events[last_write[left]]
+    left = np.append(opens[1:], True) & (last_write >= begin) & (last_release < last_write) & good
+    return _Matched(events[last_write[left]], events[~good])
 
 
-def _by_phase(operands: Operands, events: Array, label: Array) -> tuple[Array, Array]:
-    """(*events* by group, record and phase, whether each opens a group). The phases are read, release and write."""
+def _by_phase(operands: Operands, events: Array, label: Array) -> tuple[Array, Array, Array]:
+    """(*events* by group, record and phase; whether each opens a group; whether its record wrote the group before).
+
+    The phases are read, release and write.
+    """
     record = operands.record[events]
     phase = np.where(operands.is_write[events], np.int8(2), operands.is_release[events])
     beside = (label[1:] == label[:-1]) & (record[1:] == record[:-1])
     if (beside & (phase[1:] < phase[:-1])).any():
         order = np.lexsort((phase, record, label))
         events, phase = events[order], phase[order]
-    if (beside & (phase[1:] == 2) & (phase[:-1] == 2)).any():
-        raise IrregularError("an op that writes overlapping bytes twice")
-    return events, np.append(True, label[1:] != label[:-1])
+    writes_twice = np.append(False, beside & (phase[1:] == 2) & (phase[:-1] == 2))
+    return events, np.append(True, label[1:] != label[:-1]), writes_twice
 
 
 def _by_label(events: Array, label: Array, most: int) -> tuple[Array, Array]:

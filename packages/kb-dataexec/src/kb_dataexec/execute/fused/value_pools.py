@@ -8,14 +8,14 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.execute.fused.cell_access import CellAccess
 from kb_dataexec.execute.fused.operands import Operands
 
-_INITIAL, _PRODUCT = -2, -1
+_HELD, _INITIAL, _PRODUCT = -3, -2, -1
 
 
 class ValuePools:
     """The values that batches computed. A pool is one batch's stack of results; its last use frees it.
 
     *uses* counts the reads of each operand's value, and *products* has results of fused chains by record. Values are
-    numbered as in `dataflow`.
+    numbered as in `dataflow`; ~(c + number of cells) is what the store holds of cell c, which may be a part of it.
     """
 
     def __init__(self, operands: Operands, uses: Array, products: dict[int, Array], access: CellAccess) -> None:
@@ -39,7 +39,8 @@ class ValuePools:
 
     def stack(self, values: Array, shape: tuple[int, int]) -> Array:
         """*values*, all of one size and type, as one stack in this order. Each is read as one of *shape*."""
-        pool = np.where(values >= 0, self._pool[values], _INITIAL)
+        pool = np.where(values >= 0, self._pool[np.maximum(values, 0)], _INITIAL)
+        pool[values < -self._access.n_cells] = _HELD
         if (pool == pool[0]).all():
             return self._taken(int(pool[0]), values, shape)
         found = [(mine, self._taken(int(pool[mine[0]]), values[mine], shape)) for mine in _places_by_label(pool)]
@@ -56,6 +57,8 @@ class ValuePools:
     def _found(self, pool: int, values: Array) -> Array:
         if pool == _INITIAL:
             return self._access.read_all(~values)
+        if pool == _HELD:
+            return self._access.held(~values - self._access.n_cells)
         if pool == _PRODUCT:
             return np.stack([self._products[record] for record in self._record[values].tolist()])
         slots, stack = self._slot[values], self._stacks[pool]

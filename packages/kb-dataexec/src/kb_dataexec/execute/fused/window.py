@@ -40,6 +40,7 @@ class FusedWindow:
         self._matrices = [StoredMatrix(*cell) for cell in self._flow.cells.tuples()]
         self._results: list[tuple[StoredMatrix, Array]] = []
         self._stacks: list[tuple[Array, Array]] = []
+        self._partial: dict[int, Array] = {}
         self._held: dict[int, Array] = {}
 
     def evaluate(self) -> None:
@@ -52,7 +53,7 @@ class FusedWindow:
         flow, number = self._flow, self._chains.number
         made = self._chains.makes(flow.live)
         destinations = self._destinations(flow.live[made])
-        written = flow.live[~made]
+        written = np.append(flow.live[~made], flow.by_bytes.partial)
         values = flow.value_written(written)
         held = self._batches.require(values)
         outs = self._chains.out[[int(number[record]) for record in held]]
@@ -68,6 +69,7 @@ class FusedWindow:
     def commit(self) -> None:
         """Bring the store to its state after the window: un-initialise released cells, then write live values."""
         self._access.release(self._flow.released)
+        self._commit_partial()
         for matrix, value in self._results:
             if matrix.rows == 1 or matrix.stride == matrix.row_nbytes:
                 self._store.write_tensor(matrix.owner, matrix.offset, value, copy=not value.flags.owndata)
@@ -83,16 +85,26 @@ class FusedWindow:
         self._access.check_readable(distinct(flow.cell[~is_write & (flow.producer < 0)], n_cells))
         if self._access.have_overlapping_rows(distinct(flow.cell[is_write], n_cells)):
             raise IrregularError("a write of overlapping rows")
+        if not self._batches.hold_initial(self._access):
+            raise IrregularError("a read of bytes that are not initialised")
+
+    def _commit_partial(self) -> None:
+        """Write the values that were overwritten or released in part, and undo them there: all in order."""
+        operands, made = self._flow.operands, self._flow.by_bytes
+        steps = np.append(made.undone, made.partial)
+        order = np.lexsort((steps, operands.is_write[steps], operands.record[steps]))
+        for step in steps[order].tolist():
+            cell = self._flow.cell[step : step + 1]
+            if operands.is_write[step]:
+                self._access.write(cell, self._partial[step][None])
+            else:
+                self._access.release(cell)
 
     def _destinations(self, writes: Array) -> dict[int, list[Destination]]:
         """Where the results of fused chains go, by the record of the last GEMM. *writes* write these results."""
         destinations: dict[int, list[Destination]] = {}
-        operands = self._flow.operands
         cells = self._flow.cell[writes].tolist()
-        for write, cell, source in zip(writes.tolist(), cells, self._chains.sources(writes), strict=True):
-            out = self._flow.records.last[source.record]
-            if operands.rows[write] != operands.rows[out]:
-                raise IrregularError("a product that is stored in another shape")
+        for cell, source in zip(cells, self._chains.sources(writes), strict=True):
             destinations.setdefault(source.record, []).append(Destination(self._matrices[cell], source.casts))
         return destinations
 
@@ -110,8 +122,7 @@ class FusedWindow:
 
     def _compute(self, written: Array, values: Array) -> None:
         """Note what *written*, operands that write *values*, leave behind: moved values, and computed values."""
-        cells = self._flow.cell[written]
-        self._move(cells[values < 0], ~values[values < 0])
+        self._move(written[values < 0], ~values[values < 0])
         order = np.argsort(values, kind="stable")
         ordered = values[order]
         with single_threaded():
@@ -120,12 +131,21 @@ class FusedWindow:
                 at, which = spread(first, last - first)
                 if len(at):
                     slots = which if len(stack) == len(computed) else np.zeros_like(which)
-                    self._stacks.append((cells[order[at]], stack[slots]))
+                    self._leave(written[order[at]], stack[slots])
 
     def _move(self, targets: Array, sources: Array) -> None:
-        """Note that the contents of the cells *sources* go to the cells *targets*."""
+        """Note that the operands *targets* write the contents of the cells *sources*."""
         shape_id = self._flow.cells.shape_id
-        both = shape_id[targets] * (int(shape_id.max(initial=0)) + 1) + shape_id[sources]
+        both = shape_id[self._flow.cell[targets]] * (int(shape_id.max(initial=0)) + 1) + shape_id[sources]
         for shapes in np.unique(both).tolist():
             mine = both == shapes
-            self._stacks.append((targets[mine], np.array(self._access.read(sources[mine]))))
+            self._leave(targets[mine], np.array(self._access.read(sources[mine])))
+
+    def _leave(self, writes: Array, stack: Array) -> None:
+        """Note that the operands *writes* write the values of *stack*."""
+        partly = np.isin(writes, self._flow.by_bytes.partial)
+        if partly.any():
+            self._partial.update(zip(writes[partly].tolist(), stack[partly], strict=True))
+            writes, stack = writes[~partly], stack[~partly]
+        if len(writes):
+            self._stacks.append((self._flow.cell[writes], stack))
