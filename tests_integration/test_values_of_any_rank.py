@@ -281,10 +281,6 @@ def wrong_shape(tl: Any, x: Any) -> None:
     tl.store(x[0], tl.load(x[0]).reshape(8, 3, 4))
 
 
-def operator_on_permuted(tl: Any, x: Any) -> None:
-    tl.permute(tl.load(x[0]), 1, 0, 2) + 1.0
-
-
 def wrong_order(tl: Any, x: Any) -> None:
     tl.permute(tl.load(x[0]), 0, 1, 1)
 
@@ -309,10 +305,6 @@ def wrong_order(tl: Any, x: Any) -> None:
                 "got tl.store of 8 x 3 x 4 f32 to t0 (3 x 8 x 4 of 2 x 3 x 8 x 4) of 3 x 8 x 4 f32, "
                 "needs equal shapes and dtypes"
             ),
-        ),
-        (
-            operator_on_permuted,
-            "a Permuted: got an operator on permuted axes, needs axes as they are stored; tl.store it and tl.load it",
         ),
         (wrong_order, "got tl.permute by (0, 1, 1), needs each of the 3 axes once"),
     ],

@@ -19,7 +19,20 @@ from kb_engine.program import Handle, TensorRef
 PAGE = Path(__file__).parents[2] / "docs" / "tl.md"
 COMMAND = "python tests_integration/tl_reference/tl_page.py"
 _MODULES = [
-    *("programs", "memory", "math", "special", "integers", "along", "dot_products", "shapes", "atomics", "looking"),
+    *(
+        "programs",
+        "memory",
+        "math",
+        "special",
+        "integers",
+        "along",
+        "layouts",
+        "random",
+        "dot_products",
+        "shapes",
+        "atomics",
+        "looking",
+    ),
     *("machine", "epilogues", "values", "tensors", "known"),
 ]
 SECTIONS = [import_module(f"tl_{name}") for name in _MODULES]
@@ -33,8 +46,8 @@ SUBJECTS: dict[str, tuple[type, str]] = {
 }
 """The class behind the first word of an example's name, and what stands before the dot in the page."""
 NOT_FOR_KERNELS = {
-    "tl": "arithmetic convert wait_for stored constants",  # what handles and mixins call
-    "value": "matrix operators look settle",
+    "tl": "arithmetic convert wait_for stored constants reordered",  # what handles and mixins call
+    "value": "matrix operators look settle reordered",
     "tensor": (
         "tensor indices copy copy_near asked_shape asked_dimensions indexed every_index matrix part is_in_one_block"
     ),
@@ -73,6 +86,10 @@ how much of the time each kernel line took.
 | transcendental | `transcendental_cycles` a group, 4 by default |
 | reduction | 1 a group; over the last axis also `ceil(log2(min(columns, lanes)))` a row, for a tree over the lanes |
 | scan | over rows 1 a group; over the last axis `ceil(log2(min(columns, lanes))) + 1` a group |
+| sort | `k (k + 1) / 2` a group, with `k = ceil(log2(n))` of n elements along the axis |
+| gather | for each group of the index, 1 for each group of the row that it chooses from; over rows 1 for each row |
+| histogram | 1 an element |
+| philox | 10 a group for each of its rounds, which are 10 |
 """
 
 

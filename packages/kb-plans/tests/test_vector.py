@@ -21,6 +21,7 @@ from kb_messages import (
     VectorProgram,
     VectorValue,
     check_plan,
+    stage_params,
 )
 from kb_plans import TileRoom, count, generate_plan, generate_vector_plan
 from kb_plans.vector_registers import last_uses, lay_out_values
@@ -271,6 +272,34 @@ REFUSED = [
         "vector ops[0] add: got inputs of 4 x 4, 3 x 4, needs shapes that broadcast",
     ),
 ]
+
+
+def test_what_moves_elements_anywhere_is_not_worked_on_in_strips() -> None:
+    square, turned = value(64, 64), value(64, 64)
+    order = op("rearrange", turned, 0, lengths=(64, 64), strides=(1, 64))
+    program = VectorProgram(inputs=(square,), ops=(op("neg", square, 0), order), outputs=(1, 2))
+    with pytest.raises(PlanError, match="which no strip of rows or columns makes fit"):
+        generate_vector_plan(command_of(program), "pe0", 1 << 14)
+    assert generate_vector_plan(command_of(program), "pe0", 3 << 14).n_tiles == 1
+    retyped = VectorProgram(inputs=(square,), ops=(op("bitcast", value(64, 64, DType.I32), 0),), outputs=(1,))
+    assert generate_vector_plan(command_of(retyped), "pe0", 1 << 13).grid == (4, 1, 1)
+
+
+def test_a_gather_is_worked_on_in_strips_across_its_axis() -> None:
+    index, source = value(64, 8, DType.I32), value(64, 32)
+    program = VectorProgram(inputs=(index, source), ops=(op("gather", value(64, 8), 0, 1, axis=1),), outputs=(2,))
+    plan = generate_vector_plan(command_of(program), "pe0", 1 << 13)
+    assert plan.grid == (4, 1, 1)  # 192 bytes a row: 21 rows in half of the registers
+    params = stage_params(plan.stages[1], (0, 0, 0), 1)
+    assert (params.rows, params.cols, params.depth) == (21, 8, 32)
+
+
+def test_the_rounds_of_philox_are_in_its_figures() -> None:
+    counter = value(4, 8, DType.U32)
+    philox = op("philox", counter, 0, scalars=(0.0, 0.0, 0.0, 7.0, 0.0, 6.0, 2.0), scalar_at=(1, 2, 3, 4, 5, 6, 7))
+    plan = generate_vector_plan(command_of(VectorProgram(inputs=(counter,), ops=(philox,), outputs=(1,))), "pe0", 1024)
+    params = stage_params(plan.stages[1], (0, 0, 0), 1)
+    assert (params.rows, params.cols, params.depth) == (4, 8, 6)
 
 
 @pytest.mark.parametrize(("program", "register_nbytes", "message"), REFUSED)

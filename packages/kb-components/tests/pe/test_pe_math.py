@@ -11,8 +11,8 @@ def unit(lanes=16, clock_ghz=1.0, **more):
     return PeMath(spec, Context("sip0.cube0.pe0.pe_math", Clock(), None, 0))
 
 
-def math(op, rows, cols, axis=None):
-    return MathParams(op=op, rows=rows, cols=cols, dtype=DType.F32, axis=axis)
+def math(op, rows, cols, axis=None, depth=1):
+    return MathParams(op=op, rows=rows, cols=cols, dtype=DType.F32, axis=axis, depth=depth)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,17 @@ def math(op, rows, cols, axis=None):
         (math("argmax", 8, 40, 1), 8 * (3 + 4)),
         (math("cumsum", 8, 40, 0), 8 * 3),
         (math("cumsum", 8, 40, 1), 8 * 3 * (4 + 1)),  # each group doubles four times, and gets the sum before it
+        (math("sort", 8, 40, 1), 8 * 3 * 21),  # 64 places: six stages of one to six steps
+        (math("sort", 5, 40, 0), 5 * 3 * 6),  # eight rows: three stages
+        (math("sort", 8, 1, 1), 8),
+        (math("rearrange", 8, 40), 320 // 16),
+        (math("combine", 3, 11), 3),
+        (math("bitcast", 1, 17), 2),
+        (math("histogram", 3, 11), 33),
+        (math("gather", 8, 20, 1, depth=40), 8 * 2 * 3),  # two groups of the index, three of the source
+        (math("gather", 8, 20, 0, depth=7), 8 * 2 * 7),
+        (math("philox", 1, 33, depth=10), 3 * 100),
+        (math("philox", 2, 8, depth=7), 70),
         (math("sum", 8, 1, 1), 8),  # one element is its own sum
     ],
     ids=lambda each: f"{each.op} {each.rows}x{each.cols} {each.axis}" if isinstance(each, MathParams) else "",

@@ -156,11 +156,7 @@ def tcm_that_is_full(tl, a, c):
     [tl.load(a) for _ in range(300)]
 
 
-COMPOSITES = ", ".join(
-    repr(name)
-    for name, each in MATH_FUNCTIONS.items()
-    if each.arity in (1, 2) and not (each.reduces or each.scans or each.generates or each.spreads)
-)
+COMPOSITES = ", ".join(repr(name) for name, each in MATH_FUNCTIONS.items() if each.is_elementwise and each.arity < 3)
 OUT_OF_TCM = (
     "sip0.cube0.pe0.pe_tcm: got a request for 512 bytes, needs at most 0 in one piece (0 of 131072 are free, "
     f"test_tl.py:{tcm_that_is_full.__code__.co_firstlineno + 1} holds 131072); keep fewer values "

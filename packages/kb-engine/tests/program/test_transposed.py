@@ -137,20 +137,8 @@ def bias_of_it(tl, a, v):
     tl.composite("gemm", a, a, out=a, epilogue=(tl.bias(a.T),))
 
 
-def exp_of_it(tl, a, v):
-    tl.exp(tl.load(a).T)
-
-
 def composite_of_it(tl, a, v):
     tl.composite("add", a.T, a, out=a)
-
-
-def added_to_one(tl, a, v):
-    tl.load(a) + tl.load(a).T
-
-
-def plus_one(tl, a, v):
-    tl.load(a).T + 1
 
 
 def compared(tl, a, v):
@@ -183,10 +171,7 @@ REFUSED = [
     (store_there, f"got tl.store of a transposed tensor, {NEEDS}; {SWAP}"),
     (write_there, f"got out = a transposed tensor, {NEEDS}; {SWAP}"),
     (bias_of_it, f"got the operand of tl.bias = a transposed tensor, {NEEDS}"),
-    (exp_of_it, f"got tl.exp of a transposed tensor, {NEEDS}"),
     (composite_of_it, f"got tl.composite('add') of a transposed tensor, {NEEDS}"),
-    (added_to_one, f"got tl.add of a transposed tensor, {NEEDS}"),
-    (plus_one, f"a TransposedHandle: got an operator on a transposed tensor, {NEEDS}"),
     (compared, f"a TransposedRef: got an operator on a transposed tensor, {NEEDS}"),
     (of_a_number, "got tl.trans of an int, needs a tensor"),
     (of_a_vector, f"v[0:16].T: got the transpose of a tensor of one dimension, needs two dimensions; {FIRST}"),

@@ -59,6 +59,7 @@ from kb_messages.errors import (
 )
 from kb_messages.functions import MATH_FUNCTIONS, MathFunction
 from kb_messages.interleaving import Interleaving, SlicePart
+from kb_messages.layouts import has_own_form, misfit
 from kb_messages.lazy import lazy_door
 from kb_messages.lever import Lever, levers_of
 from kb_messages.lifetimes import Lifetime, tile_kind
@@ -258,12 +259,14 @@ __all__ = [
     "encode_command",
     "encode_plan",
     "file_in",
+    "has_own_form",
     "is_virtual",
     "join_address",
     "lazy_door",
     "levers_of",
     "matrices_of",
     "memory_side",
+    "misfit",
     "open_regular",
     "overlaps",
     "owner_of",

@@ -10,7 +10,9 @@ class MathFunction(NamedTuple):
 
     A reduction has an axis, along which the result has length 1. A scan has an axis too, and keeps the shape. A
     function that `generates` has scalars alone, and fills any shape. One that `spreads` repeats rows, as the `group`
-    of its attributes says. A function takes floats and integers unless it is `float_only` or `int_only`.
+    of its attributes says. One that `picks` chooses elements along an axis by its first argument. The result of one
+    that `lays_out` has a shape of its own, and each element may come from any other place. One that `retypes` takes
+    bytes as another type. A function takes floats and integers unless it is `float_only` or `int_only`.
     """
 
     arity: int
@@ -22,11 +24,19 @@ class MathFunction(NamedTuple):
     generates: bool = False
     finds: bool = False
     spreads: bool = False
+    picks: bool = False
+    lays_out: bool = False
+    retypes: bool = False
 
     @property
     def has_axis(self) -> bool:
         """Whether the function goes along an axis."""
-        return self.reduces or self.scans
+        return self.reduces or self.scans or self.picks
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether each element of the result follows from the elements at its place, or of its row or column."""
+        return not (self.has_axis or self.generates or self.spreads or self.lays_out or self.retypes)
 
 
 def _table() -> dict[str, MathFunction]:
@@ -51,10 +61,16 @@ def _table() -> dict[str, MathFunction]:
         "bit_not": MathFunction(1, int_only=True),
         "eq ne lt le gt ge and or": MathFunction(2, is_test=True),
         "where fma cas": MathFunction(3),
+        "philox": MathFunction(8, int_only=True),
+        "bitcast": MathFunction(1, retypes=True),
+        "rearrange": MathFunction(1, lays_out=True),
+        "combine": MathFunction(2, lays_out=True),
+        "histogram": MathFunction(1, int_only=True, lays_out=True),
+        "gather": MathFunction(2, picks=True),
         "sum prod max min": MathFunction(1, reduces=True),
         "reduce_and reduce_or reduce_xor": MathFunction(1, int_only=True, reduces=True),
         "argmax argmin": MathFunction(1, reduces=True, finds=True),
-        "cumsum cumprod cummax cummin": MathFunction(1, scans=True),
+        "cumsum cumprod cummax cummin sort": MathFunction(1, scans=True),
     }
     return {name: kind for names, kind in kinds.items() for name in names.split()}
 

@@ -142,11 +142,14 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     u64, and else in i64, broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has
     the places of the scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A
     reduction goes over `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with
-    `reverse`.
+    `reverse`; `sort` is a scan.
 
     `group` is (n, step). A reduction or scan over axis 0 goes over each n rows that are `step` rows apart, and not over
     all rows: rows r, r + step, ... of each n * step rows. `spread` is the opposite: each n * step rows of its result
     are n times the `step` rows of its operand.
+
+    `rearrange` and `combine` take the elements, counted row by row over all operands, at `first` plus index times
+    `strides`, over indices of `lengths`.
     """
 
     op: str
@@ -155,6 +158,9 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     scalar_at: tuple[int, ...] = ()
     reverse: bool = False
     group: tuple[int, int] | None = None
+    lengths: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    first: int = 0
 
     def arguments(self, operands: Sequence[T]) -> list[T | float]:
         """*operands* and scalars in the order of the arguments of the function.

@@ -130,6 +130,8 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 _K: Final = 2
+_ROUNDS: Final = 6
+"""The place of the number of rounds among the arguments of `philox`."""
 
 
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
@@ -174,7 +176,8 @@ class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
 class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
     """MATH: `op` on rows x cols elements, which a reduction over `axis` reads, and any other op writes.
 
-    `dtype` is the type of the result.
+    `dtype` is the type of the result. `depth` is the rounds of `philox`, the elements along `axis` that `gather`
+    chooses from, and 1 for all others.
     """
 
     op: str
@@ -182,6 +185,7 @@ class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
     cols: int
     dtype: DType
     axis: int | None = None
+    depth: int = 1
 
 
 StageParams = DmaParams | TransferParams | GemmParams | MathParams
@@ -343,7 +347,7 @@ def _gemm_params(gemm: GemmAttributes, operands: list[OperandTemplate], place: t
 
 
 def _math_params(math: MathAttributes, operands: list[OperandTemplate], place: tuple[int, int, int]) -> MathParams:
-    side = Role.OUT if math.axis is None else Role.IN
+    side = Role.OUT if math.axis is None and math.op != "histogram" else Role.IN
     shaped = next(each for each in operands if each.role is side)
     return MathParams(
         op=math.op,
@@ -351,4 +355,16 @@ def _math_params(math: MathAttributes, operands: list[OperandTemplate], place: t
         cols=shaped.cols.extent(shaped.cols.index(place)),
         dtype=next(each.dtype for each in operands if each.role is Role.OUT),
         axis=math.axis,
+        depth=_depth(math, [each for each in operands if each.role is Role.IN], place),
     )
+
+
+def _depth(math: MathAttributes, inputs: list[OperandTemplate], place: tuple[int, int, int]) -> int:
+    """As `MathParams.depth`."""
+    if math.op == "philox":
+        rounds = math.arguments(inputs)[_ROUNDS]
+        return int(rounds) if isinstance(rounds, float) else 1
+    if math.op == "gather":
+        side = inputs[1].cols if math.axis == 1 else inputs[1].rows
+        return side.extent(side.index(place))
+    return 1

@@ -16,6 +16,7 @@ from kb_messages import (
     PlanError,
     Role,
     StageType,
+    has_own_form,
 )
 from kb_plans.checks import check
 from kb_plans.templates import Input, along, bring_in, fixed, in_buffer, lay_out, slot, stage, take_out
@@ -70,6 +71,8 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
     check_arguments(where, math, [each.matrix.dtype for each in command.inputs])
     if math.group is not None:
         raise PlanError(where, f"groups of {math.group[0]} rows", "none: a vector program may have them")
+    if has_own_form(math.op):
+        raise PlanError(where, "a command of its own", "a vector program")
     m, n = shape_of(where, [(each.matrix.rows, each.matrix.cols) for each in command.inputs])
     reduced = math.axis if MATH_FUNCTIONS[math.op].reduces else None
     expected = (1 if reduced == 0 else m, 1 if reduced == 1 else n)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb_messages import MATH_FUNCTIONS, PlanError, VectorOp, VectorProgram, VectorValue
+from kb_messages import MATH_FUNCTIONS, PlanError, VectorOp, VectorProgram, VectorValue, has_own_form, misfit
 from kb_plans.math import check_arguments, shape_of
 
 
@@ -36,6 +36,11 @@ def _check_shapes(where: str, op: VectorOp, values: tuple[VectorValue, ...]) -> 
 def _check_op(where: str, op: VectorOp, arguments: list[VectorValue]) -> None:
     check_arguments(where, op.math, [each.dtype for each in arguments])
     if MATH_FUNCTIONS[op.math.op].generates:
+        return
+    if has_own_form(op.math.op):
+        needs = misfit(op.math, arguments, op.result)
+        if needs:
+            raise PlanError(where, f"a result of {op.result.rows} x {op.result.cols}", needs)
         return
     rows, cols = shape_of(where, [(each.rows, each.cols) for each in arguments])
     expected = _result_shape(where, op, rows, cols)

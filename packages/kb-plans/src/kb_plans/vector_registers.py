@@ -56,7 +56,7 @@ def _in_place(
     """The offset of an argument whose bytes the result of op *number* can take; None if there is none."""
     op = program.ops[number]
     function = MATH_FUNCTIONS[op.math.op]
-    if function.has_axis or function.spreads:
+    if function.has_axis or function.spreads or function.lays_out:
         return None
     for value, shape in zip(op.arguments, op.read(program.values), strict=True):
         result = op.result

@@ -49,7 +49,7 @@ def strips_of_columns(program: VectorProgram) -> Strips | None:
     size = lengths.pop()
     values = program.values
     for op in program.ops:
-        if op.math.axis == 1 or _counts(op, 1):
+        if op.math.axis == 1 or _counts(op, 1) or MATH_FUNCTIONS[op.math.op].lays_out:
             return None
         if any(size in (one.cols, values[at].cols) and one != values[at] for at, one in _read(op, values)):
             return None
@@ -119,6 +119,10 @@ def _makes_part(
     cut = [one for at, one in read if at in parts]
     if not cut:
         return False
+    if function.lays_out:
+        return None
+    if function.picks:
+        return True if op.math.axis == 1 and len(cut) == len(read) and all(each.rows > 1 for each in cut) else None
     result = op.result
     by_rows = cut[0].rows > 1
     if function.has_axis or function.spreads:

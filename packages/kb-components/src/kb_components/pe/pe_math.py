@@ -13,19 +13,23 @@ from kb_messages import Lever, MathParams, PipelinePlan, PlanError, StageParams,
 
 class FunctionClass(Enum):
     """The cost of a function: a cycle a group, `transcendental_cycles` a group, or also a tree over the lanes, once a
-    row (a reduction) or in each group (a scan)."""
+    row (a reduction) or in each group (a scan). The last four have one function each."""
 
     ELEMENTWISE = "elementwise"
     TRANSCENDENTAL = "transcendental"
     REDUCTION = "reduction"
     SCAN = "scan"
+    SORT = "sort"
+    GATHER = "gather"
+    HISTOGRAM = "histogram"
+    PHILOX = "philox"
 
 
 _BY_CLASS: Final = {
     FunctionClass.ELEMENTWISE: (
         "fill index copy spread neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma cas "
         "sign floor ceil rint round trunc isnan isinf isfinite signbit copysign logb ldexp nextafter fdim "
-        "lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz ffs brev"
+        "bitcast rearrange combine lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz ffs brev"
     ),
     FunctionClass.TRANSCENDENTAL: (
         "exp exp2 expm1 exp10 log log2 log1p log10 sqrt rsqrt cbrt rcbrt sin cos tan asin acos atan atan2 sinpi cospi "
@@ -34,9 +38,15 @@ _BY_CLASS: Final = {
     ),
     FunctionClass.REDUCTION: "sum prod max min reduce_and reduce_or reduce_xor argmax argmin",
     FunctionClass.SCAN: "cumsum cumprod cummax cummin",
+    FunctionClass.SORT: "sort",
+    FunctionClass.GATHER: "gather",
+    FunctionClass.HISTOGRAM: "histogram",
+    FunctionClass.PHILOX: "philox",
 }
 FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}
 """The class of every function. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
+_PHILOX_CYCLES: Final = 10
+"""Of a round, a group: two products' upper halves and lower halves, four exclusive ors, two sums of keys."""
 
 
 class PeMathSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,10 +76,25 @@ class PeMath(ComponentBase[PeMathSpec]):
         row a tree over the lanes in use, `ceil(log2(min(cols, lanes)))` cycles. A scan over rows costs what a reduction
         does; over columns each group is passed over `ceil(log2(min(cols, lanes)))` times, and once more to add what the
         groups before it came to. Source: assumed (scans: Hillis and Steele, "Data parallel algorithms", 1986).
+
+        A sort passes over every group `k (k + 1) / 2` times, with `k = ceil(log2(n))` of the n elements along its axis.
+        Source: Batcher, "Sorting networks and their applications", 1968; a cycle for each compare and exchange is
+        assumed. Source of the next three: assumed. A gather looks, for each group of its index, at each group of the
+        row that it chooses from, or over rows at each of the rows. A histogram counts an element a cycle. Philox takes
+        10 cycles a group for each round.
         """
         assert isinstance(params, MathParams)
         lanes, rows, cols = self.spec.lanes, params.rows, params.cols
-        function = self._function(params.op)
+        function, groups = self._function(params.op), rows * -(-cols // lanes)
+        if function is FunctionClass.SORT:
+            steps = ((cols if params.axis == 1 else rows) - 1).bit_length()
+            return self._clock.ps(groups * max(1, steps * (steps + 1) // 2))
+        if function is FunctionClass.GATHER:
+            return self._clock.ps(groups * (-(-params.depth // lanes) if params.axis == 1 else params.depth))
+        if function is FunctionClass.HISTOGRAM:
+            return self._clock.ps(rows * cols)
+        if function is FunctionClass.PHILOX:
+            return self._clock.ps(-(-rows * cols // lanes) * _PHILOX_CYCLES * params.depth)
         if function is FunctionClass.REDUCTION:
             tree = (min(cols, lanes) - 1).bit_length() if params.axis == 1 else 0
             return self._clock.ps(rows * (-(-cols // lanes) + tree))

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.arrays import special
+from kb_dataexec.arrays import layouts, special
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.erf import erf
 from kb_dataexec.arrays.integer_functions import (
@@ -19,6 +19,7 @@ from kb_dataexec.arrays.integer_functions import (
     truncated_quotient,
     truncated_remainder,
 )
+from kb_dataexec.arrays.philox import philox
 
 
 class Function(NamedTuple):
@@ -26,7 +27,8 @@ class Function(NamedTuple):
 
     The first `as_is` arguments keep their own types and have no say in the type of the computation. A function that
     `generates` gets, behind its scalars, the row and the column of each element of the result. One that `spreads`
-    repeats rows, which `kb_dataexec.ops` does. The result of one that is `exact` is not rounded.
+    repeats rows, which `kb_dataexec.ops` does. The result of one that is `exact` is not rounded. One that `is_layout`
+    gets the attributes of the op, and the shape and type of the result, by name.
     """
 
     arity: int
@@ -39,11 +41,19 @@ class Function(NamedTuple):
     generates: bool = False
     exact: bool = False
     spreads: bool = False
+    picks: bool = False
+    lays_out: bool = False
+    retypes: bool = False
 
     @property
     def has_axis(self) -> bool:
         """Whether `apply` takes an axis."""
-        return self.reduces or self.scans
+        return self.reduces or self.scans or self.picks
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether the function chooses or moves elements or bytes, and computes nothing."""
+        return self.picks or self.lays_out or self.retypes
 
 
 def _sigmoid(x: Array) -> Array:
@@ -179,6 +189,13 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "where": Function(3, _where, as_is=1),
     "fma": Function(3, lambda a, b, c: a * b + c),
     "cas": Function(3, lambda old, expected, new: _where(old == expected, new, old)),
+    "philox": Function(8, philox, int_only=True),
+    "bitcast": Function(1, layouts.retyped, as_is=1, exact=True, retypes=True),
+    "rearrange": Function(1, layouts.rearranged, as_is=1, exact=True, lays_out=True),
+    "combine": Function(2, layouts.combined, as_is=2, exact=True, lays_out=True),
+    "histogram": Function(1, layouts.histogram, int_only=True, exact=True, lays_out=True),
+    "gather": Function(2, layouts.gathered, as_is=2, exact=True, picks=True),
+    "sort": Function(1, lambda x, axis: np.sort(x, axis=axis, kind="stable"), scans=True, exact=True),
     "sum": Function(1, _sum, reduces=True),
     "prod": Function(1, lambda x, axis: x.prod(axis=axis, keepdims=True), reduces=True),
     "reduce_and": Function(1, _reduction(np.bitwise_and), reduces=True, int_only=True),

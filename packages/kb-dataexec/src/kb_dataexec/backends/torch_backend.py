@@ -182,6 +182,7 @@ def _axis_functions(torch: Any) -> dict[str, Callable[..., Any]]:
         "argmin": lambda x, axis: _first(torch, x, axis, torch.amin),
         "cumsum": lambda x, axis: torch.cumsum(x, dim=axis),
         "cumprod": lambda x, axis: torch.cumprod(x, dim=axis),
+        "sort": lambda x, axis: torch.sort(x, dim=axis, stable=True).values,
         "cummax": lambda x, axis: torch.cummax(x, dim=axis).values,
         "cummin": lambda x, axis: torch.cummin(x, dim=axis).values,
         "max": lambda x, axis: torch.amax(x, dim=axis, keepdim=True),

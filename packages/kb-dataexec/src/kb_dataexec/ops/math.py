@@ -9,13 +9,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kb_dataexec.arrays.dtypes import Array, cast
+from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
 from kb_dataexec.arrays.functions import FUNCTIONS, Function
 from kb_dataexec.arrays.row_groups import RowGroups
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
-from kb_messages import DType, MathAttributes, Role
+from kb_messages import DType, MathAttributes, Role, VectorValue, has_own_form, misfit
 
 
 class DecodedMath(NamedTuple):
@@ -41,6 +41,9 @@ class DecodedMath(NamedTuple):
 
     def along(self, arguments: Sequence[Array]) -> Array:
         """The function of *arguments*, matrices, before the cast to the type of OUT."""
+        if self.function.is_layout:
+            target = numpy_dtype(self.out.dtype)
+            return self.function.apply(*arguments, attributes=self.attributes, shape=self.out.shape, dtype=target)
         axis, groups = self.attributes.axis, self.groups
         if groups is None:
             return self._along(arguments, axis)
@@ -134,6 +137,12 @@ def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inp
 
 def _check_shape(op: Op, attributes: MathAttributes, inputs: list[OperandRow], out: OperandRow) -> None:
     if not inputs:
+        return
+    if has_own_form(attributes.op):
+        values = [VectorValue(*row.shape, row.dtype) for row in (*inputs, out)]
+        needs = misfit(attributes, values[:-1], values[-1])
+        if needs:
+            raise op.error(f"{attributes.op} of {_listed(inputs)} into OUT {out}", needs)
         return
     try:
         shape = np.broadcast_shapes(*(row.shape for row in inputs))

@@ -17,6 +17,8 @@ def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
     """`math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows, cols)."""
     with np.errstate(all="ignore"):
         arguments = math.arguments(stacks)
+        if math.function.is_layout:
+            return cast(math.along(arguments), math.out.dtype)
         if math.function.has_axis or math.function.spreads:
             return cast(_along_axis(math, arguments[0]), math.out.dtype)
         return cast(current().apply(math.attributes.op, arguments, None), math.out.dtype)

@@ -21,6 +21,7 @@ from kb_engine.language.math_results import (
     numpy_name,
     sort_arguments,
     spreads,
+    steps_of,
 )
 from kb_engine.language.recorded import RecordedOp, VectorInput, recorded_function
 from kb_engine.language.result_types import result_dtype
@@ -31,6 +32,7 @@ from kb_engine.program.arguments import dtype_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.known import Known
 from kb_engine.program.known_masks import HalfSpace, IndexBox
+from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.port import ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
@@ -103,6 +105,32 @@ class MathOps(AxisFunctions):
         """A tensor of *shape* whose elements are all 0, as `full`."""
         return self.full(shape, 0, dtype)
 
+    def reordered(self, value: Handle, order: tuple[int, ...]) -> LoadedTensor:
+        """*value* with its axes in *order*, as a value of its own."""
+        steps, shape = steps_of(value.shape), tuple(value.shape[axis] for axis in order)
+        return self._ordered("rearrange", [value], shape, tuple(steps[axis] for axis in order), shape)
+
+    def _ordered(
+        self,
+        op: str,
+        values: Sequence[Handle],
+        lengths: tuple[int, ...],
+        strides: tuple[int, ...],
+        shape: tuple[int, ...],
+        first: int = 0,
+    ) -> LoadedTensor:
+        """The elements of *values* in the order of *lengths* and *strides*."""
+        math = MathAttributes(op=op, lengths=lengths, strides=strides, first=first)
+        return self._laid(math, values, shape, values[0].dtype)
+
+    def _laid(
+        self, math: MathAttributes, values: Sequence[Handle], shape: tuple[int, ...], dtype: DType
+    ) -> LoadedTensor:
+        """The result, of *shape* and *dtype*, of a function that says nothing of either."""
+        line = self._port.line()
+        sources = tuple([self._source(each, math.op, line) for each in values])
+        return self._record(math, sources, shape, dtype, known_value(math, values, shape, dtype), line)
+
     def _call(
         self,
         op: str,
@@ -112,7 +140,7 @@ class MathOps(AxisFunctions):
         reverse: bool = False,
     ) -> LoadedTensor:
         line = self._port.line()
-        given = [self._index(each, line) if isinstance(each, Known) else each for each in arguments]
+        given = [each if isinstance(each, Handle) else self._as_operand(each, line) for each in arguments]
         rule = call_rule(op, given, axis, dtype, reverse, line)
         if rule.has_wide:
             whole = [self._wide(each, (1,), line) if is_wide(each) else each for each in given]
@@ -136,6 +164,12 @@ class MathOps(AxisFunctions):
             source = self._source(value, op, line)
             value = self._record(attributes, (source,), wider, value.dtype, known, line)
         return value
+
+    def _as_operand(self, argument: Argument, line: str) -> Argument:
+        """Known integers, and values whose elements lie in another order, as values of their own."""
+        if isinstance(argument, Known):
+            return self._index(argument, line)
+        return argument.laid_out() if isinstance(argument, LaidOutOperators) else argument
 
     def _record(
         self,
@@ -227,5 +261,5 @@ class MathOps(AxisFunctions):
 
 
 def _is_elementwise(function: MathFunction) -> bool:
-    """Whether a composite can be made of *function*: it has operands, two at most, and works on each element."""
-    return not (function.has_axis or function.generates or function.spreads) and function.arity < 3
+    """Whether a composite can be made of *function*: it is elementwise and has two operands at most."""
+    return function.is_elementwise and function.arity < 3

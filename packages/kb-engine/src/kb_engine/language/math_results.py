@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -122,6 +124,11 @@ def filled_integers(number: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     found = np.full(shape, number, np.int64)
     found.flags.writeable = False
     return found
+
+
+def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The distance of neighbours along each axis, of elements that lie row by row."""
+    return tuple(reversed(list(accumulate((1, *reversed(shape[1:])), mul))))
 
 
 def numpy_name(dtype: DType) -> str:

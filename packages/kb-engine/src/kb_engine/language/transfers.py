@@ -6,12 +6,12 @@ from typing import Any, TypeAlias, cast
 
 from kb_engine.language import masks
 from kb_engine.language.accesses import ElementAccess
-from kb_engine.language.known_operands import KnownOperands
 from kb_engine.language.piece_transfers import exchanged, permuted, turned
+from kb_engine.language.random_numbers import RandomNumbers
 from kb_engine.language.views import ViewOps
 from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import describe
-from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.handles import Handle, LoadedTensor, TransposedHandle
 from kb_engine.program.known import Known
 from kb_engine.program.permuted import Permuted
 from kb_engine.program.port import Completion
@@ -22,7 +22,7 @@ from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand
 StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | Known"
 
 
-class Transfers(KnownOperands, ViewOps):
+class Transfers(RandomNumbers, ViewOps):
     """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
 
     def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
@@ -95,6 +95,8 @@ class Transfers(KnownOperands, ViewOps):
         stored: object = value
         if isinstance(value, Known):
             stored = self.stored(value, ref.dtype, line)
+        if isinstance(value, (Permuted, TransposedHandle)) and self._is_laid_out_first(value.of):
+            stored = value = value.laid_out()
         if isinstance(value, Permuted) and len(value.order) == len(ref.shape):
             order = value.inverse
             ref, stored, chosen = permuted(ref, order), value.of, None if chosen is None else chosen.transposed(order)
@@ -119,6 +121,15 @@ class Transfers(KnownOperands, ViewOps):
             self._port.memory.write(dst, data[access.down, access.along])
         part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
+
+    def _is_laid_out_first(self, value: Handle) -> bool:
+        """Whether math puts the axes of *value* in another order: it has no place yet, and fits the registers twice.
+
+        What lies in TCM is moved in pieces.
+        """
+        rows, cols = sides_of(value.shape)
+        fits = 2 * rows * cols * value.dtype.nbytes <= self._port.registers.nbytes
+        return self._programs.recorded(value) is not None and fits
 
     def _check_stored(self, src: Matrix, value: Handle, shape: tuple[int, ...], ref: TensorRef, line: str) -> None:
         """Raise KernelError unless *value*, which lies at *src*, has *shape* and the dtype of *ref*."""

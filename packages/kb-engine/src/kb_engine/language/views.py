@@ -10,6 +10,7 @@ from kb_engine.language.piece_transfers import permuted
 from kb_engine.program.arguments import describe
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.known import Known
+from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.permuted import Permuted
 from kb_engine.program.tensors import TensorRef
@@ -29,7 +30,7 @@ class ViewOps(LanguageBase):
         Raises KernelError for anything else, and for a shape of another size.
         """
         sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return self._view(x, "reshape", lambda: x.reshape(sizes))
+        return self._view(x, "reshape", lambda value: value.reshape(sizes))
 
     def ravel(self, x: Handle | Known) -> LoadedTensor | Known:
         """*x* as a vector, row by row."""
@@ -41,7 +42,7 @@ class ViewOps(LanguageBase):
         if not -n_axes - 1 <= axis <= n_axes:
             raise KernelError(self._port.line(), f"tl.expand_dims at axis {axis!r}", f"{-n_axes - 1} to {n_axes}")
         at = axis % (n_axes + 1)
-        return self._view(x, "expand_dims", lambda: x.reshape((*x.shape[:at], 1, *x.shape[at:])))
+        return self._view(x, "expand_dims", lambda value: value.reshape((*x.shape[:at], 1, *x.shape[at:])))
 
     def permute(self, x: Handle | Known | TensorRef, *order: Any) -> PermutedValue:
         """*x* with its axes in another *order*: axis i of the result is axis `order[i]` of *x*.
@@ -62,11 +63,13 @@ class ViewOps(LanguageBase):
             raise KernelError(self._port.line(), f"tl.permute by {tuple(axes)}", f"each of the {n_axes} axes once")
         return _permuted(x, wanted)
 
-    def _view(self, x: Any, call: str, make: Callable[[], ViewT]) -> ViewT:
+    def _view(self, x: Any, call: str, make: Callable[[Handle | Known], ViewT]) -> ViewT:
+        if isinstance(x, LaidOutOperators):
+            x = x.laid_out()
         if not isinstance(x, (Handle, Known)):
             raise KernelError(self._port.line(), f"tl.{call} of {describe(x)}", "a value in TCM, or known integers")
         try:
-            return make()
+            return make(x)
         except (TypeError, ValueError):
             sizes = " x ".join(map(str, x.shape))
             raise KernelError(self._port.line(), f"tl.{call} of {sizes}", "a shape of as many elements") from None

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
 from kb_engine.program.affine import sides_of
+from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.transposed import Transposed
@@ -24,6 +25,9 @@ class Operators(Protocol):
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
         """*x* as *dtype*."""
+
+    def reordered(self, value: Handle, order: tuple[int, ...]) -> LoadedTensor:
+        """*value* with its axes in *order*, as a value of its own."""
 
     def wait(self, handle: Handle) -> None:
         """Return, in simulated time, when the handle's command is done."""
@@ -177,6 +181,12 @@ class Handle:
             raise TypeError("a value that no kernel made")
         return self._operators.convert(self, dtype)
 
+    def reordered(self, order: tuple[int, ...]) -> LoadedTensor:
+        """The elements with the axes in *order*, as a value of its own, which is computed where it is needed."""
+        if self._operators is None:
+            raise TypeError("a value that no kernel made")
+        return self._operators.reordered(self, order)
+
     def _compute(self, op: str, *arguments: Any) -> LoadedTensor:
         if self._operators is None:
             raise TypeError(f"{op} of a value that no kernel made")
@@ -216,15 +226,25 @@ class LoadedTensor(Handle):
 
 
 class TensorView(LoadedTensor):
-    """The bytes of *of*, which lie in TCM, in another *shape*: what happens to one of the two happens to both."""
+    """The bytes of *of*, which lie in TCM, in another *shape*: what happens to one of the two happens to both.
 
-    def __init__(self, of: Handle, shape: tuple[int, ...]) -> None:
+    With *dtype*, which is as wide as that of *of*, the elements are of this type. *known* are then their values.
+    """
+
+    def __init__(
+        self,
+        of: Handle,
+        shape: tuple[int, ...],
+        dtype: DType | None = None,
+        known: npt.NDArray[Any] | None = None,
+    ) -> None:
         lies = of.matrix
         if lies is None:
             raise KernelError(f"a {type(of).__name__}", "a view of a result in memory", "one in TCM", "tl.load it")
         rows, cols = sides_of(shape)
-        known = None if of.known is None else of.known.reshape(shape)
-        place = Matrix.packed(rows, cols, of.dtype, lies.address)
+        if dtype is None and of.known is not None:
+            known = of.known.reshape(shape)
+        place = Matrix.packed(rows, cols, dtype or of.dtype, lies.address)
         super().__init__(place, shape, known, of.producer, of.operators, of.holder)
         self.completion, self.readers = of.completion, of.readers
 
@@ -246,10 +266,14 @@ class CompositeHandle(Handle):
         return None if self.holder is None else self.place
 
 
-class TransposedHandle(Transposed[Handle]):
-    """Data in TCM, transposed. Known elements can be looked at, as those of a `Handle`."""
+class TransposedHandle(LaidOutOperators, Transposed[Handle]):
+    """Data in TCM, transposed. Known elements can be looked at, as those of a `Handle`. Math lays them out."""
 
     __slots__ = ()
+
+    def laid_out(self) -> LoadedTensor:
+        """The value as one of its own, with its elements in their order."""
+        return self.of.reordered((1, 0))
 
     @property
     def data(self) -> npt.NDArray[Any]:

@@ -1,18 +1,17 @@
-"""Values in TCM with their axes in another order: `tl.store` lays them out, and nothing else takes them."""
+"""Values in TCM with their axes in another order: `tl.store` moves them as they are, and math lays them out first."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 import numpy.typing as npt
 
-from kb_engine.program.handles import Handle
-from kb_messages import DType, KernelError
+from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.laid_out import LaidOutOperators
+from kb_messages import DType
 
-_FIX = "tl.store it and tl.load it"
 
-
-class Permuted:
+class Permuted(LaidOutOperators):
     """*of* with its axes in *order*: axis i is axis `order[i]` of *of*."""
 
     __slots__ = ("of", "order")
@@ -41,9 +40,6 @@ class Permuted:
         """The order in which the axes of this are those of `of`."""
         return tuple(self.order.index(axis) for axis in range(len(self.order)))
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise KernelError("a Permuted", "an operator on permuted axes", "axes as they are stored", _FIX)
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _refuse
-    __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
-    __hash__: ClassVar[Any] = object.__hash__
+    def laid_out(self) -> LoadedTensor:
+        """The value as one of its own, with its elements in their order."""
+        return self.of.reordered(self.order)

@@ -1,0 +1,34 @@
+"""Philox4x32: random numbers that follow from a counter and a key.
+
+Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+
+_MULTIPLIERS: Final = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_RAISES: Final = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+_LOW: Final = np.uint64(2**32 - 1)
+_HALF: Final = np.uint64(32)
+
+
+def philox(
+    c0: Array, c1: Array, c2: Array, c3: Array, low_key: Array, high_key: Array, rounds: Array, word: Array
+) -> Array:
+    """Word number *word* (0 to 3) of the four that *rounds* rounds make of a counter of four words and a key of two.
+
+    The lowest 32 bits of each argument count. *rounds* and *word* have one element.
+    """
+    given = np.broadcast_arrays(*(each.astype(np.uint64) & _LOW for each in (c0, c1, c2, c3)))
+    w0, w1, w2, w3 = given
+    k0, k1 = (each.astype(np.uint64) & _LOW for each in (low_key, high_key))
+    for _ in range(int(rounds.flat[0])):
+        one, two = w0 * _MULTIPLIERS[0], w2 * _MULTIPLIERS[1]
+        w0, w1, w2, w3 = (two >> _HALF) ^ w1 ^ k0, two & _LOW, (one >> _HALF) ^ w3 ^ k1, one & _LOW
+        k0, k1 = (k0 + _RAISES[0]) & _LOW, (k1 + _RAISES[1]) & _LOW
+    return (w0, w1, w2, w3)[int(word.flat[0])].astype(c0.dtype)

@@ -1,0 +1,215 @@
+"""Functions that put elements of values in another order, choose or count them, or take their bytes as another type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index as as_integer
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.language.known_operands import KnownOperands
+from kb_engine.language.math_results import broadcast, steps_of
+from kb_engine.language.result_types import promoted
+from kb_engine.program.arguments import describe, dtype_named
+from kb_engine.program.handles import Handle, LoadedTensor, TensorView
+from kb_engine.program.known import Known
+from kb_engine.program.laid_out import LaidOutOperators
+from kb_messages import DType, KernelError, MathAttributes
+
+
+class LayoutFunctions(KnownOperands):
+    """A result is a value of its own: nothing goes through memory, and none but a view is in TCM before it is needed.
+
+    All elements of a value have to fit the register file beside those of the result. Raises KernelError for arguments
+    that are not in TCM.
+    """
+
+    def sort(self, x: Handle, axis: int = -1, descending: bool = False) -> LoadedTensor:
+        """The elements in ascending order along *axis*, or in *descending* order. NaN counts as larger than all others.
+
+        Raises KernelError for an axis that *x* does not have.
+        """
+        return self._along("sort", x, axis, descending)
+
+    def topk(self, x: Handle, k: int) -> LoadedTensor:
+        """The *k* largest elements along the last axis, in descending order: a sort, of which the first are taken.
+
+        Raises KernelError unless the axis has *k* elements.
+        """
+        ordered = self.sort(x, -1, descending=True)
+        given: object = k
+        if not isinstance(given, int) or not 0 < given <= ordered.shape[-1]:
+            raise KernelError(self._port.line(), f"tl.topk of {k!r}", f"a number from 1 to {ordered.shape[-1]}")
+        shape = (*ordered.shape[:-1], k)
+        return self._ordered("rearrange", [ordered], shape, steps_of(ordered.shape), shape)
+
+    def flip(self, x: Handle | Known, axis: int = -1) -> LoadedTensor:
+        """The elements in reverse order along *axis*. Raises KernelError for an axis that *x* does not have."""
+        value = self._value(x, "flip")
+        at = self._axis_of(value, axis, "flip")
+        steps = steps_of(value.shape)
+        first = (value.shape[at] - 1) * steps[at]
+        strides = tuple(-step if number == at else step for number, step in enumerate(steps))
+        return self._ordered("rearrange", [value], value.shape, strides, value.shape, first)
+
+    def broadcast_to(self, x: Handle | Known, shape: Sequence[int]) -> LoadedTensor:
+        """The elements repeated over *shape*, by numpy's rules. Raises KernelError where they do not broadcast."""
+        value = self._value(x, "broadcast_to")
+        sizes = tuple(shape)
+        line = self._port.line()
+        if broadcast([value.shape, sizes], "tl.broadcast_to", line) != sizes:
+            listed = [" x ".join(map(str, each)) for each in (value.shape, sizes)]
+            raise KernelError(line, f"tl.broadcast_to of {listed[0]} over {listed[1]}", "a shape that it broadcasts to")
+        return self._ordered("rearrange", [value], sizes, _repeating(value.shape, sizes), sizes)
+
+    def gather(self, x: Handle, index: Handle | Known, axis: int) -> LoadedTensor:
+        """The elements of *x* at *index* along *axis*: `out[i, j] = x[i, index[i, j]]` for axis 1 of a matrix.
+
+        *index* has integers and the shape of the result, which is that of *x* but along *axis*. Where an index that the
+        kernel does not know is none of *x*, the result is NaN, or 0 of integers. Raises KernelError for an index of
+        floats or of another shape, for a known index that is none of *x*, and of more than two dimensions for another
+        axis than the last.
+        """
+        value, places = self._value(x, "gather"), self._value(index, "gather")
+        at, line = self._axis_of(value, axis, "gather"), self._port.line()
+        rest = [tuple(size for number, size in enumerate(each.shape) if number != at) for each in (value, places)]
+        if places.dtype.is_float or len(places.shape) != len(value.shape) or rest[0] != rest[1]:
+            got = " x ".join(map(str, places.shape))
+            raise KernelError(
+                line, f"tl.gather at {got} of {places.dtype}", "integers of the shape of x but for the axis"
+            )
+        if len(value.shape) > 2 and at != len(value.shape) - 1:
+            raise KernelError(line, f"tl.gather along axis {axis}", f"the last axis, {len(value.shape) - 1}")
+        if places.known is not None and not ((places.known >= 0) & (places.known < value.shape[at])).all():
+            got = f"tl.gather at {int(places.known.min())} to {int(places.known.max())}"
+            raise KernelError(line, got, f"indices from 0 to {value.shape[at] - 1}")
+        math = MathAttributes(op="gather", axis=at if len(value.shape) == 2 else 1)
+        return self._laid(math, [places, value], places.shape, value.dtype)
+
+    def histogram(self, x: Handle | Known, bins: int, mask: Handle | Known | None = None) -> LoadedTensor:
+        """How many elements are 0, 1, ... *bins* - 1, a vector of i32. Others, and those outside *mask*, do not count.
+
+        Raises KernelError for floats, and unless *bins* is positive.
+        """
+        value, line = self._value(x, "histogram"), self._port.line()
+        given: object = bins
+        if value.dtype.is_float or not isinstance(given, int) or given < 1:
+            raise KernelError(
+                line, f"tl.histogram of {value.dtype} in {bins!r} bins", "integers, and a positive number"
+            )
+        if mask is not None:
+            value = self._call("where", [mask, value, bins])
+        return self._laid(MathAttributes(op="histogram"), [value], (bins,), DType.I32)
+
+    def join(self, x: Handle | Known, y: Handle | Known) -> LoadedTensor:
+        """The elements of *x* and *y* side by side, along a new last axis of length 2. Their shapes broadcast."""
+        shape, pair = self._pair(x, y, "join")
+        return self._combined(pair, (*shape, 2))
+
+    def interleave(self, x: Handle | Known, y: Handle | Known) -> LoadedTensor:
+        """The elements of *x* and *y* in turn along the last axis, which is then twice as long."""
+        shape, pair = self._pair(x, y, "interleave")
+        return self._combined(pair, (*shape[:-1], 2 * shape[-1]))
+
+    def cat(self, x: Handle | Known, y: Handle | Known, axis: int = 0) -> LoadedTensor:
+        """The elements of *x*, and behind them along *axis* those of *y*, which has the shape of *x* but along axis 0.
+
+        Raises KernelError for other shapes.
+        """
+        values = [self._value(each, "cat") for each in (x, y)]
+        at, shapes = self._axis_of(values[0], axis, "cat"), [each.shape for each in values]
+        same = shapes[0] == shapes[1] or (at == 0 and len({each[1:] for each in shapes} | {shapes[0][1:]}) == 1)
+        if not same or len(shapes[0]) != len(shapes[1]):
+            listed = " and ".join(" x ".join(map(str, each)) for each in shapes)
+            raise KernelError(
+                self._port.line(), f"tl.cat of {listed} along axis {axis}", "equal shapes but along axis 0"
+            )
+        pair = self._alike(values)
+        shape = tuple(shapes[0][n] + shapes[1][n] if n == at else size for n, size in enumerate(shapes[0]))
+        if at == 0:
+            return self._ordered("combine", pair, (int(np.prod(shape)),), (1,), shape)
+        steps, size = steps_of(shapes[0]), int(np.prod(shapes[0]))
+        lengths = (*shapes[0][:at], 2, *shapes[0][at:])
+        return self._ordered("combine", pair, lengths, (*steps[:at], size, *steps[at:]), shape)
+
+    def split(self, x: Handle | Known) -> tuple[LoadedTensor, LoadedTensor]:
+        """The elements at 0 and those at 1 of the last axis, which has length 2 and is left out: what `join` joined.
+
+        Raises KernelError for another length.
+        """
+        value = self._value(x, "split")
+        if value.shape[-1] != 2:
+            sizes = " x ".join(map(str, value.shape))
+            raise KernelError(self._port.line(), f"tl.split of {sizes}", "a last axis of length 2")
+        shape = value.shape[:-1] or (1,)
+        first, second = (self._ordered("rearrange", [value], (int(np.prod(shape)),), (2,), shape, at) for at in (0, 1))
+        return first, second
+
+    def bitcast(self, x: Handle | Known, dtype: DType | str) -> LoadedTensor:
+        """The bytes of *x* as elements of *dtype*, which is as wide. What lies in TCM is a view, at no cost.
+
+        Known elements are known as the other type, too. Raises KernelError for a dtype of another width, and for bool.
+        """
+        line = self._port.line()
+        value, wanted = self._value(x, "bitcast"), dtype_named(dtype, line)
+        if wanted.nbytes != value.dtype.nbytes or DType.BOOL in (wanted, value.dtype):
+            raise KernelError(line, f"tl.bitcast of {value.dtype} to {wanted}", "a dtype as wide, and not bool")
+        if self._programs.recorded(value) is not None:
+            return self._laid(MathAttributes(op="bitcast"), [value], value.shape, wanted)
+        self._loaded(value, "bitcast", line)
+        return TensorView(value, value.shape, wanted, _retyped(value.known, wanted))
+
+    def _value(self, x: object, call: str) -> Handle:
+        """*x* as a value. Raises KernelError for what is none."""
+        if isinstance(x, Known):
+            given = self._with_bytes(x)
+            x = self._index(given, self._port.line()) if isinstance(given, Known) else given
+        if isinstance(x, LaidOutOperators):
+            x = x.laid_out()
+        if not isinstance(x, Handle):
+            raise KernelError(self._port.line(), f"tl.{call} of {describe(x)}", "a loaded or computed value")
+        return x
+
+    def _axis_of(self, value: Handle, axis: int, call: str) -> int:
+        n_axes = len(value.shape)
+        try:
+            at = as_integer(axis)
+        except TypeError:
+            at = n_axes
+        if not -n_axes <= at < n_axes:
+            raise KernelError(self._port.line(), f"tl.{call} along axis {axis!r}", f"an axis from 0 to {n_axes - 1}")
+        return at % n_axes
+
+    def _pair(self, x: object, y: object, call: str) -> tuple[tuple[int, ...], list[Handle]]:
+        """The shape that *x* and *y* have together, and both of them with this shape and one dtype."""
+        values = [self._value(each, call) for each in (x, y)]
+        shape = broadcast([each.shape for each in values], f"tl.{call}", self._port.line())
+        return shape, self._alike([each if each.shape == shape else self.broadcast_to(each, shape) for each in values])
+
+    def _alike(self, values: list[Handle]) -> list[Handle]:
+        """*values* with the dtype that a function of both would have."""
+        dtype = promoted(values[0].dtype, values[1].dtype)
+        return [each if each.dtype is dtype else self.convert(each, dtype) for each in values]
+
+    def _combined(self, pair: list[Handle], shape: tuple[int, ...]) -> LoadedTensor:
+        size = int(np.prod(pair[0].shape))
+        return self._ordered("combine", pair, (size, 2), (1, size), shape)
+
+
+def _repeating(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The distances of `_steps`, 0 along the axes of *sizes* over which *shape* is repeated."""
+    steps = [0 if size == 1 else step for size, step in zip(shape, steps_of(shape), strict=True)]
+    return (*(0 for _ in range(len(sizes) - len(shape))), *steps)
+
+
+def _retyped(known: npt.NDArray[Any] | None, dtype: DType) -> npt.NDArray[Any] | None:
+    """The bytes of *known* as elements of *dtype*, read-only."""
+    if known is None:
+        return None
+    from kb_dataexec import numpy_dtype
+
+    found = np.array(known, order="C").view(numpy_dtype(dtype))
+    found.flags.writeable = False
+    return found
