@@ -17,6 +17,8 @@ from kb_triton.language.atomics import (
     atomic_xor,
 )
 from kb_triton.language.block_pointers import (
+    _experimental_descriptor_load,
+    _experimental_descriptor_store,
     advance,
     load_tensor_descriptor,
     make_block_ptr,
@@ -25,6 +27,7 @@ from kb_triton.language.block_pointers import (
     tensor_descriptor,
 )
 from kb_triton.language.casts import cast
+from kb_triton.language.combining import associative_scan, reduce
 from kb_triton.language.constexprs import constexpr
 from kb_triton.language.control import (
     assume,
@@ -54,6 +57,7 @@ from kb_triton.language.dtypes import (
     float16,
     float32,
     float64,
+    get_int_dtype,
     int1,
     int8,
     int16,
@@ -135,10 +139,11 @@ from kb_triton.language.shapes import (
     unsqueeze,
     view,
 )
-from kb_triton.language.standard import softmax, swizzle2d
+from kb_triton.language.standard import _log2, softmax, swizzle2d
 from kb_triton.language.tensor import tensor
 
 TRITON_MAX_TENSOR_NUMEL = 1048576
+CONSTEXPR_0: Final = 0
 
 
 extra: Final = SimpleNamespace(
@@ -156,15 +161,20 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "CONSTEXPR_0",
     "TRITON_MAX_TENSOR_NUMEL",
     "ChipStorage",
     "Machine",
     "Pointer",
+    "_experimental_descriptor_load",
+    "_experimental_descriptor_store",
+    "_log2",
     "abs",
     "advance",
     "arange",
     "argmax",
     "argmin",
+    "associative_scan",
     "assume",
     "atomic_add",
     "atomic_and",
@@ -212,6 +222,7 @@ __all__ = [
     "fma",
     "full",
     "full_like",
+    "get_int_dtype",
     "inline_asm_elementwise",
     "int1",
     "int8",
@@ -254,6 +265,7 @@ __all__ = [
     "random",
     "range",
     "ravel",
+    "reduce",
     "reduce_or",
     "reshape",
     "rsqrt",

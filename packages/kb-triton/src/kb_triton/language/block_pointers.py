@@ -234,6 +234,14 @@ def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> None:
     _descriptor(desc).store(offsets, value)
 
 
+def _experimental_descriptor_load(desc: Any, offsets: Any, block_shape: Any, dtype: Any) -> tensor:
+    return _descriptor(desc).load(offsets)
+
+
+def _experimental_descriptor_store(desc: Any, value: Any, offsets: Any) -> None:
+    _descriptor(desc).store(offsets, value)
+
+
 def _descriptor(desc: Any) -> tensor_descriptor:
     if not isinstance(desc, tensor_descriptor):
         refuse(f"a load or store by {describe(desc)}", "a tensor descriptor")

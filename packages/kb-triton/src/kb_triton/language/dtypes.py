@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -86,6 +87,17 @@ class dtype:
         """Whether it is int1."""
         return self.kind == "bool"
 
+    def __getattr__(self, name: str) -> Callable[[], bool]:
+        """`is_int64()` and the like."""
+        if name.startswith("is_") and name[3:] in _NAMED:
+            return lambda: self.name == _NAMED[name[3:]]
+        raise AttributeError(f"a dtype has no {name!r}", name=name)
+
+    @property
+    def value(self) -> dtype:
+        """The type itself, as a constant of a kernel has it."""
+        return self
+
     def is_ptr(self) -> bool:
         """Whether it is a type of pointers."""
         return isinstance(self, pointer_type)
@@ -138,6 +150,13 @@ class block_type(dtype):
         """Elements along each axis."""
         return self.shape
 
+
+_NAMED: Final = {
+    "int1": "int1", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
+    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "fp8e4nv": "fp8e4nv", "fp8e4b8": "fp8e4b8",
+    "fp8e4b15": "fp8e4b15", "fp8e5": "fp8e5", "fp8e5b16": "fp8e5b16",
+}  # fmt: skip
+"""Types by what `is_int64()` and the like ask."""
 
 void: Final = dtype("void")
 int1: Final = dtype("int1", "bool", 1, DType.BOOL)
@@ -206,3 +225,11 @@ def of_numpy(kind: npt.DTypeLike) -> dtype | None:
         return names[found.name]
     kinds = _NUMPY.get(found.kind)
     return None if kinds is None else kinds[found.itemsize.bit_length() - 1]
+
+
+def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
+    """The integer type of *bitwidth* bits, with a sign or without."""
+    kinds = {1: int1} if bitwidth == 1 else {8 * each.itemsize: each for each in _NUMPY["i" if signed else "u"]}
+    if bitwidth not in kinds:
+        raise ValueError(f"no integer type of {bitwidth} bits")
+    return kinds[bitwidth]

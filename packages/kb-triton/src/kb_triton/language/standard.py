@@ -29,4 +29,9 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[An
     return first + inside % rows, inside // rows
 
 
+def _log2(i: Any) -> int:
+    """The logarithm of a power of two."""
+    return int(i).bit_length() - 1
+
+
 provide(softmax=softmax)

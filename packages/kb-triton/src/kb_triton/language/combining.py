@@ -1,0 +1,130 @@
+"""Reductions and scans with a function of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from kb_engine.program import IndexBox
+from kb_triton.language.arithmetic import as_tensor
+from kb_triton.language.casts import cast
+from kb_triton.language.dtypes import dtype, float32, int1, int32
+from kb_triton.language.program import refuse
+from kb_triton.language.reductions import axis_of, reduced, scanned
+from kb_triton.language.selection import where
+from kb_triton.language.shapes import reshape
+from kb_triton.language.tensor import provide, tensor
+from kb_triton.language.values import NUMBERS
+
+Combine = Callable[..., Any]
+_REDUCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min, "reduce_or": lambda a, b: a | b,
+    "reduce_and": lambda a, b: a & b, "reduce_xor": lambda a, b: a ^ b,
+}  # fmt: skip
+_SCANS: Final = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin"}
+_INTEGERS: Final = [(int(a), int(b)) for a, b in np.random.default_rng(0).integers(1, 100, (12, 2))]
+_FLOATS: Final = [(a + 0.5, b - 99.5) for a, b in _INTEGERS] + [(b - 99.5, a + 0.25) for a, b in _INTEGERS]
+_BOOLEANS: Final = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:  # noqa: A002
+    """The elements of *input*, a block or a tuple of blocks, combined over *axis* by *combine_fn*."""
+    blocks, is_tuple = _blocks(input)
+    if axis is None:
+        blocks, axis = [reshape(each, (each.numel,)) for each in blocks], 0
+    at = axis_of(blocks[0], axis, "tl.reduce")
+    name = _named(combine_fn, blocks[0].dtype) if len(blocks) == 1 else None
+    if name is not None:
+        found = [_in_type(reduced(name, blocks[0], at, keep_dims), blocks[0].dtype)]
+    else:
+        found = [_without(each, at, keep_dims) for each in _halved(blocks, at, combine_fn)]
+    return tuple(found) if is_tuple else found[0]
+
+
+def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:  # noqa: A002
+    """For each element of *input*, a block or a tuple of blocks, all up to it along *axis*, combined."""
+    blocks, is_tuple = _blocks(input)
+    at = axis_of(blocks[0], axis, "tl.associative_scan")
+    name = _named(combine_fn, blocks[0].dtype) if len(blocks) == 1 else None
+    if name in _SCANS and blocks[0].dtype is not int1:
+        found = [scanned(_SCANS[name], blocks[0], at, reverse)]
+    else:
+        found = _scanned(blocks, at, combine_fn, bool(reverse))
+    return tuple(found) if is_tuple else found[0]
+
+
+def _blocks(given: Any) -> tuple[list[tensor], bool]:
+    is_tuple = isinstance(given, (tuple, list))
+    return [as_tensor(each) for each in (given if is_tuple else (given,))], is_tuple
+
+
+def _in_type(x: tensor, kind: dtype) -> tensor:
+    return x if x.dtype == kind else cast(x, kind)
+
+
+def _without(x: tensor, axis: int, keep_dims: Any) -> tensor:
+    return x if keep_dims else reshape(x, (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+@lru_cache(maxsize=1024)
+def _named(combine: Combine, kind: dtype) -> str | None:
+    """The chip's reduction that *combine* is, by what it makes of some numbers; None for a function of its own."""
+    own = int1 if kind is int1 else float32 if kind.is_float else int32
+    pairs: Any = _BOOLEANS if kind is int1 else _FLOATS if kind.is_float else _INTEGERS
+    try:
+        results = [combine(*(tensor(each, (), own) for each in pair)) for pair in pairs]
+    except TypeError:
+        return None
+    numbers = [getattr(each, "value", each) for each in results]
+    if any(type(each) not in NUMBERS for each in numbers):
+        return None
+    for name, function in _REDUCTIONS.items():
+        if kind.is_float and name.startswith("reduce"):
+            continue
+        if kind is int1 and not name.startswith("reduce"):
+            continue
+        expected = [function(*pair) for pair in pairs]
+        if all(abs(one - two) <= 1e-5 * abs(two) for one, two in zip(numbers, expected, strict=True)):
+            return name
+    return None
+
+
+def _halved(blocks: list[tensor], axis: int, combine: Combine) -> list[tensor]:
+    """*blocks* combined over *axis* in pairs, until its length is 1."""
+    while blocks[0].shape[axis] > 1:
+        halves = [_halves(each, axis) for each in blocks]
+        blocks = _combined(combine, [each[0] for each in halves], [each[1] for each in halves], blocks)
+    return blocks
+
+
+def _combined(combine: Combine, one: list[tensor], two: list[tensor], like: list[tensor]) -> list[tensor]:
+    found = combine(*one, *two)
+    results = list(found) if isinstance(found, (tuple, list)) else [found]
+    if len(results) != len(like):
+        refuse(f"a combine function of {len(like)} values that returns {len(results)}", "as many")
+    return [_in_type(as_tensor(each), block.dtype) for each, block in zip(results, like, strict=True)]
+
+
+def _halves(x: tensor, axis: int) -> tuple[tensor, tensor]:
+    """The elements of *x* at even and at odd indices along *axis*."""
+    n = x.shape[axis]
+    pairs = reshape(x, (*x.shape[:axis], n // 2, 2, *x.shape[axis + 1 :]))
+    return tuple(_picked(pairs, axis + 1, number) for number in (0, 1))  # type: ignore[return-value]
+
+
+def _picked(x: tensor, axis: int, number: int) -> tensor:
+    """The elements of *x* at index *number* along *axis*, which has length 2."""
+    intervals = tuple((number, number + 1) if at == axis else (0, n) for at, n in enumerate(x.shape))
+    chosen = tensor(IndexBox(x.shape, intervals), x.shape, int1)
+    zero = 0.0 if x.dtype.is_float else 0
+    return reduced("sum", where(chosen, x, zero), axis, False, x.dtype)
+
+
+def _scanned(blocks: list[tensor], axis: int, combine: Combine, reverse: bool) -> list[tensor]:
+    refuse("tl.associative_scan with this function", "a function that adds, multiplies, or takes the larger one")
+
+
+provide(reduce=reduce, associative_scan=associative_scan)
