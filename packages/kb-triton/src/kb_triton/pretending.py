@@ -84,12 +84,28 @@ def pretend_cuda() -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in _answers(torch).items():
             stack.enter_context(patch.object(torch.cuda, name, value))
-        generator = torch.Generator
-        stack.enter_context(patch.object(torch, "Generator", lambda device="cpu": generator(_on_cpu(device, torch))))
+        stack.enter_context(patch.object(torch, "Generator", _generator_class(torch)))
         stack.enter_context(patch.object(torch, "set_default_device", lambda device: None))
         stack.enter_context(patch.object(DRIVER.active, "backend", "cuda"))
         stack.enter_context(OnTheCpu())
         yield
+
+
+def _generator_class(torch: Any) -> type:
+    """A stand-in for the class torch.Generator, which makes generators of the CPU whatever device is asked for."""
+    made: type = torch.Generator
+
+    class OnTheCpu(type(made)):  # type: ignore[misc]  # a metaclass of torch, which need not be there
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, made)
+
+        def __call__(cls, device: Any = "cpu") -> Any:
+            return made(_on_cpu(device, torch))
+
+    class Generator(made, metaclass=OnTheCpu):  # type: ignore[misc]
+        """As torch.Generator."""
+
+    return Generator
 
 
 def _on_cpu(value: Any, torch: Any) -> Any:
@@ -113,8 +129,8 @@ def _answers(torch: Any) -> dict[str, Any]:
         "get_device_properties": lambda device=None: _properties(),
         "is_available": lambda: True,
         "is_bf16_supported": lambda *arguments, **named: True,
-        "manual_seed": torch.manual_seed,
-        "manual_seed_all": torch.manual_seed,
+        "manual_seed": torch.default_generator.manual_seed,
+        "manual_seed_all": torch.default_generator.manual_seed,
         "max_memory_allocated": lambda device=None: 0,
         "reset_peak_memory_stats": lambda device=None: None,
         "set_device": lambda device: None,

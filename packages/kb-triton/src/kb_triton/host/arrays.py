@@ -39,13 +39,20 @@ class Reinterpreted:
         return self.base.stride(*axis)
 
 
+def is_view(value: object) -> bool:
+    """Whether *value* stands for elements of an array: it says `data_ptr()` and `dtype`, as a tensor does."""
+    return not is_array(value) and callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype")
+
+
 def arrays_in(arguments: Mapping[str, Any]) -> Iterator[Named]:
     """Every array among *arguments*, after the name of its argument."""
     for name, value in arguments.items():
         if is_array(value):
             yield name, value
-        elif isinstance(value, Reinterpreted | TensorDescriptor):
+        elif isinstance(value, TensorDescriptor):
             yield from arrays_in({name: value.base})
+        elif is_view(value):
+            yield name, _viewed(value, name)
         elif isinstance(value, tuple | list):
             yield from arrays_in({f"{name}[{number}]": each for number, each in enumerate(value)})
 
@@ -54,10 +61,10 @@ def with_pointers(value: Any, name: str, storages: Storages) -> Any:
     """*value*, the argument *name*, with pointers in place of arrays. Raises KernelError for a type without name."""
     if is_array(value):
         return _pointer(value, type_of(value, name), name, storages)
-    if isinstance(value, Reinterpreted):
-        return _pointer(value.base, value.dtype, name, storages)
     if isinstance(value, TensorDescriptor):
         return value.with_base(with_pointers(value.base, name, storages))
+    if is_view(value):
+        return _pointer(value, type_of(value, name), name, storages)
     if type(value) in (tuple, list):
         return type(value)(with_pointers(each, f"{name}[{number}]", storages) for number, each in enumerate(value))
     if isinstance(value, tuple) and any(map(_has_array, value)):
@@ -68,7 +75,7 @@ def with_pointers(value: Any, name: str, storages: Storages) -> Any:
 
 def type_of(array: Any, name: str = "") -> dtype:
     """Triton's type for the elements of *array*. Raises KernelError, which says *name*, for one that Triton lacks."""
-    if isinstance(array, Reinterpreted):
+    if isinstance(array.dtype, dtype):
         return array.dtype
     shown = str(array.dtype).removeprefix("torch.")
     if isinstance(array, np.ndarray):
@@ -82,7 +89,7 @@ def type_of(array: Any, name: str = "") -> dtype:
 
 def shown(value: Any) -> object:
     """*value* as reports show it: an array by type and shape, a number or text as it is."""
-    if is_array(value) or isinstance(value, Reinterpreted):
+    if is_array(value) or is_view(value):
         return f"{type_of(value)}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, TensorDescriptor):
         return f"descriptor of {shown(value.base)} in blocks of {list(value.block_shape)}"
@@ -108,7 +115,18 @@ def _pointer(array: Any, kind: dtype, name: str, storages: Storages) -> Pointer:
 
 
 def _has_array(value: Any) -> bool:
-    return is_array(value) or isinstance(value, Reinterpreted | TensorDescriptor)
+    return is_array(value) or isinstance(value, TensorDescriptor) or is_view(value)
+
+
+def _viewed(view: Any, name: str) -> Any:
+    """The array that *view* stands for elements of. Raises KernelError where *view* does not have the array."""
+    found = next(filter(is_array, getattr(view, "__dict__", {}).values()), None)
+    if found is None and hasattr(view, "base"):
+        found = _viewed(view.base, name)
+    if found is None:
+        got = f"a {type(view).__name__} with data_ptr() and no array among its attributes"
+        raise KernelError(f"argument {name}", got, "an array, or an object that keeps the array it stands for")
+    return found
 
 
 def _torch_type(name: str) -> dtype | None:

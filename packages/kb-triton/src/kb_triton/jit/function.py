@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import operator
+import re
+import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
@@ -43,6 +46,7 @@ class JITFunction:
         self._constants = frozenset(self.arg_names[at] for at in self.constexprs)
         self.module = fn.__module__
         self.__name__ = fn.__name__
+        self.__globals__ = fn.__globals__
         update_wrapper(self, fn)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
@@ -50,8 +54,15 @@ class JITFunction:
 
     @property
     def src(self) -> str:
-        """The source of the function."""
-        return inspect.getsource(self.fn)
+        """The source of the function from its `def` on, without indentation; code generators of libraries copy it."""
+        source = textwrap.dedent(inspect.getsource(self.fn))
+        found = re.search(r"^def\s", source, re.MULTILINE)
+        return source[found.start() :] if found else source
+
+    @property
+    def cache_key(self) -> str:
+        """The sha256 of the source, in hex, by which libraries remember what they know of a kernel."""
+        return hashlib.sha256(self.src.encode()).hexdigest()
 
     def add_pre_run_hook(self, hook: Callable[..., None]) -> None:
         """Call *hook* with the arguments of each launch, before it."""
