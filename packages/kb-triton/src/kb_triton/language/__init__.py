@@ -99,6 +99,7 @@ from kb_triton.language.math import (
     umulhi,
 )
 from kb_triton.language.memory import load, store
+from kb_triton.language.orders import flip, gather, histogram, sort, topk
 from kb_triton.language.pointers import Pointer, pointer_of
 from kb_triton.language.random import (
     pair_uniform_to_normal,
@@ -210,6 +211,7 @@ __all__ = [
     "expand_dims",
     "extra",
     "fdiv",
+    "flip",
     "float8e4b8",
     "float8e4b15",
     "float8e4nv",
@@ -222,7 +224,9 @@ __all__ = [
     "fma",
     "full",
     "full_like",
+    "gather",
     "get_int_dtype",
+    "histogram",
     "inline_asm_elementwise",
     "int1",
     "int8",
@@ -272,6 +276,7 @@ __all__ = [
     "sigmoid",
     "sin",
     "softmax",
+    "sort",
     "split",
     "sqrt",
     "sqrt_rn",
@@ -285,6 +290,7 @@ __all__ = [
     "swizzle2d",
     "tensor",
     "tensor_descriptor",
+    "topk",
     "trans",
     "uint8",
     "uint16",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from kb_dataexec import numpy_dtype
 from kb_engine.program import Handle
 from kb_triton.language.arithmetic import as_tensor, refuse_f64, rounded
 from kb_triton.language.dtypes import dtype, int1, pointer_type
@@ -11,7 +14,7 @@ from kb_triton.language.known_math import cast_known
 from kb_triton.language.pointers import as_integers, as_pointers
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.tensor import describe, provide, tensor
-from kb_triton.language.values import NUMBERS, as_argument, is_known
+from kb_triton.language.values import NUMBERS, as_argument, is_known, value_of
 
 
 def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:  # noqa: A002
@@ -62,9 +65,24 @@ def as_bits(x: tensor, kind: dtype) -> tensor:
         refuse(f"a bitcast of {x.dtype} to {kind}", "types of the same width")
     if not x.dtype.is_float and not kind.is_float and is_known(x.value):
         return tensor(cast_known(x.value, x.dtype, kind), x.shape, kind)
+    if int1 in (x.dtype, kind) or x.dtype.kb is None or kind.kb is None:
+        refuse(f"a bitcast of {x.dtype} to {kind}", "types of 8 bits at least that the chip has")
+    running = machine()
+    if type(x.value) in NUMBERS:
+        return tensor(_bits_of(x.value, x.dtype, kind), x.shape, kind)
     argument = as_argument(x.value)
-    assert isinstance(argument, Handle)
-    refuse(f"a bitcast of {x.dtype} to {kind}", "a cast of the value")
+    if not isinstance(argument, Handle):
+        argument = running.math("copy", [argument], x.dtype.kb)
+    handle = running.bitcast(argument, kind.kb)
+    return tensor(value_of(handle, kind), x.shape, kind)
+
+
+def _bits_of(number: Any, source: dtype, target: dtype) -> Any:
+    """The bits of a number of type *source* as a number of type *target*."""
+    assert source.kb is not None
+    assert target.kb is not None
+    bits = np.array(number).astype(numpy_dtype(source.kb)).reshape(1).view(numpy_dtype(target.kb))[0]
+    return float(bits) if target.is_float else int(bits)
 
 
 def to(self: tensor, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:

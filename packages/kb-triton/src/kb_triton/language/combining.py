@@ -8,14 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from kb_engine.program import IndexBox
+from kb_engine.program import Affine
 from kb_triton.language.arithmetic import as_tensor
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import dtype, float32, int1, int32
+from kb_triton.language.math import maximum
+from kb_triton.language.orders import flip, gather
 from kb_triton.language.program import refuse
 from kb_triton.language.reductions import axis_of, reduced, scanned
 from kb_triton.language.selection import where
-from kb_triton.language.shapes import reshape
+from kb_triton.language.shapes import picked, reshape, stacked
 from kb_triton.language.tensor import provide, tensor
 from kb_triton.language.values import NUMBERS
 
@@ -52,7 +54,8 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
     if name in _SCANS and blocks[0].dtype is not int1:
         found = [scanned(_SCANS[name], blocks[0], at, reverse)]
     else:
-        found = _scanned(blocks, at, combine_fn, bool(reverse))
+        turned = [flip(each, at) if reverse else each for each in blocks]
+        found = [flip(each, at) if reverse else each for each in _scanned(turned, at, combine_fn)]
     return tuple(found) if is_tuple else found[0]
 
 
@@ -110,21 +113,27 @@ def _combined(combine: Combine, one: list[tensor], two: list[tensor], like: list
 
 def _halves(x: tensor, axis: int) -> tuple[tensor, tensor]:
     """The elements of *x* at even and at odd indices along *axis*."""
-    n = x.shape[axis]
-    pairs = reshape(x, (*x.shape[:axis], n // 2, 2, *x.shape[axis + 1 :]))
-    return tuple(_picked(pairs, axis + 1, number) for number in (0, 1))  # type: ignore[return-value]
+    return picked(x, axis, 0, 2), picked(x, axis, 1, 2)
 
 
-def _picked(x: tensor, axis: int, number: int) -> tensor:
-    """The elements of *x* at index *number* along *axis*, which has length 2."""
-    intervals = tuple((number, number + 1) if at == axis else (0, n) for at, n in enumerate(x.shape))
-    chosen = tensor(IndexBox(x.shape, intervals), x.shape, int1)
-    zero = 0.0 if x.dtype.is_float else 0
-    return reduced("sum", where(chosen, x, zero), axis, False, x.dtype)
+def _scanned(blocks: list[tensor], axis: int, combine: Combine) -> list[tensor]:
+    """The scan of *blocks*: that of neighbours combined, which has every second element, and from it the others."""
+    if blocks[0].shape[axis] == 1:
+        return blocks
+    halves = [_halves(each, axis) for each in blocks]
+    evens, odds = ([each[number] for each in halves] for number in (0, 1))
+    at_odd = _scanned(_combined(combine, evens, odds, blocks), axis, combine)
+    shape = at_odd[0].shape
+    index = tensor(Affine.along(shape, axis), shape, int32) if shape[axis] > 1 else tensor(0, shape, int32)
+    before = [gather(each, maximum(index - 1, 0), axis) if each.shape[axis] > 1 else each for each in at_odd]
+    further = _combined(combine, before, evens, blocks)
+    at_even = [where(index == 0, one, two) for one, two in zip(evens, further, strict=True)]
+    return [_in_turn(one, two, axis) for one, two in zip(at_even, at_odd, strict=True)]
 
 
-def _scanned(blocks: list[tensor], axis: int, combine: Combine, reverse: bool) -> list[tensor]:
-    refuse("tl.associative_scan with this function", "a function that adds, multiplies, or takes the larger one")
+def _in_turn(one: tensor, two: tensor, axis: int) -> tensor:
+    found = stacked(one, two, axis + 1)
+    return reshape(found, (*one.shape[:axis], 2 * one.shape[axis], *one.shape[axis + 1 :]))
 
 
 provide(reduce=reduce, associative_scan=associative_scan)

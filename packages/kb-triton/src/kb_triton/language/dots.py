@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kb_engine.program import Handle, Transposed
+from kb_engine.program import Handle
 from kb_triton.language.arithmetic import as_tensor, refuse_f64
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import dtype, float32, int32
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.shapes import full_handle
 from kb_triton.language.tensor import describe, tensor
-from kb_triton.language.values import NUMBERS, Data, DotResult
+from kb_triton.language.values import NUMBERS, Data, DotResult, Turned
 
 
 def dot(
@@ -56,8 +56,8 @@ def accumulator(x: tensor) -> Any:
 
 def _factor(x: tensor) -> Any:
     value = x.value
-    if isinstance(value, Transposed):
-        return value
+    if type(value) is Turned:
+        return value.factor
     if type(value) is Data or not isinstance(value, Handle) or value.shape != x.shape:
         return full_handle(x)
     return value

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language import Language
-from kb_engine.program import Completion, Handle, ProgramPort, Tensor, Transposed
+from kb_engine.program import Completion, Handle, ProgramPort, Tensor
 from kb_messages import DType
 
 
@@ -60,13 +60,15 @@ class Machine(Language):
         """Gives the line of the kernel."""
         return self._port.line
 
-    def laid_out(self, turned: Transposed[Any]) -> Handle:
-        """A transposed value as it would be stored."""
-        return self.in_order(turned.of, (1, 0))
-
     def in_order(self, handle: Handle, order: tuple[int, ...]) -> Handle:
         """*handle* with its axes in another *order*, as it would be stored."""
         return handle.reordered(order)
+
+    def rearranged(
+        self, handles: Sequence[Handle], shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0
+    ) -> Handle:
+        """The elements of *handles*, one behind the other, that *strides* from number *first* on choose for *shape*."""
+        return self._ordered("combine" if len(handles) > 1 else "rearrange", handles, shape, strides, shape, first)
 
     def view(self, handle: Handle, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
         """*handle*, which stands for a block of shape *before*, in another *shape* of as many elements."""

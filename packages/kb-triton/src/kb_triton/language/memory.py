@@ -14,7 +14,7 @@ from kb_triton.language.pointers import Address, element_type
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.shapes import laid_out
 from kb_triton.language.tensor import describe, elements_of, provided, tensor
-from kb_triton.language.values import FORMS, NUMBERS, Data, as_known, data_of
+from kb_triton.language.values import FORMS, NUMBERS, Data, Turned, as_known, data_of, value_of
 
 
 def load(
@@ -81,9 +81,13 @@ def _where(condition: tensor, x: tensor, y: tensor) -> tensor:
 
 
 def _value(loaded: Any, kind: dtype) -> Any:
-    if isinstance(loaded, Transposed) or kind.is_float or loaded.is_pending:
-        return loaded
-    return data_of(loaded)
+    if not isinstance(loaded, Transposed):
+        return value_of(loaded, kind)
+    if kind.is_float or loaded.of.known is None:
+        return Turned(loaded)
+    data = data_of(loaded.of)
+    assert kind.kb is not None
+    return Data(data.array.T, kind.kb, Turned(loaded).bytes, None, data.waits)
 
 
 def is_nowhere(chosen: Any) -> bool:

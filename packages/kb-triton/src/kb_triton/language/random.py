@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kb_triton.language.arithmetic import as_tensor, binary, compute
+from kb_triton.language.arithmetic import as_tensor, binary, broadcast_shapes, compute
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import float32, int32, int64, uint32, uint64
 from kb_triton.language.math import cos, log, maximum, sin, sqrt, umulhi
+from kb_triton.language.program import machine
 from kb_triton.language.selection import where
+from kb_triton.language.shapes import full_handle
 from kb_triton.language.tensor import tensor
+from kb_triton.language.values import NUMBERS, as_argument, value_of
 
 N_ROUNDS_DEFAULT: Final = 10
 _KEYS: Final = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}
@@ -31,7 +34,20 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
     else:
         keys = [key, tensor(0, (), kind)]
     counters = [cast(each, kind) for each in counters]
+    if bits == 32 and not all(type(each.value) in NUMBERS for each in counters):
+        return _of_chip(key, counters, int(n_rounds))
     return _philox(counters, keys, kind, bits, int(n_rounds))
+
+
+def _of_chip(key: tensor, counters: list[tensor], n_rounds: int) -> Any:
+    """As `philox`, by the chip's function of 32 bits."""
+    shape = counters[0].shape
+    for each in counters[1:]:
+        shape = broadcast_shapes(shape, each.shape, "tl.philox")
+    seed = key.value if type(key.value) in NUMBERS else full_handle(key)
+    one, two, three, four = (as_argument(each.value) for each in counters)
+    words = machine().philox(seed, one, two, three, four, n_rounds)
+    return tuple(tensor(value_of(each, uint32), shape, uint32) for each in words)
 
 
 def _philox(counters: list[tensor], keys: list[tensor], kind: Any, bits: int, n_rounds: int) -> Any:

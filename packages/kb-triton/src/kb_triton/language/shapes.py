@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known, Transposed
+from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known
 from kb_messages import DType
 from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number
-from kb_triton.language.dtypes import int1
 from kb_triton.language.pointers import Address
 from kb_triton.language.program import machine, refuse
-from kb_triton.language.tensor import describe, provide, provided, tensor
-from kb_triton.language.values import FORMS, NUMBERS, Data, as_argument, as_known
+from kb_triton.language.tensor import describe, provide, tensor
+from kb_triton.language.values import FORMS, NUMBERS, Data, Turned, as_argument, as_known, value_of
 
 
 def shape_of(given: Any) -> tuple[int, ...]:
@@ -92,7 +91,7 @@ def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:  # noq
     if sizes.count(-1) == 1:
         rest = prod(int(each) for each in sizes if each != -1)
         sizes[sizes.index(-1)] = x.numel // (rest or 1)
-    wanted = shape_of((tuple(sizes),))
+    wanted = shape_of((tuple(sizes),)) if sizes else ()
     if prod(wanted) != x.numel:
         refuse(f"tl.reshape of {describe(x)} to {times(wanted)}", "a shape of as many elements")
     return x if wanted == x.shape else tensor(_reshaped(x.value, x.shape, wanted), wanted, x.dtype)
@@ -139,8 +138,8 @@ def laid_out(x: tensor, shape: tuple[int, ...]) -> Any:
     value, running = x.value, machine()
     if type(value) in FORMS:
         return as_known(value, shape, running.line)
-    if not isinstance(value, Handle) and hasattr(value, "of") and value.shape == shape:
-        return value  # a transposed or permuted value
+    if type(value) is Turned and value.shape == shape:
+        return value.factor
     return full_handle(x if x.shape == shape else broadcast_to(x, shape))
 
 
@@ -156,8 +155,6 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:  # noqa: A002
     value = x.value
     if type(value) in FORMS or isinstance(value, Address):
         value = value.broadcast(sizes)
-    elif isinstance(value, Transposed):
-        value = as_argument(value)
     return tensor(value, sizes, x.dtype)
 
 
@@ -168,38 +165,55 @@ def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:  # noqa: A002
     return broadcast_to(one, shape), broadcast_to(two, shape)
 
 
-def _first_of_two(shape: tuple[int, ...], axis: int) -> tensor:
-    """Booleans that are true where the index along *axis*, of length 2, is 0."""
-    intervals = tuple((0, 1 if number == axis else n) for number, n in enumerate(shape))
-    return tensor(IndexBox(shape, intervals), shape, int1)
+def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The elements from one index to the next along each axis, row by row."""
+    return tuple(prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
-def _stacked(x: Any, y: Any, axis: int, call: str) -> tensor:
-    one, two = as_tensor(x), as_tensor(y)
-    if one.shape != two.shape:
-        one, two = broadcast(one, two)
-    shape = (*one.shape[:axis], 2, *one.shape[axis:])
-    found: tensor = provided("where")(_first_of_two(shape, axis), expand_dims(one, axis), expand_dims(two, axis))
-    return found
+def stacked(x: tensor, y: tensor, axis: int) -> tensor:
+    """Two blocks of one shape and type along a new *axis* of length 2."""
+    shape, steps = (*x.shape[:axis], 2, *x.shape[axis:]), steps_of(x.shape)
+    strides = (*steps[:axis], x.numel, *steps[axis:])
+    handle = machine().rearranged([full_handle(x), full_handle(y)], shape, strides)
+    return tensor(value_of(handle, x.dtype), shape, x.dtype)
+
+
+def picked(x: tensor, axis: int, number: int, step: int) -> tensor:
+    """The elements of *x* at *number*, *number* + *step* and so on along *axis*."""
+    shape, steps = (*x.shape[:axis], x.shape[axis] // step, *x.shape[axis + 1 :]), steps_of(x.shape)
+    if type(x.value) in NUMBERS:
+        return tensor(x.value, shape, x.dtype)
+    strides = (*steps[:axis], steps[axis] * step, *steps[axis + 1 :])
+    handle = machine().rearranged([full_handle(x)], shape, strides, number * steps[axis])
+    return tensor(value_of(handle, x.dtype), shape, x.dtype)
+
+
+def _pair(a: Any, b: Any, call: str) -> tuple[tensor, tensor]:
+    one, two = as_tensor(a), as_tensor(b)
+    if one.dtype != two.dtype:
+        refuse(f"{call} of {one.dtype} and {two.dtype}", "blocks of one type")
+    return (one, two) if one.shape == two.shape else broadcast(one, two)
 
 
 def join(a: Any, b: Any) -> tensor:
     """Both blocks along a new last axis of length 2."""
-    return _stacked(a, b, as_tensor(a).rank, "tl.join")
+    one, two = _pair(a, b, "tl.join")
+    return stacked(one, two, one.rank)
 
 
 def interleave(a: Any, b: Any) -> tensor:
     """The elements of both blocks in turn, along the last axis."""
     found = join(a, b)
-    if found.rank == 1:
-        return found
-    return reshape(found, (*found.shape[:-2], 2 * found.shape[-2]))
+    return found if found.rank == 1 else reshape(found, (*found.shape[:-2], 2 * found.shape[-2]))
 
 
 def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:  # noqa: A002
     """*input*, and then *other*, along axis *dim*."""
-    at = int(dim) % as_tensor(input).rank
-    found = _stacked(input, other, at, "tl.cat")
+    one, two = _pair(input, other, "tl.cat")
+    if not one.rank:
+        return join(one, two)
+    at = int(dim) % one.rank
+    found = stacked(one, two, at)
     return reshape(found, (*found.shape[:at], 2 * found.shape[at + 1], *found.shape[at + 2 :]))
 
 
@@ -208,13 +222,8 @@ def split(a: Any) -> tuple[tensor, tensor]:
     x = as_tensor(a)
     if not x.rank or x.shape[-1] != 2:
         refuse(f"tl.split of {describe(x)}", "a block whose last axis has length 2")
-    axis = x.rank - 1
-    is_first = _first_of_two(x.shape, axis)
-    zero = 0.0 if x.dtype.is_float else 0
-    first = provided("where")(is_first, x, zero)
-    second = provided("where")(is_first, zero, x)
-    reduced = provided("reduced")
-    return reduced("sum", first, axis, False), reduced("sum", second, axis, False)
+    first, second = (reshape(picked(x, x.rank - 1, number, 2), x.shape[:-1]) for number in (0, 1))
+    return first, second
 
 
 def permute(input: Any, *dims: Any) -> tensor:  # noqa: A002
@@ -239,12 +248,12 @@ def _permuted(value: Any, x: tensor, order: tuple[int, ...], shape: tuple[int, .
         if not isinstance(offset, int):
             offset = offset.transposed(order) if isinstance(offset, Affine) else offset.transpose(order)
         return Address(value.storage, offset, value.waits)
-    if isinstance(value, Transposed):
-        return value.of
-    handle = value if value.shape == x.shape else full_handle(x)
+    if type(value) is Turned:
+        return value.factor.of
+    handle = value if isinstance(value, Handle) and value.shape == x.shape else full_handle(x)
     if [axis for axis in order if x.shape[axis] > 1] == [axis for axis, n in enumerate(x.shape) if n > 1]:
         return handle.reshape(shape)
-    return handle.T if order == (1, 0) else machine().in_order(handle, order)
+    return Turned(handle.T) if order == (1, 0) else machine().in_order(handle, order)
 
 
 def _permuted_bytes(value: Data, x: tensor, order: tuple[int, ...]) -> Handle:

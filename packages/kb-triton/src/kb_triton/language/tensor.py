@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from kb_engine.program import Handle, Transposed
+from kb_engine.program import Handle
 from kb_triton.language.dtypes import block_type, dtype
 from kb_triton.language.program import machine, refuse
-from kb_triton.language.values import FORMS, NUMBERS, Data, DotResult
+from kb_triton.language.values import FORMS, NUMBERS, Data, DotResult, Turned
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
 
@@ -182,8 +182,8 @@ def elements_of(x: tensor) -> Any:
         return np.broadcast_to(machine().elements(value).reshape(value.shape), x.shape)
     if kind is DotResult:
         return machine().elements(value.issued())
-    if isinstance(value, Transposed):
-        return machine().elements(value.of).T
+    if kind is Turned:
+        return machine().elements(value.factor.of).T
     refuse("a look at pointers", "numbers", "cast them to tl.int64")
 
 

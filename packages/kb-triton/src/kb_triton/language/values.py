@@ -82,6 +82,27 @@ def data_of(handle: Handle) -> Data:
     return Data(np.asarray(handle.known).astype(NUMPY[kind.name], copy=False), handle.dtype, None, handle, waits)
 
 
+class Turned:
+    """A transposed matrix: `factor` is what a product and a store take as it lies."""
+
+    __slots__ = ("_laid_out", "factor")
+
+    def __init__(self, factor: Transposed[Handle]) -> None:
+        self.factor = factor
+        self._laid_out: Handle | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, after the exchange."""
+        return self.factor.shape
+
+    def bytes(self) -> Handle:
+        """The matrix as it would be stored."""
+        if self._laid_out is None:
+            self._laid_out = machine().in_order(self.factor.of, (1, 0))
+        return self._laid_out
+
+
 class DotResult:
     """A product that is not issued yet: `acc + tl.dot(a, b)` becomes a product that adds to its accumulator.
 
@@ -110,6 +131,11 @@ class DotResult:
         return machine().dot(*self._factors, acc=acc)
 
 
+def value_of(handle: Handle, kind: dtype) -> Any:
+    """*handle* as the value of a tensor of type *kind*: its integers, if the kernel knows them."""
+    return handle if kind.is_float or handle.known is None else data_of(handle)
+
+
 def as_argument(value: Any) -> Any:
     """*value* as an operand of math on the chip: a handle, or a number."""
     kind = type(value)
@@ -121,8 +147,8 @@ def as_argument(value: Any) -> Any:
         return value.issued()
     if kind in FORMS:
         return Known.of(value, machine().port_line)
-    if isinstance(value, Transposed):
-        return machine().laid_out(value)
+    if kind is Turned:
+        return value.bytes()
     raise TypeError(f"{kind.__name__} is no operand")
 
 

@@ -1,0 +1,76 @@
+"""Elements in another order, chosen or counted: flip, gather, sort, topk, histogram."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kb_triton.language.arithmetic import as_tensor, bytes_of, plain_number, refuse_f64
+from kb_triton.language.casts import cast
+from kb_triton.language.dtypes import int1, int32
+from kb_triton.language.program import machine, refuse
+from kb_triton.language.reductions import axis_of
+from kb_triton.language.shapes import full_handle, reshape, steps_of
+from kb_triton.language.tensor import describe, provide, tensor
+from kb_triton.language.values import NUMBERS, value_of
+
+
+def _result(handle: Any, shape: tuple[int, ...], like: tensor) -> tensor:
+    return tensor(value_of(handle, like.dtype), shape, like.dtype)
+
+
+def flip(x: Any, dim: Any = None) -> tensor:
+    """The elements in reverse order along *dim*, by default the last axis."""
+    given = as_tensor(x)
+    at = axis_of(given, -1 if dim is None else dim, "tl.flip")
+    if type(given.value) in NUMBERS:
+        return given
+    return _result(machine().flip(full_handle(given), at), given.shape, given)
+
+
+def gather(src: Any, index: Any, axis: Any) -> tensor:
+    """The elements of *src* at *index* along *axis*."""
+    source, places = as_tensor(src), as_tensor(index)
+    at = axis_of(source, axis, "tl.gather")
+    if places.dtype.is_float or places.rank != source.rank:
+        refuse(f"tl.gather of {describe(source)} at {describe(places)}", "integers of as many axes")
+    if type(source.value) in NUMBERS:
+        return tensor(source.value, places.shape, source.dtype)
+    handle = machine().gather(full_handle(source), full_handle(places), at)
+    return _result(handle, places.shape, source)
+
+
+def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
+    """The elements in ascending order along *dim*, by default the last axis, or in *descending* order."""
+    given = as_tensor(x)
+    if given.dtype.is_f64:
+        refuse_f64("tl.sort")
+    at = axis_of(given, -1 if dim is None else dim, "tl.sort")
+    handle = machine().sort(full_handle(given), at, bool(descending))
+    return _result(handle, given.shape, given)
+
+
+def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
+    """The *k* largest elements along *dim*, by default the last axis, the largest first."""
+    given, count = as_tensor(x), plain_number(k)
+    at = axis_of(given, -1 if dim is None else dim, "tl.topk")
+    if at != given.rank - 1 or not isinstance(count, int) or not 0 < count <= given.shape[at]:
+        refuse(f"tl.topk of {k} elements of {describe(given)} along {dim}", "the last axis, and as many elements there")
+    shape = (*given.shape[:-1], count)
+    if descending:
+        return _result(machine().topk(full_handle(given), count), shape, given)
+    ordered = machine().sort(full_handle(given), at, False)
+    return _result(machine().rearranged([ordered], shape, steps_of(given.shape)), shape, given)
+
+
+def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:  # noqa: A002
+    """How many elements of *input* are 0, 1, ... *num_bins* - 1."""
+    given, bins = as_tensor(input), plain_number(num_bins)
+    if given.dtype.is_float or not isinstance(bins, int):
+        refuse(f"tl.histogram of {describe(given)} in {num_bins!r} bins", "integers, and a tl.constexpr number")
+    chosen = None if mask is None else bytes_of(cast(as_tensor(mask), int1))
+    flat = reshape(given, (given.numel,))
+    handle = machine().histogram(full_handle(flat), bins, chosen)
+    return tensor(value_of(handle, int32), (bins,), int32)
+
+
+provide(flip=flip, gather=gather, sort=sort, topk=topk, histogram=histogram)
