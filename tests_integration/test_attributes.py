@@ -23,7 +23,6 @@ ALLOWED = {
         ("count head_ps tail_ps served promised_ps awaited free_ps busy_ps nbytes group read_alone_ps write_alone_ps"),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
-    "kb_engine.memory.rectangle_index": ("longest", "the index keeps its own entries"),
     "kb_engine.language.held": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
     "kb_engine.language.held_back": ("held_back", "a program asks the language before it issues a command"),
     "kb_engine.program.engine_queues": (

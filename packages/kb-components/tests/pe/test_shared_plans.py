@@ -75,7 +75,12 @@ def drain(one, two, three):
     return DrainCommand(src=at(REG, 0, 16, 16), dst=at(TCM, one, 16, 16))
 
 
-KINDS = (load, masked, store, vector, gemm, added, held, drain)
+def square(one, two, three):
+    command = gemm(one, two, three)
+    return replace(command, a=command.b, a_pinned=True)
+
+
+KINDS = (load, masked, store, vector, gemm, square, added, held, drain)
 OFFSETS = st.permutations([4096 * number for number in range(8)])
 
 
@@ -110,17 +115,20 @@ def test_commands_that_differ_in_more_have_plans_of_their_own(changed):
 
 
 @pytest.mark.parametrize("command", [
-    gemm(4096, 4096, 8192),
     replace(gemm(0, 4096, 8192), a=at(HBM, 0, 64, 16), out=at(HBM, 8192, 64, 16)),
     replace(load(0, 0, 0), pieces=(Piece(join_address(HBM, 0), 256, join_address(TCM, 0), 256, 8, 64),)),
 ])  # fmt: skip
 def test_what_no_plan_can_be_shared_by(command):
-    """A product whose factors have one address, several tiles behind DMA, and pieces."""
-    if isinstance(command, GemmCommand) and command.a.rows == 16:
-        command = replace(command, a=command.b, a_pinned=True)
+    """Several tiles behind DMA, and pieces."""
     plans = SharedPlans()
     plans.keep(command, generate_plan(command, "pe0", ROOM))
     assert len(plans) == 0
+
+
+def test_products_of_one_value_and_of_two_differ():
+    plans, one, two = SharedPlans(), square(0, 4096, 8192), replace(gemm(0, 4096, 8192), a=at(TCM, 0, 16, 16))
+    plans.keep(one, generate_plan(one, "pe0", ROOM))
+    assert plans.find(replace(two, a_pinned=True)) is None
 
 
 def test_a_command_without_an_address_is_left_to_its_plan():

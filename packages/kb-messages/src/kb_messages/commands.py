@@ -56,7 +56,7 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def rectangle(self) -> Rectangle:
         """The bytes of the elements."""
-        return Rectangle(self.address, self.rows, self.row_nbytes, self.stride)
+        return Rectangle(self.address, self.rows, self.cols * self.dtype.nbytes, self.stride)
 
     def part(self, row: int, col: int, rows: int, cols: int) -> Matrix:
         """The `rows x cols` elements from (row, col) on."""
@@ -289,6 +289,8 @@ def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
     if isinstance(command, LoadCommand) and (command.pieces or command.fills):
         memories = [piece.memory(command.src.dtype) for piece in command.pieces]
         return memories, [piece.tile(command.src.dtype) for piece in (*command.pieces, *command.fills)]
+    if isinstance(command, LoadCommand | StoreCommand):
+        return [command.src.rectangle], [command.dst.rectangle]
     if isinstance(command, AtomicCommand):
         written = [command.target] if command.old is None else [command.target, command.old]
         return [each.rectangle for each in (command.target, *command.operands)], [each.rectangle for each in written]

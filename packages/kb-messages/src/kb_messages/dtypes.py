@@ -44,7 +44,7 @@ class DType(StrEnum):
     @property
     def nbytes(self) -> int:
         """Bytes of one element."""
-        return _INFO[self].nbytes
+        return _NBYTES[self]
 
     @property
     def is_float(self) -> bool:
@@ -110,5 +110,7 @@ _INFO: Final[dict[DType, DTypeInfo]] = {
     DType.U64: _integer(12, 8),
     DType.BOOL: _integer(13, 1),
 }
+
+_NBYTES: Final[dict[DType, int]] = {dtype: info.nbytes for dtype, info in _INFO.items()}
 
 DTYPE_BY_CODE: Final[dict[int, DType]] = {info.code: dtype for dtype, info in _INFO.items()}

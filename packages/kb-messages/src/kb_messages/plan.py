@@ -144,6 +144,17 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.at(addresses).tiles if self.has_transfers else self.tiles
 
     @cached_property
+    def starts_differ(self) -> bool:
+        """Whether not all tiles have the first of the `stages`."""
+        first = self.stages[0]
+        return first.when is not When.EVERY_TILE or first.fills_panel
+
+    @cached_property
+    def has_fetches(self) -> bool:
+        """Whether tiles are fetched."""
+        return any(stage.stage_type is StageType.FETCH for stage in self.stages)
+
+    @cached_property
     def has_transfers(self) -> bool:
         """Whether a stage moves bytes by DMA. Tiles of other plans are alike at all addresses."""
         return any(stage.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE) for stage in self.stages)

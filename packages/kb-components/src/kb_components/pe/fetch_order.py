@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb_engine.block import FeederWait, TileToken
-from kb_messages import PipelinePlan, Place, StageType, When
+from kb_messages import PipelinePlan, Place, StageType
 
 
 class FetchOrder:
@@ -28,11 +28,10 @@ class FetchOrder:
 
     def begin(self, plan: PipelinePlan) -> None:
         """The tiles of *plan* come next."""
-        first = plan.stages[0]
         registers = plan.lifetimes.get(Place.REGISTERS)
-        self.counts_fetches = any(stage.stage_type is StageType.FETCH for stage in plan.stages)
-        self.starts_differ = first.when is not When.EVERY_TILE or first.fills_panel
-        self.holds_back = first.stage_type is StageType.FETCH and not self.starts_differ
+        self.counts_fetches = plan.has_fetches
+        self.starts_differ = plan.starts_differ
+        self.holds_back = plan.stages[0].stage_type is StageType.FETCH and not self.starts_differ
         if registers is not None:
             self.holds_back = self.holds_back or registers.claimed < self._claimed
             self._claimed = registers.claimed

@@ -36,12 +36,6 @@ class _SharedPlan(NamedTuple):
     sources: tuple[tuple[int, int], ...] | None
     of: object
 
-    def addresses(self, matrices: Addresses) -> Addresses:
-        """The addresses of the plan's operands for a command whose matrices are at *matrices*."""
-        if self.sources is None:
-            return matrices
-        return tuple([matrices[number] + offset for number, offset in self.sources])
-
 
 class SharedPlans:
     """The plans of one PE, by what their commands have in common. It forgets all of them when they are many."""
@@ -56,21 +50,22 @@ class SharedPlans:
         """The plan that *command* shares with an earlier one, and the addresses of *command*; None without one."""
         key, matrices = _key_of(command)
         known = self._plans.get(key)
-        return None if known is None else (known.plan, known.addresses(matrices))
+        if known is None:
+            return None
+        plan, sources, _ = known
+        if sources is not None:
+            matrices = tuple([matrices[number] + offset for number, offset in sources])
+        return plan, matrices
 
     def keep(self, command: Command, plan: PipelinePlan) -> None:
         """Let later commands share *plan*, that of *command*, if any can."""
         key, matrices = _key_of(command)
         if key is None or (plan.lone_tile is None and plan.has_transfers):
             return
-        try:
-            sources = _sources(command, plan.addresses, matrices)
-        except KeyError:
-            return
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         of = command.program if isinstance(command, VectorCommand) else None
-        self._plans[key] = _SharedPlan(plan, sources, of)
+        self._plans[key] = _SharedPlan(plan, _sources(command, plan.addresses, matrices), of)
 
 
 def _key_of(command: Command) -> tuple[Hashable, Addresses]:
@@ -79,10 +74,12 @@ def _key_of(command: Command) -> tuple[Hashable, Addresses]:
     try:
         if type(command) is LoadCommand:
             if not (command.pieces or command.fills):
-                return _key_of_transfer(command, command.fill)
+                src, dst = command.src, command.dst
+                return (LoadCommand, *_form(src), *_form(dst), command.fill), (src.address, dst.address)
         elif type(command) is StoreCommand:
             if not command.pieces:
-                return _key_of_transfer(command, None)
+                src, dst = command.src, command.dst
+                return (StoreCommand, *_form(src), *_form(dst)), (src.address, dst.address)
         elif type(command) is VectorCommand:
             matrices = command.inputs + command.outputs
             return (id(command.program), *[each.stride for each in matrices]), tuple(
@@ -96,12 +93,6 @@ def _key_of(command: Command) -> tuple[Hashable, Addresses]:
     except TypeError:
         pass
     return None, ()
-
-
-def _key_of_transfer(command: LoadCommand | StoreCommand, fill: Hashable) -> tuple[Hashable, Addresses]:
-    src, dst = command.src, command.dst
-    key = type(command), *_form(src), *_form(dst), fill
-    return key, (src.address, dst.address)
 
 
 def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
@@ -121,7 +112,10 @@ def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
         command.acc is None, command.acc_held,
         *[each for matrix in matrices for each in _form(matrix)],
     )  # fmt: skip
-    return key, tuple([each.address for each in matrices])
+    addresses = tuple([each.address for each in matrices])
+    if len(set(addresses)) < len(addresses):
+        return (*key, *map(addresses.index, addresses)), addresses  # which of them are at one address
+    return key, addresses
 
 
 def _form(matrix: Matrix) -> tuple[Hashable, ...]:
@@ -130,15 +124,10 @@ def _form(matrix: Matrix) -> tuple[Hashable, ...]:
 
 
 def _sources(command: Command, addresses: Addresses, matrices: Addresses) -> tuple[tuple[int, int], ...] | None:
-    """Where the *addresses* of the plan of *command* come from. None: they are *matrices* in their order.
-
-    Raises KeyError for an address that is not certain to be that of one of *matrices*.
-    """
+    """Where the *addresses* of the plan of *command* come from. None: they are *matrices* in their order."""
     if isinstance(command, LoadCommand) and command.fill is not None:
         return (0, 0), *((1, address - matrices[1]) for address in addresses[1:])
     if not isinstance(command, GemmCommand):
         return None
     numbers = {address: number for number, address in enumerate(matrices)}
-    if len(numbers) < len(matrices):
-        raise KeyError(matrices)
     return tuple((numbers[address], 0) for address in addresses)

@@ -45,6 +45,8 @@ class TileBuffers:
         """Cut the buffers for the tiles of *command*, and the panel that they share, if any."""
         plan, placement = command.shared_plan, command.placement
         buffers = plan.buffers
+        if not (buffers.input_nbytes or buffers.output_nbytes or buffers.panel_nbytes):
+            return
         below = 0
         if buffers.panel_nbytes:
             placement.panel = panel_slots(plan, self._panel_ring, self.inputs)
@@ -109,8 +111,12 @@ class TileBuffers:
         )
 
     def _claim_tile(self, token: TileToken) -> bool:
-        tile, grid, placement = token.tile, token.context.shared_plan.grid, token.context.placement
+        placement = token.context.placement
         inputs, outputs = placement.input, placement.output
+        if inputs is None and outputs is None:
+            token.input_at = None
+            return True
+        tile, grid = token.tile, token.context.shared_plan.grid
         at = None
         if inputs is not None:
             at = _claim(self.inputs, placement.input_cut, inputs, tile.tile_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -20,6 +20,8 @@ from kb_messages import (
     TilePlan,
     WaitReason,
 )
+
+_N_STAGE_TYPES: Final = len(StageType)
 
 
 class PipelineError(KbError):
@@ -128,8 +130,8 @@ class CommandInFlight:
         self.operand_ps, self.operand_seq, self.turn_ps = 0, -1, 0
         self.placement = Placement()
         self.mapped = mapped
-        self.claims: list[Any] = [None] * len(StageType)  # Gates, which know of tokens and so of commands
-        self.frees: list[Callable[[TileToken], None] | None] = [None] * len(StageType)
+        self.claims: list[Any] = [None] * _N_STAGE_TYPES  # Gates, which know of tokens and so of commands
+        self.frees: list[Callable[[TileToken], None] | None] = [None] * _N_STAGE_TYPES
 
     @property
     def plan(self) -> PipelinePlan:

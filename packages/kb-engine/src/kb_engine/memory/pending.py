@@ -6,12 +6,13 @@ value gets an error that names its producer.
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
-from kb_engine.memory.rectangle_index import RectangleIndex
-from kb_messages import KernelError, Matrix, overlaps, without
+from kb_engine.memory.rectangle_index import Entry, RectangleIndex
+from kb_messages import KernelError, Matrix, Rectangle, overlaps, without
 
 
 class Producer(Struct, frozen=True):
@@ -30,18 +31,37 @@ class Producer(Struct, frozen=True):
         )
 
 
+class _LastIssue:
+    """What produces a rectangle: the number of the issue among all, and the op."""
+
+    __slots__ = ("number", "producer")
+
+    def __init__(self, number: int, producer: Producer) -> None:
+        self.take_over(number, producer)
+
+    def take_over(self, number: int, producer: Producer) -> None:
+        """Another op produces the same rectangle."""
+        self.number = number
+        self.producer = producer
+
+
 class PendingBytes:
     """The rectangles whose values do not exist yet, each with the op that produces them. The last issue wins."""
 
     def __init__(self) -> None:
-        self._index = RectangleIndex[tuple[int, Producer]]()
+        self._index = RectangleIndex[_LastIssue]()
         self._issues = 0
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
-        """From now on the bytes of *matrix* are pending."""
-        self.clear(matrix)
+        """From now on the bytes of *matrix* are pending. In a loop they often are already, as one rectangle."""
+        rectangle = matrix.rectangle
         self._issues += 1
-        self._index.add(matrix.rectangle, (self._issues, producer))
+        near = self._index.near(rectangle)
+        if len(near) == 1 and near[0].rectangle == rectangle:
+            near[0].payload.take_over(self._issues, producer)
+            return
+        self._clear(rectangle, near)
+        self._index.add(rectangle, _LastIssue(self._issues, producer))
 
     def clear(self, matrix: Matrix) -> None:
         """The bytes of *matrix* hold concrete data again.
@@ -49,15 +69,19 @@ class PendingBytes:
         A pending rectangle whose rows do not line up with those of *matrix* stays pending as a whole.
         """
         concrete = matrix.rectangle
-        for entry in self._index.near(concrete):
-            rest = without(entry.rectangle, concrete)
-            if rest != [entry.rectangle]:
-                self._index.remove(entry)
-                for part in rest:
-                    self._index.add(part, entry.payload)
+        self._clear(concrete, self._index.near(concrete))
 
     def producer(self, matrix: Matrix) -> Producer | None:
         """The op that was issued last among those that produce a byte of *matrix*; None where no byte is pending."""
         asked = matrix.rectangle
         found = [entry.payload for entry in self._index.near(asked) if overlaps(asked, entry.rectangle)]
-        return max(found, key=itemgetter(0))[1] if found else None
+        return max(found, key=attrgetter("number")).producer if found else None
+
+    def _clear(self, concrete: Rectangle, near: Sequence[Entry[_LastIssue]]) -> None:
+        """As `clear`. *near* are the entries that may share bytes with *concrete*."""
+        for entry in near:
+            rest = without(entry.rectangle, concrete)
+            if rest != [entry.rectangle]:
+                self._index.remove(entry)
+                for part in rest:
+                    self._index.add(part, _LastIssue(entry.payload.number, entry.payload.producer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Generic, NamedTuple, TypeVar
 
-from kb_messages import Rectangle
+from kb_messages import OFFSET_BITS, Rectangle
 
 PayloadT = TypeVar("PayloadT")
 
@@ -30,22 +30,30 @@ class RectangleIndex(Generic[PayloadT]):
 
     def near(self, rectangle: Rectangle) -> list[Entry[PayloadT]]:
         """The entries that may share bytes with *rectangle*: those whose first to last byte meet its own."""
-        memory = self._by_owner.get(rectangle.owner)
+        start = rectangle.base
+        memory = self._by_owner.get(start >> OFFSET_BITS)
         if memory is None:
             return []
-        start, end = rectangle.base, rectangle.end
-        first = bisect_right(memory.starts, start - memory.longest)
-        found = memory.entries[first : bisect_left(memory.starts, end)]
+        starts = memory.starts
+        first = bisect_right(starts, start - memory.longest)
+        if first == len(starts):
+            return []
+        end = start + (rectangle.rows - 1) * rectangle.stride + rectangle.row_nbytes
+        found = memory.entries[first : bisect_left(starts, end, first)]
         return [entry for entry in found if entry.rectangle.end > start]
 
     def add(self, rectangle: Rectangle, payload: PayloadT) -> Entry[PayloadT]:
         """Adds *rectangle* and returns its entry."""
-        memory = self._by_owner.setdefault(rectangle.owner, _OneMemory[PayloadT]())
         entry, start = Entry(rectangle, payload), rectangle.base
+        memory = self._by_owner.get(start >> OFFSET_BITS)
+        if memory is None:
+            memory = self._by_owner[start >> OFFSET_BITS] = _OneMemory()
         at = bisect_right(memory.starts, start)
         memory.starts.insert(at, start)
         memory.entries.insert(at, entry)
-        memory.longest = max(memory.longest, rectangle.end - start)
+        span_nbytes = (rectangle.rows - 1) * rectangle.stride + rectangle.row_nbytes
+        if span_nbytes > memory.longest:
+            memory.longest = span_nbytes
         return entry
 
     def remove(self, entry: Entry[PayloadT]) -> None:

@@ -15,6 +15,9 @@ from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
 from kb_messages import Command, GemmCommand, Rectangle, SubmittedCommand, accesses_of, overlaps
 
+_Accesses = tuple[list[Rectangle], list[Rectangle]]
+"""The rectangles that a command reads, and those that it writes."""
+
 
 class BytesInUse(NamedTuple):
     """A command that uses some bytes until it is done, and whether it writes them.
@@ -34,12 +37,13 @@ class Scoreboard:
     def __init__(self) -> None:
         self._index = RectangleIndex[BytesInUse]()
         self._by_command: dict[int, list[Entry[BytesInUse]]] = {}
+        self._accesses: dict[int, _Accesses] = {}
 
     def conflict(self, submitted: SubmittedCommand) -> BytesInUse | None:
         """The oldest command before *submitted* that it has to wait for; None when it may be submitted."""
         found: BytesInUse | None = None
         seq = submitted.command_seq
-        for rectangle, writes, sums in _uses(submitted.command, _sums_in_place(submitted.command)):
+        for rectangle, writes, sums in _uses(self._accesses_of(submitted), _sums_in_place(submitted.command)):
             for other, use in self._index.near(rectangle):
                 if use.command_seq >= seq or (sums and use.sums):
                     continue
@@ -54,13 +58,23 @@ class Scoreboard:
         held = isinstance(command, GemmCommand) and command.out_held
         self._by_command[seq] = [
             self._index.add(rectangle, BytesInUse(seq, completion, writes, sums))
-            for rectangle, writes, sums in _uses(command, held)
+            for rectangle, writes, sums in _uses(self._accesses_of(submitted), held)
         ]
 
     def retire(self, submitted: SubmittedCommand) -> None:
         """*submitted* is done and touches its operands no more."""
-        for entry in self._by_command.pop(submitted.command_seq):
+        seq = submitted.command_seq
+        for entry in self._by_command.pop(seq):
             self._index.remove(entry)
+        self._accesses.pop(seq, None)
+
+    def _accesses_of(self, submitted: SubmittedCommand) -> _Accesses:
+        """What *submitted* reads and writes, which is asked for again and again until it is done."""
+        seq = submitted.command_seq
+        known = self._accesses.get(seq)
+        if known is None:
+            known = self._accesses[seq] = accesses_of(submitted.command)
+        return known
 
 
 def _sums_in_place(command: Command) -> bool:
@@ -68,9 +82,9 @@ def _sums_in_place(command: Command) -> bool:
     return isinstance(command, GemmCommand) and command.out_held and (command.acc is None or command.acc_held)
 
 
-def _uses(command: Command, sums: bool) -> list[tuple[Rectangle, bool, bool]]:
-    """The bytes of *command*, whether it writes them, and whether they are its sum, which it has if *sums* says so."""
-    reads, writes = accesses_of(command)
+def _uses(accesses: _Accesses, sums: bool) -> list[tuple[Rectangle, bool, bool]]:
+    """The bytes of a command, whether it writes them, and whether they are its sum, which it has if *sums* says so."""
+    reads, writes = accesses
     base = writes[0].base if sums else -1
     uses = [(each, False, each.base == base) for each in reads]
     return uses + [(each, True, each.base == base) for each in writes]

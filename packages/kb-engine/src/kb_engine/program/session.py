@@ -95,7 +95,8 @@ class Session:
         mapped: tuple[Matrix, ...] = ()
         if pe.mmu is not None:
             mapped = _mapped(submitted.command)
-        first_op = self.take_op_ids(plan.n_stages)
+        first_op = self.n_ops
+        self.n_ops = first_op + plan.n_stages
         context = CommandInFlight(submitted, plan, first_op, pe.scheduler.complete, mapped, addresses)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
