@@ -231,7 +231,18 @@ def _is_math(attributes: Any) -> bool:
         and (attributes.scalar_at == () or _are_places(attributes.scalar_at))
         and _is_bool(attributes.reverse)
         and (attributes.group is None or _is_group(attributes.group))
+        and (attributes.lengths == () or _are_places(attributes.lengths))
+        and (attributes.strides == () or _are_steps(attributes.strides))
+        and _is_step(attributes.first)
     )
+
+
+def _are_steps(steps: Any) -> bool:
+    return type(steps) is tuple and all(map(_is_step, steps))
+
+
+def _is_step(step: Any) -> bool:
+    return type(step) is int and step.bit_length() <= 63
 
 
 def _is_group(group: Any) -> bool:
