@@ -21,6 +21,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 COMMANDS = {
     "compare": "Say what changed between two runs, and what that cost.",
+    "exec": "Run a Python script whose Triton kernels run on a simulated chip.",
     "list": "List the bundled benchmarks and topologies.",
     "new": "Write a small working benchmark to start from.",
     "plan": "Count what a tiling moves and computes, without running it.",

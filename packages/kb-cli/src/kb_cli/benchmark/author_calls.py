@@ -38,7 +38,7 @@ def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
         outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
     if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
         raise setup.error("launch", type(outputs).__name__, "a dict of the output tensors by name")
-    if not outputs and setup.loaded.call is None:
+    if not outputs and setup.loaded.call is None and setup.loaded.script is None:
         raise setup.error("launch", "no outputs", "at least one")
     check_names(setup.place("launch"), outputs)
     if not host.launches:

@@ -35,6 +35,11 @@ def shipped(file: str, source: bytes) -> Path | None:
     return path if known and path.is_file() and path.read_bytes() == source else None
 
 
+def topology(text: str) -> Path:
+    """The file of the chip that a user means by *text*, as `find`. Other packages of kernbench ask for it."""
+    return find("topologies", text)
+
+
 def find(kind: Kind, text: str) -> Path:
     """The file that a user means by *text*: a bundled name, or a path. A path has a suffix or a separator.
 

@@ -21,6 +21,7 @@ from kb_cli.benchmark.answers import check_benchmark_name
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
 from kb_cli.benchmark.call_record import RecordedCall
 from kb_cli.benchmark.loading import loading
+from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.benchmark.user_code import user_code
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError, read_bytes
@@ -31,13 +32,17 @@ MOST_NBYTES = 16 << 20
 
 
 class LoadedBenchmark(NamedTuple):
-    """A benchmark with the file that defines it. `call` is the record of a call that is a benchmark of its own."""
+    """A benchmark with the file that defines it.
+
+    `call` is the record of a call that is a benchmark of its own, and `script` that of a launch of a script.
+    """
 
     name: str
     path: Path
     source: bytes
     bench: Benchmark[Any]
     call: RecordedCall | None = None
+    script: RecordedScript | None = None
 
     @property
     def root(self) -> Path:

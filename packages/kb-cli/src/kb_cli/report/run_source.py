@@ -33,7 +33,8 @@ class RunSource(NamedTuple):
     def is_of_kb(self) -> bool:
         """Whether the benchmark is one that comes with kb, byte for byte."""
         source = read_bytes(file_in(self.folder, BENCH, RunFolderError), RunFolderError)
-        return self.run.call is None and bundled.shipped(self.run.benchmark.file, source) is not None
+        own = self.run.call is None and self.run.script is None
+        return own and bundled.shipped(self.run.benchmark.file, source) is not None
 
     @property
     def notes(self) -> list[str]:

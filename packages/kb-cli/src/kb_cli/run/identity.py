@@ -18,9 +18,10 @@ _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine
 
 def identity(setup: Setup) -> dict[str, Any]:
     """All that decides a run's results, apart from its parameters or shapes."""
-    call = setup.loaded.call
+    call, script = setup.loaded.call, setup.loaded.script
     return {
         **({} if call is None else {"call": msgspec.to_builtins(call)}),
+        **({} if script is None else {"script": msgspec.to_builtins(script)}),
         "benchmark": {"name": setup.loaded.name, "file": setup.loaded.label, "sha256": setup.loaded.sha256},
         "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
         "seed": setup.seed,

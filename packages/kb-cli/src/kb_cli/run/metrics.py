@@ -48,7 +48,7 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
         uses=uses_of(usage.busy_ps, span_ps),
         traffic=_traffic(usage, plans),
         bandwidth_gbs=_bandwidths(engine),
-        tile_stages=sum(server.served for server in engine.servers),
+        tile_stages=plans.n_stages,
         peak_flops=peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
     )
 

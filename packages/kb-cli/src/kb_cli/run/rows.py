@@ -48,7 +48,7 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
                 gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
                 left -= results[-1].keep.nbytes if results[-1].keep.data else 0
             progress.remove_file(folder.path)
-        write_run(folder.path, _run_json(setup, results, folder.path))
+        write_run(folder.path, rows_fields(setup, results, folder.path))
         folder.commit()
     return results
 
@@ -63,8 +63,8 @@ def _errors_name(row: Row) -> Iterator[None]:
         raise
 
 
-def _run_json(setup: Setup, results: Sequence[RunResult], folder: Path) -> dict[str, Any]:
-    """The run.json above the folders of the rows, which lie in *folder*."""
+def rows_fields(setup: Setup, results: Sequence[RunResult], folder: Path) -> dict[str, Any]:
+    """The run.json above the folders of the rows, which lie in *folder* and have the numbers of *results*."""
     rows = [
         {
             "folder": f"{number:04d}",

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from kb_cli.benchmark.call_record import RecordedCall
+from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
 from kb_cli.run.keep import Kept
 from kb_cli.run.result import RunResult
@@ -50,7 +51,8 @@ class FileClaim(Struct, frozen=True, kw_only=True):
 class RunJson(Struct, frozen=True, kw_only=True):
     """The run.json of one run. `files` has every file of the folder, except run.json and wall.json.
 
-    `call` is there for a run of `kernbench.run`, which repeats the call in place of a benchmark's methods.
+    `call` is there for a run of `kernbench.run`, which repeats the call in place of a benchmark's methods, and `script`
+    for a launch of a script under `kb exec`, which runs again up to that launch.
     """
 
     format: Literal["kernbench-run"]
@@ -69,6 +71,7 @@ class RunJson(Struct, frozen=True, kw_only=True):
     results: RunResult
     sha256: str
     call: RecordedCall | None = None
+    script: RecordedScript | None = None
 
 
 class RowClaim(Struct, frozen=True, kw_only=True):

@@ -49,9 +49,7 @@ def record_run(
     path, final = folder
     with writing(path):
         path.mkdir(exist_ok=True)
-    for file, content in ((TOPOLOGY, setup.topology.source.text.encode()), (BENCH, setup.loaded.source)):
-        with writing(path / file):
-            (path / file).write_bytes(content)
+    write_sources(path, setup)
     log = None if policy is Policy.NONE else (path / LOG).absolute()  # a kernel may change the working directory
     outcome = simulate(setup, log, progress, trace)
     progress.begin(SAVE)
@@ -63,9 +61,21 @@ def record_run(
         write_where(path, outcome.where)
     result = make_result(setup, outcome, kept, str(final), shape)
     progress.remove_file(path)
+    write_results(path, setup, outcome, result)
+    return Finished(result, outcome)
+
+
+def write_sources(path: Path, setup: Setup) -> None:
+    """Write the chip and the benchmark of *setup* into the run folder *path*."""
+    for file, content in ((TOPOLOGY, setup.topology.source.text.encode()), (BENCH, setup.loaded.source)):
+        with writing(path / file):
+            (path / file).write_bytes(content)
+
+
+def write_results(path: Path, setup: Setup, outcome: RunOutcome, result: RunResult) -> None:
+    """Write run.json, which claims all other files of the run folder *path*, and the wall times."""
     write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
-    return Finished(result, outcome)
 
 
 def run_unsaved(setup: Setup) -> Finished:

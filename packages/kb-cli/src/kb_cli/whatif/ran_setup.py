@@ -20,6 +20,7 @@ from kb_cli.benchmark.call_record import RecordedCall, repeated_call
 from kb_cli.benchmark.field_values import BadValue, value_of
 from kb_cli.benchmark.load import MOST_NBYTES, LoadedBenchmark, execute_source, load_source
 from kb_cli.benchmark.params import params_code
+from kb_cli.benchmark.script_benchmark import ScriptBenchmark
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.claims import check_written
 from kb_cli.run.data import INPUTS, load_inputs
@@ -57,12 +58,16 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
         raise RunFolderError(str(folder / RUN), f"the benchmark file {name[:80]!r}", "the name of a file")
     source = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError, MOST_NBYTES)
     installed = bundled.shipped(name, source)
-    if only_bundled and (installed is None or run.call is not None):
+    if only_bundled and (installed is None or run.call is not None or run.script is not None):
         raise RunFolderError(str(folder / BENCH), "a benchmark of its own", "one that comes with kb")
     path = installed or folder.resolve() / name
     lines = source.decode("utf-8", "replace").splitlines(keepends=True)
     linecache.cache[str(path)] = (len(source), None, lines, str(path))  # kernel lines and frames look there
-    if run.call is not None:
+    if run.script is not None:
+        bench = ScriptBenchmark(run.script, run.params)
+        loaded = LoadedBenchmark(run.benchmark.name, path, source, bench, script=run.script)
+        params = bench.arguments
+    elif run.call is not None:
         loaded, params = _repeated(folder, run, run.call, path, source)
     else:
         loaded = load_source(path, source)

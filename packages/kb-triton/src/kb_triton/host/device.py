@@ -116,6 +116,15 @@ class Device:
                 )
             )
 
+    def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
+        """Run pass 1 of a launch on *host*, whose chip may be another. No array changes. Raises as `launch`."""
+        _Call(function, grid, arguments, self._schedule, self._transfers).run(host)
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether launches are timed alone, because a block of `timing` is open."""
+        return self._times_ps is not None
+
     @contextmanager
     def timing(self) -> Iterator[list[int]]:
         """Launches in the block are timed by `time_ps` alone, which fills the list."""

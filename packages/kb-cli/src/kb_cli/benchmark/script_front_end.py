@@ -1,0 +1,139 @@
+"""Script front ends: packages that run a user's script on a simulated chip, found by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from kb_dataexec import MemoryStore, OpLog
+from kb_engine import Host, LaunchResult
+from kb_engine.observe import Observer
+from kb_messages import BenchmarkError
+from kb_topology import Topology
+
+GROUP: Final = "kb.scripts"
+TRITON: Final = "triton"
+
+
+class ScriptLaunch(Protocol):
+    """A finished launch of a script, whose data are computed: a `kb_triton.host.Launched`."""
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel."""
+
+    @property
+    def file(self) -> Path:
+        """The file of the kernel."""
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Programs along each axis."""
+
+    @property
+    def arguments(self) -> Mapping[str, object]:
+        """The arguments as reports show them."""
+
+    @property
+    def host(self) -> Host:
+        """The host that made the launch."""
+
+    @property
+    def result(self) -> LaunchResult:
+        """Its times."""
+
+    @property
+    def log(self) -> OpLog:
+        """Its op log."""
+
+    @property
+    def initial(self) -> MemoryStore:
+        """The memory before it."""
+
+    @property
+    def timing_s(self) -> float:
+        """Seconds of this machine that pass 1 took."""
+
+    @property
+    def data_s(self) -> float:
+        """Seconds of this machine that pass 2 took."""
+
+
+class TriedConfig(Protocol):
+    """A configuration that an autotuner tried."""
+
+    @property
+    def config(self) -> str:
+        """What it is."""
+
+    @property
+    def ps(self) -> int | None:
+        """Picoseconds of a launch; None where there was none."""
+
+    @property
+    def why_not(self) -> str:
+        """What was in the way."""
+
+
+class ScriptTuning(Protocol):
+    """What an autotuner found out."""
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel."""
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """The arguments for which configurations were tried."""
+
+    @property
+    def tried(self) -> Sequence[TriedConfig]:
+        """The configurations, in their order."""
+
+    @property
+    def best(self) -> str:
+        """The one that took the least time."""
+
+
+class ScriptDevice(Protocol):
+    """The chip that the launches of a script run on."""
+
+    @property
+    def topology(self) -> Topology:
+        """The chip."""
+
+    @property
+    def tunings(self) -> Sequence[ScriptTuning]:
+        """What autotuners found out so far."""
+
+
+class ScriptFrontEnd(Protocol):
+    """What a package has to have to run scripts: `kb_triton.script`, which says what each call does."""
+
+    def new_device(
+        self,
+        options: Mapping[str, Any],
+        watched: Callable[[], Sequence[Observer]],
+        on_launch: Callable[[ScriptLaunch], None],
+    ) -> ScriptDevice:
+        """The device for a script, whose engines are watched, and which tells of each launch."""
+
+    def execute(self, device: Any, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
+        """Run *script*."""
+
+    def repeat(
+        self, host: Host, number: int, script: Path, arguments: Sequence[str], options: Mapping[str, Any]
+    ) -> None:
+        """Run *script* up to launch *number*, which runs on *host*."""
+
+
+def script_front_end(name: str = TRITON) -> ScriptFrontEnd:
+    """The front end *name*. Raises BenchmarkError where its package is not installed."""
+    found = [each for each in entry_points(group=GROUP) if each.name == name]
+    if not found:
+        fix = f"install kb-{name}: pip install kb-{name}"
+        raise BenchmarkError("kb exec", f"a Python without kb-{name}", f"kb-{name}, which runs such scripts", fix)
+    front_end: ScriptFrontEnd = found[0].load()
+    return front_end

@@ -1,0 +1,72 @@
+"""`kb exec`: runs a user's script whose Triton kernels run on a simulated chip."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+
+import click
+
+from kb_cli.report.script_tables import script_tables
+from kb_cli.run.keep import Policy
+from kb_cli.script.script_run import ScriptRun
+from kb_cli.terminal.output import emit_json, emit_tables
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+@click.option("--topology", metavar="CHIP", help="A bundled chip or a YAML file.  [default: KB_TOPOLOGY, or one_cube]")
+@click.option(
+    "--issue",
+    type=click.Choice(["blocking", "scoreboard", "decoupled"]),
+    help="How PE_CPUs issue commands.  [default: what the chip says, or scoreboard]",
+)
+@click.option("--schedule", type=click.Choice(["dynamic", "static"]), help="Which PE takes which program of a grid.")
+@click.option("--autotune", metavar="all|first|N", help="How many configurations a tuned kernel tries.  [default: all]")
+@click.option("--transfers", is_flag=True, help="Charge the way of arrays to the chip and back.")
+@click.option("--pretend", type=click.Choice(["cuda"]), help="Answer host code as a CUDA device would.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("kb-runs"), show_default=True, help="Where run folders go."
+)
+@click.option(
+    "--keep",
+    "policy",
+    type=click.Choice([each.value for each in Policy]),
+    default="auto",
+    show_default=True,
+    help="Memory and log in the run folder: auto keeps up to 256 MiB a launch, 1 GiB over all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
+def command(
+    script: Path,
+    arguments: tuple[str, ...],
+    topology: str | None,
+    issue: str | None,
+    schedule: str | None,
+    autotune: str | None,
+    transfers: bool,
+    pretend: str | None,
+    out: Path,
+    policy: str,
+    as_json: bool,
+) -> None:
+    """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
+
+    SCRIPT needs no change: `import triton` finds kernbench's. ARGS are the script's own. The exit code is that of
+    SCRIPT, 2 for what is refused, and 3 for programs that wait for ever. Each launch has a row in the run folder, which
+    `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
+    """
+    named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}
+    options = {name: value for name, value in {**named, "transfers": transfers or None}.items() if value is not None}
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the script's own prints must not mix with JSON
+        running = ScriptRun(script, arguments, options, out, Policy(policy))
+        result = running.run()
+    if as_json:
+        emit_json(result)
+    else:
+        emit_tables(*script_tables(result))
+    if running.error is not None:
+        raise running.error
+    click.get_current_context().exit(result.exit_code)

@@ -1,0 +1,77 @@
+"""What `kb exec` prints: a row for each launch, and what autotuners tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from kb_cli.compare.names import block_name
+from kb_cli.run.result import RunResult
+from kb_cli.script.script_run import ScriptResult, TunedKernel
+from kb_cli.terminal.output import new_table
+from kb_cli.terminal.units import duration, percent
+
+_MOST_ROWS = 40
+"""Launches in the table; the run folder has all."""
+
+
+def script_tables(result: ScriptResult) -> list[Any]:
+    """The launches, the configurations that were tried, and the run folder."""
+    lines: list[Any] = []
+    if result.launches:
+        lines += [_launches(result), ""]
+    for each in result.tunings:
+        lines += [*_tuning(each), ""]
+    count = "1 launch" if len(result.launches) == 1 else f"{len(result.launches)} launches"
+    lines.append(f"{count} on {result.topology}: {duration(result.latency_ps)} in all")
+    if len(result.launches) > _MOST_ROWS:
+        lines.append(f"the first {_MOST_ROWS} are shown")
+    if result.run_dir is not UNSET:
+        lines.append(f"run folder {result.run_dir}")
+    return lines
+
+
+def _launches(result: ScriptResult) -> Any:
+    table = new_table("launch", "kernel", "grid", "arguments", "latency", "busiest", "bound by", left=4, wrapped=(3, 6))
+    for number, each in enumerate(result.launches[:_MOST_ROWS]):
+        shape: dict[str, Any] = each.shape if isinstance(each.shape, dict) else {}
+        arguments = ", ".join(f"{name}={value}" for name, value in each.params.items())
+        table.add_row(
+            f"{number:04d}",
+            str(shape.get("kernel", "")),
+            str(shape.get("grid", "")),
+            arguments,
+            duration(each.latency_ps),
+            _busiest(each),
+            _bound(each),
+        )
+    return table
+
+
+def _busiest(result: RunResult) -> str:
+    """The kind of block with the largest share of its peak: that of the time in which all of its kind work."""
+    kinds = {kind: use for kind, use in result.utilization.items() if not kind.startswith(("pe_dma", "pe_cpu"))}
+    if not kinds:
+        return "-"
+    top = max(kinds, key=lambda kind: kinds[kind])
+    return f"{block_name(top)} {percent(kinds[top])}"
+
+
+def _bound(result: RunResult) -> str:
+    """The largest share of the critical path."""
+    if result.where is UNSET or not result.where:
+        return "-"
+    first = result.where[0]
+    return f"{block_name(first.block)} {first.what} {percent(first.share)}"
+
+
+def _tuning(tuned: TunedKernel) -> Iterator[Any]:
+    key = ", ".join(f"{name}={value}" for name, value in tuned.key.items())
+    yield f"autotune of {tuned.kernel}{f' for {key}' if key else ''}:"
+    table = new_table("configuration", "simulated", "", left=1, wrapped=(0, 2))
+    for each in tuned.tried:
+        took = "-" if each.latency_ps is None else duration(each.latency_ps)
+        table.add_row(each.config, took, "best" if each.config == tuned.best else each.why_not)
+    yield table

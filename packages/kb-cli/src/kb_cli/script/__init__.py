@@ -1,0 +1,1 @@
+"""Runs of users' scripts, whose launches each become a row of a run folder."""

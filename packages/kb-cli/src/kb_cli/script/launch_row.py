@@ -1,0 +1,104 @@
+"""The run folder of one launch of a script: a row of the script's run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kb_cli.benchmark.load import LoadedBenchmark
+from kb_cli.benchmark.script_benchmark import ScriptBenchmark
+from kb_cli.benchmark.script_front_end import ScriptLaunch
+from kb_cli.benchmark.script_record import RecordedScript
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.data import LOG
+from kb_cli.run.keep import Policy, keep
+from kb_cli.run.metrics import measure
+from kb_cli.run.result import RunResult, make_result
+from kb_cli.run.save import write_results, write_sources
+from kb_cli.run.simulate import RunOutcome, Wall
+from kb_cli.run.timed_host import HostTimes
+from kb_cli.run.usage_file import usage_table, write_usage
+from kb_cli.run.where_file import write_where
+from kb_cli.script.launch_watch import LaunchWatch
+from kb_dataexec.analysis import where
+from kb_dataexec.files import writing
+from kb_dataexec.log import LogSummary, write_log
+from kb_messages import BenchmarkError, read_bytes
+
+_MOST_NBYTES = 16 << 20
+"""Of a kernel's file. Source: assumed."""
+
+
+def write_row(
+    folder: tuple[Path, Path],
+    launch: ScriptLaunch,
+    watch: LaunchWatch,
+    record: RecordedScript,
+    policy: Policy,
+    left_nbytes: int,
+) -> RunResult:
+    """Write *launch*, which *watch* has watched, to the first path of *folder*, which gets the second as its name."""
+    path, final = folder
+    setup = setup_of(launch, record)
+    with writing(path):
+        path.mkdir()
+    write_sources(path, setup)
+    log = launch.log
+    summary = LogSummary(log.digest, log.n_ops, log.n_operands, {name: len(each) for name, each in log.tables.items()})
+    if policy is not Policy.NONE:
+        write_log(path / LOG, log)
+    outcome = outcome_of(launch, watch, summary)
+    kept = keep(path, outcome, policy, left_nbytes)
+    write_usage(path, outcome.usage)
+    assert outcome.where is not None
+    write_where(path, outcome.where)
+    result = make_result(setup, outcome, kept, str(final), shape_of(launch, record.launch))
+    write_results(path, setup, outcome, result)
+    return result
+
+
+def shape_of(launch: ScriptLaunch, number: int) -> dict[str, object]:
+    """What tells a launch from others, as a row of a shapes file has it."""
+    return {"launch": number, "kernel": launch.kernel, "grid": "x".join(map(str, launch.grid))}
+
+
+def setup_of(launch: ScriptLaunch, record: RecordedScript) -> Setup:
+    """The setup that repeats *launch*."""
+    bench = ScriptBenchmark(record, launch.arguments)
+    source = read_bytes(launch.file, BenchmarkError, _MOST_NBYTES)
+    loaded = LoadedBenchmark(launch.kernel, launch.file, source, bench, script=record)
+    return Setup(loaded, bench.arguments, launch.host.engine.topology, 0, verify=False, log=True)
+
+
+def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> RunOutcome:
+    """*launch* as the outcome of a run that verified nothing: the script judges its data."""
+    engine = launch.host.engine
+    metrics = measure(engine, [launch.result], watch.plans, None, watch.usage)
+    return RunOutcome(
+        metrics=metrics,
+        usage=usage_table(watch.usage, engine.topology.graph, metrics.span_ps),
+        counters=watch.counters.sums,
+        launches=[launch.result],
+        host=_host_times(launch),
+        flops=0,
+        inputs_sha256={},
+        log=log,
+        stage_times=watch.stages.stage_times,
+        where=where(launch.log),
+        initial_memory=launch.initial,
+        expected={},
+        verdict=None,
+        wall=Wall(launch.timing_s, launch.data_s),
+    )
+
+
+def _host_times(launch: ScriptLaunch) -> HostTimes | None:
+    host, result = launch.host, launch.result
+    if host.engine.host_calls is None:
+        return None
+    return HostTimes(
+        write_ps=host.write_ps,
+        read_ps=host.read_ps,
+        map_ps=host.map_ps,
+        launch_ps=result.start_ps - result.call_ps,
+        response_ps=result.response_ps - result.end_ps,
+    )

@@ -1,0 +1,127 @@
+"""Runs a user's script on a simulated chip. `kb exec` finds this module by the entry point `kb.scripts`."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kb_engine import Host
+from kb_engine.observe import Observer
+from kb_messages import BenchmarkError, KbError, read_bytes
+from kb_triton.host import Device, Launched, LaunchedFunction, Options, options_of, use
+from kb_triton.host.options import most_configurations
+from kb_triton.modules import install, uninstall
+from kb_triton.pretending import pretend_cuda
+
+_MOST_NBYTES = 16 << 20
+"""Of a script. Source: assumed."""
+
+
+class EnoughError(BaseException):
+    """The launch to repeat is over: the script ends here. No `except Exception` of the script catches it."""
+
+
+def new_device(
+    options: Mapping[str, Any],
+    watched: Callable[[], Sequence[Observer]] = tuple,
+    on_launch: Callable[[Launched], None] | None = None,
+) -> Device:
+    """The device for a script. *options* are those of `kb exec` by name; the environment has what they leave out.
+
+    Raises KbError for an option that is none.
+    """
+    found = options_of()
+    autotune = options.get("autotune")
+    chosen = Options(
+        topology=options.get("topology") or found.topology,
+        issue=options.get("issue") or found.issue,
+        transfers=bool(options.get("transfers")) or found.transfers,
+        schedule=options.get("schedule") or found.schedule,
+        autotune=most_configurations("--autotune", autotune) if autotune else found.autotune,
+    )
+    return Device.of(chosen, watched=watched, on_launch=on_launch)
+
+
+def execute(device: Device, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Run *script* as `__main__`, with its *arguments* in `sys.argv`, and its launches on *device*.
+
+    Raises BenchmarkError for a file that cannot be read or is no Python, and whatever the script raises.
+    """
+    source = read_bytes(script, BenchmarkError, _MOST_NBYTES)
+    path = str(script.resolve())
+    linecache.cache[path] = (len(source), None, source.decode("utf-8", "replace").splitlines(keepends=True), path)
+    try:
+        code = compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        where = f"{script}:{error.lineno or 1}:{error.offset or 1}"
+        raise BenchmarkError(where, f"a syntax error ({error.msg})", "a Python file") from None
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise BenchmarkError(str(script), str(error) or "too much code for Python", "a Python file") from None
+    pretend = options.get("pretend")
+    with _as_main(str(script), path, arguments), _installed(device), pretend_cuda() if pretend else nullcontext():
+        exec(code, vars(sys.modules["__main__"]))
+
+
+def repeat(host: Host, number: int, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Run *script* again up to its launch *number*, which runs on *host*; the launches before run on a chip like it.
+
+    Raises KbError for a script that has not so many launches now, and the errors of `execute`.
+    """
+    device = _RepeatingDevice(host, number, options)
+    try:
+        execute(device, script, arguments, options)
+    except EnoughError:
+        return
+    except SystemExit:
+        pass
+    raise KbError(str(script), f"{device.n_launches} launches", f"more than {number}, as in the run")
+
+
+class _RepeatingDevice(Device):
+    """A device whose launch *number* runs on *host* and ends the script."""
+
+    def __init__(self, host: Host, number: int, options: Mapping[str, Any]) -> None:
+        autotune = most_configurations("--autotune", options.get("autotune") or "all")
+        schedule = options.get("schedule") or "dynamic"
+        super().__init__(host.engine.topology, bool(options.get("transfers")), schedule, autotune)
+        self._host = host
+        self._number = number
+
+    def launch(self, function: LaunchedFunction, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
+        """As `Device.launch`, or the repetition."""
+        if self.n_launches < self._number or self.is_timing:
+            super().launch(function, grid, arguments)
+            return
+        self.run_on(self._host, function, grid, arguments)
+        raise EnoughError
+
+
+@contextmanager
+def _installed(device: Device) -> Iterator[None]:
+    use(device)
+    install()
+    try:
+        yield
+    finally:
+        uninstall()
+        use(None)
+
+
+@contextmanager
+def _as_main(given: str, path: str, arguments: Sequence[str]) -> Iterator[None]:
+    """In the block, `__main__` is an empty module of the file *path*, and Python's path begins with its folder."""
+    main = ModuleType("__main__")
+    vars(main).update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    before = sys.modules["__main__"], sys.argv, list(sys.path)
+    sys.modules["__main__"] = main
+    sys.argv = [given, *arguments]
+    sys.path[:] = [str(Path(path).parent), *sys.path]
+    try:
+        yield
+    finally:
+        sys.modules["__main__"], sys.argv, sys.path[:] = before[0], before[1], before[2]
