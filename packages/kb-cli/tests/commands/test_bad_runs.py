@@ -63,7 +63,7 @@ def test_the_folder_of_a_shapes_file(invoke: Invoke, command: str) -> None:
     invoke("run", "gemm", *SMALL[6:], "--shapes", "shapes.csv", "--out", "runs")
     (run,) = Path("runs").iterdir()
     assert error(invoke, command, str(run)) == (
-        f"error: {run}: got the folder of a shapes file, needs the folder of one run; name a row, such as {run}/0000\n"
+        f"error: {run}: got the folder of several runs, needs the folder of one run; name a row, such as {run}/0000\n"
     )
 
 

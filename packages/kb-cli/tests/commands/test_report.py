@@ -236,7 +236,7 @@ def test_a_row_of_a_shapes_run_is_a_run(invoke: Invoke) -> None:
     (folder,) = Path("kb-runs").glob("gemm-*")
     assert reported(invoke, folder / "0001")["params"]["M"] == 32
     assert error(invoke, folder) == (
-        f"error: {folder}: got the folder of a shapes file, needs the folder of one run; "
+        f"error: {folder}: got the folder of several runs, needs the folder of one run; "
         f"name a row, such as {folder / '0000'}\n"
     )
 

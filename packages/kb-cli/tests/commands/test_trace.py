@@ -379,7 +379,7 @@ def test_a_shapes_run_has_a_trace_for_each_row(invoke: Invoke, tmp_path: Path) -
     invoke("run", "gemm", *options)
     (run,) = Path("runs").iterdir()
     assert refused(invoke, run, "-o", "x.pftrace") == (
-        f"error: {run}: got the folder of a shapes file, needs the folder of one run; name a row, such as {run}/0000\n"
+        f"error: {run}: got the folder of several runs, needs the folder of one run; name a row, such as {run}/0000\n"
     )
     assert len(services(read(invoke, run / "0001", "x.pftrace"))) == read_log(run / "0001" / "log").n_ops
 

@@ -164,7 +164,7 @@ def test_the_folder_of_a_shapes_file(invoke: Invoke, tmp_path: Path) -> None:
     options = ("-p", "tile=16x16x16", "--topology", "one_pe", "--out", tmp_path / "runs")
     assert invoke("run", "gemm", "--shapes", tmp_path / "shapes.csv", *options).exit_code == 0
     folder = next((tmp_path / "runs").iterdir())
-    wanted = "got the folder of a shapes file, needs the folder of one run; name a row, such as"
+    wanted = "got the folder of several runs, needs the folder of one run; name a row, such as"
     assert refused(invoke, folder) == f"error: {folder}: {wanted} {folder}/0000\n"
     assert answer(invoke, folder / "0000", f"{CLOCK}=2")["bound_ps"] is not None
 

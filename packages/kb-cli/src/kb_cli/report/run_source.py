@@ -67,7 +67,7 @@ def read_run_source(folder: Path) -> RunSource:
     if not isinstance(run, RunJson):
         row = folder / run.rows[0].folder if run.rows else folder / "0000"
         raise RunFolderError(
-            str(folder), "the folder of a shapes file", "the folder of one run", f"name a row, such as {row}"
+            str(folder), "the folder of several runs", "the folder of one run", f"name a row, such as {row}"
         )
     if not run.flags.log:
         raise RunFolderError(str(folder), "a run without an op log", "one", "run it again without --no-log")

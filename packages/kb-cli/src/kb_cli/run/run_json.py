@@ -127,7 +127,7 @@ def read_one_run(folder: Path) -> RunJson:
         return run
     row = folder / (run.rows[0].folder if run.rows else "0000")
     raise RunFolderError(
-        str(folder), "the folder of a shapes file", "the folder of one run", f"name a row, such as {row}"
+        str(folder), "the folder of several runs", "the folder of one run", f"name a row, such as {row}"
     )
 
 

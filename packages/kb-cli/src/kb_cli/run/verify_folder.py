@@ -111,7 +111,7 @@ def _with_debug_note(verdict: Verdict) -> Verdict:
 def _read_one(folder: Path) -> RunJson:
     run = read_run(folder)
     if isinstance(run, RowsJson):
-        raise RunFolderError(str(folder), "the folder of a shapes file", "the folder of one run")
+        raise RunFolderError(str(folder), "the folder of several runs", "the folder of one run")
     return run
 
 
@@ -163,6 +163,9 @@ def _check_verifiable(folder: Path, run: RunJson) -> None:
     if not run.flags.verify and run.call is not None:
         got = "no expected outputs (kernbench.run had no reference)"
         raise RunFolderError(str(folder), got, "them", "run again with reference=...")
+    if run.script is not None:
+        got = "no expected outputs, because the script judges its numbers itself"
+        raise RunFolderError(str(folder), got, "them", f"run it again: kb exec {run.script.path}")
     if not run.flags.verify:
         raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
 

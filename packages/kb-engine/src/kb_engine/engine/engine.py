@@ -71,7 +71,7 @@ class Engine:
         most_repeated_loads: int = MOST_REPEATED_LOADS,
     ) -> None:
         guard = ProgressGuard(no_progress_events, self._stands_still)
-        polling = PollingGuard(most_repeated_loads, lambda: self._launches.values())
+        polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
         with collector_off():
             built = build(topology, registry or Registry(), writer, (*watching, guard, polling))

@@ -1,7 +1,8 @@
 """The guard against kernels that poll: they load the same bytes again and again, and nothing is left that changes them.
 
-A load has the value of its issue, and only stores and composites change memory. So when all kernels only repeat loads
-that they have made before, and no other command comes on, every load gives the value that it gave before.
+A load has the value of its issue, and only stores, composites and atomics change memory. So when all kernels only
+repeat loads that they have made before, and no other command comes on, every load gives the value that it gave before.
+An atomic that leaves the bytes as they were, as of a barrier that adds 0, counts as a load.
 """
 
 from __future__ import annotations
@@ -12,10 +13,21 @@ from typing import Final
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.engine.queued_programs import queued_note
 from kb_engine.launch.launch import Launch
+from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer
 from kb_engine.timing.units import ns_text
-from kb_messages import Command, LoadCommand, MathCommand, SimulationStuckError, VectorCommand, split_address
+from kb_messages import (
+    AtomicCommand,
+    Command,
+    LoadCommand,
+    MathCommand,
+    Matrix,
+    Rectangle,
+    SimulationStuckError,
+    VectorCommand,
+    split_address,
+)
 
 MOST_REPEATED_LOADS: Final = 1 << 16
 """Loads in a row, over all kernels. Source: assumed. Some seconds of simulation."""
@@ -36,9 +48,13 @@ class PollingGuard(Observer):
     since the last look a PE has taken a program, or a tile of another command in flight has ended.
     """
 
-    def __init__(self, most_loads: int, launches: Callable[[], Iterable[Launch]]) -> None:
+    def __init__(
+        self, most_loads: int, launches: Callable[[], Iterable[Launch]], memory: Callable[[], DeviceMemory]
+    ) -> None:
         self._most = most_loads
         self._launches = launches
+        self._memory = memory
+        self._modified: dict[Rectangle, bytes] = {}
         self._repeats: dict[Place, int] = {}
         self._row = 0
         self._others: list[tuple[int, int]] = []
@@ -51,6 +67,7 @@ class PollingGuard(Observer):
 
     def on_launch(self) -> None:
         """Start anew: the host may have written what the kernels load."""
+        self._modified.clear()
         self._repeats.clear()
         self._row = 0
 
@@ -58,11 +75,31 @@ class PollingGuard(Observer):
         """Count a load that repeats an earlier one."""
         submitted = command.submitted
         what = submitted.command
-        if type(what) is not LoadCommand:
-            if self._repeats and not _changes_nothing(what):
-                self.on_launch()
-            return
-        place = submitted.pe, submitted.line, what.src.address
+        if type(what) is LoadCommand:
+            self._count((submitted.pe, submitted.line, what.src.address))
+        elif type(what) is AtomicCommand:
+            if self._is_as_before(what.target):
+                self._count((submitted.pe, submitted.line, what.target.address))
+            else:
+                self._repeats.clear()
+                self._row = 0
+        elif (self._repeats or self._modified) and not _changes_nothing(what):
+            self.on_launch()
+
+    def _is_as_before(self, target: Matrix) -> bool:
+        """Whether an atomic of *target*, which has taken effect, left the bytes that the one before it had left."""
+        memory, where = self._memory(), target.rectangle
+        if memory.pending.producer(target) is not None:
+            self._modified.pop(where, None)
+            return False
+        before, now = self._modified.get(where), memory.read(target).tobytes()
+        if len(self._modified) == _MOST_PLACES:
+            self._modified.clear()
+        self._modified[where] = now
+        return now == before
+
+    def _count(self, place: Place) -> None:
+        """Count a load of *place*."""
         count = self._repeats.get(place, 0)
         if count:
             self._row += 1
@@ -89,11 +126,13 @@ class PollingGuard(Observer):
 
 
 def _changes_nothing(command: Command) -> bool:
-    """Whether *command* gives no kernel a new value: a load, or arithmetic on integers that stays in TCM.
+    """Whether *command*, which was issued, gives no kernel a new value: a load, an atomic, or arithmetic on integers
+    that stays in TCM.
 
-    Integers are computed at once from what was loaded, so equal loads give equal integers.
+    Integers are computed at once from what was loaded, so equal loads give equal integers. An atomic took effect when
+    it was called.
     """
-    if isinstance(command, LoadCommand):
+    if isinstance(command, LoadCommand | AtomicCommand):
         return True
     if isinstance(command, VectorCommand):
         return not any(output.dtype.is_float for output in command.outputs)

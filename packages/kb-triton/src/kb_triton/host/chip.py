@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from kb_dataexec import MemoryLogWriter, MemoryStore
 from kb_engine import Engine, Host
 from kb_engine.observe import Observer
 from kb_topology import Topology
+
+_MOST_REPEATED_LOADS: Final = 1 << 10
+"""Source: assumed. Each PE that polls does so as often before the launch counts as stuck: some seconds."""
 
 
 class RunningChip:
@@ -41,7 +45,9 @@ class RunningChip:
             self._before_ps = self.now_ps
             self._engine = None
         if self._engine is None:
-            self._engine = Engine(self.topology, self._writer(), self._watched())
+            self._engine = Engine(
+                self.topology, self._writer(), self._watched(), most_repeated_loads=_MOST_REPEATED_LOADS
+            )
         return self._engine
 
     def _writer(self) -> MemoryLogWriter | None:

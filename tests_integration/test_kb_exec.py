@@ -1,0 +1,198 @@
+"""`kb exec`: scripts run as they are, each launch is a row of a run folder, and the other commands take a row."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KB = str(Path(sys.executable).with_name("kb"))
+SCRIPT = """
+import sys
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.autotune([triton.Config({"BLOCK": each}) for each in (64, 512, 1 << 20)], key=["n"])
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x + tl.load(y_ptr + at, mask=at < n), mask=at < n)
+
+
+def add(x, y):
+    out = np.empty_like(x)
+    add_kernel[lambda meta: (triton.cdiv(x.size, meta["BLOCK"]),)](x, y, out, x.size)
+    return out
+
+
+if __name__ == "__main__":
+    x = np.arange(int(sys.argv[1]), dtype=np.float32)
+    np.testing.assert_array_equal(add(add(x, x), x), 3 * x)
+    print("argv", sys.argv)
+    if "--raise" in sys.argv:
+        raise ValueError("as asked")
+    if "--exit" in sys.argv:
+        sys.exit(7)
+    if "--beyond" in sys.argv:
+        add(x, np.ones(1, np.float32))
+"""
+BARRIER = """
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def barrier_kernel(count_ptr, N: tl.constexpr):
+    tl.atomic_add(count_ptr, 1)
+    while tl.atomic_add(count_ptr, 0) < N:
+        pass
+
+
+barrier_kernel[(9,)](np.zeros(1, np.int32), 9)
+"""
+
+
+def kb(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": "", **environment}
+    return subprocess.run([KB, *args], cwd=folder, env=env, capture_output=True, text=True, timeout=100)
+
+
+def result_of(folder: Path, *args: str, **environment: str) -> Any:
+    done = kb(folder, *args, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the script and its run."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+    result = result_of(folder, "exec", "--json", "script.py", "3000", "--topology", "of the script")
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def result(made: Path) -> Any:
+    return json.loads((made / "result.json").read_text(encoding="utf-8"))
+
+
+def test_each_launch_is_a_row(made: Path, result: Any) -> None:
+    assert (result["script"], result["exit_code"], result["topology"]) == ("script.py", 0, "one_cube")
+    assert result["arguments"] == ["3000", "--topology", "of the script"]
+    assert [each["shape"] for each in result["launches"]] == [
+        {"launch": number, "kernel": "add_kernel", "grid": "6"} for number in (0, 1)
+    ]
+    one, other = result["launches"]
+    assert one["params"] == {
+        "x_ptr": "fp32[3000]",
+        "y_ptr": "fp32[3000]",
+        "out_ptr": "fp32[3000]",
+        "n": 3000,
+        "BLOCK": 512,
+    }
+    assert one["latency_ps"] == other["latency_ps"] > 0
+    assert one["log_digest"] != other["log_digest"]  # the clock runs on
+    assert one["launches"][0]["end_ns"] <= other["launches"][0]["call_ns"]
+    assert one["where"][0]["block"] == "hbm"
+    tuning = result["tunings"][0]
+    assert (tuning["kernel"], tuning["key"], len(tuning["tried"])) == ("add_kernel", {"n": 3000}, 3)
+    assert tuning["best"].startswith("BLOCK: 512,")
+    assert tuning["tried"][1]["latency_ps"] == one["latency_ps"] < tuning["tried"][0]["latency_ps"]
+    assert "got a request for 4194304 bytes, needs at most 1310720 in one piece" in tuning["tried"][2]["why_not"]
+    assert result["latency_ps"] == 2 * one["latency_ps"]
+
+
+def test_the_same_script_gives_the_same_bytes(made: Path, result: Any, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    again = result_of(
+        tmp_path, "exec", "--json", "script.py", "3000", "--topology", "of the script", PYTHONHASHSEED="7"
+    )
+    for each in (*again["launches"], *result["launches"]):
+        del each["wall_s"]
+    assert again == result
+
+
+def test_other_commands_take_a_row(made: Path, result: Any) -> None:
+    run = result["run_dir"]
+    report = result_of(made, "report", f"{run}/0001", "--json")
+    assert report["latency_ps"] == result["launches"][1]["latency_ps"]
+    assert "x = tl.load(x_ptr + at, mask=at < n)" in {each["text"] for each in report["lines"]}
+    found = result_of(made, "whatif", f"{run}/0001", "--set", "$.cube.nodes.hbm.latency_ns=90", "--json")
+    assert found["before_ps"] == report["latency_ps"]
+    assert found["latency_ps"] >= report["latency_ps"] + 2 * 45_000
+    assert result_of(made, "compare", f"{run}/0000", f"{run}/0001", "--json")["change_ps"] == 0
+    assert kb(made, "trace", f"{run}/0001", "-o", "out.pftrace").returncode == 0
+    (listed,) = result_of(made, "runs", "--json")
+    assert (listed["runs"], listed["latency_ps"]) == (2, result["latency_ps"])
+    for command in ("report", "trace"):
+        done = kb(made, command, run, *(("-o", "out.pftrace") if command == "trace" else ()))
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"error: {run}: got the folder of several runs, needs the folder of one run; name a row, such as "
+            f"{run}/0000\n"
+        )
+    done = kb(made, "verify", f"{run}/0000")
+    assert (done.returncode, "the script judges its numbers itself" in done.stderr) == (2, True)
+
+
+def test_whatif_refuses_a_script_that_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT, encoding="utf-8")
+    run = result_of(tmp_path, "exec", "--json", "--autotune", "first", "script.py", "64")["run_dir"]
+    path.write_text(f"{SCRIPT}\n", encoding="utf-8")
+    done = kb(tmp_path, "whatif", f"{run}/0000", "--set", "$.cube.nodes.hbm.latency_ns=90")
+    assert (done.returncode, done.stderr) == (
+        2, "error: script.py: got another script than that of the run, needs the same one; run it again\n"
+    )  # fmt: skip
+
+
+def test_the_exit_code_is_that_of_the_script(made: Path) -> None:
+    done = kb(made, "exec", "--autotune=first", "script.py", "64", "--raise")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f'Traceback (most recent call last):\n  File "{made / "script.py"}", line 27, in <module>\n'
+        '    raise ValueError("as asked")\nValueError: as asked\n'
+    )
+    assert "2 launches on one_cube" in done.stdout
+    assert kb(made, "exec", "--autotune=first", "--out=kb-others", "script.py", "64", "--exit").returncode == 7
+
+
+def test_what_is_refused_is_one_sentence(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("x = (\n", encoding="utf-8")
+    for arguments, sentence in (
+        (("missing.py",), "missing.py: got no such file, needs a file"),
+        (("bad.py",), "bad.py:1:5: got a syntax error ('(' was never closed), needs a Python file"),
+        (("--topology", "one_cub", "bad.py"), "topology 'one_cub': got an unknown name"),
+        (("--autotune", "none", "bad.py"), "--autotune: got 'none', needs all, first, or a number from 1 on"),
+    ):
+        done = kb(tmp_path, "exec", *arguments)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "kb-runs").exists() or not any((tmp_path / "kb-runs").iterdir())
+    done = kb(made, "exec", "--autotune=first", "--out=kb-others", "script.py", "64", "--beyond")
+    assert done.returncode == 2
+    assert "script.py:13, in program 0 on sip0.cube0.pe0" in done.stderr
+    assert "y_ptr" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_programs_that_wait_for_ever_end_with_3(tmp_path: Path) -> None:
+    """Nine programs wait for each other, and the chip has eight PEs."""
+    (tmp_path / "barrier.py").write_text(BARRIER, encoding="utf-8")
+    done = kb(tmp_path, "exec", "barrier.py")
+    assert done.returncode == 3
+    assert (
+        "1 programs have not begun, because a program waits for a PE that is free: programs that wait for each other, "
+        "as at a barrier over the grid, need a PE each, and the launch has 8"
+    ) in done.stderr
+    assert "Traceback" not in done.stderr
