@@ -5,10 +5,11 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 from kb_engine import Host
 from kb_engine.observe import Observer
@@ -117,11 +118,9 @@ def _as_main(given: str, path: str, arguments: Sequence[str]) -> Iterator[None]:
     """In the block, `__main__` is an empty module of the file *path*, and Python's path begins with its folder."""
     main = ModuleType("__main__")
     vars(main).update(__file__=path, __builtins__=__builtins__, __cached__=None)
-    before = sys.modules["__main__"], sys.argv, list(sys.path)
-    sys.modules["__main__"] = main
-    sys.argv = [given, *arguments]
-    sys.path[:] = [str(Path(path).parent), *sys.path]
-    try:
+    with ExitStack() as stack:
+        stack.callback(sys.modules.__setitem__, "__main__", sys.modules["__main__"])
+        sys.modules["__main__"] = main
+        stack.enter_context(patch.object(sys, "argv", [given, *arguments]))
+        stack.enter_context(patch.object(sys, "path", [str(Path(path).parent), *sys.path]))
         yield
-    finally:
-        sys.modules["__main__"], sys.argv, sys.path[:] = before[0], before[1], before[2]
