@@ -19,6 +19,7 @@ SAMPLE = {
     "sums": 23,
     "pieces": 17,
     "vector": 23,
+    "layouts": 29,
     "atomics": 11,
     "sharded_gemm": 13,
 }

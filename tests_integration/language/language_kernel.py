@@ -6,7 +6,8 @@ from operator import add, and_, eq, floordiv, ge, gt, le, lt, mod, mul, ne, or_,
 from typing import Any
 
 import numpy as np
-from language_steps import COUNTS, SIDE, Player, Step, axis_of, key_of, mask_of
+from language_layouts import LayoutKernel
+from language_steps import COUNTS, SIDE, Step, axis_of, key_of, mask_of
 
 from kb_messages import DType
 
@@ -29,7 +30,7 @@ OPERATORS = {
 }
 
 
-class Kernel(Player):
+class Kernel(LayoutKernel):
     """One program of `tl`. `memory` holds `f`, `n` and `ids`, and the parts of `y` and `z` that the program writes."""
 
     def __init__(self, tl: Any, memory: dict[str, Any]) -> None:

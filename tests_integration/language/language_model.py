@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from language_steps import ATOMICS, COUNTS, SIDE, Player, Step, axis_of, key_of, mask_of
+from language_layouts import LayoutModel
+from language_steps import ATOMICS, COUNTS, SIDE, Step, axis_of, key_of, mask_of
 from language_values import (
     Array,
     UnfitError,
@@ -24,7 +25,7 @@ from language_values import (
 from kb_messages import DType
 
 
-class Model(Player):
+class Model(LayoutModel):
     """One program's values, and what it sees of the memory: inputs `f` and `n`, its own part of `y` and `z`.
 
     `shared` is what it alone makes of the counts of all programs. `products_round` says that the sums of some product
@@ -36,7 +37,7 @@ class Model(Player):
         self.memory = memory
         self.shared = integers(np.zeros((len(COUNTS), SIDE)), DType.I32)
         self.products_round = False
-        self._viewed: list[Value] = []
+        self.viewed: list[Value] = []
 
     def attempt(self, step: Step) -> bool:
         """Play *step*, or change nothing and return False if it does not fit."""
@@ -120,7 +121,7 @@ class Model(Player):
         need(value.numbers.size == np.prod(shape))
         found = value.mapped(lambda array: array.reshape(shape))
         self.keep(found)
-        self._viewed += [value, found]
+        self.viewed += [value, found]
 
     def dot(self, first: int, second: int, turned: tuple[bool, bool]) -> None:
         self.keep(self._product(*self._factors(first, second, turned), None))
@@ -200,7 +201,7 @@ class Model(Player):
 
     def free(self, number: int) -> None:
         """A value with views is not freed: its views would go too."""
-        need(not any(self.pick(number) is each for each in self._viewed))
+        need(not any(self.pick(number) is each for each in self.viewed))
         self.drop(number)
 
     def _product(self, a: Value, b: Value, acc: Value | None) -> Value:

@@ -6,6 +6,7 @@ import random
 from typing import Any, NamedTuple
 
 import numpy as np
+from language_layouts import BITS, PAIRS
 from language_model import Model
 from language_steps import ATOMICS, COUNTS, SIDE, Step
 from language_values import (
@@ -47,6 +48,7 @@ STEPS = (
         "sums",
         "stream",
     ),
+    *("ordered", "gathered", "extreme", "binned", "paired", "halved", "retyped", "turned", "bits", "shifted", "random"),
     *("store", "store", "store", "gemm", "atomic", "atomic", "count", "look", "capture", "free", "drop", "drop"),
 )
 REDUCTIONS = "sum", "max", "min", "argmax", "argmin"
@@ -190,6 +192,28 @@ def _math(rng: random.Random, name: str, number: int, second: int) -> Step:
             return name, number, _mask(rng, (4, 8)), rng.choice((0, 1, -1, 5))
         case "view":
             return name, number, rng.choice(SHAPES)
+    return _layout(rng, name, number, second)
+
+
+def _layout(rng: random.Random, name: str, number: int, second: int) -> Step:
+    match name:
+        case "ordered":
+            op, k = rng.choice(("sort", "sort", "flip", "topk")), rng.randint(1, 5)
+            return name, op, number, rng.randrange(3), k, rng.random() < 0.4
+        case "gathered":
+            return name, number, rng.randrange(2), rng.choice((1, 3, 4, 8)), rng.choice((1, 3, 5)), rng.randrange(8)
+        case "binned":
+            return name, number, rng.choice((1, 3, 8, 20))
+        case "paired":
+            return name, rng.choice(PAIRS), number, second, rng.randrange(3)
+        case "turned":
+            return name, number, rng.randrange(6), rng.choice(("neg", "add", "maximum")), rng.choice((-1, 0, 2))
+        case "bits":
+            return name, rng.choice(BITS), number
+        case "shifted":
+            return name, rng.choice(("lshift", "rshift", "rshift")), number, rng.randint(0, 9)
+        case "random":
+            return name, rng.choice((0, 7, 2**40 + 3)), rng.choice((4, 12, 16, 64)), rng.choice((1, 3))
     return name, number
 
 

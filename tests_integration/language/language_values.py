@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -88,10 +89,17 @@ MONOTONE: dict[str, Callable[[Array], Array]] = {
     "sqrt": lambda x: np.sqrt(np.where(x < 1 / 64, np.nan, x)),
     "log": lambda x: np.log(np.where(x < 1 / 64, np.nan, x)),
     "rsqrt": lambda x: 1 / np.sqrt(np.where(x < 1 / 64, np.nan, x)),
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "sinh": np.sinh,
+    "cbrt": np.cbrt,
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+    "normcdf": np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, otypes=[np.float64]),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 LIPSCHITZ: dict[str, Callable[[Array], Array]] = {"neg": np.negative, "abs": np.abs, "sin": np.sin, "cos": np.cos}
 STEPWISE: dict[str, Callable[[Array], Array]] = {"floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc}
+STEPWISE["round"] = lambda x: np.trunc(x + np.copysign(0.5, x))
 
 
 def unary(op: str, x: Value) -> Value:

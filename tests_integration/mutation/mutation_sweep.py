@@ -57,6 +57,13 @@ _FLIPS = (
     ('"op":"cumsum"', '"op":"cummax"'),
     ('"reverse":true', '"reverse":false'),
     ('"op":"where"', '"op":"fma"'),
+    ('"op":"sort"', '"op":"cummax"'),
+    ('"op":"bitcast"', '"op":"copy"'),
+    ('"op":"rearrange"', '"op":"copy"'),
+    ('"op":"bit_and"', '"op":"bit_or"'),
+    ('"first":1', '"first":0'),
+    ('"strides":[1,', '"strides":[2,'),
+    ('"strides":[2]', '"strides":[1]'),
     ("0.75", "0.5"),
     ("0.25", "0.5"),
 )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kb_dataexec import MemoryStore, OpLog
 from kb_dataexec.log import Op, OperandRow, Schedule
 from kb_dataexec.ops import gemm, math, memory
-from kb_messages import MATH_FUNCTIONS, DType, OpKind
+from kb_messages import MATH_FUNCTIONS, DType, OpKind, has_own_form
 
 _BYTES = tuple(dtype for dtype in DType if dtype.nbytes == 1)
 """Types of a byte. A test writes 0 or 1 in each of them. A condition is whether the byte is 0: no test writes -0."""
@@ -120,11 +120,19 @@ class Values:
             inputs[0] = self._view(*found.inputs[0].bytes_of).copy()
         if self._shift_free and attributes.op == "sub" and len(inputs) == 2 and inputs[1].shape[1] == 1:
             inputs = inputs[:1]
+        if has_own_form(attributes.op):
+            self._laid_out(found, inputs)
+            return
         kind = "byte" if MATH_FUNCTIONS[attributes.op].is_test and found.out.dtype in _BYTES else found.out.dtype
         numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse}"
         name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {kind}")
         with np.errstate(over="ignore"):
-            if found.function.scans:
+            if attributes.op == "sort":
+                axis = attributes.axis
+                result = mixed(
+                    name, mixed(name, inputs[0]).sum(axis=axis, keepdims=True), np.indices(found.out.shape)[axis]
+                )
+            elif found.function.scans:
                 result = mixed(name, _up_to_each(mixed(name, inputs[0]), attributes.axis, attributes.reverse))
             elif attributes.op == "index":
                 rows, cols = found.out.shape
@@ -135,6 +143,28 @@ class Values:
                 result = mixed(name, mixed(name, inputs[0]) + mixed(name, inputs[1]))
             else:
                 result = mixed(name, *inputs)
+        self._write(found.out, result)
+
+    def _laid_out(self, found: math.DecodedMath, inputs: list[Numbers]) -> None:
+        """Elements in another order keep their numbers, and bytes of another type theirs.
+
+        A gather depends on all that it may choose from.
+        """
+        attributes, shape = found.attributes, found.out.shape
+        name = text_number(f"{attributes.op} {attributes.axis} {found.out.dtype}")
+        if found.function.retypes:
+            self._view(*found.out.bytes_of)[...] = self._view(*found.inputs[0].bytes_of).copy()
+            return
+        with np.errstate(over="ignore"):
+            if attributes.op == "histogram":
+                result = mixed(name, mixed(name, inputs[0]).sum(), np.arange(shape[1])[None, :])
+            elif found.function.picks:
+                index, x = inputs
+                places = np.indices(x.shape)[attributes.axis or 0]
+                result = mixed(name, index, mixed(name, x, places).sum(axis=attributes.axis, keepdims=True))
+            else:
+                move = found.function.apply(*inputs, attributes=attributes, shape=shape, dtype=np.dtype(np.uint64))
+                result = mixed(text_number(f"moved {found.out.dtype}"), move)
         self._write(found.out, result)
 
 

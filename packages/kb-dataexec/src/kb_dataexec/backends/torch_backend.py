@@ -15,7 +15,7 @@ from kb_dataexec.backends.base import BackendError
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_messages import DType
 
-_ALIKE: Final = "tan asin acos atan atan2 sinh cosh asinh acosh atanh log10 hypot erfc fmod nextafter signbit isfinite"
+_ALIKE: Final = "tan asin acos atan atan2 sinh cosh asinh acosh atanh log10 hypot erfc nextafter signbit isfinite"
 """Functions that torch has under their own name."""
 _LIMB: Final = 16
 """Bits of the digits into which integers are split for a product."""
