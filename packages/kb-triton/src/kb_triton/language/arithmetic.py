@@ -62,6 +62,11 @@ def rounded(number: float, kind: dtype) -> Any:
     return float(round_to(np.array([number], np.float32), kind.kb)[0])
 
 
+def stored_number(number: Any, kind: dtype) -> Any:
+    """*number*, of type *kind*, as the chip's type for *kind* has it: a float64 is moved as the integer of its bits."""
+    return int(np.float64(number).view(np.uint64)) if kind.is_f64 else number
+
+
 def broadcast_shapes(one: tuple[int, ...], two: tuple[int, ...], what: str) -> tuple[int, ...]:
     """The shape of an op of blocks of two shapes. Raises KernelError, which names *what*, where there is none."""
     if one == two or not two:

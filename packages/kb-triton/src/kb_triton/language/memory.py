@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kb_engine.program import IndexBox, Transposed
-from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, plain_number, rounded
+from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, plain_number, rounded, stored_number
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import dtype, int1
 from kb_triton.language.pointers import Address, element_type
@@ -67,7 +67,7 @@ def load_elements(address: Address, shape: tuple[int, ...], kind: dtype, chosen:
     ref = address.reference(kind, shape)
     machine_of_program = machine()
     mask = None if chosen is None else as_known(chosen, shape, machine_of_program.line)
-    loaded = machine_of_program.load(ref, mask, 0 if mask is None else number)
+    loaded = machine_of_program.load(ref, mask, 0 if mask is None else stored_number(number, kind))
     found = tensor(_value(loaded, kind), shape, kind)
     if rest is None or mask is None:
         return found

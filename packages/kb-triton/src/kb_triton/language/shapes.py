@@ -10,7 +10,7 @@ import numpy as np
 
 from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known
 from kb_messages import DType
-from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number
+from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number, stored_number
 from kb_triton.language.pointers import Address
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.tensor import describe, provide, tensor
@@ -125,7 +125,7 @@ def full_handle(x: tensor) -> Handle:
     running, kind = machine(), x.dtype.kb
     assert kind is not None
     if type(x.value) in NUMBERS:
-        return running.full(x.shape, x.value, kind) if x.shape else running.full((1,), x.value, kind).reshape(())
+        return running.full(x.shape, stored_number(x.value, x.dtype), kind)
     handle = bytes_of(x)
     if isinstance(handle, Known):
         handle = running.math("copy", [handle.broadcast_to(x.shape)], kind)

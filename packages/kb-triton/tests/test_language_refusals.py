@@ -1,0 +1,97 @@
+"""What is refused: in one sentence, at the line of the kernel."""
+
+import re
+
+import numpy as np
+import pytest
+
+import kb_triton as triton
+import kb_triton.language as tl
+from kb_messages import KbError
+
+
+@triton.jit
+def steers_by_a_block(x, B: tl.constexpr):
+    if tl.load(x + tl.arange(0, B)) > 0:
+        tl.store(x, 1.0)
+
+
+@triton.jit
+def assembles(x, B: tl.constexpr):
+    tl.inline_asm_elementwise("mov", "=r", [], dtype=tl.int32, is_pure=True, pack=1)
+
+
+@triton.jit
+def doubles(x, B: tl.constexpr):
+    tl.store(x, tl.load(x) * 2)
+
+
+@triton.jit
+def misspells(x, B: tl.constexpr):
+    tl.sofmax(tl.load(x + tl.arange(0, B)))
+
+
+@triton.jit
+def counts_to_nine(x, B: tl.constexpr):
+    tl.arange(0, B + 1)
+
+
+@triton.jit
+def goes_beyond(x, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B) + 100, 1.0)
+
+
+@triton.jit
+def adds_other_shapes(x, B: tl.constexpr):
+    tl.zeros([B], tl.float32) + tl.zeros([2 * B], tl.float32)
+
+
+@triton.jit
+def shifts_floats(x, B: tl.constexpr):
+    tl.load(x) << 1
+
+
+@triton.jit
+def asserts(x, B: tl.constexpr):
+    tl.static_assert(B == 9, "nine")
+
+
+@triton.jit
+def divides_by_nothing(x, B: tl.constexpr):
+    tl.arange(0, B) // (tl.program_id(0) * 0)
+
+
+@triton.jit
+def multiplies_two_types(x, B: tl.constexpr):
+    tl.dot(tl.zeros([16, 16], tl.float16), tl.zeros([16, 16], tl.float32))
+
+
+SENTENCES = {
+    steers_by_a_block: "got the truth of a block of 8, needs a scalar; write & for and, | for or, ~ for not, and "
+    "tl.where for if",
+    assembles: "got tl.inline_asm_elementwise, needs functions of tl: the chip does not have the instructions of a GPU",
+    misspells: "AttributeError: tl has no 'sofmax' here: did you mean tl.softmax",
+    counts_to_nine: "got tl.arange from 0 to 9, needs a number of integers that is a power of two",
+    goes_beyond: "got index 107 in dimension 0 of x, 428 bytes from its start, needs 0 to 7; leave it out by a mask, "
+    "or correct the index",
+    adds_other_shapes: "got + of blocks of 8 and 16, needs shapes that broadcast",
+    shifts_floats: "got << of floats, needs integers; cast to tl.int32 first",
+    asserts: "got a tl.static_assert that does not hold: nine, needs one that holds",
+    divides_by_nothing: "got a division by zero of integers, needs another divisor",
+    multiplies_two_types: "got tl.dot of fp16 and fp32, needs blocks of one type; cast one of them",
+}
+
+
+@pytest.mark.parametrize("kernel", SENTENCES, ids=lambda kernel: kernel.__name__)
+def test_a_refusal_is_a_sentence_at_the_line(kernel):
+    with pytest.raises(KbError) as refused:
+        kernel[1,](np.zeros(8, np.float32), B=8)
+    text = str(refused.value)
+    line = kernel.fn.__code__.co_firstlineno
+    assert re.match(rf"test_language_refusals\.py:({line + 2}|{line + 3})", text), text
+    assert SENTENCES[kernel] in text
+
+
+def test_float64_is_moved_and_not_computed_with():
+    with pytest.raises(KbError, match=r"\* of tl\.float64, needs a type of 32 bits or less"):
+        doubles[1,](np.zeros(8), B=8)
