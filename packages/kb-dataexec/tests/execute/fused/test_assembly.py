@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_dataexec.execute.fused.assembly import Assembly, ValueLayout, Source
+from kb_dataexec.execute.fused.assembly import Assembly, Source, ValueLayout
 from kb_messages import DType
 
 U8, F16, F32 = (dtype.info.code for dtype in (DType.U8, DType.F16, DType.F32))

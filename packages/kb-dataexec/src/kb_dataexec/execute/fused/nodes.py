@@ -6,7 +6,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered, numbered_rows, spread
-from kb_dataexec.execute.fused.assembly import Assembly, ValueLayout, Source
+from kb_dataexec.execute.fused.assembly import Assembly, Source, ValueLayout
 from kb_dataexec.execute.fused.conflicts import IrregularError
 from kb_dataexec.execute.fused.dataflow import Dataflow
 from kb_dataexec.execute.fused.gemm_chains import GemmChains
