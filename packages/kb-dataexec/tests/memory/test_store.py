@@ -332,3 +332,26 @@ def check_read(
         with pytest.raises(StoreError, match="needs initialised bytes") as caught:
             store.read(HBM, offset, rows, row_nbytes, stride, dtype)
         assert caught.value.byte == (HBM, next(cell for cell in cells if not model.valid[cell]))
+
+
+def test_rectangles_of_one_shape_are_read_together():
+    memory = MemoryStore([(1, 64, "hbm")])
+    memory.write(1, 0, np.arange(24, dtype=np.uint8))
+    memory.write(1, 24, np.arange(24, 48, dtype=np.uint8))
+    found = memory.read_each(1, [2, 20, 8], 2, 4, 6, DType.U16)
+    at = np.array([[2, 4], [8, 10]])
+    assert found.tolist() == [[[256 * (n + 1) + n for n in row] for row in (at + step).tolist()] for step in (0, 18, 6)]
+    assert not found.flags.writeable
+    with pytest.raises(StoreError, match="multiples of u16's 2 bytes"):
+        memory.read_each(1, [2, 3], 2, 4, 6, DType.U16)
+    with pytest.raises(StoreError, match="whose bytes from 0x30 on were never written"):
+        memory.read_each(1, [2, 42], 2, 4, 6, DType.U16)
+
+
+def test_what_is_held_of_a_rectangle_is_told_byte_by_byte():
+    memory = MemoryStore([(1, 64, "hbm")])
+    memory.write(1, 2, np.arange(2, 12, dtype=np.uint8))
+    memory.release(1, 4, 1, 2, 2)
+    data, is_valid = memory.held(1, 0, 2, 6, 8)
+    assert is_valid.tolist() == [[False, False, True, True, False, False], [True] * 4 + [False] * 2]
+    assert data[is_valid].tolist() == [2, 3, 8, 9, 10, 11]

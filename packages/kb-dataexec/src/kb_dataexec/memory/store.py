@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +127,28 @@ class MemoryStore:
             out = extent.rectangle(extent.data, offset, shape, stride, target)
         else:
             raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, None)
+        out.setflags(write=False)
+        return out
+
+    def read_each(
+        self, owner: int, offsets: Sequence[int], rows: int, row_nbytes: int, stride: int, dtype: DType
+    ) -> Array:
+        """The rectangles of one shape at *offsets*: one read-only array (number, rows, elements of a row).
+
+        One rectangle may be a view, as for `read`. Raises StoreError as `read` does.
+        """
+        if len(offsets) == 1:
+            return self.read(owner, offsets[0], rows, row_nbytes, stride, dtype)[None]
+        target, span = numpy_dtype(dtype), (rows - 1) * stride + row_nbytes
+        shape = (rows, row_nbytes // target.itemsize)
+        out = np.empty((len(offsets), *shape), target)
+        extents = self._checked(owner, offsets[0], rows, row_nbytes, stride, dtype).extents
+        for number, offset in enumerate(offsets):
+            extent = extents.covering(offset, offset + span)
+            if extent is None or offset % target.itemsize or not extent.is_valid(offset, rows, row_nbytes, stride):
+                out[number] = self.read(owner, offset, rows, row_nbytes, stride, dtype)
+            else:
+                out[number] = extent.rectangle(extent.data, offset, shape, stride, target)
         out.setflags(write=False)
         return out
 

@@ -98,20 +98,26 @@ def x_memory(rows, cols):
     return memory
 
 
-@pytest.mark.parametrize("segment", [1, 4096, 1 << 22])
-def test_rows_that_share_a_buffer_run_together(monkeypatch, segment):
+@pytest.mark.parametrize(
+    ("segment", "most", "of_a_kind", "widest"),
+    # A result takes 80 bytes, so a segment of 4096 has 51 of them, every other one an exponential. With 10 nodes of
+    # each of two kinds a segment has 20 nodes, and not more than 8 if it may have 640 bytes.
+    [(1, 1, 10, 1), (4096, 1, 10, 26), (1 << 22, 1, 10, 96), (1, 1 << 20, 10, 10), (1, 640, 10, 4)],
+)
+def test_rows_that_share_a_buffer_run_together(monkeypatch, segment, most, of_a_kind, widest):
     rows, cols = 96, 20
     log, memory = rows_log(rows, cols), x_memory(rows, cols)
     sizes = []
     monkeypatch.setattr(batches, "_SEGMENT_NBYTES", segment)
+    monkeypatch.setattr(batches, "_LARGEST_SEGMENT_NBYTES", most)
+    monkeypatch.setattr(batches, "_NODES_OF_A_KIND", of_a_kind)
     monkeypatch.setattr(
         batches, "math_on_stacks", lambda math, stacks: sizes.append(len(stacks[0])) or math_on_stacks(math, stacks)
     )
     after = Executor(log, memory).run()
     y = (HBM, rows * cols * 4, rows, cols * 4, cols * 4, DType.F32)
     assert after.read(*y).tobytes() == Executor(log, memory, "tile").run().read(*y).tobytes()
-    # A result takes 80 bytes, so a segment of 4096 has 51 of them, every other one an exponential.
-    assert max(sizes) == {1: 1, 4096: 26, 1 << 22: rows}[segment]
+    assert max(sizes) == widest
     assert sum(sizes) == 2 * rows
 
 

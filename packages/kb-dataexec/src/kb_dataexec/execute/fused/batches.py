@@ -31,6 +31,11 @@ Compute = Callable[[Sequence[Array]], Array]
 
 _SEGMENT_NBYTES: Final = 1 << 22
 """Bytes of results that are computed together. So many are still in the cache when their readers run."""
+_LARGEST_SEGMENT_NBYTES: Final = 1 << 26
+"""Bytes of results that are computed together where few of them are alike. Source: assumed."""
+_NODES_OF_A_KIND: Final = 32
+"""Nodes of each signature that a segment should have on average. Source: assumed. A batch costs as much as the work on
+some ten small values."""
 
 
 class Batches:
@@ -98,15 +103,23 @@ class Batches:
         return np.bincount(read[read >= 0], minlength=len(self._flow.producer))
 
     def _batches(self) -> Iterator[Array]:
-        """The marked nodes by segment, level and signature. A segment is a run of nodes of _SEGMENT_NBYTES."""
+        """The marked nodes by segment, level and signature. A segment is a run of nodes."""
         nodes = np.flatnonzero(self._needed)
         signature = self._nodes.signature[nodes]
-        segment = (np.cumsum(self._flow.operands.nbytes(self._nodes.out[nodes])) - 1) // _SEGMENT_NBYTES
+        ends = np.cumsum(self._flow.operands.nbytes(self._nodes.out[nodes]))
+        segment = (ends - 1) // self._segment_nbytes(ends)
         level = self._levels(nodes, segment)
         order = np.lexsort((signature, level, segment))
         keys = np.stack((segment, level, signature))[:, order]
         edges = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
         return (batch for batch in np.split(nodes[order], edges) if len(batch))
+
+    def _segment_nbytes(self, ends: Array) -> int:
+        """Bytes of the results of a segment; ends[i] is where the result of marked node i ends, one after the other."""
+        if not len(ends):
+            return _SEGMENT_NBYTES
+        nodes = _NODES_OF_A_KIND * len(self._nodes.samples)
+        return max(_SEGMENT_NBYTES, min(_LARGEST_SEGMENT_NBYTES, int(ends[-1]) * nodes // len(ends)))
 
     def _levels(self, nodes: Array, segment: Array) -> Array:
         """The longest row of nodes of the same segment that must be computed one after another before each node."""

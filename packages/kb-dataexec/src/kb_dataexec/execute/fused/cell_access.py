@@ -33,14 +33,13 @@ class CellAccess:
         rows, row_nbytes = int(self._rows[distinct[0]]), int(self._row_nbytes[distinct[0]])
         shape = (rows, row_nbytes // dtype.nbytes)
         found = []
-        for start, stop, step in self._progressions(distinct, dtype.nbytes):
+        for start, stop, step in self._together(distinct, dtype.nbytes):
             owner, offset = int(self._owner[distinct[start]]), int(self._offset[distinct[start]])
-            if stop - start > 1:
+            if step:
                 found.append(self._store.read(owner, offset, stop - start, rows * row_nbytes, step, dtype))
             else:
-                found.append(
-                    self._store.read(owner, offset, rows, row_nbytes, int(self._stride[distinct[start]]), dtype)
-                )
+                offsets, stride = self._offset[distinct[start:stop]].tolist(), int(self._stride[distinct[start]])
+                found.append(self._store.read_each(owner, offsets, rows, row_nbytes, stride, dtype))
         stacks = [array.reshape(-1, *shape) for array in found]
         stack = stacks[0] if len(stacks) == 1 else np.concatenate(stacks)
         return stack if len(index) == len(stack) and (np.diff(index) == 1).all() else stack[index]
@@ -154,6 +153,22 @@ class CellAccess:
         return zip(
             *(column.tolist() for column in (owner[starts], offset[starts], stride[starts], counts)), strict=True
         )
+
+    def _together(self, cells: Array, itemsize: int) -> Iterator[tuple[int, int, int]]:
+        """As `_progressions`, but single cells of one memory and one stride come together, with a step of 0."""
+        owner, stride = self._owner[cells], self._stride[cells]
+        moves = ((np.diff(owner) != 0) | (np.diff(stride) != 0)).tolist()
+        begin = end = 0
+        for start, stop, step in self._progressions(cells, itemsize):
+            if begin < end and (step or moves[start - 1]):
+                yield begin, end, 0
+                begin = end
+            if step:
+                yield start, stop, step
+                begin = stop
+            end = stop
+        if begin < end:
+            yield begin, end, 0
 
     def _progressions(self, cells: Array, itemsize: int) -> Iterator[tuple[int, int, int]]:
         """Runs (start, stop, step) of *cells*: packed cells of one memory that are *step* bytes apart, or single

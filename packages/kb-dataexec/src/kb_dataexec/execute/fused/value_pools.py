@@ -25,7 +25,10 @@ class ValuePools:
         self._uses = uses
         self._stacks: dict[int, Array] = {}
         self._left: list[int] = []
-        self._pool = np.full(len(operands.record), _PRODUCT)
+        n_values, n_cells = len(operands.record), access.n_cells
+        self._pool = np.full(n_values + 2 * n_cells, _PRODUCT)  # values below 0 stand at the end, as numpy indexes
+        self._pool[n_values : n_values + n_cells] = _HELD
+        self._pool[n_values + n_cells :] = _INITIAL
         self._slot = np.zeros(len(operands.record), np.int64)
 
     def add(self, values: Array, stack: Array) -> None:
@@ -39,8 +42,7 @@ class ValuePools:
 
     def stack(self, values: Array, shape: tuple[int, int]) -> Array:
         """*values*, all of one size and type, as one stack in this order. Each is read as one of *shape*."""
-        pool = np.where(values >= 0, self._pool[np.maximum(values, 0)], _INITIAL)
-        pool[values < -self._access.n_cells] = _HELD
+        pool = self._pool[values]
         if (pool == pool[0]).all():
             return self._taken(int(pool[0]), values, shape)
         found = [(mine, self._taken(int(pool[mine[0]]), values[mine], shape)) for mine in _places_by_label(pool)]

@@ -125,8 +125,12 @@ class FusedWindow:
         self._move(written[values < 0], ~values[values < 0])
         order = np.argsort(values, kind="stable")
         ordered = values[order]
+        is_left = np.zeros(len(self._flow.producer), np.bool_)
+        is_left[values[values >= 0]] = True
         with single_threaded():
             for computed, stack in self._batches.evaluate(self._held, self._access):
+                if not is_left[computed].any():
+                    continue
                 first, last = (np.searchsorted(ordered, computed, side) for side in ("left", "right"))
                 at, which = spread(first, last - first)
                 if len(at):
