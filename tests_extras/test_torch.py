@@ -71,9 +71,7 @@ def test_factors_may_be_read_only_and_transposed() -> None:
     np.testing.assert_array_equal(TORCH.matmul(a.T, a), a.T @ a)
 
 
-BY_BACKEND = {
-    name: each for name, each in FUNCTIONS.items() if not (each.generates or each.spreads or each.is_layout)
-}
+BY_BACKEND = {name: each for name, each in FUNCTIONS.items() if not (each.generates or each.spreads or each.is_layout)}
 """The functions that backends compute."""
 
 
