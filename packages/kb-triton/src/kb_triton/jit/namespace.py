@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
+from kb_triton.jit.boolean_operators import OPERATORS, elementwise_code
 from kb_triton.language import device_print, maximum, minimum, tensor
 from kb_triton.language.control import runtime_range
 
@@ -26,15 +27,18 @@ def _largest(*values: Any, **named: Any) -> Any:
 
 
 _REPLACED: Final = {"range": runtime_range, "min": _smallest, "max": _largest, "print": device_print}
-_BUILTINS: Final = {**vars(builtins), **_REPLACED}
+_BUILTINS: Final = {**vars(builtins), **_REPLACED, **OPERATORS}
 
 
 def runnable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of *fn* that sees Triton's builtins. Its code, and so its lines, are those of *fn*."""
+    """A copy of *fn* that sees Triton's builtins, and whose `and`, `or` and `not` take blocks. Its lines are those of
+    *fn*.
+    """
     if not isinstance(fn, FunctionType):
         return fn
     names = dict(fn.__globals__)
     names["__builtins__"] = _BUILTINS
-    copy = FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__, fn.__closure__)
+    code, cells = elementwise_code(fn), dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    copy = FunctionType(code, names, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars))
     copy.__kwdefaults__ = fn.__kwdefaults__
     return copy

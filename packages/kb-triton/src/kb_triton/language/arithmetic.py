@@ -142,6 +142,7 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
     if op in _SIGNS_MATTER and not kind.is_float:
         a, b = _in_type(one, a, kind), _in_type(two, b, kind)
     if kind.is_float:
+        op = "fmod" if op == "trem" else op
         a, b = (float(each) if type(each) in NUMBERS else each for each in (a, b))
     assert out.kb is not None
     return tensor(machine().math(op, [as_argument(a), as_argument(b)], out.kb), shape, out)

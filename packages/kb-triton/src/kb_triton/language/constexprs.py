@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kb_triton.language.tensor import tensor
-
 
 class _ConstexprMeta(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        """Everything that is no tensor is known when a kernel is compiled."""
-        return not isinstance(instance, tensor)
+        """A constant is what has `.value`. Code that asks unwraps it; other values are as they would be then."""
+        return isinstance(instance, constexpr_int | constexpr_float | constexpr_str)
 
 
 class constexpr_int(int):

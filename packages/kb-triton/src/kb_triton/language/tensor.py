@@ -134,6 +134,8 @@ class tensor:
     __rpow__ = __pow__
 
     def __bool__(self) -> bool:
+        if self.dtype.kind == "void" and self.numel == 1:  # a pointer; what is None is no tensor
+            return True
         return bool(self._only_element("the truth"))
 
     def __int__(self) -> int:

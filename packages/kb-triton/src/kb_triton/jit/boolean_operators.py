@@ -1,0 +1,143 @@
+"""`and`, `or`, `not` and chains of comparisons in kernels, which Triton takes elementwise where an operand is a block.
+
+Python asks a block for its truth there, and a block has many. So a function that has such operators gets another code
+object, in which they are calls. Its file, its lines and all else are those of the function.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from kb_triton.language import tensor
+
+_AND, _OR, _NOT = _NAMES = "__kb_and", "__kb_or", "__kb_not"
+
+
+def both(first: Any, second: Callable[[], Any]) -> Any:
+    """`first and second()`: elementwise if one is a block. *second* is not called if *first* decides."""
+    if not _is_block(first) and not first:
+        return first
+    other = second()
+    return _as_bool(first) & _as_bool(other) if _is_block(first) else other
+
+
+def either(first: Any, second: Callable[[], Any]) -> Any:
+    """`first or second()`: elementwise if one is a block. *second* is not called if *first* decides."""
+    if not _is_block(first) and first:
+        return first
+    other = second()
+    return _as_bool(first) | _as_bool(other) if _is_block(first) else other
+
+
+def inverse(value: Any) -> Any:
+    """`not value`: elementwise for a block."""
+    return value == 0 if _is_block(value) else not value
+
+
+OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse}
+"""The functions by the names under which code that `elementwise_code` made calls them."""
+
+
+@lru_cache(maxsize=4096)
+def elementwise_code(fn: FunctionType) -> CodeType:
+    """The code of *fn*, with calls of OPERATORS for the operators of this file; as it is where there are none."""
+    body, shift = _definition(fn)
+    if body is None:
+        return fn.__code__
+    calls = _Calls()
+    calls.visit(body)
+    if not calls.has_changed:
+        return fn.__code__
+    body.decorator_list.clear()
+    code = fn.__code__
+    module = ast.parse(f"def outer({', '.join(code.co_freevars)}): pass")
+    outer = module.body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body[:] = [body]
+    ast.increment_lineno(module, shift)
+    compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec", _future(code), dont_inherit=True)
+    return _inner(_inner(compiled, "outer"), body.name).replace(co_qualname=code.co_qualname)
+
+
+def _definition(fn: FunctionType) -> tuple[ast.FunctionDef | None, int]:
+    """The definition of *fn*, and how many lines are before it in the file; None for a function without source."""
+    try:
+        lines, first = inspect.getsourcelines(fn)
+        indented = lines[0][:1].isspace()
+        tree = ast.parse("".join(["if True:\n", *lines] if indented else lines))
+    except (OSError, TypeError, SyntaxError):  # made by `exec`, or a lambda within a line
+        return None, 0
+    first_statement = tree.body[0]
+    found = first_statement.body[0] if isinstance(first_statement, ast.If) else first_statement
+    return (found if isinstance(found, ast.FunctionDef) else None), first - 1 - indented
+
+
+def _future(code: CodeType) -> int:
+    """The flags of `from __future__` imports that *code* was compiled with."""
+    known: int = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+    return code.co_flags & known
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    return next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
+
+
+def _is_block(value: Any) -> bool:
+    return type(value) is tensor and value.numel != 1
+
+
+def _as_bool(value: Any) -> Any:
+    """*value*, of which every element that is not 0 is true."""
+    return value != 0 if isinstance(value, tensor) else bool(value)
+
+
+class _Calls(ast.NodeTransformer):
+    """Puts calls in place of operators. Nested functions keep theirs, and get calls when they are called."""
+
+    def __init__(self) -> None:
+        self.has_changed = False
+        self._names = 0
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._joined(node, _AND if isinstance(node.op, ast.And) else _OR, node.values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._call(node, _NOT, node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        left, parts = node.left, list[ast.expr]()
+        for number, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            again: ast.expr = right
+            if number + 1 < len(node.ops) and not isinstance(right, ast.Name | ast.Constant):  # to be evaluated once
+                self._names += 1
+                kept = f"__kb_{self._names}"
+                right, again = ast.NamedExpr(ast.Name(kept, ast.Store()), right), ast.Name(kept, ast.Load())
+            parts.append(ast.Compare(left, [op], [right]))
+            left = again
+        return self._joined(node, _AND, parts)
+
+    def _joined(self, node: ast.expr, name: str, values: list[ast.expr]) -> ast.expr:
+        *before, found = values
+        for each in reversed(before):
+            found = self._call(node, name, each, _later(found))
+        return found
+
+    def _call(self, node: ast.expr, name: str, *arguments: ast.expr) -> ast.expr:
+        self.has_changed = True
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), node)
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, value)

@@ -1,0 +1,43 @@
+"""Idioms of published kernels that stand alone: each by its meaning in numpy."""
+
+import numpy as np
+
+import kb_triton as triton
+import kb_triton.language as tl
+
+
+@triton.jit
+def optional_kernel(x_ptr, bias_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    if bias_ptr:
+        x += tl.load(bias_ptr + at)
+    tl.store(out_ptr + at, x % 3.0)
+
+
+def test_a_pointer_is_true_and_none_is_not():
+    x, bias = np.random.default_rng(0).normal(0, 9, (2, 8)).astype(np.float32)
+    for given in (bias, None):
+        out = np.zeros(8, np.float32)
+        optional_kernel[(1,)](x, given, out, BLOCK=8)
+        np.testing.assert_array_equal(out, np.fmod(x if given is None else x + given, np.float32(3)))
+
+
+@tl.constexpr
+def unsigned_of(bits):
+    bits = bits.value if isinstance(bits, tl.constexpr) else bits
+    return tl.core.get_int_dtype(bits, False)
+
+
+@triton.jit
+def types_kernel(x_ptr, out_ptr, BITS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    here: tl.constexpr = unsigned_of(x_ptr.dtype.element_ty.primitive_bitwidth)
+    there: tl.constexpr = unsigned_of(BITS)
+    tl.store(out_ptr + at, tl.load(x_ptr + at).to(here).to(there))
+
+
+def test_constants_are_unwrapped_where_they_are_wrapped():
+    x, out = np.array([-1, 2, 300, -70000], np.int32), np.zeros(4, np.uint16)
+    types_kernel[(1,)](x, out, BITS=16, BLOCK=4)
+    np.testing.assert_array_equal(out, x.astype(np.uint32).astype(np.uint16))
