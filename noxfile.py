@@ -174,6 +174,7 @@ def programs(session: nox.Session) -> None:
     """Random programs of the kernel language, a thousand or the number after `--`; `-- --seed N` repeats one."""
     install(session, *EDITABLE)
     session.run("python", "tests_integration/language/language_fuzz.py", *session.posargs)
+    session.run("python", "tests_integration/language/language_repeats.py", *session.posargs)
 
 
 @nox.session(default=False)

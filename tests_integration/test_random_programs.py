@@ -14,7 +14,9 @@ from kb_messages import DType
 FOLDER = Path(__file__).parent / "language"
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER)
-    programs, runs, values = (import_module(f"language_{name}") for name in ("programs", "runs", "values"))
+    programs, runs, values, repeats = (
+        import_module(f"language_{name}") for name in ("programs", "runs", "values", "repeats")
+    )
 
 DIGESTS = """
 import sys
@@ -30,6 +32,11 @@ for seed in map(int, sys.argv[2:]):
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_program_leaves_what_numpy_computes_under_every_way_of_issue(seed: int) -> None:
     runs.check(programs.draw(seed))
+
+
+def test_templates_change_nothing_that_a_random_program_shows() -> None:
+    repeated = [repeats.check(seed, runs.ISSUES[seed % 3]) for seed in (*range(1, 9), 14, 17)]
+    assert sum(each > 0 for each in repeated) > 2
 
 
 def test_steps_and_logs_do_not_depend_on_the_hash_seed() -> None:

@@ -72,7 +72,7 @@ def draw(seed: int) -> Case:
     rng = random.Random(seed)
     floats, ints = rng.choice(list(HALF_ULP)), rng.choice((DType.I8, DType.I8, DType.I16, DType.I32, DType.U8))
     programs = rng.choice((1, 1, 2, 3, 6))
-    inputs = _inputs(rng, floats, ints, programs)
+    inputs = inputs_of(rng, floats, ints, programs)
     models = [Model(_memory(inputs, number, floats, ints)) for number in range(programs)]
     steps: list[Step] = []
     for _ in range(rng.randint(6, 32)):
@@ -88,7 +88,8 @@ def draw(seed: int) -> Case:
     return Case(seed, tuple(steps), inputs, models, floats, ints)
 
 
-def _inputs(rng: random.Random, floats: DType, ints: DType, programs: int) -> dict[str, np.ndarray]:
+def inputs_of(rng: random.Random, floats: DType, ints: DType, programs: int) -> dict[str, np.ndarray]:
+    """The tensors of *programs* programs, with numbers that *rng* gives."""
     data = np.random.default_rng(rng.randrange(2**32))
     shape = (programs * SIDE, SIDE)
     quarters = data.integers(-16, 17, shape) / 4

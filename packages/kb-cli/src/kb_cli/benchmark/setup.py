@@ -13,7 +13,8 @@ class Setup(NamedTuple):
     """One run to do. `log` records the ops, and `verify` computes them from the log and compares the outputs.
 
     `sanitize` searches the log for missing waits, races and leaks; it changes no result. `compute` asks for the outputs
-    of pass 2, also where nothing is compared; that needs the log.
+    of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be repeated
+    without their kernel.
     """
 
     loaded: LoadedBenchmark
@@ -24,6 +25,7 @@ class Setup(NamedTuple):
     log: bool
     sanitize: bool = False
     compute: bool = False
+    templates: bool = True
 
     @property
     def checks(self) -> bool:

@@ -58,6 +58,9 @@ from kb_topology import load_topology
     help="Write every event of the simulation to FILE, one JSON object a line.",
 )
 @click.option("--sanitize", is_flag=True, help="Look for missing waits, races between PEs, and leaks of TCM.")
+@click.option(
+    "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
     bench: str,
@@ -72,6 +75,7 @@ def command(
     no_log: bool,
     trace_path: Path | None,
     sanitize: bool,
+    no_templates: bool,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
@@ -95,7 +99,8 @@ def command(
         chip = load_topology(chip_file)
         if trace_path is not None:
             refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
-        setup = Setup(loaded, params, chip, seed, verify=not no_verify, log=not no_log, sanitize=sanitize)
+        flags = {"verify": not no_verify, "log": not no_log, "sanitize": sanitize, "templates": not no_templates}
+        setup = Setup(loaded, params, chip, seed, **flags)
         results = (
             [run_once(setup, out, Policy(policy), trace_path).result]
             if rows is None

@@ -130,7 +130,7 @@ def _simulate(
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
         observers = _given(plans, usage, counters, stages, leaks, traced, watch, captures)
-        engine = Engine(setup.topology, writer, observers)
+        engine = Engine(setup.topology, writer, observers, templates=setup.templates)
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
         progress.begin(SET_UP, "launch()")

@@ -56,7 +56,8 @@ class Engine:
     `Callbacks(on_trace=...)`. A run without a writer and observers pays for neither. A launch in
     which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
     *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
-    and is None for a topology without a host.
+    and is None for a topology without a host. With *templates*, programs of a grid that do as one of them did are
+    repeated without their kernel, where this cannot be told from a run of it but by the time that it takes.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
@@ -69,6 +70,7 @@ class Engine:
         registry: Registry | None = None,
         no_progress_events: int = NO_PROGRESS_EVENTS,
         most_repeated_loads: int = MOST_REPEATED_LOADS,
+        templates: bool = True,
     ) -> None:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
@@ -81,6 +83,7 @@ class Engine:
         self.host_calls = built.host_calls
         self._launches = built.launches
         self._launched = 0
+        self._templates = templates
 
     @property
     def topology(self) -> Topology:
@@ -149,7 +152,11 @@ class Engine:
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
-        launch = PeLaunch(*where, call) if grid is None else GridLaunch(*where, call, grid)
+        launch = (
+            PeLaunch(*where, call)
+            if grid is None
+            else GridLaunch(*where, call, grid, self._templates and front_end is Language)
+        )
         self._launched += 1
         self._launches.clear()
         self._launches[launch.number] = launch

@@ -18,6 +18,7 @@ from kb_engine.language.recorded import RecordedFunction, recorded_function
 from kb_engine.language.result_types import result_dtype
 from kb_engine.program.affine import sides_of
 from kb_engine.program.handles import Handle
+from kb_engine.program.symbols import plain
 from kb_engine.program.tensors import TensorRef
 from kb_messages import DType, KernelError, VectorValue
 
@@ -43,6 +44,7 @@ def call_rule(
     op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
     """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises KernelError as a call."""
+    axis = plain(axis)
     key: list[Hashable] = [op, axis, dtype, reverse]
     for each in arguments:
         if isinstance(each, Handle):

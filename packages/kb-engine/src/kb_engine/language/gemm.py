@@ -47,6 +47,8 @@ class GemmOps(MathOps):
         multiply, for an accumulator of another dtype, and for arguments that are not in TCM.
         """
         line = self._port.line()
+        if acc is not None:
+            self._later.issue()
         (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
         summed = left.dtype.accumulator
         dtype = summed if out_dtype is None else dtype_named(out_dtype, line)

@@ -95,6 +95,11 @@ class HeldSums:
         self._sums: dict[int, _Sum] = {}
         self._deferred: _Deferred | None = None
 
+    @property
+    def holds(self) -> bool:
+        """As `HeldBack.holds`: whether a dot is deferred."""
+        return self._deferred is not None
+
     def tile(self, command: GemmCommand) -> TileShape | None:
         """The deepest tile of *command* that has the whole result and fits the registers; None where none does.
 

@@ -58,6 +58,11 @@ class HeldAtomic:
         self._allocate = allocate
         self._deferred: DeferredAtomic | None = None
 
+    @property
+    def holds(self) -> bool:
+        """As `HeldBack.holds`."""
+        return self._deferred is not None
+
     def defer(self, atomic: DeferredAtomic) -> None:
         """Issue *atomic* later. None is deferred now."""
         self._deferred = atomic

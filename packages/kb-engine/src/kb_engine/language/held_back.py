@@ -19,6 +19,11 @@ class HeldBackCalls:
             self._parts.append(part)
         self._port.held_back = self
 
+    @property
+    def holds(self) -> bool:
+        """As `HeldBack.holds`."""
+        return any(part.holds for part in self._parts)
+
     def issue(self) -> None:
         """Issue what is held back, because another call is to be held back now."""
         self.before(None, "")

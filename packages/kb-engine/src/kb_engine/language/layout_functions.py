@@ -82,6 +82,8 @@ class LayoutFunctions(KnownOperands):
             )
         if len(value.shape) > 2 and at != len(value.shape) - 1:
             raise KernelError(line, f"tl.gather along axis {axis}", f"the last axis, {len(value.shape) - 1}")
+        if places.known is not None:
+            self.leave("looks at the places of a gather")
         if places.known is not None and not ((places.known >= 0) & (places.known < value.shape[at])).all():
             got = f"tl.gather at {int(places.known.min())} to {int(places.known.max())}"
             raise KernelError(line, got, f"indices from 0 to {value.shape[at] - 1}")

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from kb_engine.program.arguments import describe
 from kb_engine.program.language_base import LanguageBase
+from kb_engine.program.symbols import plain
 from kb_messages import KernelError
 
 ItemT = TypeVar("ItemT")
@@ -24,6 +25,7 @@ class LookAhead(LanguageBase):
         and the one before that the loop's names still have. Raises KernelError for an *n* that is no integer of at
         least 0.
         """
+        n = plain(n)
         if type(n) is not int or n < 0:
             raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
         if not isinstance(items, Iterable):

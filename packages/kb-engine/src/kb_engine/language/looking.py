@@ -43,6 +43,7 @@ class LookingOps(MathOps):
         handle that was freed.
         """
         line = self._port.line()
+        self.leave("prints")
         for value in values or ("",):
             text = str(value)
             if isinstance(value, (Handle, Known, TensorRef)):
@@ -60,6 +61,7 @@ class LookingOps(MathOps):
         anything but a handle, known integers and a slice of a tensor, and for a handle that was freed.
         """
         line, given = self._port.line(), cast("object", name)
+        self.leave("captures")
         if not isinstance(given, str) or not name.isprintable() or not 0 < len(name) <= 100:
             raise KernelError(line, f"tl.capture under {name!r:.100}", "a name of 1 to 100 characters that print")
         self._tell(name, line, self._looked(x, "capture", line), is_print=False)

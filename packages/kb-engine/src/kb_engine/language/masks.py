@@ -14,6 +14,7 @@ from kb_engine.program.handles import Handle
 from kb_engine.program.indexing import spans
 from kb_engine.program.known import Known
 from kb_engine.program.known_masks import IndexBox
+from kb_engine.program.symbols import plain
 from kb_engine.program.tensors import TensorRef
 from kb_messages import DType, KernelError
 
@@ -63,6 +64,7 @@ def _of_slices(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | 
     if down.stop > there[0] or along.stop > there[1]:
         got = f"a mask that includes element ({down.stop - 1}, {along.stop - 1}) of {ref}, {there[0]} x {there[1]}"
         raise KernelError(line, got, "one that excludes what is beyond the tensor's edge")
+    down, along = (slice(each.start, each.start + plain(each.stop - each.start)) for each in (down, along))
     part = ref.part(down, along)
     return MaskedAccess(part, rows, cols, down, along, mask.shape) if part.is_in_one_block else None
 
@@ -77,7 +79,7 @@ def _rectangle_of(ref: TensorRef, access: ElementAccess) -> MaskedAccess | None:
     if found is None or (found[2] != cols and found[0][1] - found[0][0] > 1):
         return None
     part = TensorRef(ref.tensor, *found[:2], ref.copy)
-    top, left = divmod(place.base, cols)
+    top, left = (plain(each) for each in divmod(place.base, cols))
     down = slice(top, top + found[0][1] - found[0][0])
     along = slice(left, left + found[1][1] - found[1][0])
     if along.stop > cols or not part.is_in_one_block:

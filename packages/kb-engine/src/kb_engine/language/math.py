@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy.typing as npt
 
@@ -34,6 +34,7 @@ from kb_engine.program.known import Known
 from kb_engine.program.known_masks import HalfSpace, IndexBox
 from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.port import ProgramPort
+from kb_engine.program.symbols import plain
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed
@@ -92,9 +93,10 @@ class MathOps(AxisFunctions):
         """
         line = self._port.line()
         wanted = dtype_named(dtype, line)
-        sizes: object = shape
+        value, sizes = plain(value), cast("object", shape)
         if not (isinstance(sizes, tuple) and all(isinstance(n, int) and n > 0 for n in sizes)):
             raise KernelError(line, f"a tensor of shape {shape!r}", "positive sizes as a tuple")
+        shape = tuple(map(plain, shape))
         if not (wanted.is_float or float(value).is_integer()):
             raise KernelError(line, f"{value!r} as {wanted}", "a number that the dtype has")
         if is_wide(value) and not wanted.is_float:
@@ -169,7 +171,8 @@ class MathOps(AxisFunctions):
         """Known integers, and values whose elements lie in another order, as values of their own."""
         if isinstance(argument, Known):
             return self._index(argument, line)
-        return argument.laid_out() if isinstance(argument, LaidOutOperators) else argument
+        given: Argument = plain(argument)
+        return given.laid_out() if isinstance(given, LaidOutOperators) else given
 
     def _record(
         self,

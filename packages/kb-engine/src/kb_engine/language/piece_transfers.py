@@ -13,7 +13,6 @@ from kb_engine.language.accesses import ElementAccess, pieces_of
 from kb_engine.language.element_pieces import TilePiece
 from kb_engine.language.masks import constant
 from kb_engine.language.math import MathOps
-from kb_engine.memory.pending import Producer
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.port import Completion
@@ -36,8 +35,8 @@ class PieceTransfers(MathOps):
         n_constants = max((each.rows * each.cols for each in left_out), default=0)
         blob = port.constant(element.tobytes(), n_constants) if left_out else 0
         fills = tuple(_piece(each._replace(stride=each.cols * dtype.nbytes), tile, blob) for each in left_out)
-        producer = self._producer(pieces, dtype)
-        known = None if producer is not None else self._read(pieces, tile, element).reshape(access.shape)
+        producer, data = port.memory.load([_matrix(each, dtype) for each in pieces])
+        known = None if producer is not None else _whole(pieces, data, tile, element).reshape(access.shape)
         loaded = LoadedTensor(tile, access.shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
             loaded.completion.keep((holder,))
@@ -105,19 +104,6 @@ class PieceTransfers(MathOps):
             pieces.append(_piece(each, tile, there.address, there.virtual))
         return pieces
 
-    def _producer(self, pieces: Sequence[Piece], dtype: DType) -> Producer | None:
-        """An op that has yet to produce a byte of *pieces*."""
-        found = (self._port.memory.pending.producer(_matrix(each, dtype)) for each in pieces)
-        return next((each for each in found if each is not None), None)
-
-    def _read(self, pieces: Sequence[Piece], tile: Matrix, element: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The elements of the tile, read-only."""
-        whole = np.full(tile.rows * tile.cols, element, dtype=element.dtype)
-        for each in pieces:
-            _in_tile(each, whole, tile)[...] = self._port.memory.read(_matrix(each, tile.dtype))
-        whole.flags.writeable = False
-        return whole
-
     def _commands(self, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
         """The pieces of each command."""
         by_memory: dict[int, list[Piece]] = {}
@@ -153,6 +139,17 @@ def permuted(ref: TensorRef, order: tuple[int, ...]) -> TensorRef:
     )
     shape, inside = (tuple(sizes[axis] for axis in order) for sizes in (indices.shape, indices.inside))
     return ref.indexed(indices._replace(dimensions=dimensions, shape=shape, inside=inside))
+
+
+def _whole(
+    pieces: Sequence[Piece], data: Sequence[npt.NDArray[Any]], tile: Matrix, element: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """The elements of the tile, read-only: *data* at the places of *pieces*, and *element* elsewhere."""
+    whole = np.full(tile.rows * tile.cols, element, dtype=element.dtype)
+    for piece, elements in zip(pieces, data, strict=True):
+        _in_tile(piece, whole, tile)[...] = elements
+    whole.flags.writeable = False
+    return whole
 
 
 def _piece(each: TilePiece, tile: Matrix, address: int, virtual: int | None = None) -> Piece:

@@ -40,6 +40,11 @@ class VectorInput:
         """Itself, as the `stored` of an op is where the op's result lies."""
         return self
 
+    @property
+    def is_known(self) -> bool | None:
+        """As that of an op: elements of floats that come from memory do not count as known, because no math looks."""
+        return False if self.value.dtype.is_float else None
+
 
 class RecordedFunction:
     """`math` with a result like `value`. Equal ones are one object, that of `recorded_function`."""
@@ -66,11 +71,12 @@ def recorded_function(math: MathAttributes, value: VectorValue) -> RecordedFunct
 class RecordedOp:
     """A call of `function` that is recorded, with the inputs and earlier ops that are its `arguments`.
 
-    `alive` says that the kernel can still name the result, and `handles` gives its handles. `deferred` says that a
-    program has closed since, for which nobody asked for the result.
+    `is_known` says whether the elements are known; None where that follows from memory. `alive` says that the kernel
+    can still name the result, and `handles` gives its handles. `deferred` says that a program has closed since, for
+    which nobody asked for the result.
     """
 
-    __slots__ = ("_handles", "_stored", "alive", "arguments", "deferred", "function", "line", "producer")
+    __slots__ = ("_handles", "_stored", "alive", "arguments", "deferred", "function", "is_known", "line", "producer")
 
     def __init__(
         self,
@@ -78,6 +84,7 @@ class RecordedOp:
         arguments: tuple[VectorInput | RecordedOp, ...],
         producer: Producer | None,
         line: str,
+        is_known: bool | None,
     ) -> None:
         self.function = function
         self.arguments = arguments
@@ -85,6 +92,7 @@ class RecordedOp:
         self.line = line
         self.alive = True
         self.deferred = False
+        self.is_known = is_known
         self._stored: VectorInput | None = None
         self._handles: list[ref[RecordedTensor]] = []
 
@@ -136,7 +144,8 @@ class RecordedView(RecordedOp):
     __slots__ = ()
 
     def __init__(self, of: RecordedOp, value: VectorValue, line: str) -> None:
-        super().__init__(recorded_function(MathAttributes(op="view"), value), (of.root,), of.producer, line)
+        function = recorded_function(MathAttributes(op="view"), value)
+        super().__init__(function, (of.root,), of.producer, line, of.is_known)
 
     @property
     def root(self) -> RecordedOp:
@@ -189,6 +198,7 @@ class RecordedTensor(LoadedTensor):
     def __repr__(self) -> str:
         if self.is_issued:
             return super().__repr__()
+        self._leave()
         shape = " x ".join(map(str, self.shape)) or "1"
         state = "known" if self.producer is None else f"pending: {self.producer.op} of {self.producer.line}"
         return f"<{self.dtype} {shape} of {self.op.line}, {state}{', freed' if self.freed else ''}>"
@@ -238,6 +248,7 @@ class RecordedTensor(LoadedTensor):
         """The elements, read-only, after a wait for what they were computed from. Raises KernelError as a Handle's."""
         if self.is_issued or self.known is None:
             return super().look(touched_by)
+        self._leave()
         for completion in _unfinished(self.op):
             self._operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
         return self.known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
 from kb_engine.language.atomics import AtomicOps
@@ -17,6 +16,7 @@ from kb_engine.program.affine import Affine
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import CompositeHandle, Handle
 from kb_engine.program.known import Known
+from kb_engine.program.symbols import plain, whole
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import Transposed
 from kb_messages import KernelError, LoopOrder, TileShape
@@ -52,11 +52,11 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         Raises KernelError for an empty range, and for anything but integers.
         """
         first, stop = (0, start) if end is None else (start, end)
-        if not all(isinstance(each, SupportsIndex) for each in (first, stop)) or index(stop) <= index(first):
+        if not all(isinstance(each, SupportsIndex) for each in (first, stop)) or whole(stop) <= whole(first):
             needs = "integers, the second larger than the first"
             raise KernelError(self._port.line(), f"tl.arange from {first!r} to {stop!r}", needs)
-        count = index(stop) - index(first)
-        return Known.of(Affine((count,), index(first), (int(count > 1),)), self._port.line)
+        count = plain(whole(stop) - whole(first))
+        return Known.of(Affine((count,), whole(first), (int(count > 1),)), self._port.line)
 
     def composite(
         self,
@@ -124,6 +124,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         operand of a composite that is not done. A PE whose CPU has a scoreboard allows the last two: the command that
         takes the bytes next waits.
         """
+        self.leave("frees a value")
         if isinstance(handle, RecordedTensor) and not (handle.is_issued or handle.freed):
             handle.forget()
             return

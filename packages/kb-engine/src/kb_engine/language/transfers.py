@@ -65,8 +65,8 @@ class Transfers(RandomNumbers, ViewOps):
             return self._load_pieces(access, other, line, waits)
         src = self._memory_of(access.ref, line)
         holder = self._allocate(access.rows, access.cols, src.dtype, line)
-        producer = port.memory.pending.producer(src)
-        known = None if producer is not None else port.memory.read_copy(src)
+        producer, data = port.memory.load([src])
+        known = None if producer is not None else data[0]
         fill = None
         if not access.is_whole:
             element = masks.constant(other, src.dtype, line)

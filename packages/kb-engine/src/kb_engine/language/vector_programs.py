@@ -85,7 +85,10 @@ class VectorPrograms:
         if len(self._ops) >= MOST_OPS:
             self.close()
         producer = None if known is not None else Producer(function.producer_op, line)
-        op = RecordedOp(function, arguments, producer, line)
+        is_known = _is_known(function, arguments, known is not None)
+        if is_known is None:
+            self._port.leave("computes with integers of memory")
+        op = RecordedOp(function, arguments, producer, line, is_known)
         self._ops.append(op)
         return RecordedTensor(op, shape, known, operators, self.close, self.view)
 
@@ -223,6 +226,16 @@ class _Closing(NamedTuple):
     inputs: tuple[tuple[int, int], ...]
     leaving: tuple[int, ...]
     left: tuple[int, ...]
+
+
+def _is_known(function: RecordedFunction, arguments: tuple[_Source, ...], given: bool) -> bool | None:
+    """Whether the result of *function* is known: for *given* without arguments. None where that follows from memory."""
+    if function.value.dtype.is_float:
+        return False
+    if not arguments:
+        return given
+    sides = [each.is_known for each in arguments]
+    return False if False in sides else None if None in sides else True
 
 
 def _signature(ops: list[RecordedOp], asked: RecordedOp | None) -> tuple[Hashable, ...]:

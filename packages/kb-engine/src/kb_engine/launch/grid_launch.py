@@ -12,8 +12,9 @@ from kb_engine.launch.program_queue import queue_of
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.grid import Grid, Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import KernelCall, KernelRunner
+from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
 from kb_engine.program.session import Session
+from kb_engine.template import play_of
 
 _LATE: Final = NORMAL + 1
 """The priority of entries that run after all others of their picosecond."""
@@ -54,10 +55,17 @@ class GridLaunch(Launch):
     """
 
     def __init__(
-        self, number: int, session: Session, pes: Sequence[ProcessingElement], call: KernelCall, grid: Grid
+        self,
+        number: int,
+        session: Session,
+        pes: Sequence[ProcessingElement],
+        call: KernelCall,
+        grid: Grid,
+        templates: bool,
     ) -> None:
         super().__init__(number, session, pes, grid.n_programs)
         self._call = call
+        self._play = play_of(call, grid.n_programs, len(pes)) if templates else run_kernel
         self._grid = grid
         self._queue = queue_of(grid, len(pes))
         self._pes = {pe.pe_id: _PeQueue(place, pe) for place, pe in enumerate(pes)}
@@ -103,7 +111,9 @@ class GridLaunch(Launch):
         clock, pe, program = self._session.clock, queue.pe, Program(number, self.total, self._grid)
         now = clock.now_ps
         self._taken_ps[number] = now if queue.has_run else self._target_ps[pe.pe_id], now
-        runner = KernelRunner(self._session, pe, self._call, program, queue.stream, self._ended, self._returned)
+        runner = KernelRunner(
+            self._session, pe, self._call, program, queue.stream, self._ended, self._returned, self._play
+        )
         queue.begin(number, runner)
         clock.call_at(now + pe.cpu.program_ps(), runner.start, None)
 

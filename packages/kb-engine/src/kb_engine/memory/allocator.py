@@ -50,7 +50,7 @@ class Allocator:
 
         Raises OutOfMemoryError, which says how much is free and who holds the rest.
         """
-        size = self._rounded(nbytes)
+        size = self.rounded(nbytes)
         start = self._take_fresh(size)
         if start is None:
             start = self._take(size)
@@ -78,7 +78,7 @@ class Allocator:
     def has_room(self, nbytes: int) -> bool:
         """Whether `allocate` has room for *nbytes*."""
         self._join()
-        return max(self._free, default=0) >= self._rounded(nbytes)
+        return max(self._free, default=0) >= self.rounded(nbytes)
 
     def add(self, start: int, nbytes: int) -> None:
         """From now on the *nbytes* bytes from *start* on, a multiple of the alignment, are handed out too."""
@@ -103,7 +103,18 @@ class Allocator:
         self._nbytes -= nbytes
         self.free_nbytes -= nbytes
 
-    def _rounded(self, nbytes: int) -> int:
+    def largest_nbytes(self) -> int:
+        """The free bytes that lie side by side, where most do. Nothing changes."""
+        ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
+        largest = at = last = 0
+        for start, end in ranges:
+            at = at if start == last else start
+            last = end
+            largest = max(largest, end - at)
+        return largest
+
+    def rounded(self, nbytes: int) -> int:
+        """The bytes that an allocation of *nbytes* takes."""
         return max(1, -(-nbytes // self._alignment)) * self._alignment
 
     def _take_fresh(self, size: int) -> int | None:
@@ -185,19 +196,19 @@ class Lease:
     """
 
     def __init__(self, allocator: Allocator) -> None:
-        self._allocator = allocator
+        self.allocator = allocator
         self._starts: set[int] = set()
         self.has_ended = False
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
         """As `Allocator.allocate`."""
-        start = self._allocator.allocate(nbytes, holder)
+        start = self.allocator.allocate(nbytes, holder)
         self._starts.add(start)
         return start
 
     def release(self, start: int) -> None:
         """As `Allocator.release`."""
-        self._allocator.release(start)
+        self.allocator.release(start)
         self._starts.remove(start)
 
     @property
@@ -209,5 +220,5 @@ class Lease:
         """Give back all ranges that are still held."""
         self.has_ended = True
         for start in self.held:
-            self._allocator.release(start)
+            self.allocator.release(start)
         self._starts.clear()

@@ -5,12 +5,13 @@ Pass 1 simulates time; the values of compute ops exist only after pass 2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
-from kb_engine.memory.pending import PendingBytes
+from kb_engine.memory.pending import PendingBytes, Producer
 from kb_messages import Matrix, split_address
 
 
@@ -46,6 +47,17 @@ class DeviceMemory:
         data = self.read(matrix).copy()
         data.flags.writeable = False
         return data
+
+    def load(self, matrices: Sequence[Matrix]) -> tuple[Producer | None, list[npt.NDArray[Any]]]:
+        """The first producer of bytes of *matrices* that are pending, or None, and copies of their elements.
+
+        Raises StoreError for bytes that were never written, if none are pending.
+        """
+        for each in matrices:
+            producer = self.pending.producer(each)
+            if producer is not None:
+                return producer, []
+        return None, [self.read_copy(each) for each in matrices]
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
         """Overwrite *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""

@@ -35,6 +35,9 @@ class Operators(Protocol):
     def wait_for(self, completion: Completion) -> None:
         """Return, in simulated time, when the command of *completion* is done."""
 
+    def leave(self, why: str) -> None:
+        """The kernel looks at a value, as `ProgramPort.leave`."""
+
 
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     return lambda self, other: self._compute(op, self, other)
@@ -103,11 +106,16 @@ class Handle:
 
         Raises KernelError, which names *touched_by*, while they are pending.
         """
+        self._leave()
         if self.known is None:
             self._refuse(touched_by)
         if self._operators is not None and not self.completion.done:
             self._operators.wait(self)
         return self.known
+
+    def _leave(self) -> None:
+        if self._operators is not None:
+            self._operators.leave("looks at a value")
 
     def settle(self, elements: npt.NDArray[Any]) -> None:
         """Make *elements*, as many as the handle has, known."""
@@ -129,6 +137,7 @@ class Handle:
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape)) or "1"
+        self._leave()
         line = self.holder.line if self.holder is not None else self.producer.line if self.producer is not None else ""
         state = "known"
         if self.known is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from kb_engine.program.affine import Affine, merged_axes, places_before
 from kb_engine.program.handles import Handle
 from kb_engine.program.known import Known
+from kb_engine.program.symbols import Symbol, plain, whole
 from kb_messages import KernelError
 
 Integers: TypeAlias = "Affine | npt.NDArray[np.int64]"
@@ -75,14 +75,14 @@ class Indices(NamedTuple):
         limits = tuple((start, start + n) for start, n in zip(starts, inside, strict=True))
         return cls(tuple(moved), shape, inside, limits)
 
-    def at(self, key: Any, where: str) -> Indices:
+    def at(self, key: Any, where: object) -> Indices:
         """What numpy's indexing by *key* chooses. Raises KernelError, at *where*, for what is no index."""
         picks = self._picks(key, where)
         lists = [number for number, each in enumerate(picks) if isinstance(each, (Affine, np.ndarray))]
         if not lists:
             return self._cut(picks, None)
         if any(isinstance(each, np.ndarray) for each in self.dimensions):
-            raise KernelError(where, "a second list of indices", "one", "index once, by all lists together")
+            raise KernelError(str(where), "a second list of indices", "one", "index once, by all lists together")
         advanced = [at for at, each in enumerate(picks) if isinstance(each, (int, Affine, np.ndarray))]
         beside = all(later == at + 1 for at, later in pairwise(advanced))
         front = sum(each is None or isinstance(each, SlicePick) for each in picks[: advanced[0]]) if beside else 0
@@ -90,7 +90,7 @@ class Indices(NamedTuple):
             common = np.broadcast_shapes(*(picks[at].shape for at in lists))  # type: ignore[union-attr]
         except ValueError:
             shapes = ", ".join(" x ".join(map(str, picks[at].shape)) for at in lists)  # type: ignore[union-attr]
-            raise KernelError(where, f"lists of indices of {shapes}", "shapes that broadcast") from None
+            raise KernelError(str(where), f"lists of indices of {shapes}", "shapes that broadcast") from None
         return self._cut(picks, (front, common))
 
     def _cut(self, picks: list[Pick], lists: tuple[int, tuple[int, ...]] | None) -> Indices:
@@ -106,12 +106,12 @@ class Indices(NamedTuple):
         )
         return Indices(found, tuple(shape), tuple(inside), self.limits)
 
-    def _picks(self, key: Any, where: str) -> list[Pick]:
+    def _picks(self, key: Any, where: object) -> list[Pick]:
         """*key* as one pick for each axis, and one for each new axis."""
         keys = list(key) if isinstance(key, tuple) else [key]
         n_axes = sum(each is not None and each is not Ellipsis for each in keys)
         if n_axes > len(self.shape) or sum(each is Ellipsis for each in keys) > 1:
-            raise KernelError(where, f"{n_axes} indices", f"at most {len(self.shape)}")
+            raise KernelError(str(where), f"{n_axes} indices", f"at most {len(self.shape)}")
         at = next((number for number, each in enumerate(keys) if each is Ellipsis), len(keys))
         keys[at : at + 1] = [slice(None)] * (len(self.shape) - n_axes)
         axes = iter(zip(self.shape, self.inside, strict=True))
@@ -127,62 +127,77 @@ def is_basic(key: Any) -> bool:
     return not isinstance(key, (Known, np.ndarray)) and key is not None and key is not Ellipsis
 
 
-def cut_span(span: tuple[int, int], asked: int, key: Any, where: str) -> tuple[tuple[int, int], int]:
+def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tuple[tuple[int, int], int]:
     """The part of *span* that *key* chooses, and the end that *key* asks for. *asked* is the end of *span*.
 
     Raises KernelError, at *where*, for an empty slice, another step than 1, and anything but integers.
     """
     start, end = span
     try:
-        part = key if isinstance(key, slice) else slice(index(key), index(key) + 1 or None)
-        first, last, step = part.indices(end - start)
+        part = key if isinstance(key, slice) else slice(whole(key), whole(key) + 1 or None)
+        first, last, step = bounds_of(part, end - start)
     except TypeError as error:
-        raise KernelError(where, f"the index {key!r}", "integers or slices of integers") from error
+        raise KernelError(str(where), f"the index {key!r}", "integers or slices of integers") from error
     if step != 1:
-        raise KernelError(where, f"a slice with step {step}", "step 1")
+        raise KernelError(str(where), f"a slice with step {step}", "step 1")
     if last <= first:
         got = f"an empty slice {part.start}:{part.stop} of {end - start} elements"
-        raise KernelError(where, got, "at least one element")
+        raise KernelError(str(where), got, "at least one element")
     if not isinstance(key, slice):
         asked = start + last
     elif key.stop is not None:
-        asked = start + max(last, index(key.stop))
-    return (start + first, start + last), asked
+        asked = start + max(last, whole(key.stop))
+    begin = start + first
+    return (begin, begin + plain(last - first)), begin + plain(asked - begin)
 
 
-def _pick(key: Any, size: int, inside: int, where: str) -> Pick:
+def bounds_of(part: slice, size: int) -> tuple[int, int, int]:
+    """As `part.indices(size)`, for symbols too."""
+    if type(size) is int and type(part.start) is not Symbol and type(part.stop) is not Symbol:
+        return part.indices(size)
+    step = 1 if part.step is None else plain(part.step)
+    if type(step) is not int or step < 1:
+        return slice(plain(part.start), plain(part.stop), step).indices(plain(size))
+    first = 0 if part.start is None else whole(part.start)
+    last = size if part.stop is None else whole(part.stop)
+    first, last = (max(each + size, 0) if each < 0 else min(each, size) for each in (first, last))
+    return first, last, step
+
+
+def _pick(key: Any, size: int, inside: int, where: object) -> Pick:
     """What *key* does with an axis of *size* elements that the kernel asked for, *inside* of them inside the tensor."""
     if isinstance(key, slice):
         return _stretch(key, inside, where)
     if isinstance(key, Handle) and key.shape:
         key = key.look("use as an index")
     if isinstance(key, np.ndarray) and key.shape and key.dtype.kind in "iu":
-        key = Known(key, lambda: where)
+        key = Known(key, lambda: str(where))
     if isinstance(key, Known) and key.shape:
         if key.is_mask:
-            raise KernelError(where, f"an index of {key}", "integers", "pass booleans as a mask of the call")
+            raise KernelError(str(where), f"an index of {key}", "integers", "pass booleans as a mask of the call")
         return key.form if isinstance(key.form, Affine) else key.data
     try:
-        number = index(key)
+        number: int = whole(key)
     except TypeError as error:
-        raise KernelError(where, f"the index {key!r}", "integers, slices of integers, or known integers") from error
+        needs = "integers, slices of integers, or known integers"
+        raise KernelError(str(where), f"the index {key!r}", needs) from error
     if not -inside <= number < inside:
-        raise KernelError(where, f"index {number} of {inside} elements", f"{-inside} to {inside - 1}")
+        raise KernelError(str(where), f"index {number} of {inside} elements", f"{-inside} to {inside - 1}")
     return number % inside
 
 
-def _stretch(key: slice, inside: int, where: str) -> SlicePick:
+def _stretch(key: slice, inside: int, where: object) -> SlicePick:
     """*key* of an axis with *inside* elements in the tensor. A slice that goes forward keeps the end that it asks."""
     try:
-        first, last, step = key.indices(inside)
-        asked = last if key.stop is None or step < 0 else max(last, index(key.stop))
+        first, last, step = bounds_of(key, inside)
+        asked = last if key.stop is None or step < 0 else max(last, whole(key.stop))
     except (TypeError, ValueError) as error:
-        raise KernelError(where, f"the slice {key}", "integers, and a step that is not 0") from error
-    count = len(range(first, last, step))
-    if not count:
+        raise KernelError(str(where), f"the slice {key}", "integers, and a step that is not 0") from error
+    count, n_asked = (len(range(0, plain(end - first), step)) for end in (last, asked))
+    if count < 1:
         got = f"an empty slice {key.start}:{key.stop} of {inside} elements"
-        raise KernelError(where, got, "at least one element")
-    return SlicePick(first, step, len(range(first, asked, step)), count)
+        raise KernelError(str(where), got, "at least one element")
+    return SlicePick(first, step, n_asked, count)
 
 
 def _affine(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kb_engine.program.affine import Affine
 from kb_engine.program.handles import Handle
 from kb_engine.program.known_rules import Form, form_of, inverted
+from kb_engine.program.symbols import plain, whole
 from kb_engine.program.transposed import Transposed
 from kb_messages import DType, KernelError
 
@@ -168,7 +169,7 @@ class Known:
 
     def _computed(self, function: _Function, first: Known | int, second: Known | int) -> Known:
         """The result of *function*, element by element."""
-        one, two = (each.data if isinstance(each, Known) else np.asarray(each) for each in (first, second))
+        one, two = (each.data if isinstance(each, Known) else np.asarray(plain(each)) for each in (first, second))
         if function in _ARITHMETIC:
             one, two = one.astype(np.int64), two.astype(np.int64)
         with np.errstate(divide="raise"):
@@ -183,7 +184,7 @@ class Known:
         if isinstance(other, np.ndarray) and other.dtype.kind in "iub" and other.dtype != np.uint64:
             return Known(other.copy(), self._line)
         try:
-            number = index(other)  # type: ignore[arg-type]
+            number: int = whole(other)
         except TypeError:
             got = f"{function.__name__} of {self} and a {type(other).__name__}"
             raise KernelError(self._line(), got, _NEEDS) from None

@@ -55,6 +55,10 @@ class LanguageBase:
         """Return, in simulated time, when the command of *completion* is done."""
         self._port.wait(completion)
 
+    def leave(self, why: str) -> None:
+        """As `ProgramPort.leave`."""
+        self._port.leave(why)
+
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
         """Where *ref* lies in physical memory. Raises KernelError where this PE does not map its virtual address."""
         matrix = ref.matrix(self._port.pe_id)

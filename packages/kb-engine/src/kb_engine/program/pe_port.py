@@ -68,10 +68,13 @@ class PePort:
             return False
         return True
 
-    def wait(self, completion: Completion) -> None:
-        """As `ProgramPort.wait`."""
+    def wait(self, completion: Completion, line: str = "") -> None:
+        """As `ProgramPort.wait`. The kernel waits at *line*, by default the one at which it stands."""
         if not completion.done:
-            self._commands.wait(completion, self.line())
+            self._commands.wait(completion, line or self.line())
+
+    def leave(self, why: str) -> None:
+        """As `ProgramPort.leave`. Nobody repeats this program."""
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""

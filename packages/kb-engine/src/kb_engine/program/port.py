@@ -25,6 +25,11 @@ class Completion:
         self._kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """What `keep` refers to."""
+        return self._kept
+
     def when_done(self, waiter: Callable[[object], None]) -> None:
         """Have *waiter* called once, with any argument, after the command has ended. A second call replaces it."""
         self._waiter = waiter
@@ -46,6 +51,10 @@ class HeldBack(Protocol):
 
     It may issue commands in both methods, for which `before` is not called again.
     """
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is such a command now."""
 
     def before(self, command: Command | None, line: str) -> None:
         """The kernel is about to issue *command* at *line*, or, with None, to wait."""
@@ -114,6 +123,12 @@ class ProgramPort(Protocol):
 
         The statement is that of the innermost frame outside kernbench. A front end of another package passes over its
         own frames by *skip_file_prefixes*, the prefixes of its files' paths.
+        """
+
+    def leave(self, why: str) -> None:
+        """The program does something that does not follow from its calls of this port: it looks at values, or prints.
+
+        *why* is what it does, as `prints`. No other program is taken to do the same.
         """
 
     def translate(self, matrix: Matrix) -> Matrix:

@@ -29,6 +29,15 @@ class KernelCall(NamedTuple):
     front_end: FrontEnd
 
 
+def run_kernel(call: KernelCall, port: ProgramPort) -> None:
+    """Run the kernel of *call* as the program of *port*."""
+    check_returned(call.kernel, call.kernel(call.front_end(port), *call.arguments))
+
+
+Play = Callable[[KernelCall, PePort], None]
+"""Makes the calls of a program's kernel, by running the kernel or in another way."""
+
+
 class KernelRunner:
     """The program *program* of a launch on *pe*, whose commands are part of *stream*.
 
@@ -46,6 +55,7 @@ class KernelRunner:
         stream: CommandStream,
         done: Callable[[KernelRunner], None],
         returned: Callable[[KernelRunner], None] | None = None,
+        play: Play = run_kernel,
     ) -> None:
         self.pe = pe
         self.program = program
@@ -54,8 +64,9 @@ class KernelRunner:
         self.end_ps = 0
         self.has_begun = self.has_ended = False
         self.stopped_at = ""
-        self._port: ProgramPort = PePort(session, pe, self.commands, program, call.root)
+        self._port = PePort(session, pe, self.commands, program, call.root)
         self._call = call
+        self._play = play
         self._clock = session.clock
         self._stream = stream
         self._done = done
@@ -75,7 +86,7 @@ class KernelRunner:
     def _run(self) -> None:
         call = self._call
         try:
-            check_returned(call.kernel, call.kernel(call.front_end(self._port), *call.arguments))
+            self._play(call, self._port)
             self.commands.end()
         except BaseException as error:
             if not is_authors_error(error, call.root):

@@ -28,6 +28,20 @@ class _CycleCollector:
 COLLECTOR: Final = _CycleCollector()
 
 
+class HeldBytes:
+    """The allocation of *lease* at *start*, which goes back with the last reference to this object."""
+
+    __slots__ = ("_lease", "_start")
+
+    def __init__(self, lease: Lease, start: int) -> None:
+        self._lease = lease
+        self._start = start
+
+    def __del__(self) -> None:
+        if not (self._lease.has_ended or COLLECTOR.runs):
+            self._lease.release(self._start)
+
+
 class TcmHolder:
     """The allocation of *lease* at `matrix`. All values that lie in it refer to it, and it refers to none of them.
 

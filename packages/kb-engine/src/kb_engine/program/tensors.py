@@ -186,10 +186,10 @@ class TensorRef:
     def __getitem__(self, key: SliceKey) -> TensorRef:
         keys = key if isinstance(key, tuple) else (key,)
         if self.indices is not None or not all(map(is_basic, keys)):
-            return self.indexed(self.every_index().at(key, str(self)))
-        one_dimensional, where = len(self.tensor.shape) == 1, str(self)
+            return self.indexed(self.every_index().at(key, self))
+        one_dimensional, where = len(self.tensor.shape) == 1, self
         if len(keys) > len(self.tensor.shape):
-            raise KernelError(where, f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
+            raise KernelError(str(where), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
         (rows, cols), (row_asked, col_asked) = (self._rows, self._cols), self._asked
         if not one_dimensional:
             rows, row_asked = cut_span(rows, row_asked, keys[0], where)
@@ -220,8 +220,8 @@ class TensorRef:
     def part(self, rows: slice, cols: slice) -> TensorRef:
         """The rectangle of the given rows and columns, which count from this rectangle's corner."""
         top, left = self._rows[0], self._cols[0]
-        row_bounds, col_bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
-        return TensorRef(self.tensor, row_bounds, col_bounds, self._copy)
+        bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
+        return TensorRef(self.tensor, *bounds, self._copy)
 
     def matrix(self, pe_id: str = "") -> Matrix:
         """Where the rectangle lies in memory: at its virtual address if the tensor has one, else at its physical one.

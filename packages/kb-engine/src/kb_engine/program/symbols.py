@@ -1,0 +1,219 @@
+"""Integers that follow from the number of a program, for all programs of a grid at once.
+
+While one program is traced, its number is a `Symbol`. Arithmetic with symbols gives symbols. Whatever needs the number
+itself, such as a comparison, gets that of the traced program, and narrows down the programs that do as it does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+_HIGHEST: Final = (1 << 63) - 1
+
+
+class Peers:
+    """The programs that do as program *number* of *count* does: `agree` is true for each of them, by number.
+
+    `why_alone` says what the program did that no other can repeat; "" if nothing.
+    """
+
+    def __init__(self, number: int, count: int) -> None:
+        self.number = number
+        self.agree = np.ones(count, np.bool_)
+        self.why_alone = ""
+        self.is_open = True
+
+    @property
+    def own_number(self) -> Symbol:
+        """The number of the program, as a symbol."""
+        count = len(self.agree)
+        return Symbol(self, np.arange(count, dtype=np.int64), count)
+
+    def require(self, alike: npt.NDArray[np.bool_]) -> None:
+        """Only programs that *alike* is true for are peers."""
+        self.agree &= alike
+
+    def leave(self, why: str) -> None:
+        """The program does what no other can repeat."""
+        self.why_alone = self.why_alone or why
+
+    def close(self) -> None:
+        """The program has been traced. Symbols are numbers from now on, where the programs agree on them."""
+        self.is_open = False
+
+
+def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> tuple[Any, Any]:
+    """The methods of an operator, as it is and reflected. *bound* bounds the result by the bounds of the operands."""
+
+    def apply(one: Any, other: Any) -> Any:
+        sides = [_side(each) for each in (one, other)]
+        if None in sides:
+            is_number = isinstance(one, (float, complex)) or isinstance(other, (float, complex))
+            return function(plain(one), plain(other)) if is_number else NotImplemented
+        (first, most), (second, most_too) = sides  # type: ignore[misc]  # none is None
+        peers = (one if type(one) is Symbol else other)._peers
+        limit = bound(most, most_too)
+        divides = function in (operator.floordiv, operator.mod)
+        if limit > _HIGHEST or not peers.is_open or (divides and not np.all(second)):
+            return function(plain(one), plain(other))
+        return _symbol(peers, function(first, second), limit)
+
+    return lambda self, other: apply(self, other), lambda self, other: apply(other, self)
+
+
+def _by_number(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The methods of an operator that takes the number itself, as it is and reflected."""
+    return (
+        lambda self, other: function(plain(self), plain(other)),
+        lambda self, other: function(plain(other), plain(self)),
+    )
+
+
+def _comparison(function: Callable[[Any, Any], Any]) -> Any:
+    def apply(self: Symbol, other: Any) -> Any:
+        side = _side(other)
+        if side is None:
+            return function(plain(self), other) if isinstance(other, float) else NotImplemented
+        if side[1] > _HIGHEST:  # beyond all values
+            return function(self.here, side[0])
+        if not self._peers.is_open:
+            return function(plain(self), plain(other))
+        return self._decide(function(self.values, side[0]))
+
+    return apply
+
+
+def _number(function: Callable[[Any], Any]) -> Any:
+    return lambda self, *arguments: function(plain(self), *arguments)
+
+
+def _wider(one: int, two: int) -> int:
+    return 1 << max(one.bit_length(), two.bit_length())
+
+
+class Symbol:
+    """An integer for each program: `values`, by their numbers. It behaves as the integer of the traced program.
+
+    No value is beyond *bound* from 0.
+    """
+
+    __slots__ = ("_bound", "_is_pinned", "_peers", "values")
+
+    def __init__(self, peers: Peers, values: Ints, bound: int) -> None:
+        self.values = values
+        self._peers = peers
+        self._bound = bound
+        self._is_pinned = False
+
+    @property  # type: ignore[misc]  # isinstance(symbol, int) is true, as for the integer
+    def __class__(self) -> type:
+        return int
+
+    @property
+    def bound(self) -> int:
+        """No value is further from 0."""
+        return self._bound
+
+    @property
+    def here(self) -> int:
+        """The value of the traced program. Whoever uses it makes sure that nothing follows from it for others."""
+        return int(self.values[self._peers.number])
+
+    def pinned(self) -> int:
+        """The value of the traced program. From now on, its peers are programs with the same value alone."""
+        if not self._is_pinned:
+            if not self._peers.is_open:
+                raise RuntimeError("a symbol that outlives its trace")
+            self._peers.require(self.values == self.values[self._peers.number])
+            self._is_pinned = True
+        return self.here
+
+    def _decide(self, truths: npt.NDArray[np.bool_]) -> bool:
+        truth = bool(truths[self._peers.number])
+        self._peers.require(truths == truth)
+        return truth
+
+    def __bool__(self) -> bool:
+        return self._decide(self.values != 0) if self._peers.is_open else bool(self.pinned())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.pinned(), dtype=dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(0, name):
+            raise AttributeError(f"'int' object has no attribute '{name}'", name=name, obj=self)
+        return getattr(self.pinned(), name)
+
+    __add__, __radd__ = _arithmetic(operator.add, operator.add)
+    __sub__, __rsub__ = _arithmetic(operator.sub, operator.add)
+    __mul__, __rmul__ = _arithmetic(operator.mul, operator.mul)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv, lambda one, two: one + 1)
+    __mod__, __rmod__ = _arithmetic(operator.mod, lambda one, two: two)
+    __and__, __rand__ = _arithmetic(operator.and_, _wider)
+    __or__, __ror__ = _arithmetic(operator.or_, _wider)
+    __xor__, __rxor__ = _arithmetic(operator.xor, _wider)
+    __lshift__, __rlshift__ = _by_number(operator.lshift)
+    __pow__, __rpow__ = _by_number(operator.pow)
+    __truediv__, __rtruediv__ = _by_number(operator.truediv)
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+    __eq__, __ne__ = _comparison(operator.eq), _comparison(operator.ne)
+    __hash__, __index__, __int__ = _number(hash), _number(int), _number(int)
+    __float__, __complex__, __str__, __repr__ = _number(float), _number(complex), _number(str), _number(repr)
+    __format__, __round__, __trunc__ = _number(format), _number(round), _number(int)
+    __floor__ = __ceil__ = __pos__ = _number(int)
+
+    def __rshift__(self, other: Any) -> Any:
+        if type(other) is int and 0 <= other < 63 and self._peers.is_open:
+            return _symbol(self._peers, self.values >> other, self._bound)
+        return plain(self) >> plain(other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return other >> plain(self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __neg__(self) -> Any:
+        return 0 - self
+
+    def __invert__(self) -> Any:
+        return -1 - self
+
+    def __abs__(self) -> Any:
+        return _symbol(self._peers, np.abs(self.values), self._bound) if self._peers.is_open else abs(self.pinned())
+
+
+def plain(value: Any) -> Any:
+    """*value*, and of a symbol the number of the traced program, which all its peers have to have."""
+    return value.pinned() if type(value) is Symbol else value
+
+
+def whole(value: Any) -> Any:
+    """As `operator.index`, but a symbol stays one."""
+    return value if type(value) is Symbol else operator.index(value)
+
+
+def _side(value: Any) -> tuple[Any, int] | None:
+    """An operand for numpy, and its bound; None for what is no integer."""
+    if type(value) is Symbol:
+        return value.values, value.bound
+    if isinstance(value, (int, np.integer)):
+        number = int(value)
+        return number, abs(number)
+    return None
+
+
+def _symbol(peers: Peers, values: Ints, bound: int) -> Any:
+    """A symbol, or a number where all programs have the same."""
+    first = values[0]
+    return int(first) if (values == first).all() else Symbol(peers, values, bound)

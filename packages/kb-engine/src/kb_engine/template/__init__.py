@@ -1,0 +1,7 @@
+"""Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
+
+from kb_engine.template.templates import play_of
+
+__all__ = [
+    "play_of",
+]

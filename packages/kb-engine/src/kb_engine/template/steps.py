@@ -1,0 +1,158 @@
+"""What a program asks of its port, step by step, so that another program can ask for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from kb_engine.memory.pending import Producer
+from kb_engine.program.pe_port import PePort
+from kb_engine.program.port import Completion
+from kb_engine.program.tcm_holder import HeldBytes
+from kb_engine.template.holes import Build, Numbers
+from kb_messages import Command, KbError, KernelError, Matrix
+
+
+class Repetition:
+    """A program that repeats the steps of another. `numbers` follow from its own number.
+
+    `given` are the addresses that it was given, and `held` the TCM that it holds, by the same numbers. `completions`
+    are those of its commands, in their order.
+    """
+
+    __slots__ = ("completions", "given", "held", "numbers", "port")
+
+    def __init__(self, port: PePort, numbers: Numbers) -> None:
+        self.port = port
+        self.numbers = numbers
+        self.given: list[int] = []
+        self.held: dict[int, HeldBytes] = {}
+        self.completions: list[Completion] = []
+
+
+class Step(Protocol):
+    """One call of the port."""
+
+    def repeat(self, run: Repetition) -> None:
+        """Make the call for another program."""
+
+
+class Allocation(NamedTuple):
+    """Takes *nbytes* of TCM."""
+
+    nbytes: int
+    line: str
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        lease, given = run.port.tcm, run.given
+        start = lease.allocate(self.nbytes, self.line)
+        run.held[len(given)] = HeldBytes(lease, start)
+        given.append(start)
+
+
+class Release(NamedTuple):
+    """The last value goes that lies in the TCM given as number `slot`. A command may still keep it."""
+
+    slot: int
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        del run.held[self.slot]
+
+
+class RegisterRange(NamedTuple):
+    """Takes *nbytes* of registers for a sum."""
+
+    nbytes: int
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        start = run.port.registers.take(self.nbytes)
+        assert start is not None, "each program has the same registers"
+        run.given.append(start)
+
+
+class RegisterReturn(NamedTuple):
+    """Gives back the registers given as number `slot`."""
+
+    slot: int
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        run.port.registers.give_back(run.given[self.slot])
+
+
+class Constant(NamedTuple):
+    """Asks for a constant of the op log."""
+
+    element: bytes
+    n_elements: int
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        run.given.append(run.port.constant(self.element, self.n_elements))
+
+
+class PendingMark(NamedTuple):
+    """A command is about to produce the bytes of a matrix."""
+
+    matrix: Callable[[Numbers, Numbers], Matrix]
+    producer: Producer
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        run.port.memory.pending.mark(self.matrix(run.numbers, run.given), self.producer)
+
+
+class LoadLook(NamedTuple):
+    """A load finds out whether the bytes of matrices are known. Known ones have been written."""
+
+    matrices: tuple[Callable[[Numbers, Numbers], Matrix], ...]
+    line: str
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        memory = run.port.memory
+        matrices = [make(run.numbers, run.given) for make in self.matrices]
+        if any(memory.pending.producer(each) is not None for each in matrices):
+            return
+        try:
+            for each in matrices:
+                memory.read(each)
+        except KbError as error:
+            raise KernelError(f"{self.line}: {error.where}", error.got, error.needs, error.fix) from None
+
+
+class Submission(NamedTuple):
+    """Issues a command. `keeps` are the numbers of the TCM that the command keeps until it is done."""
+
+    command: Callable[[Numbers, Numbers], Command]
+    line: str
+    waits: bool
+    keeps: tuple[int, ...]
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        completion = Completion()
+        run.completions.append(completion)
+        if self.keeps:
+            completion.keep(tuple([run.held[slot] for slot in self.keeps]))
+        run.port.submit(self.command(run.numbers, run.given), self.line, completion, self.waits)
+
+
+class Wait(NamedTuple):
+    """Waits for the command that was issued as number `number`."""
+
+    number: int
+    line: str
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        run.port.wait(run.completions[self.number], self.line)
+
+
+def maker(part: tuple[Any, Build | None]) -> Build:
+    """How to make an object of which the traced program's and the difference are known."""
+    fixed, build = part
+    return build or (lambda *_: fixed)

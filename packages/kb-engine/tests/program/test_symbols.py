@@ -1,0 +1,125 @@
+"""Symbols: what they are for every program at once, and which programs agree on what was asked of them."""
+
+import operator
+import random
+
+import numpy as np
+import pytest
+
+from kb_engine.program.symbols import Peers, Symbol, plain, whole
+
+COUNT, NUMBER = 12, 5
+
+
+def peers_and_number():
+    peers = Peers(NUMBER, COUNT)
+    return peers, peers.own_number
+
+
+def agreeing(peers):
+    return np.flatnonzero(peers.agree).tolist()
+
+
+def test_expressions_have_the_value_that_each_program_would_compute():
+    rng = random.Random(3)
+    operators = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.and_, operator.or_,
+                 operator.xor, operator.rshift]  # fmt: skip
+    for _ in range(400):
+        peers, symbol = peers_and_number()
+        sides = [(symbol, list(range(COUNT)))]
+        for _ in range(rng.randint(1, 5)):
+            function, constant = rng.choice(operators), rng.choice((1, 2, 3, 7, -4, 1 << 40))
+            if function is operator.rshift:
+                constant = rng.randint(0, 8)
+            one, values = rng.choice(sides)
+            swapped = rng.random() < 0.3 and function is not operator.rshift
+            if swapped and function in (operator.floordiv, operator.mod) and 0 in values:
+                continue
+            found = function(constant, one) if swapped else function(one, constant)
+            wanted = [function(constant, each) if swapped else function(each, constant) for each in values]
+            sides.append((found, wanted))
+        for found, wanted in sides:
+            assert int(found) == wanted[NUMBER]
+            if type(found) is Symbol:
+                assert all(found.values[each] == wanted[each] for each in agreeing(peers))
+            else:
+                assert all(wanted[each] == found for each in agreeing(peers))
+
+
+@pytest.mark.parametrize(
+    ("ask", "same"),
+    [
+        (lambda n: n < 7, range(7)),
+        (lambda n: n >= 4, range(4, COUNT)),
+        (lambda n: n * 2 == 10, [5]),
+        (lambda n: n != 5, [5]),
+        (lambda n: n < 1 << 70, range(COUNT)),
+        (lambda n: bool(n % 2), range(1, COUNT, 2)),
+        (lambda n: not n // 4, range(4, COUNT)),
+        (lambda n: min(n, 3), range(4, COUNT)),
+        (lambda n: max(n, 5), range(5, COUNT)),
+        (lambda n: n == "5", range(COUNT)),
+        (lambda n: [0] * 9 + [1] * (n // 8), range(8)),
+        (lambda n: range(n // 3), [3, 4, 5]),
+        (lambda n: {n % 3: 1}, [2, 5, 8, 11]),
+        (lambda n: f"{n // 5}", range(5, 10)),
+        (lambda n: np.arange(3) + n // 6, range(6)),
+        (lambda n: n / 2, [5]),
+        (lambda n: (n // 4) * 0.5, range(4, 8)),
+        (lambda n: n % 4 < 1.5, range(1, COUNT, 4)),
+        (lambda n: (n // 4) << 2, range(4, 8)),
+        (lambda n: (n // 4).bit_length(), range(4, 8)),
+        (lambda n: abs(-n) + 3, range(COUNT)),
+        (lambda n: n - n, range(COUNT)),
+        (lambda n: divmod(n, 5)[1] == 0, [0, 5, 10]),
+    ],
+)  # fmt: skip
+def test_what_needs_the_number_narrows_down_the_programs(ask, same):
+    peers, symbol = peers_and_number()
+    found, wanted = ask(symbol), ask(NUMBER)
+    assert agreeing(peers) == list(same)
+    if type(found) is not Symbol:
+        assert np.array_equal(found, wanted)
+
+
+def test_a_difference_that_all_programs_share_is_a_number():
+    _, symbol = peers_and_number()
+    found = (symbol * 64 + 32) - symbol * 64
+    assert type(found) is int
+    assert found == 32
+
+
+def test_numbers_beyond_64_bits_are_those_of_python():
+    peers, symbol = peers_and_number()
+    assert (symbol * (1 << 40)) * (1 << 30) == 5 << 70
+    assert agreeing(peers) == [NUMBER]
+
+
+def test_a_symbol_passes_for_an_integer_and_is_none():
+    _, symbol = peers_and_number()
+    assert isinstance(symbol, int)
+    assert whole(symbol) is symbol
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'shape'"):
+        _ = symbol.shape
+    with pytest.raises(TypeError):
+        symbol + "a"
+
+
+def test_after_the_trace_a_symbol_is_the_number_that_all_agreed_on_or_an_error():
+    peers, symbol = peers_and_number()
+    assert plain(symbol // 4) == 1
+    pinned = symbol // 2
+    assert plain(pinned) == 2
+    peers.close()
+    assert (pinned + 1, pinned == 2, hash(pinned)) == (3, True, hash(2))
+    with pytest.raises(RuntimeError, match="a symbol that outlives its trace"):
+        symbol + 1
+
+
+def test_a_division_by_zero_is_that_of_the_traced_program():
+    peers, symbol = peers_and_number()
+    with pytest.raises(ZeroDivisionError):
+        10 // (symbol - NUMBER)
+    peers, symbol = peers_and_number()
+    assert 10 // symbol == 2
+    assert agreeing(peers) == [NUMBER]
