@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_messages import TopologyError
-from kb_topology import FORWARDING, Graph, Link, Node, NodeKind, Router, exact, load_topology
+from kb_topology import FORWARDING, Graph, Interior, Link, Node, NodeKind, Router, Search, exact, load_topology, routing
+from kb_topology.search_back import SearchBack
 
 
 def graph_of(kinds: str, *edges: tuple[int, int, int]) -> Graph:
@@ -109,17 +110,33 @@ def test_an_end_that_is_no_node_is_refused(ends):
 
 
 def test_a_negative_node_cost_is_refused():
-    with pytest.raises(ValueError, match=r"^node_cost_ps\(n1\) is -1, needs >= 0$"):
-        Router(graph_of("mxm", (0, 1, 1), (1, 2, 1)), lambda _: -1).route("n0", "n2")
+    with pytest.raises(ValueError, match=r"^node_cost_ps\(n2\) is -1, needs >= 0$"):
+        Router(graph_of("mxxxm", (0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1)), lambda _: -1).route("n0", "n4")
 
 
-def test_a_source_is_searched_once():
-    graph = graph_of("mxm", (0, 1, 1), (1, 2, 1))
+def test_a_route_is_searched_once_and_so_is_the_source_of_several():
+    # memory 0 has links to 1 and 2, and memories 4 and 5 one from 3 each
+    graph = graph_of("mxxxmm", (0, 1, 1), (0, 2, 2), (1, 3, 1), (2, 3, 1), (3, 4, 1), (3, 5, 1))
     asked = []
     router = Router(graph, lambda node: asked.append(node.id) or 0)
-    assert router.route("n0", "n2") is router.route("n0", "n2")
-    router.route("n0", "n1")
-    assert asked == ["n1"]
+    assert router.route("n0", "n4") is router.route("n0", "n4")
+    assert router.route("n0", "n5").nodes == ("n0", "n1", "n3", "n5")
+    assert asked == ["n1", "n2", "n3"]
+
+
+def test_routes_to_one_node_are_one_search_from_there(monkeypatch):
+    # memories 0 to 4 have links to 5 and 6, and memory 8 has one from 7: routes from 1 on are searched from 7 backwards
+    edges = [(memory, router, memory + router) for memory in range(5) for router in (5, 6)]
+    graph = graph_of("mmmmmxxxm", *edges, (5, 7, 1), (6, 7, 1), (7, 8, 1))
+    began = []
+    for kind in (Search, SearchBack):
+        monkeypatch.setattr(
+            routing, kind.__name__, lambda interior, end, kind=kind: began.append((kind, end)) or kind(interior, end)
+        )
+    router = Router(graph)
+    for memory in range(5):
+        assert path(router, memory, 8) == f"{memory}578"
+    assert began == [(Search, "n0"), (SearchBack, "n7")]
 
 
 def best_by_exhaustion(graph: Graph, src: str, costs: dict[str, int]) -> dict[str, tuple[int, int, list[int]]]:
@@ -190,6 +207,28 @@ def test_routes_asked_for_in_any_order_are_those_of_plain_relaxation(data):
     assert set(router.reachable("n0")) == set(best) - {"n0"}
 
 
+@given(st.data())
+@settings(max_examples=100)
+def test_searches_from_either_end_find_the_routes_of_plain_relaxation(data):
+    kinds = data.draw(st.text("xxm", min_size=2, max_size=20))
+    number = st.integers(0, len(kinds) - 1)
+    joined = data.draw(st.lists(st.tuples(number, number).filter(lambda pair: pair[0] != pair[1]), max_size=60))
+    graph = graph_of(kinds, *((a, b, (a * 7 + b) % 3) for a, b in dict.fromkeys(joined)))
+    costs = {node_id: index % 2 for index, node_id in enumerate(graph.nodes)}
+    router, interior = (make(graph, lambda node: costs[node.id]) for make in (Router, Interior))
+    best = {src: best_by_relaxation(graph, src, costs) for src in graph.nodes}
+    searches = {dst: SearchBack(interior, dst) for dst in graph.nodes}
+    ends = st.tuples(st.sampled_from(sorted(best)), st.sampled_from(sorted(best)))
+    for src, dst in data.draw(st.lists(ends, min_size=1, max_size=40)):
+        if dst in best[src]:
+            nodes = tuple(f"n{i}" for i in best[src][dst][2])
+            assert router.route(src, dst).nodes == searches[dst].route_from(src).nodes == nodes
+        else:
+            assert searches[dst].route_from(src) is None
+            with pytest.raises(TopologyError):
+                router.route(src, dst)
+
+
 def test_in_a_mesh_of_cubes_routes_are_those_of_plain_relaxation():
     graph = load_topology(Path(__file__).parents[3] / "topologies" / "one_sip.yaml").graph
     costs = {node.id: int(1000 * node.attrs.get("overhead_ns", 0)) for node in graph.nodes.values()}
@@ -198,16 +237,31 @@ def test_in_a_mesh_of_cubes_routes_are_those_of_plain_relaxation():
         router = Router(graph, lambda node: costs[node.id])
         best = best_by_relaxation(graph, src, costs)
         assert len(best) == 724  # of 1364 nodes; 5 in each of the 128 PEs have no link
-        for dst, (_, _, nodes) in best.items():
+        backwards = Interior(graph, lambda node: costs[node.id])
+        for number, (dst, (_, _, nodes)) in enumerate(best.items()):
             assert router.route(src, dst).nodes == tuple(ids[i] for i in nodes)
+            if number % 20 == 0:
+                assert SearchBack(backwards, dst).route_from(src) == router.route(src, dst)
 
 
 def test_a_search_goes_no_further_than_it_must():
-    # 0 - 1 - 2 and 0 - 1 - 3 - ... - 9: the way to 2 is decided once 1 is
-    graph = graph_of("mxmxxxxxxx", (0, 1, 1), (1, 2, 1), (1, 3, 5), *((i, i + 1, 5) for i in range(3, 9)))
+    # 0 - 1 - 2 and 0 - 1 - 3 - ... - 9: the way to 2 is decided once 1 is, and that to 9 once 8 is
+    edges = [(0, 1, 1), (0, 3, 99), (1, 2, 1), (1, 3, 5), *((i, i + 1, 5) for i in range(3, 9))]
+    graph = graph_of("mxmxxxxxxx", *edges)
     asked = []
     router = Router(graph, lambda node: asked.append(node.id) or 0)
     router.route("n0", "n2")
     assert asked == ["n1"]
     router.route("n0", "n9")
-    assert asked == ["n1", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]
+    assert asked == ["n1", "n3", "n4", "n5", "n6", "n7", "n8"]
+
+
+def test_a_search_back_goes_no_further_than_it_must():
+    # 0 - 1 - 3 and 2 - 4 - 5 - 6 - 1 - 3: the way from 0 is decided once 1 is
+    graph = graph_of("mxmmxxx", (0, 1, 1), (1, 3, 1), (2, 4, 5), (4, 5, 5), (5, 6, 5), (6, 1, 5))
+    asked = []
+    search = SearchBack(Interior(graph, lambda node: asked.append(node.id) or 0), "n3")
+    assert search.route_from("n0").nodes == ("n0", "n1", "n3")
+    assert asked == ["n1"]
+    assert search.route_from("n2").nodes == ("n2", "n4", "n5", "n6", "n1", "n3")
+    assert asked == ["n1", "n6", "n5", "n4"]
