@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from fractions import Fraction
 from typing import Any, Final
 
 from kb_engine.block.component import ComponentBase
@@ -14,6 +15,7 @@ from kb_engine.fabric.paths import Hop, Leg, MemoryPath
 from kb_engine.fabric.shared_link import SharedLink
 from kb_engine.fabric.stream import Passage
 from kb_engine.timing.clock import Clock
+from kb_engine.timing.interning import interned
 from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Link, Route, Router
 
@@ -44,7 +46,8 @@ class PathCompiler:
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
         self._lookahead = Lookahead(graph, leads, self.overhead_ps)
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
-        self._shared_links: dict[tuple[str, str], SharedLink] = {}
+        self._known_hops: dict[tuple[str, str, bool, bool], Hop] = {}
+        self._known_merges: dict[tuple[str, str, bool], bool] = {}
 
     def ignore_leads(self) -> None:
         """Turn lookahead off for paths that are compiled later."""
@@ -77,7 +80,7 @@ class PathCompiler:
         """
         leg = self.legs.get((src, dst, at_once))
         if leg is None:
-            leg = Leg(self._hops(self.route(src, dst).links, _NONE if at_once else self._one_at_a_time))
+            leg = Leg(self._hops(self.route(src, dst).links, at_once))
             self.legs[src, dst, at_once] = leg
         return leg
 
@@ -98,41 +101,51 @@ class PathCompiler:
         nearest_ps = self._lookahead.nearest_ps(dst)
         return MemoryPath(src, dst, memory, self._requests[dst], away, back, nearest_ps)
 
-    def _hops(self, links: tuple[Link, ...], alone: Set[str]) -> list[Hop]:
-        """The hops over *links*. The blocks *alone* have one transfer of a kind under way at a time."""
-        hops: list[Hop] = []
-        for link in links:
-            after_ps = link.latency_ps + self.overhead_ps(link.dst)
-            hops.append(Hop(self.links[link.src, link.dst], after_ps, self._shared_link(link, hops, alone)))
-        return hops
-
-    def _shared_link(self, link: Link, before: list[Hop], alone: Set[str]) -> SharedLink | None:
-        """The shared link of *link*, or None where flows cannot meet or never queue.
-
-        A link after which flows go on more slowly than they came is shared too. Flows that leave a link within its
-        bandwidth do not queue at the next one.
-        """
-        if not self._merges(link, alone) and not self._narrows(link, before, alone):
-            return None
-        key = link.src, link.dst
-        shared = self._shared_links.get(key)
-        if shared is None:
-            shared = self._shared_links[key] = SharedLink(self._clock, self.links[key].rate, self._deliver)
-        return shared
-
-    def _narrows(self, link: Link, before: list[Hop], alone: Set[str]) -> bool:
-        """Whether two flows can queue at *link*, because their bytes come faster than they leave.
+    def _hops(self, links: tuple[Link, ...], at_once: bool) -> list[Hop]:
+        """The hops over *links*. A link is shared where flows merge, or go on more slowly than they came.
 
         Flows that catch up leave the last shared link at up to its bandwidth, and the links between the two hold them
-        back. Without a shared link before, the flows come from one source, and only a memory begins a transfer before
-        the last one is at its end.
+        back, so flows that leave a link within its bandwidth do not queue at the next one. Without a shared link
+        before, the flows come from one source, and only a memory begins a transfer before the last one is at its end.
         """
-        last = max((number for number, hop in enumerate(before) if hop.shared is not None), default=-1)
-        if last < 0 and (not before or before[0].state.link.src in alone or link.dst in alone):
-            return False
-        return link.bw_gbs < min(hop.state.link.bw_gbs for hop in before[max(last, 0) :])
+        alone = _NONE if at_once else self._one_at_a_time
+        is_read = bool(links) and links[0].src in self._memories
+        overlaps = bool(links) and links[0].src not in alone
+        meets, narrowest = False, Fraction(0)
+        hops: list[Hop] = []
+        for link in links:
+            shares, narrows = self._merges(link, at_once), False
+            if not shares and hops and link.bw_gbs < narrowest:
+                narrows = meets and is_read and link.dst in alone
+                shares = not narrows and (meets or (overlaps and link.dst not in alone))
+            meets = meets or shares
+            if shares or not hops or link.bw_gbs < narrowest:
+                narrowest = link.bw_gbs
+            hops.append(self._hop(link, shares, narrows))
+        return hops
 
-    def _merges(self, link: Link, alone: Set[str]) -> bool:
+    def _hop(self, link: Link, shares: bool, narrows: bool) -> Hop:
+        """The hop over *link*, which is one object for all legs."""
+        hop = self._known_hops.get((link.src, link.dst, shares, narrows))
+        if hop is None:
+            state = self.links[link.src, link.dst]
+            after_ps = interned(link.latency_ps + self.overhead_ps(link.dst))
+            shared = self._shared_link(state) if shares else None
+            hop = self._known_hops[link.src, link.dst, shares, narrows] = Hop(state, after_ps, shared, narrows)
+        return hop
+
+    def _shared_link(self, state: LinkState) -> SharedLink:
+        return SharedLink(self._clock, state.rate, self._deliver)
+
+    def _merges(self, link: Link, at_once: bool) -> bool:
+        """Whether two flows can want *link* at once. With *at_once*, its ends have several transfers under way."""
+        merges = self._known_merges.get((link.src, link.dst, at_once))
+        if merges is None:
+            merges = self._can_merge(link, _NONE if at_once else self._one_at_a_time)
+            self._known_merges[link.src, link.dst, at_once] = merges
+        return merges
+
+    def _can_merge(self, link: Link, alone: Set[str]) -> bool:
         """Whether two flows can want *link* at once.
 
         Most memories send the data of one request after the other, and so does an initiator with one read and one write

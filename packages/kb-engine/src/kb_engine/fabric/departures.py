@@ -42,7 +42,7 @@ class Departures:
         pace, delay_ps, offset = leaving
         stream.passage.comes(next_ps, pace, delay_ps, offset)
         if type(pace) is SteadyPace:
-            self._expect(stream.passage, pace.end_ps + delay_ps)
+            self._expect(stream.passage, stream.passage.ends_ps(pace.end_ps + delay_ps))
         else:
             assert type(pace) is FairShare
             pace.look_back(delay_ps)
@@ -54,7 +54,7 @@ class Departures:
         if behind is not None:
             self._clock.call_at(next_ps, behind.link.complete, behind)
         else:
-            self._expect(stream.passage, next_ps)
+            self._expect(stream.passage, stream.passage.ends_ps(next_ps))
 
     def _expect(self, passage: Passage, due_ps: int) -> None:
         passage.is_due(due_ps)

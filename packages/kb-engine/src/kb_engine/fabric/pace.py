@@ -16,6 +16,10 @@ _MOST_PAST = 32
 """Changes of rate that a FairShare keeps before it looks which of them can be forgotten."""
 
 
+Line: TypeAlias = tuple[int, float, float]
+"""A moment in picoseconds, the level then, and the rate in bytes a picosecond up to the next line."""
+
+
 class Listener(Protocol):
     """Who wants to hear that the rate of a FairShare changes to more than `ceiling`."""
 
@@ -49,6 +53,11 @@ class SteadyPace:
     def peak_since(self, t_ps: int) -> float:
         """The highest rate from *t_ps* on."""
         return self.rate_at(t_ps)
+
+    def lines(self, since_ps: int, until_ps: int) -> list[Line]:
+        """As FairShare.lines."""
+        before = (self.start_ps, 0.0, self.rate), (self.end_ps, float(self.nbytes), 0.0)
+        return [line for line in before if line[0] < until_ps and (line[2] == 0.0 or self.end_ps > since_ps)]
 
 
 class FairShare:
@@ -96,6 +105,17 @@ class FairShare:
                 break
             peak, since_ps = max(peak, rate), before_ps
         return peak
+
+    def lines(self, since_ps: int, until_ps: int) -> list[Line]:
+        """The level from *since_ps* to *until_ps*, which is not after now, in order."""
+        found = [(self.t_ps, self.level, self.rate)] if self.t_ps < until_ps else []
+        if self.t_ps > since_ps:
+            for line in reversed(self._past):
+                if line[0] < until_ps:
+                    found.append(line)
+                if line[0] <= since_ps:
+                    break
+        return found[::-1]
 
     def changes_after(self, t_ps: int) -> list[int]:
         """The moments after *t_ps* at which the rate changed, the latest first."""

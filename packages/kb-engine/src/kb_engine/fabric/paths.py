@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.fabric.last_link import Narrowing
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.shared_link import SharedLink
@@ -17,11 +18,16 @@ from kb_topology import Link
 
 
 class Hop(NamedTuple):
-    """A link of a leg, and the latency until the next link starts. `shared` is None where no two flows can meet."""
+    """A link of a leg, and the latency until the next link starts. `shared` is None where no two flows can meet.
+
+    `narrows` says that the link is the last one, and that bytes of one transfer at a time may come faster than they
+    leave.
+    """
 
     state: LinkState
     after_ps: int
     shared: SharedLink | None
+    narrows: bool = False
 
 
 _NEVER: Final = -2
@@ -31,7 +37,8 @@ class Flow:
     """All transfers of one size over one leg. The time of their bytes on each link is computed once.
 
     `ahead` holds the links before the first shared link, in order. `shared` holds each shared link with the latency to
-    the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. A flow is
+    the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. `narrowing`
+    is the last link, if bytes from the last shared link may come there faster than they leave. A flow is
     `unshared` when it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
     `count` counts the transfers that began. With an op log, `read_alone_ps` is how long a read takes that meets nobody,
     from its request on, and `write_alone_ps` how long a write does; -1 before the first such request, and _NEVER for
@@ -42,6 +49,7 @@ class Flow:
         "ahead",
         "count",
         "latency_ps",
+        "narrowing",
         "nbytes",
         "read_alone_ps",
         "shared",
@@ -56,6 +64,7 @@ class Flow:
         self.latency_ps = interned(sum(hop.after_ps for hop in hops))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: list[tuple[SharedLink, int, int]] = []
+        self.narrowing: Narrowing | None = None
         if nbytes:
             self._sort(hops)
         self.unshared = bool(nbytes) and not self.shared
@@ -69,9 +78,11 @@ class Flow:
 
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
-        for state, after_ps, link in hops:
+        for state, after_ps, link, narrows in hops:
             duration = state.rate.ps(self.nbytes)
-            if link is not None:
+            if narrows:
+                self.narrowing = Narrowing(float(1 / state.rate.ps_each), duration, self.shared[-1][1], after_ps)
+            elif link is not None:
                 self.shared.append((link, after_ps, duration))
             elif not self.shared:
                 self.ahead.append((state, interned(after_ps), interned(duration)))

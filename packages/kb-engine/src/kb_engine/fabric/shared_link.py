@@ -23,16 +23,11 @@ from typing import Final
 from kb_engine.fabric.departures import Departures, Leaving
 from kb_engine.fabric.group import Group
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
+from kb_engine.fabric.rounding import MORE, NO_BYTES, NO_TIME_PS
 from kb_engine.fabric.stream import Passage, Stream
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 
-_NO_BYTES: Final = 1e-3
-"""Fewer bytes than this are a rounding error, and nothing waits for them."""
-_NO_TIME_PS: Final = 2.0**-6
-"""A moment that is at most this much after a whole picosecond counts as that picosecond."""
-_MORE: Final = 1 + 1e-9
-"""Rates within this factor are equal."""
 _LOOSE: Final = object()
 """The group of a stream that passes at a SteadyPace on a link that does not watch the rates."""
 _ROOM: Final = 0.9
@@ -141,8 +136,8 @@ class SharedLink:
 
     def _enter(self, stream: Stream, now: int) -> None:
         """Take *stream* in beside others: to pass, or to wait."""
-        is_there = stream.came_by(now) > _NO_BYTES  # all bytes came with the first
-        if is_there or (self._n_waiting and stream.pace.rate_at(now - stream.delay_ps) > self._share.rate * _MORE):
+        is_there = stream.came_by(now) > NO_BYTES  # all bytes came with the first
+        if is_there or (self._n_waiting and stream.pace.rate_at(now - stream.delay_ps) > self._share.rate * MORE):
             self._group_of(stream, now)
             self._wait(stream, now, 0.0)
             if not self._watches:
@@ -177,7 +172,7 @@ class SharedLink:
     def _react(self, now: int) -> None:
         if self._watches:
             self._settle(now)
-        elif self._promised > self._bandwidth * _MORE:
+        elif self._promised > self._bandwidth * MORE:
             self._reckon(now)
 
     def _group_of(self, stream: Stream, now: int) -> Group:
@@ -208,7 +203,7 @@ class SharedLink:
             return
         self._promised -= group.ceiling * len(group.passing)
         self._promised += group.promise(now) * len(group.passing)
-        if self._promised > self._bandwidth * _MORE:
+        if self._promised > self._bandwidth * MORE:
             self._reckon(now)
 
     def _share_with_others(self, now: int) -> None:
@@ -232,7 +227,7 @@ class SharedLink:
         stream.wait(self._share.level_at(now), served)
         heappush(self._finishes, (stream.finish, next(self._order), stream))
         group = stream.group
-        if stream.came_by(now) >= stream.nbytes - _NO_BYTES and type(stream.pace) is SteadyPace:
+        if stream.came_by(now) >= stream.nbytes - NO_BYTES and type(stream.pace) is SteadyPace:
             stream.has_come()
             self._drop_if_empty(group)
         else:
@@ -261,7 +256,7 @@ class SharedLink:
             promised += group.promise(now) * len(group.passing)
             if not group.is_steady:
                 changing += len(group.passing)
-        if promised <= self._bandwidth * _MORE and not self._n_waiting:
+        if promised <= self._bandwidth * MORE and not self._n_waiting:
             spare = max(0.0, self._bandwidth - promised) / (2 * changing) if changing else 0.0
             for group in self._groups.values():
                 group.promise_more(spare)
@@ -290,7 +285,7 @@ class SharedLink:
         share = self._share
         level = share.level_at(now)
         finishes = self._finishes
-        while finishes and finishes[0][0] <= level + _NO_BYTES:
+        while finishes and finishes[0][0] <= level + NO_BYTES:
             finish, _, stream = heappop(finishes)
             if stream.waits and stream.finish == finish and not stream.done:
                 self._finish(stream)
@@ -333,13 +328,13 @@ class SharedLink:
             waiting = self._n_waiting
             if waiting:
                 equal = (self._bandwidth - taken) / waiting
-                if slowest * _MORE < equal and self._let_pass(now, equal):
+                if slowest * MORE < equal and self._let_pass(now, equal):
                     continue
-            elif taken <= self._bandwidth * _MORE:
+            elif taken <= self._bandwidth * MORE:
                 return 0.0, taken, slowest
             else:
                 equal = -1.0
-            if fastest is None or fastest_rate <= equal * _MORE:
+            if fastest is None or fastest_rate <= equal * MORE:
                 return equal, taken, slowest
             for stream in list(fastest.passing):
                 del fastest.passing[stream]
@@ -351,9 +346,9 @@ class SharedLink:
         found = False
         level = self._share.level_at(now)
         for group in self._groups.values():
-            if not group.n_waiting or group.rate * _MORE >= equal:
+            if not group.n_waiting or group.rate * MORE >= equal:
                 continue
-            ahead = level - group.came_by(now) + _NO_BYTES
+            ahead = level - group.came_by(now) + NO_BYTES
             while (stream := group.next_to_catch_up()) is not None and stream.lead <= ahead:
                 found = True
                 stream.catch_up()
@@ -370,12 +365,12 @@ class SharedLink:
         while not (finishes[0][2].waits and finishes[0][2].finish == finishes[0][0]) or finishes[0][2].done:
             heappop(finishes)
         soonest = (finishes[0][0] - level) / rate
-        for group in self._groups.values() if slowest * _MORE < rate else ():
-            if group.n_waiting and group.rate * _MORE < rate:
+        for group in self._groups.values() if slowest * MORE < rate else ():
+            if group.n_waiting and group.rate * MORE < rate:
                 stream = group.next_to_catch_up()
                 if stream is not None:
                     soonest = min(soonest, (stream.lead - level + group.came_by(now)) / (rate - group.rate))
-        tick_ps = max(now + max(0, ceil(soonest - _NO_TIME_PS)), now + 1)
+        tick_ps = max(now + max(0, ceil(soonest - NO_TIME_PS)), now + 1)
         if self._ends and self._ends[0][0] < tick_ps:
             tick_ps = self._ends[0][0]
         if tick_ps != self._tick_ps:

@@ -53,6 +53,9 @@ class Passage(Protocol):
         The first call gives the moment of the first byte.
         """
 
+    def ends_ps(self, last_ps: int) -> int:
+        """When the last byte is at the end of the leg, if it is there or at the narrow last link at *last_ps*."""
+
 
 class Stream:
     """One transfer on the shared link that is number `number` of its leg.

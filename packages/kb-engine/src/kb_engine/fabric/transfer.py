@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kb_engine.fabric.incoming_write import IncomingWrite
+from kb_engine.fabric.last_link import LastLink
 from kb_engine.fabric.pace import Pace
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_engine.fabric.served_read import ServedRead
@@ -28,6 +29,7 @@ class Transfer:
         "flow",
         "head_ps",
         "incoming",
+        "last_link",
         "memory",
         "path",
         "served",
@@ -54,11 +56,18 @@ class Transfer:
         self.t_start_ps = self.head_ps = self.tail_ps = start_ps
         self.due_ps = -1
         self.served: ServedRead | None = None
+        self.last_link = None if flow.narrowing is None else LastLink(flow.narrowing, flow.nbytes)
 
     def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""
         if self.incoming is not None:
             self.incoming.comes(from_ps, pace, delay_ps, offset)
+        elif self.last_link is not None:
+            self.last_link.comes(from_ps, pace, delay_ps, offset)
+
+    def ends_ps(self, last_ps: int) -> int:
+        """When the last byte is at the end of the leg, if it would be there at *last_ps* but for the last link."""
+        return last_ps if self.last_link is None else self.last_link.ends_ps(last_ps)
 
     def is_due(self, due_ps: int) -> None:
         """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
