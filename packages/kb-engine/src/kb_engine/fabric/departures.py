@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from simpy.events import NORMAL
+
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
 from kb_engine.fabric.stream import Passage, Stream
 from kb_engine.timing.clock import Clock
@@ -31,7 +33,8 @@ class Departures:
             return
         behind = Stream(passage, number, *leaving)
         stream.go_on(behind)
-        self._clock.call_at(self._clock.now_ps + stream.after_ps, behind.link.arrive, behind)
+        clock = self._clock
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.link.arrive, behind))
 
     def tell_next(self, stream: Stream, leaving: Leaving) -> None:
         """*stream*, whose head has left, leaves at another pace from now on."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from simpy.events import NORMAL
 
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
+from kb_engine.fabric.rounding import MORE
 from kb_engine.fabric.stream import Stream
 from kb_engine.timing.clock import Clock
 
@@ -99,6 +101,14 @@ class Group:
     def drop_waiting(self) -> None:
         """A stream that waited here has all its bytes, has left, or comes at another pace now."""
         self.n_waiting -= 1
+
+    def catches_up_after(self, now_ps: int, level: float, rate: float) -> float:
+        """Picoseconds until a stream that waits has no bytes left to send; infinity if none will have.
+
+        The share of the link is at *level* and rises by *rate*.
+        """
+        stream = self.next_to_catch_up() if self.n_waiting and self.rate * MORE < rate else None
+        return inf if stream is None else (stream.lead - level + self.came_by(now_ps)) / (rate - self.rate)
 
     def next_to_catch_up(self) -> Stream | None:
         """The stream that has no bytes left to send first, if the link gives more than comes in."""

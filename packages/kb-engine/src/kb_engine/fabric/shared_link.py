@@ -366,10 +366,7 @@ class SharedLink:
             heappop(finishes)
         soonest = (finishes[0][0] - level) / rate
         for group in self._groups.values() if slowest * MORE < rate else ():
-            if group.n_waiting and group.rate * MORE < rate:
-                stream = group.next_to_catch_up()
-                if stream is not None:
-                    soonest = min(soonest, (stream.lead - level + group.came_by(now)) / (rate - group.rate))
+            soonest = min(soonest, group.catches_up_after(now, level, rate))
         tick_ps = max(now + max(0, ceil(soonest - NO_TIME_PS)), now + 1)
         if self._ends and self._ends[0][0] < tick_ps:
             tick_ps = self._ends[0][0]
