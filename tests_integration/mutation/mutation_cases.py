@@ -184,9 +184,10 @@ def gemm_with_epilogue() -> Case:
 
 
 def softmax() -> Case:
-    """Values so far apart that no power is finite where the largest value is not taken off."""
+    """Values so far apart that no power is finite where the largest value is not taken off; rows of unlike results."""
     x = _random(3, 12, seed=6, scale=120.0)
-    x[:, 3:6] = x.max(axis=1, keepdims=True) - cast(np.float32([[1.0, 0.5, 1.5]]), DType.F16)
+    below = np.float32([[1.0, 0.5, 1.5], [0.5, 1.5, 2.0], [2.0, 1.0, 0.5]])
+    x[:, 3:6] = x.max(axis=1, keepdims=True) - cast(below, DType.F16)
     host = _host("one_pe")
     y = host.empty("y", x.shape, DType.F16)
     host.launch(softmax_kernel, host.tensor("x", x, DType.F16), y)
@@ -251,7 +252,9 @@ def pieces() -> Case:
 
 
 def atomics() -> Case:
+    """The first element is a sum below 0, which is smaller than half of it and larger than what it is compared with."""
     x, y = _random(5, 10, seed=13), _random(3, 10, seed=14)
+    y[0, 0], x[3, 0] = -8, -20
     host = _host("one_pe")
     out = host.tensor("y", y, DType.F16)
     host.launch(atomics_kernel, host.tensor("x", x, DType.F16), out)

@@ -1,12 +1,13 @@
+"""MATH records, one at a time: each function of the table against a reference of its own."""
+
 import math
-import re
-import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from dataexec_gemm_log import HBM, REG, REGIONS, TCM, LogBuilder
-from dataexec_math_values import STEP, attributes, inputs_of, values, whole
+from dataexec_gemm_log import REG, REGIONS, TCM, LogBuilder
+from dataexec_math_records import BITS, REDUCTIONS, SCANS, apply, column, execute
+from dataexec_math_values import attributes, inputs_of, values, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,40 +16,9 @@ from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops.math import FUNCTIONS
-from kb_messages import MATH_FUNCTIONS, DType, LogError, OpKind, Role
+from kb_messages import MATH_FUNCTIONS, DType, OpKind, Role
 
-WHERE = "op 0 (an_op, pe0, kernel.py:3)"
 FLOATS = [DType.F32, DType.F16, DType.BF16, DType.F8E4M3, DType.F8E5M2]
-
-
-def execute(operands, params, arrays=()):
-    builder = LogBuilder()
-    builder.add((0, 0, 0), OpKind.MATH, "an_op", operands, params)
-    store = MemoryStore(REGIONS)
-    for at, array in enumerate(arrays):
-        store.write_tensor(TCM, at * STEP, array)
-    return Executor(builder.log(), store, "tile").run()
-
-
-def apply(op, *arrays, out=DType.F32, shape=None, axis=None, scalars=(), scalar_at=(), reverse=False, group=None):
-    """The result of one record on *arrays*."""
-    shape = shape or np.broadcast_shapes(*(array.shape for array in arrays))
-    operands = [*inputs_of(arrays), whole(Role.OUT, REG, 0, shape, out)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store = execute(operands, attributes(op, axis, scalars, scalar_at, reverse, group), arrays)
-    nbytes = shape[1] * out.nbytes
-    return store.read(REG, 0, shape[0], nbytes, nbytes, out)
-
-
-def expect(error, text):
-    return pytest.raises(error, match=f"^{re.escape(text)}$")
-
-
-def column(*numbers, dtype=np.int32):
-    return np.array([numbers], dtype)
-
-
 UNARY = {
     "copy": lambda x: x,
     "neg": lambda x: -x,
@@ -130,10 +100,6 @@ INTEGER = {
     "tdiv": lambda a, b: int(Fraction(a, b)) if b else 0,
     "trem": lambda a, b: a - b * int(Fraction(a, b)) if b else 0,
 }
-REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
-SCANS = {"cumsum": np.cumsum, "cumprod": np.cumprod}
-SCANS |= {"cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
-BITS = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}
 POSITIVE = {"log", "log2", "log1p", "sqrt", "rsqrt", "pow"}
 
 
@@ -234,28 +200,6 @@ def test_fma_rounds_the_product_and_then_the_sum():
     assert apply("fma", a, a, c).tolist() == [[0.0]]  # one rounding would leave 2^-24
 
 
-@pytest.mark.parametrize("op", REDUCTIONS)
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8])
-def test_a_reduction_keeps_its_axis_with_length_1(op, axis, dtype):
-    x = values(dtype)
-    expected = REDUCTIONS[op](x.astype(np.float64), axis=axis, keepdims=True)
-    assert apply(op, x, axis=axis, shape=expected.shape) == pytest.approx(expected, rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_a_sum_adds_pairwise_along_either_axis(axis):
-    x = np.full((1, 4096), 0.1, np.float32) if axis else np.full((4096, 1), 0.1, np.float32)
-    store = MemoryStore(REGIONS)
-    store.write_tensor(HBM, 0, np.repeat(x, 2, axis=1 - axis))
-    shape, out = ((2, 4096), (2, 1)) if axis else ((4096, 2), (1, 2))
-    builder = LogBuilder()
-    operands = [whole(Role.IN, HBM, 0, shape, DType.F32), whole(Role.OUT, REG, 0, out, DType.F32)]
-    builder.add((0, 0, 0), OpKind.MATH, "sum", operands, attributes("sum", axis))
-    got = Executor(builder.log(), store, "tile").run().read(REG, 0, 1, 8, 8, DType.F32)
-    assert np.abs(got.astype(np.float64) - 4096 * float(np.float32(0.1))).max() <= 2 * 12 * 2.0**-24 * 409.6
-
-
 def test_integers_are_computed_in_i64_and_wrap_into_out():
     x = column(100, -128, 127, dtype=np.int8)
     assert apply("mul", x, x, out=DType.I32).tolist() == [[10000, 16384, 16129]]
@@ -320,58 +264,7 @@ def test_bit_not_turns_every_bit_around():
     assert apply("bit_not", column(0, 5, dtype=np.uint8), out=DType.U8).tolist() == [[255, 250]]
 
 
-GROUPS = [(6, 1), (3, 1), (2, 3), (1, 2), (3, 2), (12, 1)]
 """Rows of a group, and rows between two of them, of values of 12 rows."""
-
-
-def in_groups(x, n, step):
-    """*x* with the rows of a group along axis 1 of four."""
-    return x.reshape(-1, n, step, x.shape[1])
-
-
-@pytest.mark.parametrize(("n", "step"), GROUPS)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.I32])
-def test_a_reduction_over_groups_of_rows(n, step, dtype):
-    x = values(dtype, (12, 5), low=-9.0, high=9.0)
-    for op, function in {"sum": np.sum, "max": np.max, "argmin": np.argmin}.items():
-        wanted = function(in_groups(x, n, step), axis=1).reshape(-1, 5)
-        out = DType.I32 if op == "argmin" else dtype
-        found = apply(op, x, axis=0, group=(n, step), shape=wanted.shape, out=out)
-        assert found == pytest.approx(wanted, rel=1e-6, abs=1e-5)
-
-
-@pytest.mark.parametrize(("n", "step"), GROUPS)
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_scan_along_groups_of_rows(n, step, reverse):
-    x = values(DType.I32, (12, 5), low=-9.0, high=9.0)
-    turned = np.flip(in_groups(x, n, step), 1) if reverse else in_groups(x, n, step)
-    wanted = np.cumsum(turned, axis=1)
-    wanted = (np.flip(wanted, 1) if reverse else wanted).reshape(12, 5)
-    assert (apply("cumsum", x, axis=0, group=(n, step), out=DType.I32, reverse=reverse) == wanted).all()
-
-
-def test_spread_repeats_groups_of_rows():
-    x = values(DType.F16, (6, 5))
-    wanted = np.repeat(x.reshape(3, 1, 2, 5), 4, axis=1).reshape(24, 5)
-    assert (apply("spread", x, group=(4, 2), shape=(24, 5), out=DType.F16) == wanted).all()
-    assert (apply("spread", x, group=(1, 6), shape=(6, 5), out=DType.F32) == x).all()
-
-
-@pytest.mark.parametrize(
-    ("op", "axis", "group", "shape", "message"),
-    [
-        ("spread", None, None, (12, 5), "spread with group None, needs rows of a group"),
-        ("exp", None, (2, 1), (12, 5), "exp with group (2, 1), needs none"),
-        ("sum", 1, (2, 1), (12, 1), "sum with group (2, 1), needs none"),
-        ("sum", 0, (5, 1), (2, 5), "sum of 12 rows in groups of 5, 1 apart, needs a multiple of 5"),
-        ("cumsum", 0, (0, 1), (12, 5), "cumsum of 12 rows in groups of 0, 1 apart, needs a multiple of 0"),
-        ("spread", None, (2, 5), (24, 5), "spread of 12 rows in groups of 2, 5 apart, needs a multiple of 5"),
-        ("sum", 0, (3, 1), (3, 5), "sum of 12 x 5 f32 into OUT 3 x 5 f32, needs an OUT of 4 x 5"),
-    ],
-)
-def test_groups_that_mean_nothing_are_refused(op, axis, group, shape, message):
-    with expect(LogError, f"{WHERE}: got {message}"):
-        apply(op, values(DType.F32, (12, 5)), axis=axis, group=group, shape=shape)
 
 
 def test_without_operands_the_scalars_fill_out():
@@ -395,33 +288,6 @@ def test_no_value_gives_a_warning(op):
         arrays = [cast(array, DType.I64) for array in arrays]
     for out in (DType.F32, DType.F16, DType.F8E4M3, DType.I8):
         apply(op, *arrays, out=out, axis=1 if FUNCTIONS[op].scans else None)
-
-
-@pytest.mark.parametrize("op", SCANS)
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I32])
-def test_a_scan_goes_along_its_axis_and_back(op, axis, dtype):
-    x = values(dtype, low=0.5)
-    wide = x.astype(np.float64 if dtype.is_float else np.int64)
-    assert apply(op, x, axis=axis, out=dtype.accumulator) == pytest.approx(SCANS[op](wide, axis=axis), rel=1e-5)
-    back = np.flip(SCANS[op](np.flip(wide, axis), axis=axis), axis)
-    assert apply(op, x, axis=axis, out=dtype.accumulator, reverse=True) == pytest.approx(back, rel=1e-5)
-
-
-@pytest.mark.parametrize("op", BITS)
-@pytest.mark.parametrize("axis", [0, 1])
-def test_bits_are_reduced_along_an_axis(op, axis):
-    x = np.random.default_rng(4).integers(-(2**31), 2**31, (5, 7)).astype(np.int32)
-    found = apply(op, x, axis=axis, out=DType.I32, shape=(1, 7) if axis == 0 else (5, 1))
-    assert found.tolist() == BITS[op].reduce(x, axis=axis, keepdims=True).tolist()
-
-
-def test_the_lowest_index_of_an_extreme_is_found():
-    x = np.array([[3, 7, 7], [7, 1, 1]], np.float16)
-    assert apply("argmax", x, axis=1, out=DType.I32, shape=(2, 1)).tolist() == [[1], [0]]
-    assert apply("argmin", x, axis=1, out=DType.I32, shape=(2, 1)).tolist() == [[0], [1]]
-    assert apply("argmax", x, axis=0, out=DType.I32, shape=(1, 3)).tolist() == [[1, 0, 0]]
-    assert apply("argmax", column(1, np.nan, 5, dtype=np.float32), axis=1, out=DType.I32, shape=(1, 1)) == 1
 
 
 def test_functions_of_bits_know_the_width_of_the_type():
@@ -510,84 +376,3 @@ def test_an_immediate_is_an_operand():
     log = builder.log()
     log.immediates = np.float32(1.5).tobytes()
     assert Executor(log, MemoryStore(REGIONS)).run().read(REG, 0, 1, 4, 4, DType.F32).tolist() == [[-1.5]]
-
-
-def test_unwritten_inputs_name_the_op():
-    operands = [whole(Role.IN, TCM, 0, (1, 2), DType.F32), whole(Role.OUT, REG, 0, (1, 2), DType.F32)]
-    text = "got a read of 1 x 2 f32 whose bytes from 0x0 on were never written, needs initialised bytes"
-    text += "; no op of the log writes it"
-    with expect(StoreError, f"{WHERE}: tcm + 0x0 (address {TCM << 32:#x}): {text}"):
-        execute(operands, attributes("neg"))
-
-
-def in_out(shapes, out, dtype=DType.F32):
-    sources = [whole(Role.IN, TCM, at * STEP, shape, dtype) for at, shape in enumerate(shapes)]
-    return [*sources, whole(Role.OUT, REG, 0, out, DType.F32)]
-
-
-ONE = in_out([(2, 3)], (2, 3))
-TWO = in_out([(2, 3)] * 2, (2, 3))
-
-
-@pytest.mark.parametrize(
-    ("operands", "params", "text"),
-    [
-        (ONE, "", "got params '', needs the JSON of MathAttributes"),
-        (ONE, '{"op":"abs","x":1}', 'got params \'{"op":"abs","x":1}\', needs the JSON of MathAttributes'),
-        (ONE, attributes("gamma"), f"got op 'gamma', needs one of {', '.join(FUNCTIONS)}"),
-        (ONE[:1], attributes("abs"), "got operands IN, needs IN operands and one OUT"),
-        ([], attributes("abs"), "got operands none, needs IN operands and one OUT"),
-        ([*ONE, ONE[1]], attributes("abs"), "got operands IN, OUT, OUT, needs IN operands and one OUT"),
-        (ONE, attributes("add"), "got add of 1 IN operands and 0 scalars, needs 2 arguments"),
-        (ONE, attributes("abs", scalars=(1.0,)), "got abs of 1 IN operands and 1 scalars, needs 1 arguments"),
-        (
-            ONE,
-            attributes("sub", scalars=(1.0,), scalar_at=(2,)),
-            "got sub with scalar_at [2] of 1 scalars, needs a place among the arguments for each scalar, ascending",
-        ),
-        (
-            ONE,
-            attributes("fma", scalars=(1.0, 2.0), scalar_at=(1, 0)),
-            "got fma with scalar_at [1, 0] of 2 scalars, needs a place among the arguments for each scalar, ascending",
-        ),
-        (TWO, attributes("mod"), "got mod of 2 x 3 f32, 2 x 3 f32, needs integers"),
-        (ONE, attributes("sum"), "got sum over no axis, needs axis 0 or 1"),
-        (ONE, attributes("max", 2), "got max over axis 2, needs axis 0 or 1"),
-        (TWO, attributes("add", 1), "got add over axis 1, needs no axis, as it is no reduction and no scan"),
-        (in_out([(2, 3)], (2, 3), DType.I8), attributes("exp"), "got exp of 2 x 3 i8, needs floats"),
-        (
-            in_out([(2, 3), (3, 1)], (2, 3)),
-            attributes("add"),
-            "got add of 2 x 3 f32, 3 x 1 f32, needs shapes that broadcast",
-        ),
-        (
-            in_out([(1, 3), (2, 1)], (2, 4)),
-            attributes("add"),
-            "got add of 1 x 3 f32, 2 x 1 f32 into OUT 2 x 4 f32, needs an OUT of 2 x 3",
-        ),
-        (
-            in_out([(1, 1)], (2, 3)),
-            attributes("copy"),
-            "got copy of 1 x 1 f32 into OUT 2 x 3 f32, needs an OUT of 1 x 1",
-        ),
-        (
-            in_out([(2, 3)], (1, 3)),
-            attributes("sum", 1),
-            "got sum of 2 x 3 f32 into OUT 1 x 3 f32, needs an OUT of 2 x 1",
-        ),
-        (
-            in_out([(2, 3)], (2, 3), DType.I8),
-            attributes("add", scalars=(0.5,)),
-            "got scalars 0.5 in add of integers, needs whole numbers of 64 bits",
-        ),
-    ],
-)
-@pytest.mark.parametrize("mode", ["tile", "fused"])
-def test_a_wrong_record_names_its_place(operands, params, text, mode):
-    builder = LogBuilder()
-    builder.add((0, 0, 0), OpKind.MATH, "an_op", operands, params)
-    builder.add((0, 0, 1), OpKind.MATH, "another", ONE, attributes("abs"))
-    store = MemoryStore(REGIONS)
-    store.write_tensor(TCM, 0, np.ones(3 * STEP, np.uint8))
-    with expect(LogError, f"{WHERE}: {text}"):
-        Executor(builder.log(), store, mode, fuse_from=2).run()
