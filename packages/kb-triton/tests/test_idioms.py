@@ -41,3 +41,18 @@ def test_constants_are_unwrapped_where_they_are_wrapped():
     x, out = np.array([-1, 2, 300, -70000], np.int32), np.zeros(4, np.uint16)
     types_kernel[(1,)](x, out, BITS=16, BLOCK=4)
     np.testing.assert_array_equal(out, x.astype(np.uint32).astype(np.uint16))
+
+
+@triton.jit
+def divided_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + at, mask=at < n, other=0), tl.load(y_ptr + at, mask=at < n, other=0)
+    tl.store(out_ptr + at, x // y, mask=at < n)
+    tl.store(out_ptr + BLOCK + at, x % y, mask=at < n)
+
+
+def test_elements_that_a_mask_leaves_out_may_divide_by_zero():
+    x, y = np.array([7, -7, 9], np.int32), np.array([2, 2, -4], np.int32)
+    out = np.zeros(8, np.int32)
+    divided_kernel[(1,)](x, y, out, 3, BLOCK=4)
+    assert out.tolist() == [3, -3, -2, 0, 1, -1, 1, 0]

@@ -36,8 +36,8 @@ def either(first: Any, second: Callable[[], Any]) -> Any:
 
 
 def inverse(value: Any) -> Any:
-    """`not value`: elementwise for a block."""
-    return value == 0 if _is_block(value) else not value
+    """`not value`: a tensor for a tensor, elementwise."""
+    return value == 0 if type(value) is tensor and value.dtype.kind != "void" else not value
 
 
 OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse}
