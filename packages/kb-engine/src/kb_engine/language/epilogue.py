@@ -75,7 +75,7 @@ class EpilogueOps:
 
     @staticmethod
     def cast(dtype: DType | str, scope: str = "output_tile") -> Epilogue:
-        """Rounds to *dtype*. The ops after it work on the rounded values."""
+        """Converts to *dtype*, as `.to` of a value does. The ops after it work on the converted values."""
         return Epilogue("cast", scope, dtype=dtype)
 
 
