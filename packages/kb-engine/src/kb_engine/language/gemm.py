@@ -102,6 +102,8 @@ class GemmOps(MathOps):
     def trans(self, x: Factor) -> Factor:
         """*x* with rows and columns exchanged, as `x.T`. Nothing moves: a GEMM reads the stored bytes transposed.
 
+        Math of a transposed value begins with an op that puts the elements in order.
+
         Raises KernelError for a vector, and for anything but a tensor.
         """
         if not isinstance(x, (TensorRef, Handle, Transposed)):

@@ -48,8 +48,9 @@ class ViewOps(LanguageBase):
         """*x* with its axes in another *order*: axis i of the result is axis `order[i]` of *x*.
 
         A value in TCM stays where it is. `tl.dot` takes a matrix with exchanged axes, and `tl.store` any order: it
-        moves the elements in pieces. A tensor in memory may be loaded in any order. Raises KernelError for an order
-        that has not each axis once.
+        moves the elements in pieces. Math of the result begins with an op that puts the elements in order, and so does
+        a store of what is computed and has no place in TCM yet. A tensor in memory may be loaded in any order. Raises
+        KernelError for an order that has not each axis once.
         """
         axes: Sequence[Any] = order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
         if not isinstance(x, (Handle, Known, TensorRef)):

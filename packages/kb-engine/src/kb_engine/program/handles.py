@@ -132,7 +132,7 @@ class Handle:
 
     @property
     def T(self) -> TransposedHandle:
-        """The matrix transposed, as an operand of a GEMM. Raises KernelError for a vector."""
+        """The matrix transposed: a GEMM takes it as it lies, math puts it in order. Raises KernelError for a vector."""
         return TransposedHandle(self, f"the .T of a {type(self).__name__}")
 
     def __repr__(self) -> str:
