@@ -54,7 +54,9 @@ class LoneCommands:
         "_clock",
         "_command",
         "_command_ps",
+        "_costs_ps",
         "_done",
+        "_first_op",
         "_record",
         "_registers",
         "_since_ps",
@@ -80,7 +82,8 @@ class LoneCommands:
         self._done: Callable[[CommandInFlight], None]
         self._way: LoneWay
         self._record: Callable[[tuple[int, int, int, int, int]], None] | None = None
-        self._since_ps = 0
+        self._costs_ps: tuple[int, ...] = ()
+        self._first_op = self._since_ps = 0
 
     @property
     def is_busy(self) -> bool:
@@ -120,13 +123,14 @@ class LoneCommands:
         self._since_ps = command.t_decoded_ps = command.t_fed_ps = self._clock.now_ps
         way = self._way
         self._record = way.servers[0].record if command.submitted.data_op else None
+        self._first_op, self._costs_ps = command.first_op, way.costs_ps
         self._registers.place_alone(command)
         if way.claimed is not None:
             self._claims(way.claimed)
         self._begin_stage(0)
 
     def _begin_stage(self, number: int) -> None:
-        cost_ps = self._way.costs_ps[number]
+        cost_ps = self._costs_ps[number]
         if cost_ps == _BY_BLOCK:
             self._begin_at_block(number)
             return
@@ -151,16 +155,24 @@ class LoneCommands:
         self._end_stage(number)
 
     def _end_stage(self, number: int) -> None:
-        command, record = self._command, self._record
-        assert command is not None
-        since, now = self._since_ps, self._clock.now_ps
+        record, clock, since = self._record, self._clock, self._since_ps
+        self._since_ps = now = clock.now_ps
         if record is not None:
-            record((command.first_op + number, since, since, now, now))
-        self._since_ps = now
+            record((self._first_op + number, since, since, now, now))
         number += 1
-        if number < len(self._way.costs_ps):
-            self._begin_stage(number)
-            return
+        if number < len(self._costs_ps):
+            cost_ps = self._costs_ps[number]
+            if cost_ps == _BY_BLOCK:
+                self._begin_at_block(number)
+            else:
+                clock.push((now + cost_ps, NORMAL, next(clock.tickets), self._end_stage, number))
+        else:
+            self._end(now)
+
+    def _end(self, now: int) -> None:
+        """The last stage has ended."""
+        command = self._command
+        assert command is not None
         for server, count, busy_ps in self._way.totals:
             server.count(count, busy_ps)
         if command.shared_plan.held is not None:

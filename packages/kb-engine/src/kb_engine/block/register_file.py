@@ -111,7 +111,7 @@ class RegisterFile(Gate):
 
     def _room(self, command: CommandInFlight) -> int:
         """The bytes below all sums that are held. Raises PipelineError where a tile of *command* does not fit there."""
-        room = min(self._held, default=self._nbytes)
+        room = min(self._held) if self._held else self._nbytes
         needs = command.shared_plan.buffers.accumulator_nbytes + command.shared_plan.buffers.register_nbytes
         if needs > room:
             got = f"a tile of {needs} bytes beside sums that are held from byte {room} of the registers on"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.fabric.pace import FairShare, Pace
+from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
 from kb_messages import CountedPieces, Rectangle, cut
 
 
@@ -38,6 +38,11 @@ class IncomingWrite:
         self._pace.append((from_ps, pace, delay_ps, offset))
         if type(pace) is FairShare:
             pace.hold(self, from_ps - delay_ps)
+
+    @property
+    def comes_steadily(self) -> bool:
+        """Whether all bytes come at one pace, which does not change."""
+        return len(self._pace) == 1 and type(self._pace[0][1]) is SteadyPace
 
     def moments(self, now_ps: int) -> list[int]:
         """The moments before *now_ps* from which on bytes come that the memory has not got, or come faster.

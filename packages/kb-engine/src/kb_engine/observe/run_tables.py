@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Final
@@ -83,9 +83,7 @@ class RunTables:
         kernels, self._kernels = self._kernels, []
         messages, self._messages = self._messages, []
         columns = dict(zip(_COMMAND_NUMBERS, _columns(map(_numbers_of, finished), len(_COMMAND_NUMBERS)), strict=True))
-        commands = [(each.submitted, each.shared_plan.kind) for each in finished]
-        texts = [(intern(submitted.pe), intern(submitted.line), intern(kind)) for submitted, kind in commands]
-        columns |= dict(zip(("pe", "line", "name"), _columns(texts, 3), strict=True))
+        columns |= dict(zip(("pe", "line", "name"), _columns(self._texts_of(finished), 3), strict=True))
         dispatched = _columns([self._dispatches], 3)
         self._dispatches.clear()
         transferred = _columns([self._transfers], len(LOG_TABLES["transfers"].columns))
@@ -101,6 +99,18 @@ class RunTables:
             "kernels": _table("kernels", [launch, pe, called, target, start, end]),
             "messages": _table("messages", [of, src, dst, kind, sent, arrived]),
         }
+
+    def _texts_of(self, finished: Sequence[CommandInFlight]) -> Iterator[tuple[int, int, int]]:
+        """The numbers of PE, line and name of each of the *finished* commands, many of which have the same ones."""
+        intern = self._intern
+        known: dict[tuple[str, str, str], tuple[int, int, int]] = {}
+        for each in finished:
+            submitted = each.submitted
+            texts = submitted.pe, submitted.line, each.shared_plan.kind
+            numbers = known.get(texts)
+            if numbers is None:
+                numbers = known[texts] = intern(texts[0]), intern(texts[1]), intern(texts[2])
+            yield numbers
 
 
 def int64s(values: Iterable[int]) -> array[int]:
