@@ -22,6 +22,7 @@ from kb_messages.loop_order import LoopOrder
 from kb_messages.stages import Place, StageTemplate, StageType, TilePlan, When, stages_at
 from kb_messages.tiles import MovableTile, TileSequence, movable_tile
 
+_FEW_TILES: Final = 64
 _MOST_TILES: Final = sys.maxsize
 """Source: the longest sequence that Python can ask for its length."""
 
@@ -137,11 +138,18 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def tiles_at(self, addresses: Sequence[int] | None) -> Sequence[TilePlan]:
         """The tiles with operands in memory at *addresses*, as in `at`. None stands for those of this plan."""
+        if self.few_tiles is not None:
+            return self.few_tiles
         if addresses is None:
             return self.tiles
         if self.lone_tile is not None:
             return (self.lone_tile.at(addresses),)
         return self.at(addresses).tiles if self.has_transfers else self.tiles
+
+    @cached_property
+    def few_tiles(self) -> tuple[TilePlan, ...] | None:
+        """All tiles, of a plan that has few and no DMA, so that they are the same at all addresses; else None."""
+        return None if self.has_transfers or self.n_tiles > _FEW_TILES else tuple(self.tiles)
 
     @cached_property
     def starts_differ(self) -> bool:

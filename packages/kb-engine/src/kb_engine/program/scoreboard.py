@@ -15,8 +15,8 @@ from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
 from kb_messages import Command, GemmCommand, Rectangle, SubmittedCommand, accesses_of, overlaps
 
-_Accesses = tuple[list[Rectangle], list[Rectangle]]
-"""The rectangles that a command reads, and those that it writes."""
+_Use = tuple[Rectangle, bool, bool]
+"""Bytes of a command, whether it writes them, and whether they are its sum."""
 
 
 class BytesInUse(NamedTuple):
@@ -37,13 +37,15 @@ class Scoreboard:
     def __init__(self) -> None:
         self._index = RectangleIndex[BytesInUse]()
         self._by_command: dict[int, list[Entry[BytesInUse]]] = {}
-        self._accesses: dict[int, _Accesses] = {}
+        self._known_uses: dict[int, list[_Use]] = {}
 
     def conflict(self, submitted: SubmittedCommand) -> BytesInUse | None:
         """The oldest command before *submitted* that it has to wait for; None when it may be submitted."""
         found: BytesInUse | None = None
         seq = submitted.command_seq
-        for rectangle, writes, sums in _uses(self._accesses_of(submitted), _sums_in_place(submitted.command)):
+        command = submitted.command
+        uses = self._uses_of(submitted) if type(command) is not GemmCommand else _uses(command, _sums_in_place(command))
+        for rectangle, writes, sums in uses:
             for other, use in self._index.near(rectangle):
                 if use.command_seq >= seq or (sums and use.sums):
                     continue
@@ -55,10 +57,9 @@ class Scoreboard:
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
         """*submitted* reads and writes its operands from now on."""
         seq, command = submitted.command_seq, submitted.command
-        held = isinstance(command, GemmCommand) and command.out_held
+        uses = self._uses_of(submitted) if type(command) is not GemmCommand else _uses(command, command.out_held)
         self._by_command[seq] = [
-            self._index.add(rectangle, BytesInUse(seq, completion, writes, sums))
-            for rectangle, writes, sums in _uses(self._accesses_of(submitted), held)
+            self._index.add(rectangle, BytesInUse(seq, completion, writes, sums)) for rectangle, writes, sums in uses
         ]
 
     def retire(self, submitted: SubmittedCommand) -> None:
@@ -66,14 +67,14 @@ class Scoreboard:
         seq = submitted.command_seq
         for entry in self._by_command.pop(seq):
             self._index.remove(entry)
-        self._accesses.pop(seq, None)
+        self._known_uses.pop(seq, None)
 
-    def _accesses_of(self, submitted: SubmittedCommand) -> _Accesses:
-        """What *submitted* reads and writes, which is asked for again and again until it is done."""
+    def _uses_of(self, submitted: SubmittedCommand) -> list[_Use]:
+        """The uses of *submitted*, which leaves no sum. They are asked for again and again until it is done."""
         seq = submitted.command_seq
-        known = self._accesses.get(seq)
+        known = self._known_uses.get(seq)
         if known is None:
-            known = self._accesses[seq] = accesses_of(submitted.command)
+            known = self._known_uses[seq] = _uses(submitted.command, False)
         return known
 
 
@@ -82,9 +83,9 @@ def _sums_in_place(command: Command) -> bool:
     return isinstance(command, GemmCommand) and command.out_held and (command.acc is None or command.acc_held)
 
 
-def _uses(accesses: _Accesses, sums: bool) -> list[tuple[Rectangle, bool, bool]]:
-    """The bytes of a command, whether it writes them, and whether they are its sum, which it has if *sums* says so."""
-    reads, writes = accesses
+def _uses(command: Command, sums: bool) -> list[_Use]:
+    """What *command* uses. It has a sum if *sums* says so."""
+    reads, writes = accesses_of(command)
     base = writes[0].base if sums else -1
     uses = [(each, False, each.base == base) for each in reads]
     return uses + [(each, True, each.base == base) for each in writes]
