@@ -1,5 +1,6 @@
 """Unmodified Triton kernels on simulated chips. It is a pytest plugin, too: `pytest -p kb_triton`."""
 
+from kb_triton.benchmark_launch import launch
 from kb_triton.host import Device, Options, current, use
 from kb_triton.jit import JITFunction, jit
 from kb_triton.modules import install, uninstall
@@ -20,6 +21,7 @@ __all__ = [
     "current",
     "install",
     "jit",
+    "launch",
     "pytest_addoption",
     "pytest_configure",
     "pytest_report_header",

@@ -2,7 +2,7 @@
 
 from kb_triton.host.arrays import Reinterpreted, type_of
 from kb_triton.host.buffers import is_array
-from kb_triton.host.device import Device, LaunchedFunction, current, use
+from kb_triton.host.device import Device, LaunchedFunction, current, use, using
 from kb_triton.host.errors import OutOfResources
 from kb_triton.host.launched import Launched
 from kb_triton.host.options import Options, options_of, topology_of
@@ -25,4 +25,5 @@ __all__ = [
     "topology_of",
     "type_of",
     "use",
+    "using",
 ]

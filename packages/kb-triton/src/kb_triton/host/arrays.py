@@ -7,12 +7,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from kb_engine import Tensor
 from kb_messages import KernelError
 from kb_triton.host.buffers import address_of, is_array
 from kb_triton.host.storages import Storages
 from kb_triton.host.tensor_descriptor import TensorDescriptor
+from kb_triton.host.tensor_storage import TensorStorage
 from kb_triton.language import Pointer
-from kb_triton.language.dtypes import bfloat16, dtype, float8e4nv, float8e5, of_numpy
+from kb_triton.language.dtypes import OF_KB, bfloat16, dtype, float8e4nv, float8e5, of_numpy
 
 Named: TypeAlias = "tuple[str, Any]"
 
@@ -61,6 +63,8 @@ def with_pointers(value: Any, name: str, storages: Storages) -> Any:
     """*value*, the argument *name*, with pointers in place of arrays. Raises KernelError for a type without name."""
     if is_array(value):
         return _pointer(value, type_of(value, name), name, storages)
+    if isinstance(value, Tensor):
+        return Pointer(TensorStorage(value), 0, OF_KB[value.dtype])
     if isinstance(value, TensorDescriptor):
         return value.with_base(with_pointers(value.base, name, storages))
     if is_view(value):

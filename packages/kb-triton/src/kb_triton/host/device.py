@@ -116,9 +116,9 @@ class Device:
                 )
             )
 
-    def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
+    def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> LaunchResult:
         """Run pass 1 of a launch on *host*, whose chip may be another. No array changes. Raises as `launch`."""
-        _Call(function, grid, arguments, self._schedule, self._transfers).run(host)
+        return _Call(function, grid, arguments, self._schedule, self._transfers).run(host)[1]
 
     @property
     def is_timing(self) -> bool:
@@ -222,9 +222,10 @@ class _Current:
     def __init__(self) -> None:
         self._device: Device | None = None
 
-    def use(self, device: Device | None) -> None:
-        """As the function `use`."""
-        self._device = device
+    def use(self, device: Device | None) -> Device | None:
+        """As the function `use`. Returns the device before."""
+        before, self._device = self._device, device
+        return before
 
     def current(self) -> Device:
         """As the function `current`."""
@@ -239,6 +240,16 @@ _CURRENT = _Current()
 def use(device: Device | None) -> None:
     """Have *device* run the launches from now on; None for the one that the environment variables describe."""
     _CURRENT.use(device)
+
+
+@contextmanager
+def using(device: Device) -> Iterator[None]:
+    """In the block, *device* runs the launches."""
+    before = _CURRENT.use(device)
+    try:
+        yield
+    finally:
+        _CURRENT.use(before)
 
 
 def current() -> Device:

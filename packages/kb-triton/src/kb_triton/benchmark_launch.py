@@ -1,0 +1,40 @@
+"""`kb_triton.launch`: launches a Triton kernel from a Benchmark's `launch`, on tensors of its host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kb_engine import Host, LaunchResult
+from kb_messages import KernelError
+from kb_triton.host import Device, LaunchedFunction, using
+
+
+def launch(
+    host: Host, kernel: Any, grid: Any, *arguments: Any, schedule: str = "dynamic", **named: Any
+) -> LaunchResult:
+    """Launch *kernel*, what `@triton.jit` made of a function, over *grid* with *arguments* and *named*.
+
+    Tensors of *host* that are flat, as `host.tensor` and `host.empty` make them without further arguments, reach the
+    kernel as pointers. *grid* is a tuple, or a function of all arguments by name. A tuned kernel takes its first
+    configuration. *schedule* is that of `Host.launch`, and so are the errors.
+    """
+    device = _HostDevice(host, schedule)
+    with using(device):
+        kernel[grid](*arguments, **named)
+    if not device.results:
+        raise KernelError(f"launch of {getattr(kernel, '__name__', 'a kernel')}", "a grid without programs", "some")
+    return device.results[0]
+
+
+class _HostDevice(Device):
+    """A device whose launches run on *host*, without pass 2. `results` has their times."""
+
+    def __init__(self, host: Host, schedule: str) -> None:
+        super().__init__(host.engine.topology, schedule=schedule, autotune=1)
+        self.results: list[LaunchResult] = []
+        self._host = host
+
+    def launch(self, function: LaunchedFunction, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
+        """As `Device.launch`; the tensors are on the chip already."""
+        self.results.append(self.run_on(self._host, function, grid, arguments))
