@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kb_triton
 import kb_triton as triton
 import kb_triton.language as tl
 from kb_dataexec import cast
@@ -141,3 +142,24 @@ def test_two_allocations_are_joined_by_a_third_over_both():
     storages.add_all([("low", parts[0]), ("high", parts[1]), ("both", base)])
     assert placed == [("low", 100)]
     assert [each.name for each in storages.found] == ["low"]
+
+
+@triton.jit
+def gather_kernel(ptrs, out_ptr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x_ptr = tl.load(ptrs + row).to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr + row * BLOCK + at, tl.load(x_ptr + at))
+
+
+def test_addresses_that_the_host_has_stored():
+    rows = [np.full(64, each, np.float32) for each in range(3)]
+    whole = np.arange(100, dtype=np.float32)
+    addresses = np.array([*map(kb_triton.address, rows), kb_triton.address(whole[10:])])
+    out = np.zeros((4, 64), np.float32)
+    gather_kernel[(4,)](addresses, out, BLOCK=64)
+    np.testing.assert_array_equal(out, [*rows, whole[10:74]])
+    with pytest.raises(KernelError, match="as a pointer, needs an address of a tensor that the kernel has"):
+        gather_kernel[(1,)](np.array([8]), out, BLOCK=64)
+    with pytest.raises(KernelError, match="a tensor by its address"):
+        gather_kernel[(1,)](np.array([kb_triton.address(whole[90:])]), out, BLOCK=64)

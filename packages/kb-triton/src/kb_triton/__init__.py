@@ -1,7 +1,7 @@
 """Unmodified Triton kernels on simulated chips. It is a pytest plugin, too: `pytest -p kb_triton`."""
 
 from kb_triton.benchmark_launch import launch
-from kb_triton.host import Device, Options, current, use
+from kb_triton.host import Device, Options, address, current, use
 from kb_triton.jit import JITFunction, jit
 from kb_triton.modules import install, uninstall
 from kb_triton.pytest_plugin import (
@@ -18,6 +18,7 @@ __all__ = [
     "Device",
     "JITFunction",
     "Options",
+    "address",
     "current",
     "install",
     "jit",

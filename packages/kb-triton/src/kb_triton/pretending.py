@@ -76,7 +76,7 @@ def pretend_cuda() -> Iterator[None]:
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func is torch.Tensor.cuda:
                 return args[0]
-            if func is torch.Tensor.is_cuda.__get__:
+            if func == torch.Tensor.is_cuda.__get__:
                 return True
             named = {name: _on_cpu(each, torch) for name, each in (kwargs or {}).items()}
             return func(*(_on_cpu(each, torch) for each in args), **named)

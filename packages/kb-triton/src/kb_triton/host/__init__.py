@@ -1,7 +1,7 @@
 """The host's side of a launch: the chip that runs it, and the bytes of host arrays."""
 
 from kb_triton.host.arrays import Reinterpreted, type_of
-from kb_triton.host.buffers import is_array
+from kb_triton.host.buffers import address, is_array
 from kb_triton.host.device import Device, LaunchedFunction, current, use, using
 from kb_triton.host.errors import OutOfResources
 from kb_triton.host.launched import Launched
@@ -19,6 +19,7 @@ __all__ = [
     "TensorDescriptor",
     "TunedConfig",
     "Tuning",
+    "address",
     "current",
     "is_array",
     "options_of",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from ctypes import c_uint8
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +44,18 @@ def address_of(array: Any) -> int:
     return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(array.data_ptr())
 
 
+def address(array: Any) -> int:
+    """The address of the first element of *array*, for an array of addresses that a kernel loads.
+
+    Numpy arrays whose addresses a kernel loads have to be asked for theirs here, because Python has no list of them.
+    Tensors of torch need not.
+    """
+    if _is_numpy(array):
+        root = _root(array)
+        _NUMPY[id(root)] = root
+    return address_of(array)
+
+
 def buffer_of(array: Any, name: str) -> HostBuffer:
     """The allocation that a numpy array or a torch tensor is a view of.
 
@@ -57,10 +71,12 @@ def buffer_of(array: Any, name: str) -> HostBuffer:
     return HostBuffer(address, address + int(storage.nbytes()), True, storage)
 
 
-def live_torch_buffers() -> Iterator[HostBuffer]:
-    """The allocations of all torch tensors of this process that are dense and on the CPU."""
-    import gc
-
+def live_buffers() -> Iterator[HostBuffer]:
+    """The allocations that live in this process: of arrays that `address` was asked for, and of all torch tensors that
+    are dense and on the CPU.
+    """
+    for array in list(_NUMPY.values()):
+        yield _numpy_buffer(array)
     torch = sys.modules.get("torch")
     if torch is None:
         return
@@ -73,10 +89,21 @@ def _is_numpy(array: object) -> TypeGuard[npt.NDArray[Any]]:
     return isinstance(array, np.ndarray)
 
 
+_NUMPY: Final = WeakValueDictionary[int, Any]()
+"""Allocations of numpy whose addresses were asked for, by id."""
+
+
+def _root(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array that *array* is a view of, directly or not; *array* itself if it is of none."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 def _numpy_buffer(array: npt.NDArray[Any]) -> HostBuffer:
-    root, is_writeable = array, bool(array.flags.writeable)
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-        is_writeable = is_writeable or bool(root.flags.writeable)
+    root, is_writeable = _root(array), bool(array.flags.writeable)
+    while array is not root and isinstance(array.base, np.ndarray):
+        array = array.base
+        is_writeable = is_writeable or bool(array.flags.writeable)
     low, high = np.lib.array_utils.byte_bounds(root)
     return HostBuffer(int(low), int(high), is_writeable, root)

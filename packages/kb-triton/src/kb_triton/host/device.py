@@ -202,9 +202,11 @@ class _Call:
             host.read(self._tensors[each.chip_address])
 
     def _place(self, host: Host, name: str, data: npt.NDArray[np.uint8]) -> int:
-        """Put *data* into the HBM of the chip. Returns the address."""
+        """Put *data* into the HBM of the chip: the cubes take storages in turn. Returns the address."""
         memory = host.engine.memory
-        tensor = host.empty(name, data.shape, DType.U8)
+        number, cubes = len(self._tensors), _n_cubes(host)
+        where: Any = {"cube": number % cubes} if cubes else {"slices": [number % host.num_slices]}
+        tensor = host.empty(name, data.shape, DType.U8, **where)
         address = tensor.addresses[0][0]
         self._tensors[address] = tensor
         if self._transfers and memory.initial is None:
@@ -214,6 +216,11 @@ class _Call:
         if memory.initial is not None:  # a kernel has loaded the address of an array, which was there from the start
             memory.initial.write(*split_address(address), data)
         return address
+
+
+def _n_cubes(host: Host) -> int:
+    """Cubes over whose slices a tensor may lie; 0 for a chip that interleaves no HBM, whose slices take turns."""
+    return len({(each.sip, each.cube) for each in host.engine.topology.address_map.interleaved.values()})
 
 
 class _Current:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kb_engine import Tensor
 from kb_messages import DType, KernelError
-from kb_triton.host.buffers import HostBuffer, buffer_of, live_torch_buffers
+from kb_triton.host.buffers import HostBuffer, buffer_of, live_buffers
 
 Place = Callable[[str, npt.NDArray[np.uint8]], int]
 """Puts bytes on the chip, under a name, and returns their address there."""
@@ -98,7 +98,7 @@ class Storages:
         found = self._known_at(address)
         if found is not None:
             return found
-        for buffer in live_torch_buffers():
+        for buffer in live_buffers():
             if buffer.address <= address < buffer.end:
                 if any(each.address < buffer.end and buffer.address < each.end for each in self.found):
                     return None

@@ -75,7 +75,7 @@ def added(one: Offset, two: Offset) -> Offset:
     """The sum of two offsets."""
     if isinstance(one, int) and isinstance(two, int):
         return one + two
-    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+    if isinstance(one, np.ndarray | np.generic) or isinstance(two, np.ndarray | np.generic):
         a, b = (each.data() if isinstance(each, Affine) else each for each in (one, two))
         return np.asarray(a + b)
     first, second = (Affine((), each, ()) if isinstance(each, int) else each for each in (one, two))
@@ -161,7 +161,7 @@ def _scaled(offset: Offset, before: int, nbytes: int) -> Offset:
     found_at: Any = offset * before
     if np.any(found_at % nbytes):
         refuse(f"a pointer to elements of {nbytes} bytes that is not aligned", "whole elements from the start")
-    result: Offset = found_at // nbytes
+    result: Offset = found_at // nbytes if type(found_at) is int else np.asarray(found_at // nbytes)
     return result
 
 

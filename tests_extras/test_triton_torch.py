@@ -1,0 +1,152 @@
+"""Triton kernels on CPU tensors of torch: unmodified test files with autograd, views, addresses, and code for CUDA."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOPOLOGIES = Path(__file__).parents[1] / "topologies"
+TEST_FILE = """
+import torch
+import triton
+import triton.language as tl
+import pytest
+
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+
+
+@triton.jit
+def square_forward(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, x * x, mask=at < n)
+
+
+@triton.jit
+def square_backward(x_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    dy = tl.load(dy_ptr + at, mask=at < n)
+    tl.store(dx_ptr + at, 2.0 * x * dy, mask=at < n)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.empty_like(x)
+        square_forward[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+        ctx.save_for_backward(x)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensors
+        dx = torch.empty_like(x)
+        square_backward[(triton.cdiv(x.numel(), 256),)](x, dy.contiguous(), dx, x.numel(), BLOCK=256)
+        return dx
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 100), (1000,), (7, 11, 13)])
+def test_square(shape, dtype):
+    torch.manual_seed(0)
+    x = torch.randn(shape, device=DEVICE, dtype=dtype, requires_grad=True)
+    y = Square.apply(x)
+    torch.testing.assert_close(y, x * x)
+    g = torch.randn_like(y)
+    y.backward(g)
+    torch.testing.assert_close(x.grad, 2 * x * g, rtol=1e-2, atol=1e-2)
+    triton.testing.assert_close(y, x * x)
+
+
+@triton.jit
+def gather_kernel(ptrs, out_ptr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x_ptr = tl.load(ptrs + row).to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr + row * BLOCK + at, tl.load(x_ptr + at))
+
+
+def test_addresses_in_a_tensor():
+    rows = [torch.randn(64) for _ in range(3)]
+    out = torch.empty(3, 64)
+    gather_kernel[(3,)](torch.tensor([each.data_ptr() for each in rows]), out, BLOCK=64)
+    assert torch.equal(out, torch.stack(rows))
+
+
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, sx, so, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i[:, None] * so + i[None, :], tl.load(x_ptr + i[:, None] + i[None, :] * sx))
+
+
+def test_views():
+    whole = torch.arange(2 * 16 * 20, dtype=torch.float32).reshape(2, 16, 20)
+    x, out = whole[1, :, 4:], torch.zeros(16, 40)[:, 10:26]
+    transpose_kernel[(1,)](x, out, x.stride(0), out.stride(0), N=16)
+    assert torch.equal(out, x.t())
+    assert not out._base[:, :10].any()
+    assert not out._base[:, 26:].any()
+"""
+CUDA = """
+import torch
+import triton
+import triton.language as tl
+from torch.utils._triton import has_triton_package
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def copied(x):
+    assert x.is_cuda
+    y = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), BLOCK=128)
+    return y
+
+
+assert torch.cuda.is_available() and torch.cuda.get_device_properties(0).multi_processor_count == 8
+assert triton.runtime.driver.active.get_current_target().backend == "cuda"
+x = torch.randn(1000, device="cuda")
+start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+start.record()
+assert torch.equal(copied(x), x)
+end.record()
+torch.cuda.synchronize()
+assert 0 < start.elapsed_time(end) < 1
+assert torch.equal(copied(torch.ones(5).cuda()), torch.ones(5).to("cuda:0"))
+assert not has_triton_package()
+print(torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist())
+"""
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": "", **environment}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("topology", ["one_cube", "one_sip"])
+def test_an_unmodified_test_file_passes(tmp_path: Path, topology: str) -> None:
+    (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
+    chip = str(TOPOLOGIES / f"{topology}.yaml")
+    done = run(tmp_path, "pytest", "-q", "-p", "kb_triton", "-p", "no:cacheprovider", "test_op.py", KB_TOPOLOGY=chip)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "11 passed" in done.stdout
+    assert "kb_triton: 20 launches, " in done.stdout
+
+
+def test_host_code_for_cuda_runs_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(CUDA, encoding="utf-8")
+    (tmp_path / "run.py").write_text("import sys\nfrom kb_cli.main import main\nmain(sys.argv[1:])\n", encoding="utf-8")
+    done = run(tmp_path, "run", "exec", "--pretend", "cuda", "script.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[2.0, 2.0]" in done.stdout
+    refused = run(tmp_path, "run", "exec", "script.py")
+    assert refused.returncode == 1
+    assert "AssertionError" in refused.stderr
