@@ -187,7 +187,18 @@ def mutants(session: nox.Session) -> None:
 @nox.session(default=False)
 def extras(session: nox.Session) -> None:
     """What is too large for every session: torch, Parquet by DuckDB, and the classes of Perfetto's schema."""
-    install(session, "--group", "test", "--group", "extras", *EDITABLE, "-e", "packages/kb-dataexec[torch,parquet]")
+    install(
+        session,
+        "--group",
+        "test",
+        "--group",
+        "extras",
+        *EDITABLE,
+        "-e",
+        "packages/kb-dataexec[torch,parquet]",
+        "-e",
+        "packages/kb-triton[torch]",
+    )
     session.run("pytest", "tests_extras", *session.posargs)
 
 

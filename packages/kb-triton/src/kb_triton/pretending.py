@@ -127,6 +127,7 @@ def _answers(torch: Any) -> dict[str, Any]:
         "get_device_capability": lambda device=None: (9, 0),
         "get_device_name": lambda device=None: current().topology.name,
         "get_device_properties": lambda device=None: _properties(),
+        "get_rng_state": lambda device=None: torch.get_rng_state(),
         "is_available": lambda: True,
         "is_bf16_supported": lambda *arguments, **named: True,
         "manual_seed": torch.default_generator.manual_seed,
@@ -134,6 +135,7 @@ def _answers(torch: Any) -> dict[str, Any]:
         "max_memory_allocated": lambda device=None: 0,
         "reset_peak_memory_stats": lambda device=None: None,
         "set_device": lambda device: None,
+        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "stream": lambda stream: _Stream(),
         "synchronize": lambda device=None: None,
     }
