@@ -150,7 +150,7 @@ def layouts_kernel(tl: Any, x: Any, y: Any) -> None:
     tl.store(y[0:4, 0:8], tl.sort(part * 2.0, descending=True))
     even, odd = tl.split(tl.load(x[4:8, 0:8]).reshape(4, 4, 2))
     tl.store(y[4:8, 0:8], tl.interleave(odd, even * 0.25))
-    order = (tl.zeros((1, 9), "f32") + (tl.arange(0, 9) * 2 + 1) % 9).to("i32")
+    order = (tl.full((1, 9), -3.0, "f32") + ((tl.arange(0, 9) * 2 + 1) % 9 + 3)).to("i32")
     numbers = tl.rand(7, tl.arange(0, 9))
     whole = (part * 4.0).to("i32")
     tl.store(y[8:12, :], (tl.gather(whole, tl.broadcast_to(order, (4, 9)), 1) + numbers).to("f16"))

@@ -120,6 +120,9 @@ class Values:
             inputs[0] = self._view(*found.inputs[0].bytes_of).copy()
         if self._shift_free and attributes.op == "sub" and len(inputs) == 2 and inputs[1].shape[1] == 1:
             inputs = inputs[:1]
+        if attributes.op == "copy" and inputs and _keeps_bits(found.inputs[0].dtype, found.out.dtype):
+            self._view(*found.out.bytes_of)[...] = self._view(*found.inputs[0].bytes_of).copy()
+            return
         if has_own_form(attributes.op):
             self._laid_out(found, inputs)
             return
@@ -166,6 +169,12 @@ class Values:
                 move = found.function.apply(*inputs, attributes=attributes, shape=shape, dtype=np.dtype(np.uint64))
                 result = mixed(text_number(f"moved {found.out.dtype}"), move)
         self._write(found.out, result)
+
+
+def _keeps_bits(source: DType, target: DType) -> bool:
+    """Whether a copy keeps all bits: one between integers as wide, as it wraps."""
+    integers = not (source.is_float or target.is_float or DType.BOOL in (source, target))
+    return source is target or (integers and source.nbytes == target.nbytes)
 
 
 def _up_to_each(numbers: Numbers, axis: int | None, reverse: bool) -> Numbers:
