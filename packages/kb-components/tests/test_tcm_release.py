@@ -14,7 +14,7 @@ def used_by(simulate, monkeypatch):
 
     def run(kernel, *arguments, changes=()):
         def begin(tl, *tensors):
-            allocator = tl._port.tcm._allocator
+            allocator = tl._port.tcm.allocator
             before = allocator.free_nbytes
             kernel(tl, *tensors, lambda: before - allocator.free_nbytes)
 

@@ -44,7 +44,7 @@ def call_rule(
     op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
     """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises KernelError as a call."""
-    axis = plain(axis)
+    axis = None if axis is None else plain(axis)
     key: list[Hashable] = [op, axis, dtype, reverse]
     for each in arguments:
         if isinstance(each, Handle):

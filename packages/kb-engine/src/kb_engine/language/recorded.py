@@ -49,11 +49,12 @@ class VectorInput:
 class RecordedFunction:
     """`math` with a result like `value`. Equal ones are one object, that of `recorded_function`."""
 
-    __slots__ = ("math", "producer_op", "value")
+    __slots__ = ("is_float", "math", "producer_op", "value")
 
     def __init__(self, math: MathAttributes, value: VectorValue) -> None:
         self.math = math
         self.value = value
+        self.is_float = value.dtype.is_float
         self.producer_op = f"tl.{math.op}"
 
 
@@ -122,6 +123,10 @@ class RecordedOp:
 
     def let_go(self, handle: RecordedTensor, is_kept: bool = False) -> None:
         """The kernel names the result by *handle* no more. *is_kept* says that something nobody can ask keeps it."""
+        if len(self._handles) == 1 and self._handles[0]() is handle:
+            self._handles.clear()
+            self.alive = is_kept
+            return
         self._handles = [each for each in self._handles if (other := each()) is not None and other is not handle]
         self.alive = is_kept or bool(self._handles)
 
@@ -210,6 +215,11 @@ class RecordedTensor(LoadedTensor):
     def is_issued(self) -> bool:
         """Whether a command makes the value."""
         return "place" in self.__dict__
+
+    @property
+    def open_op(self) -> RecordedOp | None:
+        """The op that makes the value; None if a command makes it, and after `tl.free`."""
+        return None if self._is_forgotten or "place" in self.__dict__ else self.op
 
     @property
     def dtype(self) -> DType:

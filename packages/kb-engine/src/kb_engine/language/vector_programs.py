@@ -61,8 +61,7 @@ class VectorPrograms:
 
     def recorded(self, value: Handle) -> RecordedOp | None:
         """The op that makes *value*; None for a value that lies somewhere."""
-        is_recorded = isinstance(value, RecordedTensor) and not value.is_issued and not value.freed
-        return value.op if is_recorded else None  # type: ignore[attr-defined]  # it is recorded
+        return value.open_op if isinstance(value, RecordedTensor) else None
 
     def input(self, value: Handle, place: Matrix) -> VectorInput:
         """*value*, which lies at *place* in TCM, as an argument of a recorded op."""
@@ -85,7 +84,7 @@ class VectorPrograms:
         if len(self._ops) >= MOST_OPS:
             self.close()
         producer = None if known is not None else Producer(function.producer_op, line)
-        is_known = _is_known(function, arguments, known is not None)
+        is_known = False if function.is_float else _is_known(arguments, known is not None)
         if is_known is None:
             self._port.leave("computes with integers of memory")
         op = RecordedOp(function, arguments, producer, line, is_known)
@@ -228,10 +227,8 @@ class _Closing(NamedTuple):
     left: tuple[int, ...]
 
 
-def _is_known(function: RecordedFunction, arguments: tuple[_Source, ...], given: bool) -> bool | None:
-    """Whether the result of *function* is known: for *given* without arguments. None where that follows from memory."""
-    if function.value.dtype.is_float:
-        return False
+def _is_known(arguments: tuple[_Source, ...], given: bool) -> bool | None:
+    """Whether integers of *arguments* are known: for *given* without any. None where that follows from memory."""
     if not arguments:
         return given
     sides = [each.is_known for each in arguments]

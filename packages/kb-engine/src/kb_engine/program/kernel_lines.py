@@ -57,18 +57,18 @@ class KernelLines:
                 is_passed = code.co_filename.startswith(_OWN_FOLDERS + skip_file_prefixes)
                 passed_over[code.co_filename] = is_passed
             if not is_passed:
-                return self._line(code, frame)
+                key = id(code), frame.f_lasti
+                found = self._found.get(key)
+                return self._line(code, frame) if found is None else found[1]
             frame = frame.f_back
         return "?:0"
 
     def _line(self, code: CodeType, frame: FrameType) -> str:
-        key = id(code), frame.f_lasti  # the entry keeps the code alive, so its id stays its own
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) >= _MOST_CALLS:
-                self._found.clear()
-            found = self._found[key] = code, line_of(code.co_filename, frame.f_lineno, self._root)
-        return found[1]
+        if len(self._found) >= _MOST_CALLS:
+            self._found.clear()
+        line = line_of(code.co_filename, frame.f_lineno, self._root)
+        self._found[id(code), frame.f_lasti] = code, line  # it keeps the code alive, so that the id stays its own
+        return line
 
 
 @lru_cache(maxsize=16)
