@@ -24,21 +24,22 @@ from kb_messages import BenchmarkError
 def command(out: Path, prune: bool, keep: int | None, older: float | None, dry_run: bool, as_json: bool) -> None:
     """List the run folders in OUT (kb-runs), the newest first: latency, verdict, size and when they were written.
 
-    With --prune, remove those that --keep and --older leave. A folder that is no run folder, or that holds a file
-    which no run wrote, always stays.
+    With --prune, remove those that --keep and --older leave, and what killed runs left behind. A folder that is no run
+    folder, or that holds a file which no run wrote, always stays.
     """
     if not prune and (keep is not None or older is not None or dry_run):
         raise BenchmarkError("kb runs", "--keep, --older or --dry-run alone", "--prune beside it", "add --prune")
     if prune and keep is None and older is None:
         raise BenchmarkError("--prune", "neither --keep N nor --older DAYS", "one of them", "--keep 0 means all")
-    runs = list_runs(out)
     if prune:
-        pruned = prune_runs(runs, keep, older, dry_run)
+        pruned = prune_runs(out, keep, older, dry_run)
         if as_json:
             emit_json(pruned)
         else:
             emit_lines(pruned_lines(pruned))
-    elif as_json:
+        return
+    runs = list_runs(out)
+    if as_json:
         emit_json(runs)
     else:
         emit_tables(*runs_tables(runs))

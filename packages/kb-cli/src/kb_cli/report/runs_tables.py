@@ -33,7 +33,9 @@ def pruned_lines(pruned: Pruned) -> list[str]:
     """A line for each folder that was taken away or stayed, and the sum."""
     would = "would remove" if pruned.dry_run else "removed"
     lines = [f"{would} {run.folder} ({quantity(run.nbytes, 'B')})" for run in pruned.removed]
-    return [*lines, *pruned.skipped, f"{would} {_count(len(pruned.removed))}, {quantity(pruned.nbytes, 'B')}"]
+    lines += [f"{would} {folder}, which a killed run left" for folder in pruned.killed]
+    number = len(pruned.removed) + len(pruned.killed)
+    return [*lines, *pruned.skipped, f"{would} {_count(number)}, {quantity(pruned.nbytes, 'B')}"]
 
 
 def _count(number: int) -> str:

@@ -109,20 +109,33 @@ class NewRunFolder:
 
 def take_away_stale(out: Path) -> None:
     """Delete hidden folders that killed processes left in *out*. An old one without a new one gets its name back."""
-    try:
-        with os.scandir(out) as entries:
-            stale = [entry.path for entry in entries if _is_stale(entry)]
-    except OSError:  # a folder that may be written, but not listed
-        return
-    for path in map(Path, stale):
-        name, _, rest = path.name[1:].rpartition(".")
-        if rest.endswith("-old") and not (out / name).exists():
+    for path in _stale_folders(out):
+        if (name := _lost_name(path)) is not None:
             try:
                 os.rename(path, out / name)
                 continue
             except OSError:  # another process was faster
                 pass
         shutil.rmtree(path, ignore_errors=True)
+
+
+def left_by_killed(out: Path) -> list[Path]:
+    """The hidden folders that `take_away_stale` would delete, by name."""
+    return sorted(path for path in _stale_folders(out) if _lost_name(path) is None)
+
+
+def _stale_folders(out: Path) -> list[Path]:
+    try:
+        with os.scandir(out) as entries:
+            return [Path(entry.path) for entry in entries if _is_stale(entry)]
+    except OSError:  # a folder that may be written, but not listed
+        return []
+
+
+def _lost_name(path: Path) -> str | None:
+    """The name that the stale folder *path* had, if no other folder has taken it."""
+    name, _, rest = path.name[1:].rpartition(".")
+    return name if rest.endswith("-old") and not path.with_name(name).exists() else None
 
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,7 @@ from msgspec import Struct
 
 from kb_cli.run.claims import extra_files, files_of
 from kb_cli.run.files import RUN, RunFolderError
-from kb_cli.run.folder import INTERRUPTED
+from kb_cli.run.folder import INTERRUPTED, left_by_killed, take_away_stale
 from kb_cli.run.progress import PROGRESS
 from kb_cli.run.run_json import RunJson, read_run
 from kb_dataexec.files import file_in, read_json, writing
@@ -41,13 +40,15 @@ class ListedRun(Struct, frozen=True, kw_only=True):
 class Pruned(Struct, frozen=True, kw_only=True):
     """What pruning took away, or would take away with `dry_run`, and the bytes of it.
 
-    `skipped` says of folders why they stay although their run is old.
+    `skipped` says of folders why they stay although their run is old. `killed` has the hidden folders of runs that were
+    killed, whose files nobody finished.
     """
 
     dry_run: bool
     removed: list[ListedRun]
     nbytes: int
     skipped: list[str]
+    killed: list[str] = []
 
 
 def list_runs(out: Path) -> list[ListedRun]:
@@ -63,11 +64,18 @@ def list_runs(out: Path) -> list[ListedRun]:
     return sorted(found, key=lambda run: (run.when, run.folder), reverse=True)
 
 
-def prune_runs(runs: Sequence[ListedRun], keep: int | None, older_days: float | None, dry_run: bool) -> Pruned:
-    """Delete those of *runs*, the newest first, that are not among the *keep* newest and are older than *older_days*.
+def prune_runs(out: Path, keep: int | None, older_days: float | None, dry_run: bool) -> Pruned:
+    """Delete those run folders of *out* that are not among the *keep* newest and are older than *older_days*.
 
-    A condition that is None takes nothing out. A folder that holds a file which no run wrote stays.
+    A condition that is None takes nothing out. A folder that holds a file which no run wrote stays. What killed runs
+    left is deleted whatever the conditions say, as the next run would delete it. Raises RunFolderError as `list_runs`
+    does.
     """
+    killed = left_by_killed(out)
+    killed_nbytes = sum(_nbytes_if_plain(path) for path in killed)
+    if not dry_run:
+        take_away_stale(out)
+    runs = list_runs(out)
     old = runs[keep or 0 :]
     if older_days is not None:
         now_s = datetime.now(UTC).timestamp()
@@ -81,13 +89,14 @@ def prune_runs(runs: Sequence[ListedRun], keep: int | None, older_days: float | 
             with writing(Path(run.folder)):
                 shutil.rmtree(run.folder)
         removed.append(run)
-    return Pruned(dry_run=dry_run, removed=removed, nbytes=sum(run.nbytes for run in removed), skipped=skipped)
+    nbytes = sum(run.nbytes for run in removed) + killed_nbytes
+    return Pruned(dry_run=dry_run, removed=removed, nbytes=nbytes, skipped=skipped, killed=list(map(str, killed)))
 
 
 def _listed(folder: Path) -> ListedRun | None:
     """The run in *folder*, None for a folder that is none."""
     try:
-        nbytes = sum((folder / name).stat().st_size for name in files_of(folder))
+        nbytes = _nbytes(folder)
         if folder.name.endswith(INTERRUPTED):
             return _interrupted(folder, nbytes)
         run = read_run(folder)
@@ -105,6 +114,18 @@ def _listed(folder: Path) -> ListedRun | None:
         nbytes=nbytes,
         when=_when(folder / RUN),
     )
+
+
+def _nbytes(folder: Path) -> int:
+    return sum((folder / name).stat().st_size for name in files_of(folder))
+
+
+def _nbytes_if_plain(folder: Path) -> int:
+    """As `_nbytes`, 0 where something else than files and folders lies in *folder*."""
+    try:
+        return _nbytes(folder)
+    except (RunFolderError, OSError):
+        return 0
 
 
 def _interrupted(folder: Path, nbytes: int) -> ListedRun | None:
