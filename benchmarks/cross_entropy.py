@@ -45,7 +45,7 @@ def tolerance(logits, targets) -> np.ndarray:
     return (np.sqrt(logits.shape[1]) + 4 * spread + 32) * 2.0**-24
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.tokens * (p.dtype.nbytes * p.vocabulary + 8))
 def cross_entropy(
     rng: np.random.Generator,
     tokens: Size = 128,

@@ -24,7 +24,7 @@ def kernel(tl, w, x, y, block_n: int, block_k: int) -> None:
     tl.store(y[:, rows], acc.to(y.dtype))
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.dtype.nbytes * (p.N * p.K + p.K + p.N))
 def decode_gemv(
     rng: np.random.Generator,
     N: Size = 1024,

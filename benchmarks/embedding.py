@@ -19,7 +19,7 @@ def kernel(tl, table, ids, out, block: int) -> None:
     tl.store(out[tokens, :], tl.load(table[tl.load(ids[tokens])]))
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.dtype.nbytes * p.width * (p.vocabulary + p.tokens) + 4 * p.tokens)
 def embedding(
     rng: np.random.Generator,
     tokens: Size = 512,

@@ -38,7 +38,7 @@ def reference(x, w, row_scales, column_scales) -> np.ndarray:
     return (x.astype(np.float64) @ w.astype(np.float64)) * row_scales * column_scales
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.M * p.K + p.K * p.N + 4 * (p.M + p.N) + p.out_dtype.nbytes * p.M * p.N)
 def int8_gemm(
     rng: np.random.Generator,
     M: Size = 256,

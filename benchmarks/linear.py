@@ -48,7 +48,7 @@ def reference(x, w, bias, activation: str) -> np.ndarray:
     return functions[activation]
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.dtype.nbytes * (p.M * p.K + p.K * p.N + p.N + p.M * p.N))
 def linear(
     rng: np.random.Generator,
     M: Size = 256,

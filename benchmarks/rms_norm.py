@@ -28,7 +28,7 @@ def reference(x, weight, epsilon: float) -> np.ndarray:
     return x / np.sqrt((x**2).mean(axis=1, keepdims=True) + epsilon) * weight
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.dtype.nbytes * p.width * (2 * p.rows + 1))
 def rms_norm(
     rng: np.random.Generator,
     rows: Size = 256,

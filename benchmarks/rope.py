@@ -35,7 +35,7 @@ def reference(x, angles: np.ndarray) -> np.ndarray:
     return np.stack([a * c - b * s, b * c + a * s], axis=2).reshape(x.shape)
 
 
-@kb.benchmark
+@kb.benchmark(footprint=lambda p: p.positions * p.head_dim * (2 * p.heads * p.dtype.nbytes + 4))
 def rope(
     rng: np.random.Generator,
     positions: Size = 256,

@@ -10,8 +10,9 @@ import pytest
 
 from kb_cli.benchmark import bundled, capacity, machine_memory
 from kb_cli.benchmark.author_calls import inputs_of
+from kb_cli.benchmark.call_benchmark import FunctionBenchmark
 from kb_cli.benchmark.capacity import check_capacity
-from kb_cli.benchmark.load import load_benchmark
+from kb_cli.benchmark.load import execute_source, load_benchmark
 from kb_cli.benchmark.machine_memory import available_nbytes, limited_memory
 from kb_cli.benchmark.params import build_params
 from kb_cli.benchmark.setup import Setup
@@ -50,6 +51,49 @@ def test_the_footprint_is_no_more_than_the_tensors(bench: str) -> None:
     outputs = sum(math.prod(np.shape(each)) for each in reference.values())
     held = sum(each.nbytes for each in made.values())
     assert held + outputs <= stated <= held + 4 * outputs
+
+
+CALLS = {
+    "cross_entropy": {"tokens": "9", "vocabulary": "50"},
+    "decode_gemv": {"N": "30", "K": "20"},
+    "embedding": {"tokens": "9", "vocabulary": "50", "width": "7"},
+    "int8_gemm": {"M": "9", "N": "30", "K": "20"},
+    "layer_norm": {"rows": "9", "width": "50"},
+    "linear": {"M": "9", "N": "30", "K": "20"},
+    "rms_norm": {"rows": "9", "width": "50"},
+    "rope": {"positions": "9", "heads": "3", "head_dim": "14"},
+    "split_k_gemm": {"M": "9", "N": "30", "K": "20"},
+}
+
+
+@pytest.mark.parametrize("bench", CALLS)
+def test_the_footprint_of_a_call_is_that_of_its_tensors(bench: str) -> None:
+    setup = setup_of(bench, **CALLS[bench])
+    stated = setup.loaded.bench.footprint(setup.params)
+    function = load_defined_function(bench)
+    call = function(np.random.default_rng(0), **{name: getattr(setup.params, name) for name in CALLS[bench]})
+    assert stated == sum(math.prod(each.shape) * each.dtype.nbytes for each in call.tensors.values())
+    size = next(name for name in CALLS[bench] if name in "MNK" or name in ("tokens", "rows", "positions"))
+    with pytest.raises(BenchmarkError, match=rf"^{bench} on one_pe: got .* of tensors, needs at most the .* that all"):
+        check_capacity(setup_of(bench, **CALLS[bench] | {size: "1000000000000"}))
+
+
+def load_defined_function(bench: str) -> FunctionBenchmark:
+    """The function under `@kernbench.benchmark` in the file of *bench*."""
+    path = bundled.find("benchmarks", bench)
+    module = execute_source(path, path.read_bytes())
+    found = getattr(module, bench)
+    assert isinstance(found, FunctionBenchmark)
+    return found
+
+
+def test_every_bundled_function_has_a_footprint() -> None:
+    with_functions = {
+        path.stem
+        for path in bundled.find("benchmarks", "gemm").parent.glob("*.py")
+        if "@kb.benchmark" in path.read_text(encoding="utf-8")
+    }
+    assert with_functions == set(CALLS)
 
 
 def test_a_footprint_that_is_no_count_is_refused(bench_file: Write) -> None:

@@ -46,6 +46,18 @@ def write(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+def test_a_stated_footprint_is_asked_before_the_function(invoke: Invoke, write: Callable[..., str]) -> None:
+    stated = "@kb.benchmark(footprint=lambda p: 3 * p.n * p.dtype.nbytes)"
+    file = write("@kb.benchmark", stated, "    x, y = (", "    print(n)\n    x, y = (")
+    right = invoke("run", file, "-p", "n=32", "--topology", "one_pe")
+    assert right.exit_code == 0
+    assert right.stdout.startswith("32\n")
+    done = invoke("run", file, "-p", "n=1000000000000", "--topology", "one_pe")
+    assert done.exit_code == 2
+    assert "adding on one_pe: got 5859375000 KiB of tensors, needs at most" in done.stderr
+    assert done.stdout == ""
+
+
 def test_kb_run_takes_the_function(invoke: Invoke, write: Callable[..., str]) -> None:
     done = invoke("run", write(), "-p", "n=32", "-p", "dtype=f32", "--json", "--topology", "one_pe")
     found = json.loads(done.stdout)

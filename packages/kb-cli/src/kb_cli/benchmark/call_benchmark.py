@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, get_type_hints, overload
 
 import msgspec
 import numpy as np
@@ -16,6 +16,9 @@ from kb_cli.benchmark.call_record import shown_arguments
 from kb_cli.benchmark.tensor_argument import TensorArgument
 from kb_engine import Arrays, Benchmark, Host, Tensor
 from kb_messages import BenchmarkError
+
+Footprint = Callable[[Any], int]
+"""Answers how many bytes the tensors of a benchmark need at least, for its parameters."""
 
 
 class CallBenchmark(Benchmark[Any]):
@@ -71,8 +74,9 @@ class FunctionBenchmark:
     It can be called as the function it was made of.
     """
 
-    def __init__(self, function: Callable[..., Call], name: str = "") -> None:
+    def __init__(self, function: Callable[..., Call], name: str = "", footprint: Footprint | None = None) -> None:
         self.function = function
+        self.footprint = footprint
         self.name = name or getattr(function, "__name__", "benchmark")
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
@@ -83,27 +87,46 @@ class FunctionBenchmark:
 
     def new(self) -> FunctionCalls:
         """The benchmark. Raises BenchmarkError for a function whose parameters cannot be set by name and type."""
-        return FunctionCalls(self.function, self.name)
+        return FunctionCalls(self.function, self.name, self.footprint)
 
 
-def benchmark(function: Callable[..., Call]) -> FunctionBenchmark:
+@overload
+def benchmark(function: Callable[..., Call]) -> FunctionBenchmark: ...
+
+
+@overload
+def benchmark(*, footprint: Footprint) -> Callable[[Callable[..., Call]], FunctionBenchmark]: ...
+
+
+def benchmark(
+    function: Callable[..., Call] | None = None, *, footprint: Footprint | None = None
+) -> FunctionBenchmark | Callable[[Callable[..., Call]], FunctionBenchmark]:
     """Make *function* the benchmark of its file, so that `kb run FILE` runs it.
 
     *function* takes a numpy random generator and then its parameters, each with a type and a default, which `-p` sets.
-    It answers `kernbench.call(...)`, with a reference.
+    It answers `kernbench.call(...)`, with a reference. *footprint* takes the parameters as one object, and answers how
+    many bytes the tensors need at least: `@kernbench.benchmark(footprint=lambda p: 4 * p.M * p.N)`. `kb run` asks it
+    before it calls *function*, and refuses sizes that no memory could hold.
     """
+    if function is None:
+        return lambda found: FunctionBenchmark(found, footprint=footprint)
     return FunctionBenchmark(function)
 
 
 class FunctionCalls(Benchmark[Any]):
     """The benchmark of a function that answers a call. A run makes its inputs first, and that makes the call."""
 
-    def __init__(self, function: Callable[..., Call], name: str) -> None:
+    def __init__(self, function: Callable[..., Call], name: str, footprint: Footprint | None = None) -> None:
         self.Params = _params_of(function)  # type: ignore[misc]
         self.name = name  # type: ignore[misc]
         self.__doc__ = function.__doc__
         self._function = function
+        self._footprint = footprint
         self._made: CallBenchmark | None = None
+
+    def footprint(self, p: Any) -> int:
+        """What the author states; 0, which says nothing, for a function without a footprint."""
+        return 0 if self._footprint is None else self._footprint(p)
 
     def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
         """Call the function, and return what the tensors of its call hold."""
