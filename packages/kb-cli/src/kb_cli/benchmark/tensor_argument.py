@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,16 @@ _BY_NUMPY_NAME = {
     **{f"uint{bits}": DType(f"u{bits}") for bits in (8, 16, 32, 64)},
     "bool": DType.BOOL,
 }
+
+
+class Placing(TypedDict, total=False):
+    """Where a tensor is to lie: the options of `tensor`, which says what they mean."""
+
+    blocks: tuple[int, int]
+    slices: Sequence[int] | None
+    memory: str
+    shard: Sharding | str | None
+    cube: int | None
 
 
 class TensorPlacement(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,16 +70,7 @@ class TensorArgument(Struct, frozen=True, eq=False):
         return f"{self.dtype} {'x'.join(map(str, self.shape))}"
 
 
-def tensor(
-    data: npt.ArrayLike,
-    *,
-    output: bool = False,
-    blocks: tuple[int, int] = (1, 1),
-    slices: Sequence[int] | None = None,
-    memory: str = "hbm",
-    shard: Sharding | str | None = None,
-    cube: int | None = None,
-) -> TensorArgument:
+def tensor(data: npt.ArrayLike, *, output: bool = False, **placing: Unpack[Placing]) -> TensorArgument:
     """A tensor that holds a copy of *data*, as an argument of `kernbench.run`; with *output*, a result too.
 
     *memory* is `hbm`, `sram` or `tcm`. *blocks* says into how many blocks it is cut, down the rows and along the
@@ -83,44 +84,24 @@ def tensor(
         fix = "convert it first, such as by x.astype(np.float32), or kernbench.cast(x, 'bf16')"
         raise BenchmarkError("a tensor", f"an array of {array.dtype!s:.100}", f"one of {listing(_BY_NUMPY_NAME)}", fix)
     array.flags.writeable = False
-    placement = _placement(blocks, slices, memory, shard, cube)
-    return TensorArgument(array.shape, _BY_NUMPY_NAME[array.dtype.name], array, output, placement)
+    return TensorArgument(array.shape, _BY_NUMPY_NAME[array.dtype.name], array, output, _placement(**placing))
 
 
-def empty(
-    shape: int | Sequence[int],
-    dtype: DType | npt.DTypeLike,
-    *,
-    blocks: tuple[int, int] = (1, 1),
-    slices: Sequence[int] | None = None,
-    memory: str = "hbm",
-    shard: Sharding | str | None = None,
-    cube: int | None = None,
-) -> TensorArgument:
+def empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: Unpack[Placing]) -> TensorArgument:
     """A result of `kernbench.run`, of *shape* and *dtype*, whose bytes the kernel has to write.
 
     The type is a name such as `f16`, or a numpy dtype. The other arguments are those of `tensor`. Raises
     BenchmarkError for an unknown type.
     """
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return TensorArgument(shape, dtype_of(dtype), None, True, _placement(blocks, slices, memory, shard, cube))
+    return TensorArgument(shape, dtype_of(dtype), None, True, _placement(**placing))
 
 
-def zeros(
-    shape: int | Sequence[int],
-    dtype: DType | npt.DTypeLike,
-    *,
-    blocks: tuple[int, int] = (1, 1),
-    slices: Sequence[int] | None = None,
-    memory: str = "hbm",
-    shard: Sharding | str | None = None,
-    cube: int | None = None,
-) -> TensorArgument:
+def zeros(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: Unpack[Placing]) -> TensorArgument:
     """As `empty`, but the tensor holds zeros before the kernel begins."""
     from kb_dataexec import numpy_dtype
 
-    data = np.zeros(shape, numpy_dtype(dtype_of(dtype)))
-    return tensor(data, output=True, blocks=blocks, slices=slices, memory=memory, shard=shard, cube=cube)
+    return tensor(np.zeros(shape, numpy_dtype(dtype_of(dtype))), output=True, **placing)
 
 
 def dtype_of(given: DType | npt.DTypeLike) -> DType:
@@ -137,8 +118,7 @@ def dtype_of(given: DType | npt.DTypeLike) -> DType:
     return _BY_NUMPY_NAME[name]
 
 
-def _placement(
-    blocks: tuple[int, int], slices: Sequence[int] | None, memory: str, shard: Sharding | str | None, cube: int | None
-) -> TensorPlacement:
+def _placement(*, slices: Sequence[int] | None = None, **others: Any) -> TensorPlacement:
+    rows, cols = others.pop("blocks", (1, 1))
     named = None if slices is None else tuple(int(each) for each in slices)
-    return TensorPlacement(blocks=(blocks[0], blocks[1]), slices=named, memory=memory, shard=shard, cube=cube)
+    return TensorPlacement(blocks=(rows, cols), slices=named, **others)
