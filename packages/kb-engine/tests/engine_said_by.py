@@ -1,4 +1,4 @@
-"""What one check of the contract suite says of a block."""
+"""What the checks of the contract suite say of a block."""
 
 import pytest
 
@@ -13,3 +13,14 @@ def said_by(name, impl, attributes=None):
                 check()
             return str(caught.value)
     raise LookupError(name)
+
+
+def names_of(impl, attributes=None, **options):
+    """The checks that *impl* fails, with what they say."""
+    found = {}
+    for check in component_checks(impl, attributes or {}, **options):
+        try:
+            check()
+        except AssertionError as error:
+            found[str(check)] = str(error)
+    return found

@@ -1,32 +1,27 @@
-"""`kb trace`: the file says what the op log says, and bad input ends in a sentence."""
+"""`kb trace`: the file says what the op log says."""
 
 import json
 import re
 import shutil
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
 from perfetto_decoder import Decoded
+from trace_runs import GEMM, Invoke, copied, gemm_run, read, services
 
 from kb_cli.benchmark import bundled
-from kb_cli.run.run_json import write_run
 from kb_cli.trace.critical_path import PATH, PathSegments
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit, trace_blocks
-from kb_cli.trace.window import Window, parse_window
+from kb_cli.trace.window import Window
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import all_transfers
 from kb_dataexec.log import write_log
-from kb_messages import KbError
 
-Invoke = Callable[..., Result]
-GEMM = ["-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "tile=16x16x24"]
 ALL = Window(0, 2**63 - 1)
 
 
@@ -37,36 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(invoke: Invoke, runs: Path) -> Path:
-    """The folder of a run on eight PEs. The sizes do not divide into tiles."""
-    found = list(runs.glob("gemm-*"))
-    if not found:
-        invoke("run", "gemm", *GEMM, "--out", runs)
-        found = list(runs.glob("gemm-*"))
-    return found[0]
-
-
-def copied(folder: Path, place: Path) -> Path:
-    """A copy of the run, to damage."""
-    for path in sorted(folder.rglob("*")):
-        copy = place / "x" / path.relative_to(folder)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            copy.write_bytes(path.read_bytes())
-    return place / "x"
-
-
-def read(invoke: Invoke, folder: Path, name: str, *options: str) -> Decoded:
-    done = invoke("trace", folder, "-o", name, *options)
-    assert (done.exit_code, done.stderr) == (0, "")
-    return Decoded.file(Path(name))
-
-
-def services(decoded: Decoded) -> list[Any]:
-    """The slices of PEs but those of the critical path, by op."""
-    return sorted(
-        (each for each in decoded.slices if each.track[1].startswith("sip") and each.track[2] != PATH),
-        key=lambda each: each.arguments["op"],
-    )
+    return gemm_run(invoke, runs)
 
 
 def rows_of(log: OpLog, unit_ps: int) -> list[tuple[Any, ...]]:
@@ -326,117 +292,3 @@ def test_a_log_that_was_cut_off_is_shown_as_far_as_it_goes(invoke: Invoke, folde
     said = f"x: got a log that was cut off: it goes up to {end_ns} ns, and what came later is missing"
     assert done.stdout.splitlines()[1:] == [said]
     assert len(services(Decoded.file(Path("x.pftrace")))) == log.n_ops
-
-
-def refused(invoke: Invoke, *args: object) -> str:
-    done = invoke("trace", *args)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert not list(Path().glob("**/*.pftrace*"))
-    return done.stderr
-
-
-def test_a_run_without_log(invoke: Invoke) -> None:
-    small = [*GEMM, "--topology", "one_pe"]
-    without, none = (
-        json.loads(invoke("run", "gemm", *small, *more, "--json").stdout)["run_dir"]
-        for more in (["--no-log"], ["--keep", "none"])
-    )
-    assert refused(invoke, without, "-o", "x.pftrace") == (
-        f"error: {without}: got a run without an op log, needs one; run it again without --no-log\n"
-    )
-    assert refused(invoke, none, "-o", "x.pftrace") == (
-        f"error: {none}: got a run whose op log was not kept (--keep none), needs one; run it again with --keep all\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "got"),
-    [("x.json", ".json"), ("x.gz", ".gz"), ("x.json.gz", ".gz"), ("x", "'x'"), ("pftrace", "'pftrace'")],
-)
-def test_names_that_are_no_trace(invoke: Invoke, folder: Path, name: str, got: str) -> None:
-    assert refused(invoke, folder, "-o", name) == f"error: -o: got {got}, needs .pftrace or .pftrace.gz\n"
-    assert not Path(name).exists()
-
-
-def test_folders_that_are_no_run(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for name, got in (("empty", "a folder without run.json"), ("nothing", "no such folder")):
-        sentence = f"error: {name}: got {got}, needs the folder of a run; kb run prints its name\n"
-        assert refused(invoke, name, "-o", "x.pftrace") == sentence == invoke("verify", name).stderr
-    run = copied(folder, tmp_path)
-    write_run(run, {**json.loads((run / "run.json").read_text()), "version": 99})
-    sentence = refused(invoke, "x", "-o", "x.pftrace")
-    assert sentence == invoke("verify", "x").stderr
-    assert re.fullmatch(
-        r"error: x/run\.json: got format 'kernbench-run' version 99, needs kernbench-run version \d+; "
-        r"run the benchmark again\n", sentence,
-    )  # fmt: skip
-
-
-def test_a_shapes_run_has_a_trace_for_each_row(invoke: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n24,8,8\n")
-    options = ["--shapes", "shapes.csv", "--topology", "one_pe", "--out", "runs", "-p", "tile=8x8x8"]
-    invoke("run", "gemm", *options)
-    (run,) = Path("runs").iterdir()
-    assert refused(invoke, run, "-o", "x.pftrace") == (
-        f"error: {run}: got the folder of several runs, needs the folder of one run; name a row, such as {run}/0000\n"
-    )
-    assert len(services(read(invoke, run / "0001", "x.pftrace"))) == read_log(run / "0001" / "log").n_ops
-
-
-def test_a_pe_that_is_not_there(invoke: Invoke, folder: Path) -> None:
-    assert refused(invoke, folder, "-o", "x.pftrace", "--pe", "sip0.cube0.pe9") == (
-        "error: --pe: got 'sip0.cube0.pe9', needs the id of a PE that has records in the log; did you mean "
-        "'sip0.cube0.pe7'?\n"
-    )
-
-
-def test_windows_in_which_nothing_happens(invoke: Invoke, folder: Path) -> None:
-    log = read_log(folder / "log")
-    end = int(log.ops["t_end_ps"].max()) / 1000
-    options = [folder, "-o", "x.pftrace"]
-    needs = f"needs a window that meets the time from 0.0 to {end} ns"  # the path begins with the first call
-    assert refused(invoke, *options, "--from", "1e9") == (
-        f"error: --from, --to: got 1000000000.0 ns to the end, in which nothing happens, {needs}\n"
-    )
-    mine = log.ops["component"] == log.strings.index("sip0.cube0.pe7.pe_dma")
-    first = int(log.ops["t_start_ps"][mine].min()) / 1000
-    assert refused(invoke, *options, "--pe", "sip0.cube0.pe7", "--to", "0.001").startswith(
-        f"error: --from, --to: got 0.0 ns to 0.001 ns, in which nothing happens, "
-        f"needs a window that meets the time from {first} "
-    )
-    for begin, stop in (("5", "5"), ("5", "4.999")):
-        assert refused(invoke, *options, "--from", begin, "--to", stop) == (
-            f"error: --from, --to: got a window without time, {begin} to {stop} ns, needs an end after the begin\n"
-        )
-
-
-@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "1e30"])
-def test_times_that_are_none(text: str) -> None:
-    with pytest.raises(KbError, match=r"needs nanoseconds, 0 or more; such as --from 1250\.5$") as error:
-        parse_window(text, None)
-    assert str(error.value).startswith(f"--from: got {text!r}, ")
-
-
-def test_times_are_exact_picoseconds() -> None:
-    assert parse_window("0.001", "9007199254740.993") == (1, 9007199254740993)
-    with pytest.raises(KbError, match=r"^--to: got 0\.0001 ns, needs whole picoseconds; leave out what "):
-        parse_window(None, "0.0001")
-
-
-def test_a_folder_that_is_not_there(invoke: Invoke, folder: Path) -> None:
-    assert refused(invoke, folder, "-o", "nowhere/x.pftrace") == (
-        "error: nowhere/x.pftrace: got a file that cannot be written (No such file or directory), needs a file in a "
-        "folder that is there; name one with -o\n"
-    )
-
-
-def test_a_damaged_log_is_told_as_everywhere(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
-    run = copied(folder, tmp_path)
-    path = run / "log" / "ops-000000.npy"
-    data = bytearray(path.read_bytes())
-    data[-100] ^= 1
-    path.write_bytes(data)
-    said = refused(invoke, "x", "-o", "y.pftrace")
-    assert said.startswith("error: x/log/manifest.json: digest: got ")
-    assert said.endswith("; the log was changed or is damaged\n")

@@ -5,24 +5,13 @@ import sys
 from collections import deque
 
 import pytest
-from engine_said_by import said_by
+from engine_said_by import names_of, said_by
 from engine_toys import Cpu, Dma, Gemm, GemmByCallback, GemmByProcess, Hbm, Mover, Tcm, Xbar
 from msgspec import Struct
 
 from kb_dataexec import MemoryLogWriter, MemoryStore
-from kb_engine.testing import check_component, component_checks
+from kb_engine.testing import check_component
 from kb_messages import StageType
-
-
-def names_of(impl, attributes=None, **options):
-    """The checks that *impl* fails, with what they say."""
-    found = {}
-    for check in component_checks(impl, attributes or {}, **options):
-        try:
-            check()
-        except AssertionError as error:
-            found[str(check)] = str(error)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -370,35 +359,3 @@ def test_the_suite_needs_no_pytest():
     code = "import sys, kb_engine.testing; print(sorted({'pytest', 'kb_components', 'kb_plans'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-class Halves(Gemm):
-    def service_parts(self, params):
-        whole = self.service_ps(params)
-        return {"load": whole // 2, "run": whole - whole // 2}
-
-
-class Unequal(Gemm):
-    def service_parts(self, params):
-        return {"load": 1, "run": self.service_ps(params)}
-
-
-class Negative(Gemm):
-    def service_parts(self, params):
-        return {"load": -1, "run": self.service_ps(params) + 1}
-
-
-class Partless(Gemm):
-    def service_parts(self, params):
-        return {}
-
-
-def test_the_parts_of_a_cost_add_up_to_it():
-    assert names_of(Halves) == {}
-    for impl in (Unequal, Negative, Partless):
-        assert list(names_of(impl)) == ["service_parts_add_up"]
-    said = said_by("service_parts_add_up", Unequal)
-    assert said.startswith("Unequal.service_parts(GemmParams(m=1, n=1, k=1, ")
-    assert said.endswith(
-        "got {'load': 1, 'run': 5000}, needs ints >= 0 that add up to service_ps, 5000; give the rest to the last part"
-    )
