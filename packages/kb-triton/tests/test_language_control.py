@@ -1,9 +1,11 @@
 """Steering: loops, branches on loaded and computed values, constants, nested functions, tuples."""
 
 import numpy as np
+import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
+from kb_messages import KernelError
 
 
 @triton.jit
@@ -119,3 +121,20 @@ def test_tuples():
     m = np.arange(8) < 5
     a = np.where(m, x, 0)
     np.testing.assert_allclose(o, np.stack([a + 5, 2 * a + 5]), rtol=1e-06)
+
+
+@triton.jit
+def odd_assert(x, y, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    assert n < 100, "few"
+    index = tl.load(x + at)
+    assert index >= 0 and index < n, "an index inside"  # noqa: PT018
+    tl.store(y + at, index * 2)
+
+
+def test_assertions_of_blocks():
+    x, y = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
+    odd_assert[1,](x, y, 8, B=8)
+    assert y.tolist() == [2 * each for each in range(8)]
+    with pytest.raises(KernelError, match=r"a tl\.device_assert that does not hold: an index inside"):
+        odd_assert[1,](x, y, 7, B=8)

@@ -58,7 +58,7 @@ def asserts(x, B: tl.constexpr):
 
 @triton.jit
 def divides_by_nothing(x, B: tl.constexpr):
-    tl.arange(0, B) // (tl.program_id(0) * 0)
+    tl.num_programs(0) // (tl.program_id(0) * 0)
 
 
 @triton.jit
@@ -95,3 +95,14 @@ def test_a_refusal_is_a_sentence_at_the_line(kernel):
 def test_float64_is_moved_and_not_computed_with():
     with pytest.raises(KbError, match=r"\* of tl\.float64, needs a type of 32 bits or less"):
         doubles[1,](np.zeros(8), B=8)
+
+
+@triton.jit
+def takes_a_vendors_type(x, B: tl.constexpr):
+    tl.zeros([B], tl.float8e4b15) + 1.0
+
+
+def test_a_type_that_the_chip_does_not_have():
+    sentence = "elements of fp8e4b15, needs a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types"
+    with pytest.raises(KbError, match=re.escape(sentence)):
+        takes_a_vendors_type[1,](np.zeros(8, np.float32), B=8)

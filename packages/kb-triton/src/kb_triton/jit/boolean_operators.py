@@ -1,4 +1,4 @@
-"""`and`, `or`, `not` and chains of comparisons in kernels, which Triton takes elementwise where an operand is a block.
+"""`and`, `or`, `not`, `assert` and chains of comparisons, which Triton takes elementwise where an operand is a block.
 
 Python asks a block for its truth there, and a block has many. So a function that has such operators gets another code
 object, in which they are calls. Its file, its lines and all else are those of the function.
@@ -14,9 +14,9 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from kb_triton.language import tensor
+from kb_triton.language import device_assert, tensor
 
-_AND, _OR, _NOT = _NAMES = "__kb_and", "__kb_or", "__kb_not"
+_AND, _OR, _NOT, _ASSERT = "__kb_and", "__kb_or", "__kb_not", "__kb_assert"
 
 
 def both(first: Any, second: Callable[[], Any]) -> Any:
@@ -40,7 +40,7 @@ def inverse(value: Any) -> Any:
     return value == 0 if type(value) is tensor and value.dtype.kind != "void" else not value
 
 
-OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse}
+OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse, _ASSERT: device_assert}
 """The functions by the names under which code that `elementwise_code` made calls them."""
 
 
@@ -112,6 +112,12 @@ class _Calls(ast.NodeTransformer):
         self.generic_visit(node)
         return self._call(node, _NOT, node.operand) if isinstance(node.op, ast.Not) else node
 
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """An assertion of the run, as `tl.device_assert`: a block may be pending, and then nobody looks at it."""
+        self.generic_visit(node)
+        arguments = [node.test] if node.msg is None else [node.test, node.msg]
+        return ast.copy_location(ast.Expr(self._call(node, _ASSERT, *arguments)), node)
+
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         if len(node.ops) == 1:
@@ -133,7 +139,7 @@ class _Calls(ast.NodeTransformer):
             found = self._call(node, name, each, _later(found))
         return found
 
-    def _call(self, node: ast.expr, name: str, *arguments: ast.expr) -> ast.expr:
+    def _call(self, node: ast.expr | ast.stmt, name: str, *arguments: ast.expr) -> ast.expr:
         self.has_changed = True
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), node)
 

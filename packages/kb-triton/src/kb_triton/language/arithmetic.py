@@ -58,7 +58,6 @@ def rounded(number: float, kind: dtype) -> Any:
         return bool(number) if kind is int1 else wrapped(int(number), kind)
     if kind.is_f64:
         return float(number)
-    assert kind.kb is not None
     return float(round_to(np.array([number], np.float32), kind.kb)[0])
 
 
@@ -144,7 +143,6 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
     if kind.is_float:
         op = "fmod" if op == "trem" else op
         a, b = (float(each) if type(each) in NUMBERS else each for each in (a, b))
-    assert out.kb is not None
     return tensor(machine().math(op, [as_argument(a), as_argument(b)], out.kb), shape, out)
 
 
@@ -178,7 +176,6 @@ def _in_type(x: Any, value: Any, kind: dtype) -> Any:
     """*value* of the tensor *x*, converted where *kind* has other signs."""
     if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool") or type(value) in NUMBERS:
         return value
-    assert kind.kb is not None
     return machine().math("copy", [as_argument(value)], kind.kb)
 
 
@@ -208,7 +205,6 @@ def elementwise(op: str, x: tensor, kind: dtype | None = None) -> tensor:
     if x.dtype.is_f64:
         refuse_f64(f"tl.{op}")
     out = kind or x.dtype
-    assert out.kb is not None
     return tensor(machine().math(op, [bytes_of(x)], out.kb), x.shape, out)
 
 
@@ -216,7 +212,6 @@ def bytes_of(x: tensor) -> Any:
     """The value of *x* as an operand of math that is no number: a handle, or known integers."""
     value = x.value
     if type(value) in NUMBERS:
-        assert x.dtype.kb is not None
         return machine().full((1,), value, x.dtype.kb)
     return as_argument(value)
 

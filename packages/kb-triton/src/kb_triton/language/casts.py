@@ -10,6 +10,7 @@ from kb_dataexec import numpy_dtype
 from kb_engine.program import Handle
 from kb_triton.language.arithmetic import as_tensor, refuse_f64, rounded
 from kb_triton.language.dtypes import dtype, int1, pointer_type
+from kb_triton.language.dtypes import dtype as ElementType
 from kb_triton.language.known_math import cast_known
 from kb_triton.language.pointers import as_integers, as_pointers
 from kb_triton.language.program import machine, refuse
@@ -19,7 +20,7 @@ from kb_triton.language.values import NUMBERS, as_argument, is_known, value_of
 
 def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:  # noqa: A002
     """*input* as elements of *dtype*. A float becomes an integer toward zero."""
-    x, kind = as_tensor(input), dtype.scalar if hasattr(dtype, "scalar") else dtype
+    x, kind = as_tensor(input), element_type_of(dtype)
     if fp_downcast_rounding not in (None, "rtne"):
         refuse(f"fp_downcast_rounding={fp_downcast_rounding!r}", "'rtne': the chip rounds to nearest, ties to even")
     if x.dtype == kind and not isinstance(kind, pointer_type):
@@ -31,6 +32,13 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool
     return _converted(x, kind)
 
 
+def element_type_of(given: Any) -> dtype:
+    """*given*, a type of elements or of a block, as a type of elements. Raises KernelError for anything else."""
+    if not isinstance(given, ElementType):
+        refuse(f"{given!r} as a type", "a type such as tl.float32")
+    return given.scalar
+
+
 def _of_pointers(x: tensor, kind: dtype) -> tensor:
     if isinstance(kind, pointer_type):
         return as_pointers(x, kind)
@@ -40,7 +48,7 @@ def _of_pointers(x: tensor, kind: dtype) -> tensor:
 
 
 def _converted(x: tensor, kind: dtype) -> tensor:
-    if kind.kb is None:
+    if not kind.is_of_chip:
         refuse(f"a cast to {kind}", "tl.float8e5 or tl.float8e4nv of the fp8 types" if kind.is_float else "a type")
     if kind.is_f64 or x.dtype.is_f64:
         refuse_f64("a cast")
@@ -65,7 +73,7 @@ def as_bits(x: tensor, kind: dtype) -> tensor:
         refuse(f"a bitcast of {x.dtype} to {kind}", "types of the same width")
     if not x.dtype.is_float and not kind.is_float and is_known(x.value):
         return tensor(cast_known(x.value, x.dtype, kind), x.shape, kind)
-    if int1 in (x.dtype, kind) or x.dtype.kb is None or kind.kb is None:
+    if int1 in (x.dtype, kind) or not x.dtype.is_of_chip or not kind.is_of_chip:
         refuse(f"a bitcast of {x.dtype} to {kind}", "types of 8 bits at least that the chip has")
     running = machine()
     if type(x.value) in NUMBERS:
@@ -79,8 +87,6 @@ def as_bits(x: tensor, kind: dtype) -> tensor:
 
 def _bits_of(number: Any, source: dtype, target: dtype) -> Any:
     """The bits of a number of type *source* as a number of type *target*."""
-    assert source.kb is not None
-    assert target.kb is not None
     bits = np.array(number).astype(numpy_dtype(source.kb)).reshape(1).view(numpy_dtype(target.kb))[0]
     return float(bits) if target.is_float else int(bits)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kb_engine.program import Affine
 from kb_triton.language.arithmetic import as_tensor, plain_number, refuse_f64, rounded
-from kb_triton.language.casts import cast
+from kb_triton.language.casts import cast, element_type_of
 from kb_triton.language.dtypes import int32
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.shapes import broadcast_to, shape_of
@@ -37,7 +37,7 @@ def arange(start: Any, end: Any) -> tensor:
 
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
     """A block whose elements are all *value*."""
-    sizes, kind = shape_of((shape,)), dtype
+    sizes, kind = shape_of((shape,)), element_type_of(dtype)
     if isinstance(value, tensor):
         given = cast(value, kind)
         if given.shape and given.numel > 1:

@@ -9,19 +9,32 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_messages import DType
+from kb_triton.language.program import refuse
 
 
 class dtype:
-    """An element type of Triton. `kb` is the chip's type for the bytes; None for a type that has no values here.
+    """An element type of Triton. *kb* is the chip's type for the bytes; None for a type that it does not have.
 
-    `bits` is the width, and `kind` one of "float", "int", "uint", "bool" and "void".
+    *bits* is the width, and *kind* one of "float", "int", "uint", "bool" and "void".
     """
 
     def __init__(self, name: str, kind: str = "void", bits: int = 0, kb: DType | None = None) -> None:
         self.name = name
         self.kind = kind
         self.primitive_bitwidth = self.int_bitwidth = bits
-        self.kb = kb
+        self._kb = kb
+
+    @property
+    def kb(self) -> DType:
+        """The chip's type for the bytes. Raises KernelError for a type that the chip does not have."""
+        if self._kb is None:
+            refuse(f"elements of {self}", "a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types")
+        return self._kb
+
+    @property
+    def is_of_chip(self) -> bool:
+        """Whether the chip has the type."""
+        return self._kb is not None
 
     @property
     def itemsize(self) -> int:

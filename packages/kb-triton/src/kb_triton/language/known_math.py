@@ -68,7 +68,6 @@ def of_known(op: str, x: Any, y: Any, shape: tuple[int, ...], kind: dtype) -> An
             return settled(found.broadcast(shape), kind)
     array = _apply(op, array_of(x, kind), array_of(y, kind))
     out = int1 if op in COMPARISONS else kind
-    assert out.kb is not None
     return Data(np.broadcast_to(array, shape), out.kb, (op, (x, y)), None, waits_of(x, y))
 
 
@@ -136,7 +135,6 @@ def _apply(op: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[Any
 def cast_known(value: Any, source: dtype, target: dtype) -> Any:
     """Known integers *value* of type *source* as the integer type *target*."""
     if type(value) is Data:
-        assert target.kb is not None
         array = value.array != 0 if target is int1 else value.array.astype(NUMPY[target.name])
         of = ("ne", (value, 0)) if target is int1 else ("copy", (value,))
         return Data(array, target.kb, of, None, waits_of(value))
@@ -147,10 +145,9 @@ def cast_known(value: Any, source: dtype, target: dtype) -> Any:
             return of_known("ne", value, 0, value.shape, source)
         if _fits(value, target):
             return value
-        return cast_known(Data(value.data(), source.kb, ("copy", (value,))), source, target)  # type: ignore[arg-type]
+        return cast_known(Data(value.data(), source.kb, ("copy", (value,))), source, target)
     if target is int1:
         return value
-    assert target.kb is not None
     return Data(value.data().astype(NUMPY[target.name]), target.kb, ("copy", (value,)))
 
 
@@ -160,6 +157,5 @@ def inverted_known(value: Any, kind: dtype) -> Any:
         found = inverted(value)
         if found is not None and (not isinstance(found, Affine) or _fits(found, kind)):
             return settled(found, kind)
-    assert kind.kb is not None
     op = "not" if kind is int1 else "bit_not"
     return Data(~array_of(value, kind), kind.kb, (op, (value,)), None, waits_of(value))

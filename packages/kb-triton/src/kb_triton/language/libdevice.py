@@ -91,7 +91,6 @@ def _counted(op: str) -> Callable[[Any], tensor]:
             refuse(f"libdevice.{op} of {describe(given)}", "integers of 32 or 64 bits")
         bits = given.dtype.primitive_bitwidth
         kind = given.dtype if op == "brev" else int32
-        assert kind.kb is not None
         return tensor(machine().math(op, [bytes_of(given), bits], kind.kb), given.shape, kind)
 
     return function

@@ -203,7 +203,6 @@ def umulhi(x: Any, y: Any) -> tensor:
         mask = (1 << bits) - 1
         return tensor(rounded(((one.value & mask) * (two.value & mask)) >> bits, kind), one.shape, kind)
     shape = compute("add", one, two, kind).shape
-    assert kind.kb is not None
     return tensor(machine().math("umulhi", [bytes_of(one), bytes_of(two), bits], kind.kb), shape, kind)
 
 

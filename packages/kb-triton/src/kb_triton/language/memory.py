@@ -86,7 +86,6 @@ def _value(loaded: Any, kind: dtype) -> Any:
     if kind.is_float or loaded.of.known is None:
         return Turned(loaded)
     data = data_of(loaded.of)
-    assert kind.kb is not None
     return Data(data.array.T, kind.kb, Turned(loaded).bytes, None, data.waits)
 
 
@@ -111,7 +110,7 @@ def mask_for(mask: Any, shape: tuple[int, ...], call: str) -> Any:
     if type(value) in FORMS:
         return value
     if type(value) is not Data:
-        value = Data(np.asarray(elements_of(given), np.bool_), int1.kb)  # type: ignore[arg-type]
+        value = Data(np.asarray(elements_of(given), np.bool_), int1.kb)
     if not shape:
         return None if value.look().item() else False
     return value

@@ -59,7 +59,6 @@ class Address:
         if self.waits:
             machine().wait_for_each(self.waits)
             self.waits = ()
-        assert kind.kb is not None
         chip = self.storage.view(kind.kb)
         offset = self.offset
         where: Affine | npt.NDArray[np.int64]

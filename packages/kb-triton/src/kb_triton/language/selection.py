@@ -33,11 +33,9 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
     if is_known(chosen.value) and is_known(a) and is_known(b):
         arrays = [array_of(each, kind) for each in (a, b)]
         found = np.where(array_of(chosen.value, int1), *arrays).astype(NUMPY[kind.name], copy=False)
-        assert kind.kb is not None
         data = Data(np.broadcast_to(found, shape), kind.kb, ("where", (chosen.value, a, b)), None,
                     waits_of(chosen.value, a, b))  # fmt: skip
         return tensor(data, shape, kind)
-    assert kind.kb is not None
     arguments = [bytes_of(chosen), as_argument(a), as_argument(b)]
     return tensor(machine().math("where", arguments, kind.kb), shape, kind)
 

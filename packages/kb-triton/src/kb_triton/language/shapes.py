@@ -123,7 +123,6 @@ def unsqueeze(x: Any, dim: Any) -> tensor:
 def full_handle(x: tensor) -> Handle:
     """The bytes of all elements of *x*, in its shape."""
     running, kind = machine(), x.dtype.kb
-    assert kind is not None
     if type(x.value) in NUMBERS:
         return running.full(x.shape, stored_number(x.value, x.dtype), kind)
     handle = bytes_of(x)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kb_engine.program import Affine, Completion, HalfSpace, Handle, IndexBox, Known, Transposed
 from kb_messages import DType
 from kb_triton.language.dtypes import NUMPY, OF_KB, dtype
-from kb_triton.language.program import machine
+from kb_triton.language.program import machine, refuse
 
 Number: TypeAlias = "int | float"
 Form: TypeAlias = "Affine | IndexBox | HalfSpace"
@@ -149,7 +149,7 @@ def as_argument(value: Any) -> Any:
         return Known.of(value, machine().port_line)
     if kind is Turned:
         return value.bytes()
-    raise TypeError(f"{kind.__name__} is no operand")
+    refuse("math of pointers", "numbers", "cast them to tl.int64")
 
 
 def array_of(value: Any, kind: dtype) -> npt.NDArray[Any]:
