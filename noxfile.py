@@ -203,6 +203,15 @@ def extras(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def triton(session: nox.Session) -> None:
+    """The examples of Triton kernels in every type, on one cube and on 16, or those named after `--`; minutes."""
+    install(session, *EDITABLE)
+    for script in session.posargs or sorted(map(str, Path("benchmarks/triton").glob("*.py"))):
+        for topology in ("one_cube", "one_sip"):
+            session.run("kb", "exec", "--out", session.create_tmp(), "--topology", topology, script)
+
+
+@nox.session(default=False)
 def browser(session: nox.Session) -> None:
     """What people look at, in a real browser: the HTML report, and Perfetto, which counts as the op log does."""
     install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
