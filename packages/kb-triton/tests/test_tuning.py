@@ -102,7 +102,7 @@ def test_values_that_a_hook_changes_are_restored():
 
 def test_a_configuration_beyond_tcm_is_skipped(device):
     n = 1 << 18
-    kernel = tuned((n, 512))
+    kernel = tuned((n, 1 << 15))
     x, out = launched(kernel, n)
     np.testing.assert_array_equal(out, x + 1)
     assert [each.ps is None for each in device.tunings[0].tried] == [True, False]

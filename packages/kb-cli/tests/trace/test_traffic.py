@@ -89,6 +89,17 @@ def test_a_transfer_inside_a_pe_uses_no_link() -> None:
     assert list(values(log_of(("dma_read", 0, 64_000, 640), owner=TCM))) == ["sip0.cube0.pe0.pe_tcm"]
 
 
+def test_constants_of_the_log_come_from_no_memory() -> None:
+    """A masked load reads bytes of HBM, and fills the rest of its tile with constants of the log."""
+    read = "dma_read", 1000, 65_000, 640
+    plain = log_of(read)
+    constants = plain.operands[:1].copy()
+    constants["owner"], constants["row_nbytes"] = 0, 64
+    filled = OpLog(plain.ops, np.concatenate((plain.operands, constants)), TEXTS)
+    assert values(filled) == values(plain)
+    assert values(log_of(read, owner=0)) == {}
+
+
 def test_a_memory_that_the_chip_lacks_is_named() -> None:
     with pytest.raises(LogError) as error:
         values(log_of(("dma_read", 0, 10, 64), owner=12345))

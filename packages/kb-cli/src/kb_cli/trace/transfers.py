@@ -17,6 +17,9 @@ READ, WRITE = (stage.name.lower() for stage in (StageType.DMA_READ, StageType.DM
 _FAR_END: Final = {READ: Role.SRC, WRITE: Role.DST}
 """The role of the operand that lies in the memory."""
 
+_CONSTANTS: Final = 0
+"""The owner of the constants of a log."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -50,9 +53,11 @@ def flows_of(log: OpLog) -> Iterator[DmaFlow]:
     """The flows of *log*, in an order that depends on its texts and memories alone."""
     stages = [log.strings.index(stage) for stage in (READ, WRITE) if stage in log.strings]
     ops = log.ops[np.isin(log.ops["name"], stages)]
+    nbytes, owner = _far_ends(ops, log) if len(ops) else (np.empty(0, np.int64), np.empty(0, np.int64))
+    of_memory = owner != _CONSTANTS
+    ops, nbytes, owner = ops[of_memory], nbytes[of_memory], owner[of_memory]
     if not len(ops):
         return
-    nbytes, owner = _far_ends(ops, log)
     owners, owner_number = np.unique(owner, return_inverse=True)
     servers = number_pairs(ops["component"], ops["name"])
     flows = number_pairs(servers.number, owner_number)
@@ -65,17 +70,22 @@ def flows_of(log: OpLog) -> Iterator[DmaFlow]:
 
 
 def _far_ends(ops: npt.NDArray[Any], log: OpLog) -> tuple[Ints, Ints]:
-    """For each of *ops*, the bytes of its operands in the memory, and the owner of that memory."""
+    """For each of *ops*, the bytes of its operands in the memory, and the owner of that memory.
+
+    What a masked load fills in comes from the constants of the log and moves nowhere. An op of these alone has their
+    owner.
+    """
     roles = np.full(len(log.strings), -1)
     for stage, role in _FAR_END.items():
         if stage in log.strings:
             roles[log.strings.index(stage)] = role
     at, row = _operands_of(np.ascontiguousarray(ops["op_id"]), log)
     far = log.operands["role"][at] == roles[ops["name"]][row]
+    far &= log.operands["owner"][at] != _CONSTANTS
     at, row = at[far], row[far]
     columns = log.operands["rows"][at], log.operands["row_nbytes"][at]
     nbytes = np.bincount(row, columns[0] * columns[1], len(ops)).astype(np.int64)
-    owner = np.zeros(len(ops), np.int64)
+    owner = np.full(len(ops), _CONSTANTS, np.int64)
     owner[row] = log.operands["owner"][at]
     return nbytes, owner
 

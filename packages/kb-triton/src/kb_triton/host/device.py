@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -41,7 +42,7 @@ class LaunchedFunction(Protocol):
 
 
 class Device:
-    """The chip of *topology*. Each launch computes its data before it returns.
+    """The chip of *topology*. Each launch computes its data before it returns. Launches of several threads take turns.
 
     Arrays count as resident on the chip; with *transfers*, their way there and back takes time on a topology with a
     host. *schedule* is that of the programs of a grid, as for `Host.launch`. *autotune* is how many
@@ -65,6 +66,7 @@ class Device:
         self.n_launches = 0
         self.tunings: list[Tuning] = []
         self._times_ps: list[int] | None = None
+        self._lock = RLock()
         self._transfers = transfers
         self._schedule = schedule
         self._on_launch = on_launch
@@ -82,9 +84,13 @@ class Device:
         Raises OutOfResources when the TCM of a PE is full, KernelError for what the kernel does wrong, and
         SimulationStuckError for programs that wait for ever.
         """
-        if self._times_ps is not None:
-            self._times_ps.append(self.time_ps(function, grid, arguments))
-            return
+        with self._lock:
+            if self._times_ps is not None:
+                self._times_ps.append(self.time_ps(function, grid, arguments))
+            else:
+                self._launch(function, grid, arguments)
+
+    def _launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
         began = perf_counter()
         call = _Call(function, grid, arguments, self._schedule, self._transfers)
         host = self._logged.new_host(call.root)
