@@ -24,10 +24,10 @@ from language_values import (
 from kb_dataexec import numpy_dtype
 from kb_messages import DType
 
-SIZES = ((4, 4), (4, 4), (4, 4), (8, 8), (2, 8), (8, 2), (1, 12), (5, 7), (4, 16), (1, 4), (4, 1))
+SIZES = ((4, 4), (4, 4), (4, 4), (8, 8), (2, 8), (8, 2), (1, 12), (5, 7), (4, 16), (1, 4), (4, 1), (16, 16))
 SHAPES = (
     *((16,), (2, 8), (4, 4), (1, 16), (16, 1), (4, 2, 2), (2, 2, 4)),
-    *((64,), (4, 16), (8, 8), (2, 4, 8), (12,), (35,)),
+    *((64,), (4, 16), (8, 8), (2, 4, 8), (12,), (35,), (256,), (2, 128)),
 )
 STEPS = (
     *("load", "load", "load", "masked", "unary", "unary", "binary", "binary", "binary", "scalar", "index"),

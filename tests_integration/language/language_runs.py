@@ -29,6 +29,8 @@ for folder in (ROOT / "benchmarks" / "validation", ROOT / "tests_integration" / 
 import random_chips  # noqa: E402
 from attribution_laws import check_laws  # noqa: E402
 
+SMALL_REGISTER_FILES = "768 B", "1 KiB", "1536 B", "2 KiB"
+"""Sizes that hold a row of few values at a time: math works in pieces of rows, and products in small tiles."""
 OUTPUTS = ("y", "z", "counts")
 ISSUES = ("blocking", "scoreboard", "decoupled")
 
@@ -64,6 +66,8 @@ def chip_of(seed: int, issue: str) -> dict[str, Any]:
     nodes = spec["cube"]["pe_template"]["nodes"]
     nodes["pe_cpu"]["issue"] = issue
     nodes["pe_dma"]["outstanding"] = rng.choice((1, 2, 4, 8))
+    if rng.random() < 0.4:
+        nodes["pe_fetch_store"]["memory"]["size"] = rng.choice(SMALL_REGISTER_FILES)
     assert isinstance(spec, dict)
     return spec
 

@@ -132,3 +132,11 @@ def test_bytes_that_are_free_in_one_piece_are_claimed(steps):
         if at is not None:
             live[at] = range(at, at + nbytes)
         assert region.live_nbytes == sum(map(len, live.values()))
+
+
+def test_a_claim_elsewhere_may_have_to_end_before_a_place():
+    region = Region(0, 100)
+    assert region.claim_at(0, 40)
+    assert region.room_for(40) == 40
+    assert region.room_for(40, end=79) is None
+    assert region.claim_elsewhere(39, end=79) == 40

@@ -52,10 +52,10 @@ def tile_kind(k: int, k_grid: int, is_later: bool = False) -> int:
 def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place, Lifetime]:
     """The lifetime of every place in the PE that operands of *stages* name.
 
-    A place is claimed before the first stage that writes it. A buffer or an accumulator is free after the last stage
-    that names it. The registers of a tile are one piece, free after the tile's last GEMM or MATH, although an op on the
-    accumulator alone reads none of them; where a STORE reads registers, they are free after that. Raises PlanError when
-    no stage writes a place that a stage reads.
+    A place is claimed before the first stage that writes it. A buffer is free after the last stage that names it, an
+    accumulator after that stage of the last tile along K. The registers of a tile are one piece, free after the tile's
+    last GEMM or MATH, although an op on the accumulator alone reads none of them; where a STORE reads registers, they
+    are free after that. Raises PlanError when no stage writes a place that a stage reads.
 
     Plans for many PEs differ in addresses alone, so the answer is computed once for stages that use the same places.
     """
@@ -80,9 +80,20 @@ def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetim
                 claimed=stages[begin][0],
                 freed=tuple(dict.fromkeys(stages[at][0] for at in ends)),
                 first=_indices(stages, [begin], k_grid),
-                last=_indices(stages, ends, k_grid),
+                last=_in_last_tile(stages, ends[-1], k_grid)
+                if place is Place.ACCUMULATOR and k_grid > 1
+                else _indices(stages, ends, k_grid),
             )
     return MappingProxyType(found)
+
+
+def _in_last_tile(stages: tuple[_Uses, ...], end: int, k_grid: int) -> Indices | None:
+    """As `_indices` of stage *end*, after which an accumulator is free in the last tile along K, and in no other."""
+    if stages[end][1] is When.LAST_K:
+        return _indices(stages, [end], k_grid)
+    mine = [at for at, (_, when, _) in enumerate(stages) if when.holds(k_grid - 1, k_grid)]
+    last = tile_kind(k_grid - 1, k_grid)
+    return tuple(mine.index(end) if kind == last else -1 for kind in range(4))
 
 
 def _first_writer(stages: tuple[_Uses, ...], place: Place) -> int:

@@ -22,7 +22,9 @@ from kb_messages import (
 )
 from kb_plans.checks import check
 from kb_plans.templates import fixed, in_buffer, in_memory, slot, stage
+from kb_plans.vector_carry import in_pieces
 from kb_plans.vector_checks import check_program
+from kb_plans.vector_pieces import PieceStages
 from kb_plans.vector_registers import last_uses, lay_out_values
 from kb_plans.vector_strips import Sides, Strips, strips_of_columns, strips_of_rows
 
@@ -38,6 +40,9 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
     rows cannot be cut into strips of rows; its tiles are strips of columns. Registers are reused as soon as no later op
     reads their value. A value that is read in another shape takes no stage for that.
 
+    Where neither fits, the tiles are pieces of rows, in the order of the columns: reductions and scans along rows carry
+    what they have so far in the accumulator. No op may then need a piece beside what follows from all pieces.
+
     The function is pure: equal arguments give equal plans. Raises PlanError when the program means nothing, when no
     strip fits, and for a value of a wrong type.
     """
@@ -45,7 +50,10 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
     program = command.program
     check_program(program)
     _check_matrices(command)
-    sides, grid = _cut(program, register_nbytes)
+    cut = _cut(program, register_nbytes)
+    if cut is None:
+        return _plan_in_pieces(command, pe, register_nbytes)
+    sides, grid = cut
     layout = lay_out_values(program, _slots(program, sides))
     return PipelinePlan(
         kind="vector",
@@ -87,8 +95,21 @@ def _line(template: StageTemplate, line: str) -> StageTemplate:
     return replace(template, line=line) if line else template
 
 
-def _cut(program: VectorProgram, register_nbytes: int) -> tuple[_Shaped, tuple[int, int, int]]:
-    """The sides of each value as it is read, and the grid."""
+def _plan_in_pieces(command: VectorCommand, pe: str, register_nbytes: int) -> PipelinePlan:
+    """The plan in pieces of rows. Raises PlanError if there is none."""
+    carried = in_pieces(command.program, register_nbytes)
+    if carried is None:
+        raise _too_large(command.program, _nbytes(command.program, _whole), register_nbytes)
+    return PipelinePlan(
+        kind="vector",
+        grid=carried.grid,
+        stages=PieceStages(command, pe, carried).stages(),
+        buffers=BufferNeeds(register_nbytes=carried.register_nbytes, accumulator_nbytes=carried.accumulator_nbytes),
+    )
+
+
+def _cut(program: VectorProgram, register_nbytes: int) -> tuple[_Shaped, tuple[int, int, int]] | None:
+    """The sides of each value as it is read, and the grid; None if whole rows and whole columns do not fit."""
     if _nbytes(program, _whole) <= register_nbytes:
         return _whole, (1, 1, 1)
     for strips in (strips_of_rows(program), strips_of_columns(program)):
@@ -99,7 +120,7 @@ def _cut(program: VectorProgram, register_nbytes: int) -> tuple[_Shaped, tuple[i
             if piece:
                 count = -(-strips.size // piece)
                 return _in_strips(strips, piece), (1, count, 1) if strips.dimension else (count, 1, 1)
-    raise _too_large(program, _nbytes(program, _whole), register_nbytes)
+    return None
 
 
 def _whole(_: int, value: VectorValue) -> Sides:

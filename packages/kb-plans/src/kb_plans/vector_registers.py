@@ -26,11 +26,11 @@ def last_uses(program: VectorProgram) -> list[int]:
     return last
 
 
-def lay_out_values(program: VectorProgram, slots: Sequence[int]) -> RegisterLayout:
+def lay_out_values(program: VectorProgram, slots: Sequence[int], apart: frozenset[int] = frozenset()) -> RegisterLayout:
     """Places the values, of which value v takes `slots[v]` bytes in a tile.
 
     A value takes the lowest bytes that are free. The result of an op on each element takes those of an argument as
-    large, if the op is the last to read it.
+    large, if the op is the last to read it. Values *apart* lie elsewhere.
     """
     n_inputs, last = len(program.inputs), last_uses(program)
     offsets: list[int] = []
@@ -38,12 +38,15 @@ def lay_out_values(program: VectorProgram, slots: Sequence[int]) -> RegisterLayo
     top = 0
     for value, nbytes in enumerate(slots):
         number = value - n_inputs
-        at = _in_place(program, number, live, last, offsets) if number >= 0 else None
-        if at is None:
-            at = _lowest(live, slots, offsets, nbytes)
-        offsets.append(at)
-        top = max(top, at + nbytes)
-        live[value] = at
+        if value in apart:
+            offsets.append(0)
+        else:
+            at = _in_place(program, number, live, last, offsets) if number >= 0 else None
+            if at is None:
+                at = _lowest(live, slots, offsets, nbytes)
+            offsets.append(at)
+            top = max(top, at + nbytes)
+            live[value] = at
         if number >= 0:
             for each in [each for each in live if last[each] <= number]:
                 del live[each]
@@ -61,7 +64,7 @@ def _in_place(
     for value, shape in zip(op.arguments, op.read(program.values), strict=True):
         result = op.result
         alike = (shape.rows, shape.cols, shape.dtype.nbytes) == (result.rows, result.cols, result.dtype.nbytes)
-        if alike and last[value] == number:
+        if alike and last[value] == number and value in live:
             return offsets[value]
     return None
 

@@ -79,12 +79,12 @@ class Region:
         self.live_nbytes += nbytes
         return True
 
-    def claim_elsewhere(self, nbytes: int, base: int = 0) -> int | None:
-        """Take the first *nbytes* from *base* on that are free in one piece, whatever the slots are.
+    def claim_elsewhere(self, nbytes: int, base: int = 0, end: int | None = None) -> int | None:
+        """Take the first *nbytes* from *base* on, and before *end*, that are free in one piece, whatever the slots are.
 
         Returns their offset, or None.
         """
-        offset = self.room_for(nbytes, base)
+        offset = self.room_for(nbytes, base, end)
         if offset is not None:
             self._others.setdefault(_ELSEWHERE, {})[offset] = nbytes
             self.live_nbytes += nbytes
@@ -98,12 +98,12 @@ class Region:
         self.live_nbytes += nbytes
         return True
 
-    def room_for(self, nbytes: int, base: int = 0) -> int | None:
-        """The offset from *base* on at which `claim_elsewhere` would take *nbytes*, or None."""
+    def room_for(self, nbytes: int, base: int = 0, end: int | None = None) -> int | None:
+        """The offset from *base* on, and before *end*, at which `claim_elsewhere` would take *nbytes*, or None."""
         if self.live_nbytes + nbytes > self.nbytes:
             return None
-        gaps = ((max(begin, base), end) for begin, end in self._gaps())
-        return next((begin for begin, end in gaps if end - begin >= nbytes), None)
+        gaps = ((max(begin, base), stop if end is None else min(stop, end)) for begin, stop in self._gaps())
+        return next((begin for begin, stop in gaps if stop - begin >= nbytes), None)
 
     def is_free(self, offset: int, nbytes: int) -> bool:
         """Whether no byte of the *nbytes* from *offset* on is claimed."""

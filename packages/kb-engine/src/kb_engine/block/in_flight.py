@@ -39,8 +39,8 @@ class Placement(Struct, kw_only=True):
 
     `input_cut` and `register_cut` name the way the input buffers and the register file are divided for the command.
     `panel` has the slots of the panels that tiles share. `held` is the sum in registers that begins with the command,
-    or None. `claimed_by` has the index of the stage
-    that claims registers, by kind of tile, or None where the type of the stage says it.
+    or None, and `register_room` the bytes of registers below all sums that are held. `claimed_by` has the index of the
+    stage that claims registers, by kind of tile, or None where the type of the stage says it.
     """
 
     input: Slots | None = None
@@ -52,6 +52,7 @@ class Placement(Struct, kw_only=True):
     register_cut: tuple[int, int, int] | None = None
     claimed_by: tuple[int, ...] | None = None
     held: HeldSum | None = None
+    register_room: int | None = None
     moved: dict[Place, dict[int, int]] = {}
     operands_held: int = 0
     sums_held: int = 0

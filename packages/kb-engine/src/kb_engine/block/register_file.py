@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from kb_engine.block.buffers import Region, Ring, Slots
@@ -71,21 +72,24 @@ class RegisterFile(Gate):
         if operands is None:
             return
         accumulator, slot = plan.buffers.accumulator_nbytes, plan.buffers.register_nbytes
-        nbytes = self._room(command)
+        nbytes = placement.register_room = self._room(command)
         above = 0
         if sums is not None:
             n_accumulators = 2 if 2 * accumulator + slot <= nbytes else 1
             above = n_accumulators * accumulator
             m, n, _ = plan.grid
             placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
+            free_sum = self._free_accumulator if sums.last is None else self._free_accumulator_if_last
             for stage_type in sums.freed:
-                command.frees[stage_type] = self._free_accumulator
+                command.frees[stage_type] = free_sum
         placement.registers = self._operands.cut(above, slot, (nbytes - above) // slot, plan.n_tiles)
         placement.register_cut = above, accumulator, slot
         placement.claimed_by = operands.first
         command.claims[operands.claimed] = self
         for stage_type in operands.freed:
-            command.frees[stage_type] = self._free_operands if operands.last is None else self._free_operands_if_last
+            free = self._free_operands if operands.last is None else self._free_operands_if_last
+            earlier = command.frees[stage_type] if sums is not None and stage_type in sums.freed else None
+            command.frees[stage_type] = free if earlier is None else _both(earlier, free)
 
     def place_alone(self, command: CommandInFlight) -> None:
         """As `place`, of a command whose only tile no other tile meets: it finds its slots free."""
@@ -135,7 +139,7 @@ class RegisterFile(Gate):
         at = operands.offset(tile.tile_id)
         is_moved = not region.claim(cut, at, operands.nbytes)
         if is_moved:
-            elsewhere = region.claim_elsewhere(operands.nbytes) if placement.operands_held < operands.count else None
+            elsewhere = self._elsewhere(token, operands.nbytes) if placement.operands_held < operands.count else None
             if elsewhere is None:
                 return False
             at = elsewhere
@@ -164,12 +168,20 @@ class RegisterFile(Gate):
         """
         placement, mn = token.context.placement, _output_of(token)
         if not self._region.claim(placement.register_cut, slots.offset(mn), slots.nbytes):
-            elsewhere = self._region.claim_elsewhere(slots.nbytes) if placement.sums_held < slots.count else None
+            elsewhere = self._elsewhere(token, slots.nbytes) if placement.sums_held < slots.count else None
             if elsewhere is None:
                 return False
             placement.move(Place.ACCUMULATOR, mn, elsewhere)
         placement.sums_held += 1
         return True
+
+    def _elsewhere(self, token: TileToken, nbytes: int) -> int | None:
+        """Claim *nbytes* outside of the slots, below the sums that were held when the command was placed.
+
+        A later command may take such a sum away before this tile has its registers. In the order of commands, which is
+        that of the data, the sum is there while this tile works.
+        """
+        return self._region.claim_elsewhere(nbytes, end=token.context.placement.register_room)
 
     def wants(self, token: TileToken) -> bool:
         """Whether *token* is at the stage that claims its registers."""
@@ -216,6 +228,11 @@ class RegisterFile(Gate):
         if self.waiting:
             self.reopen()
 
+    def _free_accumulator_if_last(self, token: TileToken) -> None:
+        last = token.context.shared_plan.lifetimes[Place.ACCUMULATOR].last
+        if last is None or _is_at(token, last):
+            self._free_accumulator(token)
+
     def _free_held(self, token: TileToken) -> None:
         held = token.context.shared_plan.held
         assert held is not None
@@ -256,3 +273,11 @@ def _is_at(token: TileToken, indices: tuple[int, ...]) -> bool:
     plan, tile = token.context.shared_plan, token.tile
     is_later = plan.has_panels and plan.is_later(tile)
     return token.index == indices[tile_kind(tile.k, plan.grid[2], is_later)]
+
+
+def _both(first: Callable[[TileToken], None], second: Callable[[TileToken], None]) -> Callable[[TileToken], None]:
+    def free(token: TileToken) -> None:
+        first(token)
+        second(token)
+
+    return free

@@ -22,6 +22,7 @@ from kb_engine.language.recorded import (
     VectorInput,
     recorded_function,
 )
+from kb_engine.language.row_phases import phases_of
 from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
 from kb_engine.program.affine import sides_of
@@ -148,8 +149,28 @@ class VectorPrograms:
             return
         needed = [ops[at] for at in closing.needed]
         outputs = {id(ops[at]) for at in closing.leaving}
-        while needed:
-            needed = self._issue(needed, outputs)
+        if not self._issue_in_phases(needed, outputs):
+            self._issue_in_parts(needed, outputs)
+
+    def _issue_in_phases(self, ops: list[RecordedOp], outputs: set[int]) -> bool:
+        """Issue *ops*, whose rows do not fit, in phases that go over pieces of the rows. False if there is one phase,
+        or the first does not fit."""
+        phases = phases_of(ops, outputs)
+        for number, stored in enumerate(phases):
+            part = _needed(ops, stored)
+            program, inputs, leaving = _program(part, stored)
+            if self._fits(program):
+                self._submit(program, inputs, leaving, part[0].line)
+            elif number == 0:
+                return False
+            else:
+                self._issue_in_parts(part, stored)
+        return len(phases) > 0
+
+    def _issue_in_parts(self, ops: list[RecordedOp], outputs: set[int]) -> None:
+        """Issue *ops* in as many programs as it takes for each to fit."""
+        while ops:
+            ops = self._issue(ops, outputs)
 
     def _issue(self, ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
         """Issue the first *ops*, as many as the PE can hold in registers, and store *outputs*. Returns the others."""
