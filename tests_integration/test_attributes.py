@@ -14,7 +14,7 @@ ALLOWED = {
     "kb_engine.block": (
         (
             "t_ready t_start t_end index waits waits_since completed left refusal registers_at registers accumulators "
-            "register_cut claimed_by held operands_held sums_held t_done_ps"
+            "register_cut register_room claimed_by held operands_held sums_held t_done_ps"
         ),
         "a tile's token carries its times and buffers from block to block, and an open request counts its answers",
     ),
