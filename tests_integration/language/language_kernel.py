@@ -129,9 +129,12 @@ class Kernel(LayoutKernel):
         out = self.memory["y"][c[0] : c[0] + m, c[1] : c[1] + n]
         self.tl.wait(self.tl.composite("gemm", left, right, out=out, tile=(8, 8, 8)))
 
-    def atomic(self, op: str, number: int, tensor: str, key: tuple[Any, ...], keeps: bool) -> None:
+    def atomic(
+        self, op: str, number: int, tensor: str, key: tuple[Any, ...], mask: tuple[Any, ...] | None, keeps: bool
+    ) -> None:
         call = getattr(self.tl, f"atomic_{op}")
-        before = call(self.memory[tensor][self._key(key)], self.pick(number))
+        under = None if mask is None else mask_of(mask, key[3], self.tl.arange)
+        before = call(self.memory[tensor][self._key(key)], self.pick(number), under)
         if keeps:
             self.keep(before)
 

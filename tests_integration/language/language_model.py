@@ -174,12 +174,18 @@ class Model(LayoutModel):
         error[c[0] : c[0] + m, c[1] : c[1] + n] = found.error
         self.memory["y"] = Value(numbers, error, y.dtype)
 
-    def atomic(self, op: str, number: int, tensor: str, key: tuple[Any, ...], keeps: bool) -> None:
+    def atomic(
+        self, op: str, number: int, tensor: str, key: tuple[Any, ...], mask: tuple[Any, ...] | None, keeps: bool
+    ) -> None:
         value, target = self.pick(number), self.memory[tensor]
         need(value.shape == key[3] and value.dtype is target.dtype)
         index = key_of(key, np.arange, np.array)
         before = target.mapped(lambda array: _taken(array, index))
         after = value if op == "xchg" else binary(ATOMICS[op], before, value)
+        if mask is not None:
+            under = mask_of(mask, key[3], np.arange)
+            after = Value(*(np.where(under, *each) for each in zip(after[:2], before[:2], strict=True)), value.dtype)
+            before = before.mapped(lambda array: np.where(under, array, 0))
         numbers, error = target.numbers.copy(), target.error.copy()
         numbers[index], error[index] = after.numbers, after.error
         self.memory[tensor] = Value(numbers, error, target.dtype)

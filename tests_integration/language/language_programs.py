@@ -165,7 +165,8 @@ def _atomic(rng: random.Random, number: int, value: Value) -> Step | None:
     if len(value.shape) != 2 or max(value.shape) > SIDE:
         return None
     tensor, op = "y" if value.dtype.is_float else "z", rng.choice((*ATOMICS, "xchg"))
-    return "atomic", op, number, tensor, _key(rng, value.shape, "rectangle"), rng.random() < 0.6
+    key = _key(rng, value.shape, rng.choice(("rectangle", "rectangle", "strided", "listed", "affine")))
+    return "atomic", op, number, tensor, key, _mask(rng, key[3]) if rng.random() < 0.4 else None, rng.random() < 0.6
 
 
 def _math(rng: random.Random, name: str, number: int, second: int) -> Step:

@@ -220,7 +220,8 @@ def test_dots_and_atomics_are_issued_in_the_order_of_their_calls(chip_host):
         (lambda tl, x, y: tl.atomic_add(3, 1), "tl.atomic_add of an int"),
         (lambda tl, x, y: tl.atomic_add(y, "1"), "tl.atomic_add of a str, needs a number or a value in TCM"),
         (lambda tl, x, y: tl.atomic_add(y, tl.load(x[0:1, :])), "tl.atomic_add of 1 x 4 i32, needs 2 x 4 i32, as the"),
-        (lambda tl, x, y: tl.atomic_add(y, 1, mask=tl.arange(4) < 2), "tl.atomic_add of other elements of"),
+        (lambda tl, x, y: tl.atomic_add(y, 1, mask=tl.arange(3) < 2), "a mask of 3 for 2 x 4 of x"),
+        (lambda tl, x, y: tl.atomic_add(y[:, tl.arange(4) + 1], 1), "index 4 in dimension 1 of x"),
         (lambda tl, x, y: tl.atomic_xchg(y, 1.5), "other=1.5 for i32"),
     ],
 )

@@ -1,42 +1,47 @@
-"""Atomics: one command each, which reads, computes and writes bytes at their memory."""
+"""Atomics: a command for each rectangle, which reads, computes and writes bytes at their memory."""
 
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language import masks
-from kb_engine.language.held_atomic import DeferredAtomic, HeldAtomic, OldValue
+from kb_engine.language.accesses import ElementAccess, pieces_of
+from kb_engine.language.atomic_places import AtomicPlace, constant_piece, places_left_out, places_of
+from kb_engine.language.held_atomic import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
 from kb_engine.language.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
+from kb_engine.program.affine import sides_of
 from kb_engine.program.arguments import describe
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.known import Known
 from kb_engine.program.language_base import allocate
 from kb_engine.program.tensors import TensorRef
-from kb_messages import AtomicCommand, KernelError, MathAttributes, Matrix, Scalar, scalar_of
+from kb_messages import AtomicCommand, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
 
 _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
 
 
 class AtomicOps(Transfers):
-    """`tl.atomic_add` and its like. Each changes a rectangle of memory in one request, and returns the bytes before.
+    """`tl.atomic_add` and its like. Each changes elements of memory, and returns the bytes before.
 
-    *value* is a number, or a value in TCM of the shape and dtype of *pointer*. A *mask* has to choose
-    all elements. An atomic takes effect at its call, in the order of calls of all programs; sums of floats follow that
-    order. Integers that are known stay known, so that a kernel may steer by them; other results are pending.
+    *value* is a number, or a value in TCM of the shape and dtype of *pointer*. A *mask* of booleans chooses elements;
+    the bytes before are 0 where it does not. Each rectangle of memory is a command of its own. Elements may be one
+    place several times, which then changes for each of them. An atomic takes effect at its call, in the order of calls
+    of all programs; sums of floats follow that order. Integers that are known stay known, so that a kernel may steer by
+    them; other results are pending.
 
     *sem* is `"acq_rel"` (the default), `"acquire"`, `"release"` or `"relaxed"`. With `acq_rel` and `release` the
     program's earlier commands are done before the atomic begins, and with `acq_rel` and `acquire` the next command
     begins when the atomic is done.
 
-    The bytes before are read to TCM, by a DMA_READ in front, if the kernel keeps the result. Raises KernelError for
-    elements that are no rectangle in one block of the tensor, for values that do not fit, and for another *sem*.
+    The bytes before are read to TCM, by a DMA_READ in front, if the kernel keeps the result. Raises KernelError for an
+    index beyond the tensor, for values and masks that do not fit, and for another *sem*.
     """
 
     def atomic_add(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
@@ -86,36 +91,79 @@ class AtomicOps(Transfers):
     def _modify(
         self, op: str, pointer: TensorRef, values: tuple[Argument, ...], mask: Known | Handle | None, sem: str
     ) -> OldValue:
-        port, line = self._port, self._port.line()
+        line = self._port.line()
         name = f"tl.atomic_{_NAMES[op]}"
         if sem not in _ORDERS:
             raise KernelError(line, f"{name} with sem={sem!r}", f"one of {', '.join(map(repr, _ORDERS))}")
         self._later.issue()
-        target, shape = self._target(pointer, mask, name[3:], line)
-        math, operands, handles = self._values(op, values, target, shape, name, line)
-        old_producer = port.memory.pending.producer(target)
-        old = None if old_producer is not None else port.memory.read_copy(target).reshape(shape)
-        new = _known_result(math, target, shape, [] if math.op in ("copy", "fill") else [old], handles, line)
-        if new is None:
-            port.memory.pending.mark(target, Producer(name, line))
-        else:
-            port.memory.write(target, np.asarray(new).reshape(target.rows, target.cols))
-        result = OldValue(Matrix.packed(target.rows, target.cols, target.dtype), shape, old, old_producer, self,
-                          self._held_atomic)  # fmt: skip
-        command = AtomicCommand(math=math, target=target, operands=operands)
-        self._held_atomic.defer(DeferredAtomic(command, handles, ref(result), result.completion, sem, line))
+        ref_of = self._ref(pointer, name[3:], line)
+        access = masks.access_under(ref_of, masks.mask_of(mask, ref_of, line), line)
+        tile = Matrix.packed(*sides_of(access.shape), ref_of.dtype)
+        math, operands, handles = self._values(op, values, tile, access.shape, name, line)
+        places, left_out = self._places(access, tile, line)
+        old, producer = self._change(_Change(name, math, handles, tile, line), places, access.shape)
+        result = OldValue(tile, access.shape, old, producer, self, self._held_atomic)
+        parts = tuple(
+            AtomicPart(
+                AtomicCommand(math=math, target=each.target, operands=tuple(map(each.part, operands))),
+                each.place,
+                each.stride,
+            )
+            for each in places
+        )
+        deferred = DeferredAtomic(parts, left_out, handles, ref(result), result.completion, sem, line)
+        self._held_atomic.defer(deferred)
         self._later.add(self._held_atomic)
         return result
 
-    def _target(
-        self, pointer: object, mask: Known | Handle | None, call: str, line: str
-    ) -> tuple[Matrix, tuple[int, ...]]:
-        target = self._ref(pointer, call, line)
-        access = masks.access_under(target, masks.mask_of(mask, target, line), line)
-        if not isinstance(access, masks.MaskedAccess) or not access.is_whole:
-            needs = "a rectangle in one block of the tensor, all of it"
-            raise KernelError(line, f"tl.{call} of other elements of {target}", needs, "slice the tensor instead")
-        return self._memory_of(access.ref, line), access.shape
+    def _places(
+        self, access: masks.MaskedAccess | ElementAccess, tile: Matrix, line: str
+    ) -> tuple[list[AtomicPlace], tuple[Piece, ...]]:
+        """The rectangles of memory that change, none of which has an element twice, and the places of *tile* that stay
+        as they are, with zeros in the op log."""
+        if isinstance(access, masks.MaskedAccess):
+            place = (access.down.start * tile.cols + access.along.start) * tile.dtype.nbytes
+            places = [AtomicPlace(self._memory_of(access.ref, line), place, tile.stride)]
+            if access.is_whole:
+                return places, ()
+            chosen = np.zeros((tile.rows, tile.cols), np.bool_)
+            chosen[access.down, access.along] = True
+            around = places_left_out(chosen)
+        else:
+            pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=False), tile, line)
+            places = [each for piece in pieces for each in places_of(piece, tile.dtype)]
+            around = access.left_out()
+        most = max((each.rows * each.cols for each in around), default=0)
+        blob = self._port.constant(bytes(tile.dtype.nbytes), most) if around else 0
+        return places, tuple(constant_piece(each, tile.dtype, blob) for each in around)
+
+    def _change(
+        self, change: _Change, places: list[AtomicPlace], shape: tuple[int, ...]
+    ) -> tuple[npt.NDArray[Any] | None, Producer | None]:
+        """Put what is known of the bytes after *change* to *places*, one after the other.
+
+        Returns the bytes before, unless an op has yet to produce some of them, and that op.
+        """
+        memory, tile = self._port.memory, change.tile
+        old: npt.NDArray[Any] | None = np.zeros(tile.rows * tile.cols, masks.constant(0, tile.dtype, "").dtype)
+        producer: Producer | None = None
+        for each in places:
+            target = each.target
+            pending = memory.pending.producer(target)
+            before = None if pending is not None else memory.read_copy(target).reshape(target.rows, target.cols)
+            if pending is not None:
+                old, producer = None, pending
+            elif old is not None and before is not None:
+                each.within(old)[...] = before
+            new = change.result(each, before)
+            if new is None:
+                memory.pending.mark(target, Producer(change.name, change.line))
+            else:
+                memory.write(target, new)
+        if old is None:
+            return None, producer
+        old.flags.writeable = False
+        return old.reshape(shape), None
 
     def _values(
         self, op: str, values: tuple[Argument, ...], target: Matrix, shape: tuple[int, ...], name: str, line: str
@@ -141,21 +189,28 @@ class AtomicOps(Transfers):
         return math, tuple(operands), tuple(handles)
 
 
-def _known_result(
-    math: MathAttributes,
-    target: Matrix,
-    shape: tuple[int, ...],
-    before: list[npt.NDArray[Any] | None],
-    handles: tuple[Handle, ...],
-    line: str,
-) -> npt.NDArray[Any] | None:
-    """The bytes after an atomic; None where they are computed in pass 2. *before* are those that it reads."""
-    if math.op == "fill":
-        return np.broadcast_to(masks.constant(_number(math.scalars[0], target), target.dtype, line).reshape(()), shape)
-    if math.op == "copy":
-        return handles[0].known
-    values = [*(LoadedTensor(target, shape, each, None) for each in before), *handles]
-    return known_value(math, values, shape, target.dtype)
+class _Change(NamedTuple):
+    """An atomic of *handles*, which lie as *tile* does."""
+
+    name: str
+    math: MathAttributes
+    handles: tuple[Handle, ...]
+    tile: Matrix
+    line: str
+
+    def result(self, place: AtomicPlace, before: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+        """The bytes at *place* after the atomic; None where they are computed in pass 2. *before* are those there."""
+        math, target = self.math, place.target
+        shape = target.rows, target.cols
+        if math.op == "fill":
+            element = masks.constant(_number(math.scalars[0], target), target.dtype, self.line)
+            return np.broadcast_to(element.reshape(()), shape)
+        given = [None if each.known is None else place.within(np.ravel(each.known)) for each in self.handles]
+        if math.op == "copy":
+            return given[0]
+        matrix = Matrix.packed(*shape, target.dtype)
+        values = [LoadedTensor(matrix, shape, each, None) for each in (before, *given)]
+        return known_value(math, values, shape, target.dtype)
 
 
 def _number(scalar: Scalar, target: Matrix) -> float:

@@ -13,7 +13,7 @@ from kb_engine.memory.pending import Producer
 from kb_engine.program.handles import Handle, LoadedTensor, Operators
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_messages import AtomicCommand, Command, DType, Matrix
+from kb_messages import AtomicCommand, Command, DType, LoadCommand, Matrix, Piece
 
 Allocate = Callable[[int, int, DType, str], TcmHolder]
 
@@ -39,10 +39,24 @@ class OldValue(LoadedTensor):
         self.place, self.holder = holder.matrix, holder
 
 
-class DeferredAtomic(NamedTuple):
-    """An atomic that the kernel called and that is not issued. `values` keep the TCM of its operands."""
+class AtomicPart(NamedTuple):
+    """A command of an atomic. The bytes before lie `place` bytes from the begin of the atomic's old value, in rows
+    `stride` bytes apart."""
 
     command: AtomicCommand
+    place: int
+    stride: int
+
+
+class DeferredAtomic(NamedTuple):
+    """An atomic that the kernel called and that is not issued: its commands, one for each rectangle of memory.
+
+    `left_out` are the places of the old value that no element has, with constants of the op log. `values` keep the TCM
+    of the operands.
+    """
+
+    parts: tuple[AtomicPart, ...]
+    left_out: tuple[Piece, ...]
     values: tuple[Handle, ...]
     old: ref[OldValue]
     completion: Completion
@@ -72,20 +86,30 @@ class HeldAtomic:
         deferred, self._deferred = self._deferred, None
         if deferred is None:
             return
-        command, port, old, line = deferred.command, self._port, deferred.old(), deferred.line
+        port, old, line = self._port, deferred.old(), deferred.line
         if deferred.order in ("acq_rel", "release"):
             port.wait_for_all(line)
+        commands = [part.command for part in deferred.parts]
         if old is not None:
-            target = command.target
-            holder = self._allocate(target.rows, target.cols, target.dtype, line)
+            holder = self._allocate(old.place.rows, old.place.cols, old.place.dtype, line)
             old.arrive(holder)
-            command = replace(command, old=holder.matrix)
             if old.producer is not None:
                 port.memory.pending.mark(holder.matrix, old.producer)
+            if deferred.left_out:
+                fill = _filled(deferred.left_out, holder.matrix)
+                port.submit(fill, line, Completion() if deferred.parts else deferred.completion, True)
+            commands = [replace(part.command, old=_old_part(part, holder.matrix)) for part in deferred.parts]
         waits = deferred.order in ("acq_rel", "acquire")
-        port.submit(command, line, deferred.completion, waits)
+        if not commands:
+            if old is None:
+                deferred.completion.finish()
+            return
+        completions = [*(Completion() for _ in commands[1:]), deferred.completion]
+        for command, completion in zip(commands, completions, strict=True):
+            port.submit(command, line, completion, waits)
         if waits:
-            port.wait(deferred.completion)
+            for completion in completions:
+                port.wait(completion)
 
     def before(self, command: Command | None, line: str) -> None:
         """As `HeldBack.before`."""
@@ -94,3 +118,23 @@ class HeldAtomic:
     def end(self) -> None:
         """As `HeldBack.end`."""
         self.issue()
+
+
+def _old_part(part: AtomicPart, old: Matrix) -> Matrix:
+    """Where the bytes before *part* go, in *old*."""
+    target = part.command.target
+    return Matrix(
+        address=old.address + part.place, rows=target.rows, cols=target.cols, stride=part.stride, dtype=target.dtype
+    )
+
+
+def _filled(left_out: tuple[Piece, ...], old: Matrix) -> LoadCommand:
+    """The command that fills the places *left_out* of *old*."""
+    fills = tuple(
+        Piece(each.address, each.stride, old.address + each.place, each.place_stride, each.rows, each.cols)
+        for each in left_out
+    )
+    first = fills[0]
+    nbytes = first.cols * old.dtype.nbytes
+    src = Matrix(address=first.address, rows=1, cols=first.cols, stride=nbytes, dtype=old.dtype)
+    return LoadCommand(src=src, dst=old, fills=fills)
