@@ -16,6 +16,7 @@ from kb_engine.memory.pending import Producer
 from kb_engine.program.arguments import describe, dtype_named, loop_order_named, tile_shape
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.language_base import allocate
+from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, LoopOrder, Matrix, TileShape
@@ -43,10 +44,14 @@ class GemmOps(MathOps):
         STORE, until something needs it in TCM; `acc = tl.dot(a, b, acc)` adds to it there, without a FETCH. The number
         0 begins such a sum, as `tl.zeros` does. A result that does not fit the register file is stored at once.
 
+        Values of three dimensions are multiplied entry by entry of the first one, with a command for each.
+
         Raises KernelError when TCM is full, for shapes that do not fit together, for dtypes that the machine does not
         multiply, for an accumulator of another dtype, and for arguments that are not in TCM.
         """
         line = self._port.line()
+        if isinstance(a, Handle) and isinstance(b, Handle) and len(a.shape) == len(b.shape) == 3:
+            return self._dot_of_entries(a, b, acc, out_dtype, line)
         if acc is not None:
             self._later.issue()
         (left, transpose_a), (right, transpose_b) = self._loaded_factor(a, line), self._loaded_factor(b, line)
@@ -79,6 +84,44 @@ class GemmOps(MathOps):
         result = LoadedTensor(holder.matrix, (m, n), None, producer, self, holder)
         self._port.memory.pending.mark(holder.matrix, producer)
         self._port.submit(command, line, result.completion, True)
+        return result
+
+    def _dot_of_entries(
+        self, a: Handle, b: Handle, acc: Handle | float | None, out_dtype: DType | str | None, line: str
+    ) -> LoadedTensor:
+        """`dot` of a stack of matrices and another one. The results lie one after the other in TCM."""
+        left, right = self._loaded(a, "dot", line), self._loaded(b, "dot", line)
+        (n, m, k), (n_right, k_right, cols) = a.shape, b.shape
+        if (n, k) != (n_right, k_right):
+            shapes = [" x ".join(map(str, each.shape)) for each in (a, b)]
+            raise KernelError(line, f"tl.dot of {shapes[0]} and {shapes[1]}", "B x M x K and B x K x N")
+        summed = left.dtype.accumulator
+        dtype = summed if out_dtype is None else dtype_named(out_dtype, line)
+        whole = Matrix.packed(n * m, cols, summed)
+        if isinstance(acc, RecordedTensor) and acc.is_zeros(whole):
+            acc = 0
+        if acc is not None:
+            self._check_accumulator(acc, whole, dtype, line)
+        before = self._loaded(acc, "dot", line) if isinstance(acc, Handle) else None
+        holder = self._allocate(n * m, cols, dtype, line)
+        producer = Producer("tl.dot", line)
+        result = LoadedTensor(holder.matrix, (n, m, cols), None, producer, self, holder)
+        self._port.memory.pending.mark(holder.matrix, producer)
+        for number in range(n):
+            command = GemmCommand(
+                a=left.part(number * m, 0, m, k),
+                b=right.part(number * k, 0, k, cols),
+                out=holder.matrix.part(number * m, 0, m, cols),
+                tile=TileShape(m, cols, k),
+                a_pinned=True,
+                b_pinned=True,
+                out_pinned=True,
+                acc=None if before is None else before.part(number * m, 0, m, cols),
+            )
+            if self._sums.tile(command) != command.tile:
+                command = replace(command, tile=None)
+            completion = result.completion if number == n - 1 else Completion()
+            self._port.submit(command, line, completion, True)
         return result
 
     @cached_property
@@ -158,7 +201,7 @@ class GemmOps(MathOps):
         stored = _stored(value)
         if isinstance(stored, Handle) and len(stored.shape) > 2:
             sizes = " x ".join(map(str, stored.shape))
-            raise KernelError(line, f"tl.dot of {sizes}", "matrices", "multiply one matrix after the other")
+            raise KernelError(line, f"tl.dot of {sizes}", "two matrices, or two values of three dimensions")
         return self._loaded(stored, "dot", line), isinstance(value, Transposed)
 
     def _epilogue(self, epilogue: object, line: str) -> tuple[EpilogueOp, ...]:
