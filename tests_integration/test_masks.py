@@ -166,3 +166,31 @@ def test_the_benchmark_adds_vectors_of_any_length(tmp_path: Path, topology: str,
     command = [KB, "run", "vector_add", *options, "--sanitize"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert (done.returncode, json.loads(done.stdout)["verified"]) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_a_masked_load_takes_the_rest_from_a_computed_value(mode: str) -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        cols = tl.arange(0, 8)
+        before = tl.load(x[0:2, 0:8]) * -1.0
+        tl.store(out, tl.load(x[2:4, 0:8], cols < 5, before))
+        tl.store(out[1:2, 0:8], tl.load(x[0:1, 0:8], (cols & 1) == 0, tl.sum(before[:, None].reshape(2, 8)).to("f16")))
+
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    wanted = np.where(np.arange(8) < 5, x[2:4], -x[0:2])
+    wanted[1] = np.where(np.arange(8) & 1, -x[0:2].sum(), x[0])
+    np.testing.assert_array_equal(execute(kernel, [x], np.zeros((2, 8), np.float32), mode), wanted)
+
+
+def test_a_value_beside_a_load_has_to_fit() -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        tl.load(x[0:1, 0:4], tl.arange(0, 4) < 2, tl.load(x[0:2, 0:4]))
+
+    def unmasked(tl: Any, x: Any, out: Any) -> None:
+        tl.load(x, None, tl.load(x))
+
+    x = np.ones((2, 4), np.float32)
+    with pytest.raises(KbError, match=r"got other = a value of 2 x 4, needs one that broadcasts to 1 x 4$"):
+        execute(kernel, [x], x, "tile")
+    with pytest.raises(KbError, match="without a mask, needs a mask, which says where it goes"):
+        execute(unmasked, [x], x, "tile")

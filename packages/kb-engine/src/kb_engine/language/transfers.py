@@ -25,19 +25,22 @@ StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | Known"
 class Transfers(RandomNumbers, ViewOps):
     """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
 
-    def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
+    def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float | Handle = 0) -> LoadedTensor:
         """Copy elements of memory to TCM, with one DMA read, and wait for it. What is no rectangle is read in pieces.
 
         The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
         known unless a compute op has yet to produce some of them. A *mask* of booleans chooses elements: the result
         then has the shape that the kernel asked for, also beyond the tensor's edge; only what is chosen is read, and
-        the rest is *other*. Pieces beyond the DMA's `max_pieces`, and those in another memory, are further reads.
-        Raises KernelError when TCM is full, when the bytes were never written, for an index beyond the tensor, for a
-        mask that does not fit, and for *other* without a mask.
+        the rest is *other*: a number, or a value in TCM, which `where` chooses from behind the load. Pieces beyond the
+        DMA's `max_pieces`, and those in another memory, are further reads. Raises KernelError when TCM is full, when
+        the bytes were never written, for an index beyond the tensor, for a mask that does not fit, and for *other*
+        without a mask.
         """
         return self._load(pointer, mask, other, "load", waits=True)
 
-    def load_async(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float = 0) -> LoadedTensor:
+    def load_async(
+        self, pointer: TensorRef, mask: Known | Handle | None = None, other: float | Handle = 0
+    ) -> LoadedTensor:
         """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
 
         A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
@@ -46,9 +49,11 @@ class Transfers(RandomNumbers, ViewOps):
         return self._load(pointer, mask, other, "load_async", waits=False)
 
     def _load(
-        self, pointer: TensorRef, mask: Known | Handle | None, other: float, call: str, waits: bool
+        self, pointer: TensorRef, mask: Known | Handle | None, other: float | Handle, call: str, waits: bool
     ) -> LoadedTensor:
         port, line = self._port, self._port.line()
+        if isinstance(other, Handle):
+            return self._load_beside(pointer, mask, other, call, waits)
         refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
         ref = self._ref(pointer, call, line)
         chosen = masks.mask_of(mask, ref, line)
@@ -78,6 +83,21 @@ class Transfers(RandomNumbers, ViewOps):
             loaded.completion.keep((holder,))
         port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
         return loaded
+
+    def _load_beside(
+        self, pointer: TensorRef, mask: Known | Handle | None, other: Handle, call: str, waits: bool
+    ) -> LoadedTensor:
+        """The load of what *mask* chooses, beside the elements of *other*."""
+        line = self._port.line()
+        if mask is None:
+            raise KernelError(line, f"other = {describe(other)} without a mask", "a mask, which says where it goes")
+        found: LoadedTensor | Transposed[Any] = self._load(pointer, mask, 0, call, waits)
+        loaded = found.of.reordered((1, 0)) if isinstance(found, Transposed) else found
+        chosen = self._call("where", [mask, loaded, other])
+        if chosen.shape != loaded.shape:
+            shapes = [" x ".join(map(str, each.shape)) for each in (other, loaded)]
+            raise KernelError(line, f"other = a value of {shapes[0]}", f"one that broadcasts to {shapes[1]}")
+        return chosen if chosen.dtype is loaded.dtype else self.convert(chosen, loaded.dtype)
 
     def store(self, pointer: TensorRef, value: StoredValue, mask: Known | Handle | None = None) -> None:
         """Copy *value* from TCM to elements of memory of the same shape and dtype, with one DMA write, and wait.
