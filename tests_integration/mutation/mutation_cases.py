@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kb_dataexec import MemoryLogWriter, MemoryStore, OpLog, cast
 from kb_engine import Engine, Host, Tensor, read_tensor
 from kb_messages import DType, Rectangle
-from kb_topology import load_topology
+from kb_topology import loads_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
 Array = npt.NDArray[Any]
@@ -45,8 +45,11 @@ class Case(NamedTuple):
         return [block.rectangle for _, block in self.output.blocks()]
 
 
-def _host(topology: str) -> Host:
-    return Host(Engine(load_topology(TOPOLOGIES / f"{topology}.yaml"), MemoryLogWriter()), Path(__file__).parent)
+def _host(topology: str, registers: str = "") -> Host:
+    text = (TOPOLOGIES / f"{topology}.yaml").read_text(encoding="utf-8")
+    if registers:
+        text = text.replace("memory: {space: reg, size: 512 KiB}", f"memory: {{space: reg, size: {registers}}}")
+    return Host(Engine(loads_topology(text, f"{topology}.yaml"), MemoryLogWriter()), Path(__file__).parent)
 
 
 def _case(host: Host, output: Tensor, expected: Array, tolerance: Array) -> Case:
@@ -142,6 +145,16 @@ def vector_kernel(tl: Any, x: Any, y: Any) -> None:
     total = tl.dot(tl.load(x[8:16, 0:8]), part, total)
     chosen = tl.where(number[:, None] >= number[None, :], total * 0.25, along)
     tl.store(y[np.array([9, 14, 8, 11, 15, 10, 13, 12]), 0:8], chosen.to("f16"))
+
+
+def axes_kernel(tl: Any, x: Any, y: Any) -> None:
+    """Rows in pieces that carry their results, an axis in the middle, and atomics of elements anywhere."""
+    wide = tl.load(x[0:2, :]).to("f32")
+    tl.store(y[0:2, :], (wide + tl.sum(wide, axis=1) * 0.125).to("f16"))
+    cube = tl.reshape(tl.load(x[2:4, :]), 2, 4, 16)
+    tl.store(y[2:4, :], (cube * 2.0 - tl.sum(cube, axis=1)).reshape(2, 64))
+    at = tl.arange(0, 8) * 3
+    tl.atomic_add(y[0, at], tl.load(x[2, at]), at < 16)
 
 
 def layouts_kernel(tl: Any, x: Any, y: Any) -> None:
@@ -284,6 +297,22 @@ def vector() -> Case:
     return _case(host, y, expected, _rounded(expected, np.vstack([size, size]), 16))
 
 
+def axes() -> Case:
+    x = _random(4, 64, seed=16)
+    host = _host("one_pe", registers="256 B")
+    y = host.empty("y", x.shape, DType.F16)
+    host.launch(axes_kernel, host.tensor("x", x, DType.F16), y)
+    wide = x.astype(np.float64)
+    expected = wide.copy()
+    expected[:2] += wide[:2].sum(axis=1, keepdims=True) / 8
+    cube = wide[2:].reshape(2, 4, 16)
+    expected[2:] = (cube * 2 - cube.sum(axis=1, keepdims=True)).reshape(2, 64)
+    at = np.arange(6) * 3
+    expected[0, at] += wide[2, at]
+    size = np.abs(expected) + np.repeat([[0], [2]], 2, axis=0) * np.abs(wide).max()
+    return _case(host, y, expected, 2.0**-9 * size + 2.0**-12)
+
+
 def layouts() -> Case:
     x = _random(16, 8, seed=15)
     host = _host("one_pe")
@@ -314,5 +343,18 @@ def sharded_gemm() -> Case:
     return _case(host, c, expected, _rounded(expected, np.abs(wide[0]) @ np.abs(wide[1]), 12))
 
 
-_MADE = gemm, gemm_with_epilogue, softmax, overlapping, masked, sums, pieces, atomics, vector, layouts, sharded_gemm
+_MADE = (
+    gemm,
+    gemm_with_epilogue,
+    softmax,
+    overlapping,
+    masked,
+    sums,
+    pieces,
+    atomics,
+    vector,
+    layouts,
+    axes,
+    sharded_gemm,
+)
 CASES: dict[str, Callable[[], Case]] = {made.__name__: cache(made) for made in _MADE}

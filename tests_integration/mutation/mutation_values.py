@@ -127,7 +127,10 @@ class Values:
             self._laid_out(found, inputs)
             return
         kind = "byte" if MATH_FUNCTIONS[attributes.op].is_test and found.out.dtype in _BYTES else found.out.dtype
-        numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse}"
+        groups = found.groups
+        numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse} {attributes.group}"
+        if groups is not None and not found.function.spreads:
+            inputs = [groups.together(inputs[0])]
         name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {kind}")
         with np.errstate(over="ignore"):
             if attributes.op == "sort":
@@ -135,6 +138,8 @@ class Values:
                 result = mixed(
                     name, mixed(name, inputs[0]).sum(axis=axis, keepdims=True), np.indices(found.out.shape)[axis]
                 )
+            elif groups is not None and found.function.spreads:
+                result = mixed(name, groups.spread(inputs[0]))
             elif found.function.scans:
                 result = mixed(name, _up_to_each(mixed(name, inputs[0]), attributes.axis, attributes.reverse))
             elif attributes.op == "index":
@@ -146,6 +151,8 @@ class Values:
                 result = mixed(name, mixed(name, inputs[0]) + mixed(name, inputs[1]))
             else:
                 result = mixed(name, *inputs)
+        if groups is not None and not found.function.spreads:
+            result = groups.apart(result, found.out.shape)
         self._write(found.out, result)
 
     def _laid_out(self, found: math.DecodedMath, inputs: list[Numbers]) -> None:
