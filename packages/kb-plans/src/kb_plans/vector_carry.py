@@ -32,7 +32,7 @@ REDUCED: Final = {
 """The reduction whose result a search or a scan carries."""
 
 
-class Kind(Enum):
+class PieceKind(Enum):
     """What a tile has of a value: a piece of its columns, all of a short one, the numbers of a piece's columns, which
     are carried on, or, in the last tile, what follows from all pieces."""
 
@@ -54,7 +54,7 @@ class Carried(NamedTuple):
     piece: int
     total_rows: int
     rows: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[PieceKind, ...]
     offsets: tuple[int, ...]
     register_nbytes: int
     scratch: dict[int, int]
@@ -72,7 +72,7 @@ class Carried(NamedTuple):
         rows = fixed(value.rows)
         if self.rows < self.total_rows == value.rows:
             rows = Axis(dimension=0, total=value.rows, tile=self.rows)
-        if self.kinds[number] in (Kind.PIECE, Kind.COUNT):
+        if self.kinds[number] in (PieceKind.PIECE, PieceKind.COUNT):
             return rows, Axis(dimension=2, total=self.cols, tile=self.piece)
         return rows, fixed(value.cols)
 
@@ -109,47 +109,47 @@ def in_pieces(program: VectorProgram, register_nbytes: int) -> Carried | None:
     return None
 
 
-def _kinds(program: VectorProgram, cols: int) -> tuple[Kind, ...] | None:
+def _kinds(program: VectorProgram, cols: int) -> tuple[PieceKind, ...] | None:
     """The kind of each value; None if an op needs a piece beside what follows from all pieces."""
     if cols == 1 or any(each.cols not in (1, cols) for each in program.inputs):
         return None
-    kinds = [Kind.PIECE if each.cols == cols else Kind.SHORT for each in program.inputs]
+    kinds = [PieceKind.PIECE if each.cols == cols else PieceKind.SHORT for each in program.inputs]
     values = program.values
     for op in program.ops:
         read = list(zip(op.arguments, op.read(values), strict=True))
         kind = _kind(op, MATH_FUNCTIONS[op.math.op], {kinds[at] for at, _ in read}, cols)
-        has_piece = any(kinds[at] in (Kind.PIECE, Kind.COUNT) for at, _ in read)
+        has_piece = any(kinds[at] in (PieceKind.PIECE, PieceKind.COUNT) for at, _ in read)
         if kind is None or (has_piece and not all(_lies_along(kinds[at], one, values[at]) for at, one in read)):
             return None
-        if kind in (Kind.PIECE, Kind.COUNT) and op.result.cols != cols:
+        if kind in (PieceKind.PIECE, PieceKind.COUNT) and op.result.cols != cols:
             return None
         kinds.append(kind)
     return tuple(kinds)
 
 
-def _lies_along(kind: Kind, read: VectorValue, value: VectorValue) -> bool:
+def _lies_along(kind: PieceKind, read: VectorValue, value: VectorValue) -> bool:
     """Whether a value, read as *read*, can stand beside a piece: it is one as it is, or has one column."""
-    return read == value if kind in (Kind.PIECE, Kind.COUNT) else read.cols == 1
+    return read == value if kind in (PieceKind.PIECE, PieceKind.COUNT) else read.cols == 1
 
 
-def _kind(op: VectorOp, function: MathFunction, read: set[Kind], cols: int) -> Kind | None:
-    has_piece = bool(read & {Kind.PIECE, Kind.COUNT})
+def _kind(op: VectorOp, function: MathFunction, read: set[PieceKind], cols: int) -> PieceKind | None:
+    has_piece = bool(read & {PieceKind.PIECE, PieceKind.COUNT})
     if function.generates:
         if op.result.cols == 1:
-            return Kind.SHORT
+            return PieceKind.SHORT
         counts = op.math.op == "index" and float(op.math.scalars[2]) != 0
-        return None if op.result.cols != cols else Kind.COUNT if counts else Kind.PIECE
-    if Kind.TOTAL in read:
-        return None if has_piece else Kind.TOTAL
+        return None if op.result.cols != cols else PieceKind.COUNT if counts else PieceKind.PIECE
+    if PieceKind.TOTAL in read:
+        return None if has_piece else PieceKind.TOTAL
     if not has_piece:
-        return Kind.SHORT
+        return PieceKind.SHORT
     if function.lays_out or function.picks:
         return None
     if function.has_axis and op.math.axis == 1:
         if op.math.op not in COMBINED or op.math.reverse:
             return None
-        return Kind.TOTAL if function.reduces else Kind.PIECE
-    return Kind.PIECE
+        return PieceKind.TOTAL if function.reduces else PieceKind.PIECE
+    return PieceKind.PIECE
 
 
 def _needs_all_rows(program: VectorProgram, rows: int) -> bool:
@@ -163,15 +163,17 @@ def _needs_all_rows(program: VectorProgram, rows: int) -> bool:
     return any(each.rows not in (1, rows) for each in program.values)
 
 
-def is_carried(op: VectorOp, kinds: tuple[Kind, ...]) -> bool:
+def is_carried(op: VectorOp, kinds: tuple[PieceKind, ...]) -> bool:
     """Whether *op* goes along the pieces of rows."""
-    return op.math.axis == 1 and kinds[op.arguments[0]] in (Kind.PIECE, Kind.COUNT)
+    return op.math.axis == 1 and kinds[op.arguments[0]] in (PieceKind.PIECE, PieceKind.COUNT)
 
 
-def _laid_out(program: VectorProgram, kinds: tuple[Kind, ...], cols: tuple[int, int], rows: tuple[int, int]) -> Carried:
+def _laid_out(
+    program: VectorProgram, kinds: tuple[PieceKind, ...], cols: tuple[int, int], rows: tuple[int, int]
+) -> Carried:
     bare = Carried(*cols, *rows, kinds, (), 0, {}, {}, {}, 0)
     slots = [slot(*bare.sides(number, each), each.dtype) for number, each in enumerate(program.values)]
-    apart = frozenset(number for number, kind in enumerate(kinds) if kind in (Kind.COUNT, Kind.TOTAL))
+    apart = frozenset(number for number, kind in enumerate(kinds) if kind in (PieceKind.COUNT, PieceKind.TOTAL))
     layout = lay_out_values(program, slots, apart)
     registers, accumulator = layout.nbytes, 0
     scratch, accumulators, carried = dict[int, int](), dict[int, int](), dict[int, int]()

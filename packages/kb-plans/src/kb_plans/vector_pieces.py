@@ -21,7 +21,7 @@ from kb_messages import (
     When,
 )
 from kb_plans.templates import fixed, in_buffer, in_memory, stage
-from kb_plans.vector_carry import COMBINED, REDUCED, Carried, Kind, is_carried, short_nbytes, sum_dtype
+from kb_plans.vector_carry import COMBINED, REDUCED, Carried, PieceKind, is_carried, short_nbytes, sum_dtype
 from kb_plans.vector_registers import last_uses
 
 
@@ -49,10 +49,10 @@ class PieceStages:
             kind = self._cut.kinds[number]
             if is_carried(op, self._cut.kinds):
                 self._carried_op(number, op)
-            elif kind is Kind.COUNT:
+            elif kind is PieceKind.COUNT:
                 self._counted(number, op)
             else:
-                when = When.LAST_K if kind is Kind.TOTAL else When.EVERY_TILE
+                when = When.LAST_K if kind is PieceKind.TOTAL else When.EVERY_TILE
                 self._math(op.math, [*self._read(at, op), self._value(number, Role.OUT, op.result)], when)
         self._store()
         return tuple(self._stages)
@@ -148,14 +148,14 @@ class PieceStages:
 
     def _store(self) -> None:
         program, cut = self._program, self._cut
-        totals = [cut.kinds[at] is Kind.TOTAL for at in program.outputs]
+        totals = [cut.kinds[at] is PieceKind.TOTAL for at in program.outputs]
         when = When.LAST_K if all(totals) else When.EVERY_TILE
         moves: list[OperandTemplate] = []
         for at, matrix, is_total in zip(program.outputs, self._command.outputs, totals, strict=True):
             with_tile = When.LAST_K if is_total and when is When.EVERY_TILE else When.EVERY_TILE
             value = self._values[at]
             sides = cut.sides(at, value)
-            release = cut.kinds[at] is not Kind.COUNT
+            release = cut.kinds[at] is not PieceKind.COUNT
             moves += [
                 self._value(at, Role.SRC, value, release, with_tile),
                 in_memory(Role.DST, matrix, *sides, with_tile),
@@ -179,7 +179,7 @@ class PieceStages:
                 read,
                 self._last[value] == at
                 and value not in op.arguments[n + 1 :]
-                and self._cut.kinds[value] is not Kind.COUNT,
+                and self._cut.kinds[value] is not PieceKind.COUNT,
             )
             for n, (value, read) in enumerate(zip(op.arguments, op.read(self._values), strict=True))
         ]
