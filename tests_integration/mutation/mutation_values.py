@@ -127,32 +127,16 @@ class Values:
             self._laid_out(found, inputs)
             return
         kind = "byte" if MATH_FUNCTIONS[attributes.op].is_test and found.out.dtype in _BYTES else found.out.dtype
-        groups = found.groups
         numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse} {attributes.group}"
-        if groups is not None and not found.function.spreads:
-            inputs = [groups.together(inputs[0])]
         name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {kind}")
+        groups = found.groups
         with np.errstate(over="ignore"):
-            if attributes.op == "sort":
-                axis = attributes.axis
-                result = mixed(
-                    name, mixed(name, inputs[0]).sum(axis=axis, keepdims=True), np.indices(found.out.shape)[axis]
-                )
-            elif groups is not None and found.function.spreads:
+            if groups is None:
+                result = _computed(found, name, inputs)
+            elif found.function.spreads:
                 result = mixed(name, groups.spread(inputs[0]))
-            elif found.function.scans:
-                result = mixed(name, _up_to_each(mixed(name, inputs[0]), attributes.axis, attributes.reverse))
-            elif attributes.op == "index":
-                rows, cols = found.out.shape
-                result = mixed(name, np.arange(rows)[:, None], np.arange(cols)[None, :])
-            elif found.function.reduces:
-                result = mixed(name, mixed(name, inputs[0]).sum(axis=attributes.axis, keepdims=True))
-            elif attributes.op in _INTERCHANGEABLE and len(inputs) == 2:
-                result = mixed(name, mixed(name, inputs[0]) + mixed(name, inputs[1]))
             else:
-                result = mixed(name, *inputs)
-        if groups is not None and not found.function.spreads:
-            result = groups.apart(result, found.out.shape)
+                result = groups.apart(_computed(found, name, [groups.together(inputs[0])]), found.out.shape)
         self._write(found.out, result)
 
     def _laid_out(self, found: math.DecodedMath, inputs: list[Numbers]) -> None:
@@ -182,6 +166,23 @@ def _keeps_bits(source: DType, target: DType) -> bool:
     """Whether a copy keeps all bits: one between integers as wide, as it wraps."""
     integers = not (source.is_float or target.is_float or DType.BOOL in (source, target))
     return source is target or (integers and source.nbytes == target.nbytes)
+
+
+def _computed(found: math.DecodedMath, name: Numbers, inputs: list[Numbers]) -> Numbers:
+    """The numbers of the elements of a result, from those of *inputs* and of the function."""
+    attributes, axis = found.attributes, found.attributes.axis
+    if attributes.op == "sort":
+        return mixed(name, mixed(name, inputs[0]).sum(axis=axis, keepdims=True), np.indices(found.out.shape)[axis])
+    if found.function.scans:
+        return mixed(name, _up_to_each(mixed(name, inputs[0]), axis, attributes.reverse))
+    if attributes.op == "index":
+        rows, cols = found.out.shape
+        return mixed(name, np.arange(rows)[:, None], np.arange(cols)[None, :])
+    if found.function.reduces:
+        return mixed(name, mixed(name, inputs[0]).sum(axis=axis, keepdims=True))
+    if attributes.op in _INTERCHANGEABLE and len(inputs) == 2:
+        return mixed(name, mixed(name, inputs[0]) + mixed(name, inputs[1]))
+    return mixed(name, *inputs)
 
 
 def _up_to_each(numbers: Numbers, axis: int | None, reverse: bool) -> Numbers:
