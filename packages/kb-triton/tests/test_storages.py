@@ -8,6 +8,7 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_dataexec import cast
 from kb_messages import DType, KernelError
+from kb_triton.host.buffers import buffer_of
 from kb_triton.host.storages import Storages
 
 
@@ -163,3 +164,20 @@ def test_addresses_that_the_host_has_stored():
         gather_kernel[(1,)](np.array([8]), out, BLOCK=64)
     with pytest.raises(KernelError, match="a tensor by its address"):
         gather_kernel[(1,)](np.array([kb_triton.address(whole[90:])]), out, BLOCK=64)
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+def test_the_allocation_of_an_array_that_is_no_view_of_another(step):
+    """Bytes of Python, seen through strides that numpy is told: the array reaches from its lowest to its last byte."""
+    raw = bytearray(range(64))
+    x = np.ndarray((4,), np.int16, raw, 32, (2 * step,))
+    found = buffer_of(x, "x")
+    ends = sorted((0, 3 * 2 * step))
+    base = x.ctypes.data
+    assert (found.address - base, found.end - base) == (ends[0], ends[1] + 2)
+    assert found.look()[x.ctypes.data - found.address] == 32
+
+
+def test_an_array_without_elements_has_no_bytes():
+    found = buffer_of(np.zeros((0, 4), np.float32), "x")
+    assert found.address == found.end

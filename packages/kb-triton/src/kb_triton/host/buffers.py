@@ -105,5 +105,10 @@ def _numpy_buffer(array: npt.NDArray[Any]) -> HostBuffer:
     while array is not root and isinstance(array.base, np.ndarray):
         array = array.base
         is_writeable = is_writeable or bool(array.flags.writeable)
-    low, high = np.lib.array_utils.byte_bounds(root)
-    return HostBuffer(int(low), int(high), is_writeable, root)
+    start = int(root.ctypes.data)
+    if not root.size:
+        return HostBuffer(start, start, is_writeable, root)
+    reach = [stride * (count - 1) for stride, count in zip(root.strides, root.shape, strict=True)]
+    low = start + sum(each for each in reach if each < 0)
+    high = start + sum(each for each in reach if each > 0) + root.itemsize
+    return HostBuffer(low, high, is_writeable, root)
