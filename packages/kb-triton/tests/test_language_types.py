@@ -213,3 +213,27 @@ def test_misc():
     X = x.astype(np.float64)
     y = np.where(X > 0, X, np.exp(X) - 1)
     np.testing.assert_allclose(o, (y - y.min()) / (y.sum() - y.min()), rtol=0.03, atol=0.002)
+
+
+@triton.jit
+def mixed_signs(x, y, below, larger, smaller, shifted, chosen, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a, b = tl.load(x + at), tl.load(y + at)
+    tl.store(below + at, a < b)
+    tl.store(larger + at, tl.maximum(a, b))
+    tl.store(smaller + at, tl.minimum(a, b))
+    tl.store(shifted + at, a >> (b & 7))
+    tl.store(chosen + at, tl.where(a >= b, a, b))
+
+
+def test_integers_of_mixed_signs_are_compared_and_shifted_as_unsigned():
+    rng = np.random.default_rng(0)
+    for signed, unsigned in ((np.int8, np.uint16), (np.int32, np.uint32)):
+        x = rng.integers(-20, 20, 16).astype(signed)
+        y = rng.integers(0, 20, 16).astype(unsigned)
+        below, results = np.zeros(16, bool), np.zeros((4, 16), unsigned)
+        mixed_signs[1,](x, y, below, *results, B=16)
+        a = x.astype(unsigned)
+        np.testing.assert_array_equal(below, a < y)
+        expected = np.maximum(a, y), np.minimum(a, y), a >> (y & unsigned(7)), np.where(a >= y, a, y)
+        np.testing.assert_array_equal(results, expected)

@@ -9,7 +9,7 @@ import numpy as np
 from kb_dataexec import cast as round_to
 from kb_engine.program import Handle
 from kb_triton.language.dtypes import dtype, float32, int1, int32, wrapped
-from kb_triton.language.known_math import COMPARISONS, inverted_known, of_known, of_numbers
+from kb_triton.language.known_math import COMPARISONS, cast_known, inverted_known, of_known, of_numbers
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.promotion import promoted, type_of_number, with_number
 from kb_triton.language.tensor import describe, provide, provided, tensor
@@ -133,6 +133,8 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
     if type(a) in NUMBERS and type(b) in NUMBERS:
         return tensor(_of_two_numbers(op, a, b, kind), shape, out)
     if not kind.is_float and is_known(a) and is_known(b):
+        if op in _SIGNS_MATTER:
+            a, b = _known_in_type(one, a, kind), _known_in_type(two, b, kind)
         return tensor(of_known(op, a, b, shape, kind), shape, out)
     if op == "add" and (type(a) is DotResult or type(b) is DotResult):
         summed = _added(one, two, shape, kind)
@@ -170,6 +172,13 @@ def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:
     with np.errstate(all="ignore"):
         found = _FLOATS[op](np.float32(a), np.float32(b))
     return bool(found) if op in COMPARISONS else rounded(float(found), kind)
+
+
+def _known_in_type(x: Any, value: Any, kind: dtype) -> Any:
+    """The known integers *value* of the tensor *x*, converted where *kind* has other signs."""
+    if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool"):
+        return value
+    return cast_known(value, x.dtype, kind)
 
 
 def _in_type(x: Any, value: Any, kind: dtype) -> Any:
