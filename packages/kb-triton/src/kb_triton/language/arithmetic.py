@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -56,8 +57,14 @@ def rounded(number: float, kind: dtype) -> Any:
     """*number* as the type *kind* has it."""
     if not kind.is_float:
         return bool(number) if kind is int1 else wrapped(int(number), kind)
-    if kind.is_f64:
+    if kind.is_f64 or number == 0:
         return float(number)
+    return _rounded_float(float(number), kind)
+
+
+@lru_cache(maxsize=4096)
+def _rounded_float(number: float, kind: dtype) -> float:
+    """*number*, which is not 0 because 0 and -0 are one key, as the type *kind* has it."""
     return float(round_to(np.array([number], np.float32), kind.kb)[0])
 
 
