@@ -1,0 +1,75 @@
+"""Atomics on elements anywhere and under masks, and stacks of products."""
+
+import numpy as np
+
+import kb_triton as triton
+import kb_triton.language as tl
+
+
+@triton.jit
+def split_depth(a, b, c, m, n, k, ROWS: tl.constexpr, COLS: tl.constexpr, DEPTH: tl.constexpr, PARTS: tl.constexpr):
+    along = tl.cdiv(n, COLS)
+    row = tl.program_id(0) // along * ROWS + tl.arange(0, ROWS)
+    col = tl.program_id(0) % along * COLS + tl.arange(0, COLS)
+    depth = tl.program_id(1) * DEPTH + tl.arange(0, DEPTH)
+    total = tl.zeros((ROWS, COLS), dtype=tl.float32)
+    for step in range(tl.cdiv(k, DEPTH * PARTS)):
+        at = step * DEPTH * PARTS + depth
+        left = tl.load(a + (row % m)[:, None] * k + at[None, :], mask=at[None, :] < k, other=0.0)
+        right = tl.load(b + at[:, None] * n + (col % n)[None, :], mask=at[:, None] < k, other=0.0)
+        total += tl.dot(left, right)
+    inside = (row < m)[:, None] & (col < n)[None, :]
+    tl.atomic_add(c + row[:, None] * n + col[None, :], total, mask=inside)
+
+
+def test_parts_of_a_product_are_added_by_atomics():
+    rng = np.random.default_rng(0)
+    m, n, k = 40, 48, 100
+    a, b = rng.standard_normal((m, k)).astype(np.float16), rng.standard_normal((k, n)).astype(np.float16)
+    c = np.zeros((m, n), np.float32)
+    split_depth[6, 2](a, b, c, m, n, k, ROWS=16, COLS=32, DEPTH=16, PARTS=2)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=2e-3, atol=2e-3)
+
+
+@triton.jit
+def scatter_rows(grad, ids, table, n, width, ROWS: tl.constexpr, COLS: tl.constexpr):
+    row, col = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS)
+    number = tl.load(ids + row, mask=row < n, other=0)
+    inside = (row < n)[:, None] & (col < width)[None, :]
+    value = tl.load(grad + row[:, None] * width + col[None, :], mask=inside, other=0.0)
+    tl.atomic_add(table + number[:, None] * width + col[None, :], value, mask=inside)
+
+
+def test_gradients_are_added_to_the_rows_that_ids_name():
+    rng = np.random.default_rng(0)
+    ids, grad = rng.integers(0, 6, 17), rng.standard_normal((17, 20), np.float32)
+    table, expected = np.zeros((6, 20), np.float32), np.zeros((6, 20))
+    scatter_rows[3,](grad, ids, table, 17, 20, ROWS=8, COLS=32)
+    np.add.at(expected, ids, grad.astype(np.float64))
+    np.testing.assert_allclose(table, expected, rtol=1e-5, atol=1e-6)
+
+
+@triton.jit
+def count(x, counts, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.atomic_add(counts + tl.load(x + at, mask=at < n, other=0), 1, mask=at < n)
+
+
+def test_counts():
+    x, counts = np.random.default_rng(0).integers(0, 10, 50).astype(np.int32), np.zeros(10, np.int32)
+    count[4,](x, counts, 50, B=16)
+    np.testing.assert_array_equal(counts, np.bincount(x, minlength=10))
+
+
+@triton.jit
+def products(a, b, c, N: tl.constexpr):
+    entry = tl.arange(0, 2)[:, None, None]
+    at = entry * N * N + tl.arange(0, N)[None, :, None] * N + tl.arange(0, N)[None, None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+
+
+def test_a_stack_of_products():
+    a, b = np.random.default_rng(0).standard_normal((2, 2, 16, 16)).astype(np.float16)
+    c = np.zeros((2, 16, 16), np.float32)
+    products[1,](a, b, c, N=16)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=1e-3, atol=1e-3)
