@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 from language_kernel import kernel
 from language_programs import Case
-from language_steps import ATOMICS, COUNTS, SIDE
+from language_steps import ATOMICS, COUNTS, SIDE, Step
 from language_values import Value, binary, integers
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
@@ -31,6 +31,7 @@ from attribution_laws import check_laws  # noqa: E402
 
 SMALL_REGISTER_FILES = "768 B", "1 KiB", "1536 B", "2 KiB"
 """Sizes that hold a row of few values at a time: math works in pieces of rows, and products in small tiles."""
+WHOLE_VALUES = "ordered", "gathered", "extreme", "binned", "paired", "halved", "turned"
 OUTPUTS = ("y", "z", "counts")
 ISSUES = ("blocking", "scoreboard", "decoupled")
 
@@ -54,8 +55,13 @@ class Run(NamedTuple):
     held: list[int]
 
 
-def chip_of(seed: int, issue: str) -> dict[str, Any]:
-    """The chip of *seed* as YAML would have it: one_cube, or a small random one."""
+def needs_whole_values(step: Step) -> bool:
+    """Whether *step* moves elements anywhere, or scans from the end of a row: that works on whole values alone."""
+    return step[0] in WHOLE_VALUES or (step[0] == "scan" and bool(step[-1]))
+
+
+def chip_of(seed: int, issue: str, steps: Sequence[Step]) -> dict[str, Any]:
+    """The chip of *seed* for *steps*, as YAML would have it: one_cube, or a small random one."""
     rng = random.Random(seed)
     if rng.random() < 0.4:
         spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text(encoding="utf-8"))
@@ -66,7 +72,7 @@ def chip_of(seed: int, issue: str) -> dict[str, Any]:
     nodes = spec["cube"]["pe_template"]["nodes"]
     nodes["pe_cpu"]["issue"] = issue
     nodes["pe_dma"]["outstanding"] = rng.choice((1, 2, 4, 8))
-    if rng.random() < 0.4:
+    if rng.random() < 0.4 and not any(map(needs_whole_values, steps)):
         nodes["pe_fetch_store"]["memory"]["size"] = rng.choice(SMALL_REGISTER_FILES)
     assert isinstance(spec, dict)
     return spec
@@ -86,7 +92,7 @@ def simulate(case: Case, issue: str) -> Simulated:
     """Pass 1 of *case* with *issue* on the chip of its seed."""
     rng = random.Random(case.seed)
     watch = HeldAtTheEnd()
-    topology = loads_topology(yaml.safe_dump(chip_of(case.seed, issue), sort_keys=False), "random.yaml")
+    topology = loads_topology(yaml.safe_dump(chip_of(case.seed, issue, case.steps), sort_keys=False), "random.yaml")
     engine = Engine(topology, MemoryLogWriter(), observers=[watch])
     host = Host(engine, Path(__file__).parent)
     floats, ints = dict.fromkeys("fy", case.float_dtype), dict.fromkeys("nz", case.int_dtype)
