@@ -32,6 +32,11 @@ def misspells(x, B: tl.constexpr):
 
 
 @triton.jit
+def asks_a_vendor(x, B: tl.constexpr):
+    tl.store(x, tl.extra.cuda.globaltimer())
+
+
+@triton.jit
 def counts_to_nine(x, B: tl.constexpr):
     tl.arange(0, B + 1)
 
@@ -71,6 +76,7 @@ SENTENCES = {
     "tl.where for if",
     assembles: "got tl.inline_asm_elementwise, needs functions of tl: the chip does not have the instructions of a GPU",
     misspells: "AttributeError: tl has no 'sofmax' here: did you mean tl.softmax",
+    asks_a_vendor: "AttributeError: tl.extra.cuda has no 'globaltimer' here: the chip has no extensions of one vendor",
     counts_to_nine: "got tl.arange from 0 to 9, needs a number of integers that is a power of two",
     goes_beyond: "got index 107 in dimension 0 of x, 428 bytes from its start, needs 0 to 7; leave it out by a mask, "
     "or correct the index",

@@ -2,7 +2,6 @@
 
 import sys
 from difflib import get_close_matches
-from types import SimpleNamespace
 from typing import Any, Final
 
 from kb_triton.language import libdevice, math, random
@@ -71,6 +70,7 @@ from kb_triton.language.dtypes import (
     uint64,
     void,
 )
+from kb_triton.language.extra import extra
 from kb_triton.language.machine import ChipStorage, Machine
 from kb_triton.language.math import (
     abs,  # noqa: A004 - Triton's name
@@ -145,12 +145,6 @@ from kb_triton.language.tensor import tensor
 
 TRITON_MAX_TENSOR_NUMEL = 1048576
 CONSTEXPR_0: Final = 0
-
-
-extra: Final = SimpleNamespace(
-    libdevice=libdevice, cuda=SimpleNamespace(libdevice=libdevice), hip=SimpleNamespace(libdevice=libdevice)
-)
-"""The namespace `tl.extra`."""
 
 
 def __getattr__(name: str) -> Any:

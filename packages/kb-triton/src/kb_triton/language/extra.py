@@ -1,0 +1,25 @@
+"""The namespace `tl.extra`: libdevice, and the vendors whose other names the chip does not have."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+from kb_triton.language import libdevice
+
+
+class VendorNames(SimpleNamespace):
+    """What `tl.extra.VENDOR` has. Raises AttributeError for the extensions of the vendor."""
+
+    def __getattr__(self, name: str) -> Any:
+        vendor = self.__dict__.get("__name__", "tl.extra")
+        raise AttributeError(f"{vendor} has no {name!r} here: the chip has no extensions of one vendor", name=name)
+
+
+extra: Final = VendorNames(
+    __name__="tl.extra",
+    libdevice=libdevice,
+    cuda=VendorNames(__name__="tl.extra.cuda", libdevice=libdevice),
+    hip=VendorNames(__name__="tl.extra.hip", libdevice=libdevice),
+)
+"""The namespace `tl.extra`."""
