@@ -56,3 +56,17 @@ def test_elements_that_a_mask_leaves_out_may_divide_by_zero():
     out = np.zeros(8, np.int32)
     divided_kernel[(1,)](x, y, out, 3, BLOCK=4)
     assert out.tolist() == [3, -3, -2, 0, 1, -1, 1, 0]
+
+
+@triton.jit
+def larger_kernel(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + at), tl.load(y_ptr + at)
+    tl.store(out_ptr + at, tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL))
+
+
+def test_a_maximum_that_propagates_nan():
+    x, y = np.array([np.nan, 1, 2, 3], np.float32), np.array([1, np.nan, 1, 4], np.float32)
+    out = np.zeros(4, np.float32)
+    larger_kernel[(1,)](x, y, out, BLOCK=4)
+    np.testing.assert_array_equal(out, [np.nan, np.nan, 2, 4])

@@ -73,6 +73,7 @@ from kb_triton.language.dtypes import (
 from kb_triton.language.extra import extra
 from kb_triton.language.machine import ChipStorage, Machine
 from kb_triton.language.math import (
+    PropagateNan,
     abs,  # noqa: A004 - Triton's name
     cdiv,
     ceil,
@@ -161,6 +162,7 @@ __all__ = [
     "ChipStorage",
     "Machine",
     "Pointer",
+    "PropagateNan",
     "_experimental_descriptor_load",
     "_experimental_descriptor_store",
     "_log2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -204,6 +205,13 @@ def umulhi(x: Any, y: Any) -> tensor:
         return tensor(rounded(((one.value & mask) * (two.value & mask)) >> bits, kind), one.shape, kind)
     shape = compute("add", one, two, kind).shape
     return tensor(machine().math("umulhi", [bytes_of(one), bytes_of(two), bits], kind.kb), shape, kind)
+
+
+class PropagateNan(IntEnum):
+    """What `propagate_nan` may be. The chip gives NaN with either."""
+
+    NONE = 0
+    ALL = 0xFFFF
 
 
 def maximum(x: Any, y: Any, propagate_nan: Any = None) -> tensor:
