@@ -87,9 +87,7 @@ def _sentence(function: Any) -> str:
         stuck = re.search("programs that wait for each other[^;]*", str(error))
         if stuck:
             return stuck[0]
-        got = error.got.removeprefix("AttributeError: ")
-        fix = f"; {error.fix}" if error.fix else ""
-        return got if got != error.got else f"got {got}, needs {error.needs}{fix}"
+        return f"got {error.got}, needs {error.needs}" + (f"; {error.fix}" if error.fix else "")
     raise AssertionError(f"{function.__name__} ran to its end: it is a feature now")
 
 

@@ -75,8 +75,9 @@ SENTENCES = {
     steers_by_a_block: "got the truth of a block of 8, needs a scalar; write & for and, | for or, ~ for not, and "
     "tl.where for if",
     assembles: "got tl.inline_asm_elementwise, needs functions of tl: the chip does not have the instructions of a GPU",
-    misspells: "AttributeError: tl has no 'sofmax' here: did you mean tl.softmax",
-    asks_a_vendor: "AttributeError: tl.extra.cuda has no 'globaltimer' here: the chip has no extensions of one vendor",
+    misspells: "got tl.sofmax, needs a name that tl has here; did you mean tl.softmax or ",
+    asks_a_vendor: "got tl.extra.cuda.globaltimer, needs a name that tl.extra.cuda has here; the chip has no "
+    "extensions of one vendor",
     counts_to_nine: "got tl.arange from 0 to 9, needs a number of integers that is a power of two",
     goes_beyond: "got index 107 in dimension 0 of x, 428 bytes from its start, needs 0 to 7; leave it out by a mask, "
     "or correct the index",
@@ -112,3 +113,11 @@ def test_a_type_that_the_chip_does_not_have():
     sentence = "elements of fp8e4b15, needs a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types"
     with pytest.raises(KbError, match=re.escape(sentence)):
         takes_a_vendors_type[1,](np.zeros(8, np.float32), B=8)
+
+
+def test_a_missing_name_is_a_missing_attribute():
+    assert not hasattr(tl, "sofmax")
+    assert not hasattr(tl.extra.cuda, "globaltimer")
+    assert not hasattr(tl.extra.libdevice, "sofmax")
+    with pytest.raises(KbError, match=r"^libdevice: got libdevice.tanhh, needs a name that libdevice has here;"):
+        tl.extra.libdevice.tanhh  # noqa: B018 - the look itself is refused

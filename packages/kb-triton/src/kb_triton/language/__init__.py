@@ -1,7 +1,6 @@
 """The names of `triton.language`."""
 
 import sys
-from difflib import get_close_matches
 from typing import Any, Final
 
 from kb_triton.language import libdevice, math, random
@@ -100,6 +99,7 @@ from kb_triton.language.math import (
     umulhi,
 )
 from kb_triton.language.memory import load, store
+from kb_triton.language.missing import missing
 from kb_triton.language.orders import flip, gather, histogram, sort, topk
 from kb_triton.language.pointers import Pointer, pointer_of
 from kb_triton.language.random import (
@@ -151,9 +151,7 @@ CONSTEXPR_0: Final = 0
 def __getattr__(name: str) -> Any:
     if name in ("core", "standard", "semantic"):
         return sys.modules[__name__]
-    near = get_close_matches(name, __all__, n=3)
-    hint = f": did you mean {' or '.join(f'tl.{each}' for each in near)}?" if near else ""
-    raise AttributeError(f"tl has no {name!r} here{hint}", name=name)
+    raise missing("tl", name, __all__)
 
 
 __all__ = [

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from kb_triton.language import libdevice
+from kb_triton.language.missing import missing
 
 
 class VendorNames(SimpleNamespace):
@@ -13,7 +14,7 @@ class VendorNames(SimpleNamespace):
 
     def __getattr__(self, name: str) -> Any:
         vendor = self.__dict__.get("__name__", "tl.extra")
-        raise AttributeError(f"{vendor} has no {name!r} here: the chip has no extensions of one vendor", name=name)
+        raise missing(vendor, name, fix="the chip has no extensions of one vendor")
 
 
 extra: Final = VendorNames(

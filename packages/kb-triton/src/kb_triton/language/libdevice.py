@@ -11,6 +11,7 @@ from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import float32, int32, int64, uint32
 from kb_triton.language.math import abs as absolute
 from kb_triton.language.math import fma, maximum, minimum, of_floats, two_floats, umulhi
+from kb_triton.language.missing import missing
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.tensor import describe, tensor
 
@@ -155,5 +156,5 @@ FUNCTIONS: Final = _table()
 def __getattr__(name: str) -> Callable[..., tensor]:
     found = FUNCTIONS.get(name)
     if found is None:
-        raise AttributeError(f"libdevice has no {name!r} here", name=name)
+        raise missing("libdevice", name, FUNCTIONS)
     return found
