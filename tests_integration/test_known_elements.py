@@ -9,7 +9,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "packages" / "kb-engine" / "src" / "kb_engine"
 READS = {
     "program/handles.py": 6,  # looks leave, views have the elements of what they view
-    "language/atomics.py": 1,  # programs with atomics are not repeated
+    "language/atomics.py": 2,  # programs with atomics are not repeated
     "language/layout_functions.py": 7,  # a gather leaves, and a bitcast is a view
     "language/looking.py": 7,  # prints and captures leave
     "language/math_results.py": 2,  # the op of the result says whether it may be known
