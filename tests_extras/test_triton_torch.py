@@ -121,7 +121,14 @@ torch.cuda.synchronize()
 assert 0 < start.elapsed_time(end) < 1
 assert torch.equal(copied(torch.ones(5).cuda()), torch.ones(5).to("cuda:0"))
 assert not has_triton_package()
-print("all of it ran")
+x = torch.ones(5, device="cuda")
+assert (x.device.type, x.is_cuda, str(x.device)) == ("cuda", True, "cuda:0")
+y = torch.full_like(x, 2.0) - torch.ones(5, device=x.device)
+torch.testing.assert_close(x, y)
+assert copied(y.detach().clone().requires_grad_()).device == x.device
+torch.manual_seed(7)
+assert isinstance(torch.Generator(device="cuda"), torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+print("all of it ran", x)
 """
 
 

@@ -63,6 +63,8 @@ class _Stream:
 def pretend_cuda() -> Iterator[None]:
     """In the block, `device="cuda"` makes tensors on the CPU, and `torch.cuda` says what the chip is.
 
+    Every tensor says that it is on the first CUDA device, because code for that device alone asks.
+
     Raises KbError where torch is not installed.
     """
     if find_spec("torch") is None:
@@ -78,6 +80,8 @@ def pretend_cuda() -> Iterator[None]:
                 return args[0]
             if func == torch.Tensor.is_cuda.__get__:
                 return True
+            if func == torch.Tensor.device.__get__:
+                return torch.device("cuda", 0)
             named = {name: _on_cpu(each, torch) for name, each in (kwargs or {}).items()}
             return func(*(_on_cpu(each, torch) for each in args), **named)
 

@@ -63,8 +63,9 @@ def buffer_of(array: Any, name: str) -> HostBuffer:
     """
     if _is_numpy(array):
         return _numpy_buffer(array)
-    if array.device.type != "cpu" or str(array.layout) != "torch.strided":
-        got = f"a tensor on {array.device.type} of layout {str(array.layout).removeprefix('torch.')}"
+    device = _device_of(array)
+    if device != "cpu" or str(array.layout) != "torch.strided":
+        got = f"a tensor on {device} of layout {str(array.layout).removeprefix('torch.')}"
         raise KernelError(f"argument {name}", got, "a dense tensor on the CPU", "make it with device='cpu'")
     storage = array.untyped_storage()
     address = int(storage.data_ptr())
@@ -81,8 +82,14 @@ def live_buffers() -> Iterator[HostBuffer]:
     if torch is None:
         return
     for each in gc.get_objects():
-        if issubclass(type(each), torch.Tensor) and each.device.type == "cpu" and each.layout is torch.strided:
+        if issubclass(type(each), torch.Tensor) and _device_of(each) == "cpu" and each.layout is torch.strided:
             yield buffer_of(each, "")
+
+
+def _device_of(tensor: Any) -> str:
+    """The type of device that really has *tensor*, whatever a mode of torch has it answer."""
+    with sys.modules["torch"]._C.DisableTorchFunction():
+        return str(tensor.device.type)
 
 
 def _is_numpy(array: object) -> TypeGuard[npt.NDArray[Any]]:
