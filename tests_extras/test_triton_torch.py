@@ -127,7 +127,8 @@ y = torch.full_like(x, 2.0) - torch.ones(5, device=x.device)
 torch.testing.assert_close(x, y)
 assert copied(y.detach().clone().requires_grad_()).device == x.device
 torch.manual_seed(7)
-assert isinstance(torch.Generator(device="cuda"), torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+assert isinstance(torch.Generator(device="cuda"), torch.Generator)
+assert isinstance(torch.default_generator, torch.Generator)
 print("all of it ran", x)
 """
 
