@@ -1,0 +1,37 @@
+"""The script that measures Triton kernels checks their numbers, and counts what it ran."""
+
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/triton_kernels.py"
+SPEC = spec_from_file_location("triton_kernels_speed", SCRIPT)
+assert SPEC is not None
+assert SPEC.loader is not None
+triton_kernels = module_from_spec(SPEC)
+SPEC.loader.exec_module(triton_kernels)
+
+
+def test_the_script_prints_a_row_for_each_kernel(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["triton_kernels.py", "--quick", "--json"])
+    triton_kernels.main()
+    softmax, product = json.loads(capsys.readouterr().out)
+    assert (softmax["kernel"], softmax["programs"], softmax["records"] % 256) == ("softmax", 256, 0)
+    assert (product["kernel"], product["programs"]) == ("product", 4)
+    assert 0 < product["native_us"] < product["latency_us"]
+
+
+def test_sizes_that_do_not_divide_are_right() -> None:
+    assert triton_kernels.softmax(37).programs == 37
+    assert triton_kernels.product(150).programs == 4
+
+
+def test_wrong_numbers_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_kernels.np, "exp", lambda x: np.square(x))
+    with pytest.raises(AssertionError):
+        triton_kernels.softmax(16)
