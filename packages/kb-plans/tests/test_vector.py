@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from plans_vector_programs import F16, F32, command_of, op, softmax, value
 
 from kb_messages import (
     DType,
@@ -16,11 +17,8 @@ from kb_messages import (
     PlanError,
     Role,
     StageType,
-    VectorCommand,
     VectorOp,
     VectorProgram,
-    VectorValue,
-    When,
     check_plan,
     stage_params,
 )
@@ -28,47 +26,6 @@ from kb_plans import TileRoom, count, generate_plan, generate_vector_plan
 from kb_plans.vector_registers import last_uses, lay_out_values
 
 FETCH, MATH, STORE = StageType.FETCH, StageType.MATH, StageType.STORE
-F32, F16 = DType.F32, DType.F16
-
-
-def value(rows: int, cols: int, dtype: DType = F32) -> VectorValue:
-    return VectorValue(rows, cols, dtype)
-
-
-def op(name: str, result: VectorValue, *arguments: int, axis: int | None = None, **more: object) -> VectorOp:
-    attributes = MathAttributes(op=name, axis=axis, **more)  # type: ignore[arg-type]
-    return VectorOp(math=attributes, arguments=arguments, result=result, line=f"k.py:{len(arguments)}")
-
-
-def softmax(rows: int, cols: int) -> VectorProgram:
-    """x in f16; its f32, the largest, the difference, the power, the sum, the quotient, and that in f16."""
-    wide, column, narrow = value(rows, cols), value(rows, 1), value(rows, cols, F16)
-    return VectorProgram(
-        inputs=(narrow,),
-        ops=(
-            op("copy", wide, 0),
-            op("max", column, 1, axis=1),
-            op("sub", wide, 1, 2),
-            op("exp", wide, 3),
-            op("sum", column, 4, axis=1),
-            op("div", wide, 4, 5),
-            op("copy", narrow, 6),
-        ),
-        outputs=(7,),
-    )
-
-
-def command_of(program: VectorProgram) -> VectorCommand:
-    values = program.values
-    return VectorCommand(
-        program=program,
-        inputs=tuple(_matrix(each, number) for number, each in enumerate(program.inputs)),
-        outputs=tuple(_matrix(values[each], 16 + each) for each in program.outputs),
-    )
-
-
-def _matrix(each: VectorValue, number: int) -> Matrix:
-    return Matrix.packed(each.rows, each.cols, each.dtype, (1 << 40) + (number << 20))
 
 
 def test_a_program_is_one_fetch_a_math_for_each_op_and_one_store() -> None:
@@ -380,64 +337,3 @@ def test_values_that_are_live_at_once_never_overlap(program: VectorProgram) -> N
             apart = first + slots[each] <= second or second + slots[made] <= first
             assert apart or (first == second and slots[each] == slots[made] and last[each] == number)
     assert layout.nbytes == max(at + size for at, size in zip(layout.offsets, slots, strict=True))
-
-
-def test_a_row_that_does_not_fit_is_reduced_in_pieces_that_carry_the_sum() -> None:
-    # A piece of 32 f16 takes 64 bytes, its sum 64, what is carried 64, and the total in f16 64.
-    wide, total = value(1, 200, F16), value(1, 1, F16)
-    program = VectorProgram(inputs=(wide,), ops=(op("sum", total, 0, axis=1),), outputs=(1,))
-    plan = generate_vector_plan(command_of(program), "pe0", 256)
-    assert plan.grid == (1, 1, 7)
-    assert [(stage.stage_type, stage.when, stage.math and stage.math.op) for stage in plan.stages] == [
-        (FETCH, When.EVERY_TILE, None),
-        (MATH, When.EVERY_TILE, "sum"),
-        (MATH, When.FIRST_K, "copy"),
-        (MATH, When.LATER_K, "add"),
-        (MATH, When.LAST_K, "copy"),  # sums are f32, and rounded once
-        (STORE, When.LAST_K, None),
-    ]
-    carried = plan.stages[3].operands
-    assert [(each.role, each.place, each.dtype) for each in carried] == [
-        (Role.IN, Place.ACCUMULATOR, F32),
-        (Role.IN, Place.REGISTERS, F32),
-        (Role.OUT, Place.ACCUMULATOR, F32),
-    ]
-    assert plan.lifetimes[Place.ACCUMULATOR].freed == (STORE,)
-    assert count(plan).nbytes == {FETCH: 400, STORE: 2}
-    check_plan(plan)
-
-
-def test_pieces_count_their_columns_on() -> None:
-    # Two rows of 64 columns: their numbers and values are added, and the largest of each row is wanted.
-    numbers = op("index", value(2, 64, DType.I32), scalars=(5.0, 100.0, 3.0))
-    program = VectorProgram(
-        inputs=(value(2, 64, DType.I32),),
-        ops=(numbers, op("add", value(2, 64, DType.I32), 0, 1), op("max", value(2, 1, DType.I32), 2, axis=1)),
-        outputs=(3,),
-    )
-    plan = generate_vector_plan(command_of(program), "pe0", 512)
-    piece = plan.stages[0].operands[0].cols.tile
-    made, counted = plan.stages[1], plan.stages[2]
-    assert (made.when, counted.when, counted.math and counted.math.scalars) == (
-        When.FIRST_K,
-        When.LATER_K,
-        (3.0 * piece,),
-    )
-    assert plan.lifetimes[Place.ACCUMULATOR].freed == (STORE,)
-    check_plan(plan)
-
-
-def test_numbers_that_nobody_stores_are_free_after_the_last_piece() -> None:
-    numbers = op("index", value(1, 64, DType.I32), scalars=(0.0, 0.0, 1.0))
-    ops = numbers, op("add", value(1, 64), 0, 1), op("mul", value(1, 64), 2, 0)
-    program = VectorProgram(inputs=(value(1, 64),), ops=ops, outputs=(3,))
-    plan = generate_vector_plan(command_of(program), "pe0", 384)
-    assert plan.grid[2] > 2
-    lifetime = plan.lifetimes[Place.ACCUMULATOR]
-    assert (lifetime.freed, lifetime.last) == ((MATH,), (-1, -1, -1, 2))
-    check_plan(plan)
-
-
-def test_a_piece_beside_what_follows_from_all_pieces_is_refused() -> None:
-    with pytest.raises(PlanError, match="which no strip of rows or columns makes fit"):
-        generate_vector_plan(command_of(softmax(1, 640)), "pe0", 383)
