@@ -70,3 +70,11 @@ def test_functions_of_other_sources_have_other_keys():
     assert len(other.cache_key) == 64
     assert other.cache_key == other.cache_key != double_kernel.cache_key
     assert other.__globals__ is globals()
+
+
+def test_parameters_say_that_they_are_not_specialised():
+    @triton.jit(do_not_specialize=["n", 0])
+    def kernel(x, n, m):
+        pass
+
+    assert [each.do_not_specialize for each in kernel.params] == [True, True, False]

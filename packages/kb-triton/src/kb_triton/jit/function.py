@@ -130,8 +130,12 @@ def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:
     return found
 
 
-def jit(fn: Any = None, **options: Any) -> Any:
-    """A decorator for kernels, and for functions that kernels call. The options do nothing."""
+def jit(fn: Any = None, *, do_not_specialize: Any = None, **options: Any) -> Any:
+    """A decorator for kernels, and for functions that kernels call.
+
+    *do_not_specialize*, names or numbers of parameters, is what libraries read in `params`. All other options do
+    nothing.
+    """
     if fn is None:
-        return JITFunction
-    return JITFunction(fn)
+        return lambda function: JITFunction(function, do_not_specialize)
+    return JITFunction(fn, do_not_specialize)
