@@ -152,3 +152,43 @@ def test_stop_ends_the_drain_and_leaves_what_is_scheduled():
     assert (clock.now, seen) == (5, [])
     clock.drain()
     assert (clock.now, seen) == (9, ["later"])
+
+
+def test_what_runs_apart_runs_at_once_and_leaves_the_rest_alone():
+    clock, seen = Clock(), []
+
+    def process():
+        yield clock.timeout(3)
+        seen.append(("process", clock.now_ps))
+
+    def begin(_):
+        with clock.apart() as heap:
+            clock.process(process())
+            clock.call_at(clock.now_ps + 20, lambda name: seen.append((name, clock.now_ps)), "apart")
+            while heap:
+                clock.run_next()
+            assert clock.now_ps == 25
+        seen.append(("now", clock.now_ps))
+
+    clock.call_at(5, begin, None)
+    clock.call_at(7, lambda name: seen.append((name, clock.now_ps)), "main")
+    clock.drain()
+    assert seen == [("process", 8), ("apart", 25), ("now", 5), ("main", 7)]
+
+
+def test_an_error_apart_puts_the_other_entries_back():
+    clock, seen = Clock(), []
+    clock.call_at(7, seen.append, "main")
+
+    def run():
+        with clock.apart() as heap:
+            clock.call_at(3, lambda _: 1 / 0, None)
+            clock.call_at(4, seen.append, "dropped")
+            while heap:
+                clock.run_next()
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert clock.now_ps == 0
+    clock.drain()
+    assert seen == ["main"]

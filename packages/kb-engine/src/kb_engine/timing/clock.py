@@ -7,8 +7,9 @@ times always run in the order in which they were scheduled, SimPy's urgent event
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -92,6 +93,31 @@ class Clock(_Now, simpy.Environment):
         """Run the next entry, callback or event."""
         if self.heap and len(self.heap[0]) == _CALLBACK_LENGTH:
             entry = heappop(self.heap)
+            self.now_ps = entry[0]
+            entry[3](entry[4])
+        else:
+            super().step()
+
+    @contextmanager
+    def apart(self) -> Iterator[list[Any]]:
+        """Within the block, whatever is scheduled goes to a heap of its own, and `run_next` runs its first entry.
+
+        The block has the heap, and may be entered between two entries or within one. All other entries wait. `now_ps`
+        is afterwards what it was before. Entries that are left on the heap are dropped.
+        """
+        push, now_ps, queue = self.push, self.now_ps, self._queue
+        heap: list[Any] = []
+        self.push, self._queue = partial(heappush, heap), heap
+        try:
+            yield heap
+        finally:
+            self.push, self.now_ps, self._queue = push, now_ps, queue
+
+    def run_next(self) -> None:
+        """Run the first entry of the heap of `apart`."""
+        heap: list[Any] = self._queue
+        if len(heap[0]) == _CALLBACK_LENGTH:
+            entry = heappop(heap)
             self.now_ps = entry[0]
             entry[3](entry[4])
         else:

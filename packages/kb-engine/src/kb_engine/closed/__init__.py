@@ -1,0 +1,1 @@
+"""Commands that nothing can meet: run at once on a clock of their own, and known from then on."""
