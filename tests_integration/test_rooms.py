@@ -25,7 +25,10 @@ ROOMS = {
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "jit", "runtime"],
-    "kb_cli": ["terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "report", "commands"],
+    "kb_cli": [
+        "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "report", "web",
+        "commands",
+    ],
 }  # fmt: skip
 
 

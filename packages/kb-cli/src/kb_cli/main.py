@@ -33,6 +33,7 @@ COMMANDS = {
     "topology": "Look at chips described in YAML.",
     "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",
+    "web": "Show runs on a page in the browser: what runs, where the time went, every block over time.",
     "whatif": "Run a finished run again on its chip with other values: what would they gain?",
 }
 """Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""

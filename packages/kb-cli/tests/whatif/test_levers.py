@@ -18,7 +18,8 @@ from kb_cli.run.save import record_run
 from kb_cli.whatif import levers as levers_module
 from kb_cli.whatif.bound import bound_ps
 from kb_cli.whatif.chip_levers import ChipLever, Moved, chip_levers, moved
-from kb_cli.whatif.levers import Levers, TriedLever, levers
+from kb_cli.whatif.lever_chances import TriedLever
+from kb_cli.whatif.levers import Levers, levers
 from kb_cli.whatif.ran_setup import read_setup
 from kb_dataexec import read_log
 from kb_dataexec.analysis import LaunchWhere, Where, WhereRow, all_transfers, where

@@ -15,7 +15,7 @@ from kb_cli.report.roofline_picture import roofline_picture
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.where_tables import dearest, main_shares
 from kb_cli.terminal.units import duration, percent, quantity
-from kb_cli.whatif.levers import TriedLever
+from kb_cli.whatif.lever_chances import TriedLever
 
 _LANE_PX = 16
 _PE_PARTS = 4

@@ -7,6 +7,7 @@ import secrets
 import shutil
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from kb_cli.run.files import RunFolderError
 from kb_cli.run.makers import is_gone, maker
@@ -15,6 +16,14 @@ from kb_dataexec.files import writing
 
 INTERRUPTED = "-interrupted"
 """The end of the name of a folder whose run was interrupted."""
+
+
+class RunInTheMaking(NamedTuple):
+    """The hidden folder of a run that is to be called `name`. `is_dead` says that its process is gone."""
+
+    path: Path
+    name: str
+    is_dead: bool
 
 
 class NewRunFolder:
@@ -117,6 +126,21 @@ def take_away_stale(out: Path) -> None:
             except OSError:  # another process was faster
                 pass
         shutil.rmtree(path, ignore_errors=True)
+
+
+def in_the_making(out: Path) -> list[RunInTheMaking]:
+    """The hidden folders of runs below *out* that go on, or whose process was killed, by name."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(out) if entry.is_dir(follow_symlinks=False))
+    except OSError:  # a folder that may be written, but not listed
+        return []
+    found = []
+    for name in names:
+        final, _, rest = name[1:].rpartition(".")
+        made_by, _, what = rest.rpartition("-")
+        if name[0] == "." and final and what == "new":
+            found.append(RunInTheMaking(out / name, final, is_gone(made_by.rpartition("-")[0])))
+    return found
 
 
 def left_by_killed(out: Path) -> list[Path]:

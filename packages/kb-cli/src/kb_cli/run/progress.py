@@ -39,7 +39,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     `what` says more about the phase. `done` and `total` count stages, records or ops. `left_s` is for this phase, and
     `left_grows` says that the total has grown since the last update. `standing` is where the kernels of an interrupted
-    run stood. `elapsed_s` and `left_s` are seconds on this machine.
+    run stood. `elapsed_s` and `left_s` are seconds on this machine, and `advanced_s` is `elapsed_s` at the last update
+    at which a phase began, or time or work went on.
     """
 
     format: str = "kernbench-progress"
@@ -51,6 +52,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     phase: str
     what: str
     elapsed_s: float
+    advanced_s: float = 0.0
     done: int | None = None
     total: int | None = None
     left_s: float | None = None
@@ -155,7 +157,9 @@ class RunProgress:
 
     def _tell(self, snapshot: Snapshot) -> None:
         self._told_s = self._seconds()
-        self._now = snapshot
+        goes_on = _moved(snapshot) != _moved(self._now)
+        advanced_s = self._elapsed_s() if goes_on else self._now.advanced_s
+        snapshot = self._now = msgspec.structs.replace(snapshot, advanced_s=advanced_s)
         self._line.show(line_parts(snapshot))
         self._write(snapshot)
 
@@ -167,6 +171,11 @@ class RunProgress:
         with writing(self._file):
             partial.write_bytes(msgspec.json.encode(snapshot) + b"\n")
             os.replace(partial, self._file)
+
+
+def _moved(now: Snapshot) -> tuple[object, ...]:
+    """What changes when a run goes on."""
+    return now.row, now.phase, now.what, now.done, now.t_ps
 
 
 def line_parts(now: Snapshot) -> list[str]:

@@ -60,7 +60,7 @@ def list_runs(out: Path) -> list[ListedRun]:
         got = "a file" if out.exists() else "no such folder"
         raise RunFolderError(str(out), got, "a folder of run folders", "kb run makes kb-runs")
     folders = [each for each in out.iterdir() if each.is_dir() and not each.is_symlink() and each.name[0] != "."]
-    found = [run for folder in folders if (run := _listed(folder)) is not None]
+    found = [run for folder in folders if (run := listed_run(folder)) is not None]
     return sorted(found, key=lambda run: (run.when, run.folder), reverse=True)
 
 
@@ -93,7 +93,7 @@ def prune_runs(out: Path, keep: int | None, older_days: float | None, dry_run: b
     return Pruned(dry_run=dry_run, removed=removed, nbytes=nbytes, skipped=skipped, killed=list(map(str, killed)))
 
 
-def _listed(folder: Path) -> ListedRun | None:
+def listed_run(folder: Path) -> ListedRun | None:
     """The run in *folder*, None for a folder that is none."""
     try:
         nbytes = _nbytes(folder)

@@ -16,7 +16,8 @@ from kb_cli.run.save import record_run
 from kb_cli.run.where_time import where_of
 from kb_cli.whatif.bound import bound_ps, by_kind
 from kb_cli.whatif.chip_levers import Moved, chip_levers, moved
-from kb_cli.whatif.levers import busy_of, check_baseline
+from kb_cli.whatif.lever_chances import busy_of
+from kb_cli.whatif.levers import check_baseline
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
 from kb_messages import BenchmarkError
 from kb_topology import Topology, YamlPath, format_path, loads_topology, parse_path, value_at, with_values
@@ -105,4 +106,4 @@ def _bound_ps(ran: RanSetup, new: Topology, values: Mapping[YamlPath, str]) -> i
     if where is None or before.keys() != set(values) or after.keys() != before.keys():
         return None
     pulled: list[Moved] = moved(levers, before, after)
-    return bound_ps(by_kind(where, ran.setup.topology), busy_of(ran), pulled)
+    return bound_ps(by_kind(where, ran.setup.topology), busy_of(ran.folder, ran.run, ran.setup.topology), pulled)

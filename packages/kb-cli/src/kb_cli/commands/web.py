@@ -1,0 +1,35 @@
+"""`kb web`: runs on a page in the browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from kb_cli.terminal.output import emit_lines
+from kb_cli.web.server import PageServer
+from kb_messages import KbError
+
+
+@click.command("web")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("kb-runs"))
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port of the page.  [default: a free one]"
+)
+@click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
+def command(folder: Path, port: int, no_open: bool) -> None:
+    """Show the runs in FOLDER (kb-runs) on a page in the browser, until you press Ctrl+C.
+
+    The page shows what is running and what ran, where the time went, every block over time, why a tile waited, the
+    source with its costs, the chip, the roofline, and differences of runs. Only this machine can reach it, and only
+    with the address that is printed. The page starts, writes and deletes nothing, and runs no code of a run.
+    """
+    if not folder.is_dir():
+        got = "a file" if folder.exists() else "no such folder"
+        raise KbError(str(folder), got, "a folder of run folders", "kb run makes kb-runs")
+    with PageServer(folder, port) as server:
+        emit_lines([f"{folder}: {server.gate.opening} until you press Ctrl+C"])
+        if not no_open:
+            webbrowser.open(server.gate.opening)
+        server.serve_forever()

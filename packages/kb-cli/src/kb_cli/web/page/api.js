@@ -1,0 +1,63 @@
+// Requests to this server, and its news of runs.
+
+export class Refused extends Error {
+    constructor(text, status) {
+        super(text);
+        this.status = status;
+    }
+}
+
+async function answer(name, fields, signal) {
+    const query = new URLSearchParams(Object.entries(fields ?? {}).filter(([, value]) => value !== undefined));
+    let found;
+    try {
+        found = await fetch(`/api/${name}?${query}`, {signal, credentials: "same-origin"});
+    } catch (error) {
+        if (error.name === "AbortError") throw error;
+        throw new Refused("kb web does not answer: it was stopped, or its terminal was closed. Start it again.", 0);
+    }
+    if (!found.ok) throw new Refused((await found.text()).trim(), found.status);
+    return found;
+}
+
+export async function json(name, fields, signal) {
+    return (await answer(name, fields, signal)).json();
+}
+
+export async function bytes(name, fields, signal) {
+    return (await answer(name, fields, signal)).arrayBuffer();
+}
+
+const listeners = new Set();
+let events = null;
+let latest = null;
+
+function listen() {
+    const wanted = listeners.size > 0 && !document.hidden;
+    if (wanted && !events) {
+        events = new EventSource("/api/live");
+        events.addEventListener("message", (event) => {
+            latest = JSON.parse(event.data);
+            for (const each of listeners) each(latest, true);
+        });
+        events.addEventListener("error", () => {
+            for (const each of listeners) each(latest, false);
+        });
+    } else if (!wanted && events) {
+        events.close();
+        events = null;
+    }
+}
+
+document.addEventListener("visibilitychange", listen);
+
+// Calls `told(list, isConnected)` now and at every change, until the function that it returns is called.
+export function live(told) {
+    listeners.add(told);
+    if (latest) told(latest, true);
+    listen();
+    return () => {
+        listeners.delete(told);
+        listen();
+    };
+}

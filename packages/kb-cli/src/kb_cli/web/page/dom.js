@@ -1,0 +1,76 @@
+// Elements. Every text becomes a text node, so that nothing that a user wrote is read as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function h(tag, given, ...children) {
+    return filled(document.createElement(tag), given, children);
+}
+
+export function s(tag, given, ...children) {
+    return filled(document.createElementNS(SVG, tag), given, children);
+}
+
+function filled(element, given, children) {
+    for (const [name, value] of Object.entries(given ?? {})) {
+        if (value === undefined || value === null || value === false) continue;
+        if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+        else element.setAttribute(name, value === true ? "" : value);
+    }
+    return put(element, ...children);
+}
+
+// Appends children, in lists of any depth; those that are null or false are left out.
+export function put(element, ...children) {
+    element.append(...children.flat(9).filter((each) => each !== null && each !== undefined && each !== false));
+    return element;
+}
+
+export function bar(...parts) {
+    // parts: [class, share from 0 to 1]
+    const pieces = parts.filter(([, share]) => share > 0).map(([kind, share]) => {
+        const piece = h("i", {class: kind});
+        piece.style.width = `${100 * Math.min(share, 1)}%`;
+        return piece;
+    });
+    return h("span", {class: "bar"}, pieces);
+}
+
+export function table(headers, rows, {text = 1, wide = [], caption} = {}) {
+    const kind = (at) => (at < text || wide.includes(at) ? "text" : "number");
+    return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? headers.join(", ")},
+        h("table", null,
+            h("thead", null, h("tr", null, headers.map((each, at) => h("th", {class: kind(at), scope: "col"}, each)))),
+            h("tbody", null, rows.map((row) => {
+                const {cells, ...given} = Array.isArray(row) ? {cells: row} : row;
+                return h("tr", given, cells.map((cell, at) => h("td", {class: kind(at)}, cell)));
+            }))));
+}
+
+export function section(title, text, ...parts) {
+    return h("section", null, h("h2", null, title), text ? h("p", {class: "soft"}, text) : null, parts);
+}
+
+export function note(text) {
+    return h("p", {class: "note", role: "note"}, text);
+}
+
+const DRAWN = new Set(["svg", "g", "path", "line", "text", "title", "rect", "circle", "defs", "marker", "tspan"]);
+const NAMED = new Set([
+    "viewBox", "role", "aria-label", "class", "d", "x", "y", "x1", "y1", "x2", "y2", "width", "height", "rx", "cx", "cy",
+    "r", "text-anchor", "id", "marker-end", "marker-start", "refX", "refY", "orient", "markerWidth", "markerHeight",
+]);
+
+export function drawing(markup) {
+    // An SVG of the server as elements. What is no drawing is left out, whatever the markup says.
+    const text = markup.includes("xmlns=") ? markup : markup.replace("<svg", `<svg xmlns="${SVG}"`);
+    return drawn(new DOMParser().parseFromString(text, "image/svg+xml").documentElement);
+}
+
+function drawn(node) {
+    if (node.nodeType === Node.TEXT_NODE) return document.createTextNode(node.data);
+    if (node.nodeType !== Node.ELEMENT_NODE || !DRAWN.has(node.tagName)) return "";
+    const found = document.createElementNS(SVG, node.tagName);
+    for (const {name, value} of node.attributes) if (NAMED.has(name)) found.setAttribute(name, value);
+    found.append(...[...node.childNodes].map(drawn));
+    return found;
+}

@@ -1,0 +1,115 @@
+// The page: shows the view that the address names, and keeps the address while views change.
+
+import {Refused, json} from "/api.js";
+import {h, note} from "/dom.js";
+import {read, written} from "/state.js";
+
+const VIEWS = {
+    runs: ["Runs", "Which runs there are, and how far those are that go on"],
+    overview: ["Overview", "What bounds the run"],
+};
+const KEYS = Object.keys(VIEWS);
+
+const place = document.getElementById("view");
+let state = read(location.hash);
+let leave = () => {};
+let turn = 0;
+
+export const page = {
+    get state() {
+        return state;
+    },
+    // The address of this view with some fields changed.
+    link(changes) {
+        return written({...state, ...changes});
+    },
+    go(changes) {
+        location.hash = page.link(changes);
+    },
+    // Changes the address without a step in the history: for what changes while a view is used.
+    keep(changes) {
+        state = {...state, ...changes};
+        history.replaceState(null, "", written(state));
+        head();
+    },
+};
+
+function head() {
+    const within = {run: state.run, line: state.line, t0: state.t0, t1: state.t1, pe: state.pe};
+    document.getElementById("views").replaceChildren(...KEYS.filter((each) => state.run || each === "runs").map((each) => {
+        const target = each === "runs" ? {view: each} : {...within, view: each};
+        const current = each === state.view ? "page" : null;
+        return h("a", {href: written(target), title: VIEWS[each][1], "aria-current": current}, VIEWS[each][0]);
+    }));
+    const filter = state.line ? [
+        h("span", {class: "chip"}, `line ${state.line}`,
+            h("button", {title: "all lines", "aria-label": "show all lines", onclick: () => page.go({line: null})}, "×")),
+    ] : [];
+    document.getElementById("filter").replaceChildren(...filter);
+}
+
+let named = {};
+
+async function name(run) {
+    const of = document.getElementById("of");
+    if (!run) {
+        of.replaceChildren();
+        document.title = "kernbench";
+        return;
+    }
+    if (!(run in named)) {
+        const {runs} = await json("runs");
+        named = Object.fromEntries(runs.flatMap((each) => [[each.id, each.name],
+            ...each.rows.map((row) => [row.id, `${each.name}/${row.folder}`])]));
+    }
+    if (state.run !== run) return;
+    of.replaceChildren(named[run] ?? "");
+    document.title = `${named[run] ?? "kernbench"} - kernbench`;
+}
+
+async function show() {
+    const mine = ++turn;
+    leave();
+    leave = () => {};
+    state = read(location.hash);
+    if (!(state.view in VIEWS)) state.view = "runs";
+    if (!state.run && state.view !== "runs") state.view = "runs";
+    head();
+    document.body.dataset.view = state.view;
+    const content = h("div", {class: `view ${state.view}`});
+    const waits = setTimeout(() => {
+        if (mine === turn) place.replaceChildren(h("p", {class: "soft", role: "status"}, "Reading the run ..."));
+    }, 300);
+    try {
+        await name(state.run);
+        const view = await import(`/view_${state.view}.js`);
+        const left = await view.show(content, page);
+        if (mine !== turn) {
+            left?.();
+            return;
+        }
+        leave = left ?? (() => {});
+    } catch (error) {
+        if (mine !== turn || error.name === "AbortError") return;
+        if (!(error instanceof Refused)) console.error(error);
+        content.replaceChildren(h("h1", null, VIEWS[state.view][0]), note(error.message));
+    } finally {
+        clearTimeout(waits);
+    }
+    place.replaceChildren(content);
+    place.dispatchEvent(new Event("shown"));
+    document.body.dataset.shown = String(mine);
+}
+
+document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input, select, textarea")) return;
+    const at = Number(event.key) - 1;
+    const view = KEYS.filter((each) => state.run || each === "runs")[at];
+    if (view) {
+        page.go({view});
+        event.preventDefault();
+    }
+});
+
+window.addEventListener("hashchange", show);
+show();

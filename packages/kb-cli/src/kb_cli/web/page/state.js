@@ -1,0 +1,30 @@
+// The address of a view: everything that a link has to say, in the fragment.
+
+const FIELDS = ["view", "run", "with", "t0", "t1", "line", "pe", "op", "lane", "colour", "find", "part"];
+
+export function read(fragment) {
+    const given = new URLSearchParams(fragment.replace(/^#/, ""));
+    const found = {};
+    for (const name of FIELDS) {
+        const value = given.get(name);
+        if (value === null || value === "") continue;
+        if (name === "t0" || name === "t1" || name === "op") {
+            if (/^\d{1,16}$/.test(value)) found[name] = Number(value);
+        } else found[name] = value;
+    }
+    if (!(found.t1 > found.t0)) {
+        delete found.t0;
+        delete found.t1;
+    }
+    found.view ??= found.run ? "overview" : "runs";
+    return found;
+}
+
+export function written(state) {
+    const found = new URLSearchParams();
+    for (const name of FIELDS) {
+        const value = state[name];
+        if (value !== undefined && value !== null && value !== "") found.set(name, value);
+    }
+    return `#${found}`;
+}

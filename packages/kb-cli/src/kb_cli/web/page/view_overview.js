@@ -1,0 +1,126 @@
+// What bounds the run: the report, as kb report computes it.
+
+import {json} from "/api.js";
+import {bar, h, note, put, section, table} from "/dom.js";
+import {duration, folded, percent, quantity, signed} from "/format.js";
+
+const MOST = 12;
+const LEAST = 0.001;
+const PARTS = 4;
+
+export async function show(place, page) {
+    const {report, folder} = await json("overview", {run: page.state.run});
+    const levers = h("div", null, h("p", {class: "soft"}, "..."));
+    put(place,
+        h("h1", null, `${report.benchmark} on ${report.topology}`),
+        h("p", {class: "sentence"}, report.sentence),
+        figures(report),
+        report.notes.map(note),
+        page.state.line ? ofLine(report, page) : null,
+        path(report, page), light(report), section("Levers", null, levers), lines(report, page), pes(report),
+        configuration(report, folder));
+    json("levers", {run: page.state.run}).then(
+        (found) => levers.replaceChildren(...chances(found, folder)),
+        (error) => levers.replaceChildren(note(error.message)));
+}
+
+function figures(report) {
+    const verdict = {null: "not verified", true: "ok", false: "FAILED"}[report.verified];
+    const found = [
+        ["latency of the kernels", duration(report.latency_ps)],
+        report.total_ps === report.latency_ps ? null : ["from call to answer", duration(report.total_ps)],
+        ["achieved", quantity(report.achieved_flops, "FLOP/s")],
+        report.peak_flops ? ["speed of light",
+            `${percent(report.achieved_flops / report.peak_flops)} of ${quantity(report.peak_flops, "FLOP/s")}`] : null,
+        ["numbers", h("span", {class: report.verified === false ? "bad" : null}, verdict)],
+    ];
+    return h("dl", {class: "figures"}, found.filter((each) => each).map(([name, text]) =>
+        h("div", null, h("dt", null, name), h("dd", null, text))));
+}
+
+function ofLine(report, page) {
+    const found = report.lines.find((each) => each.line === page.state.line);
+    if (!found) return note(`${page.state.line} has no time on the path, and no command.`);
+    const rows = Object.entries(found.blocks).map(([block, ps]) =>
+        [block, bar(["path", ps / report.total_ps]), percent(ps / report.total_ps), duration(ps)]);
+    return section(found.line, `${found.text} - ${percent(found.share)} of the time, ${duration(found.ps)} on the path.`,
+        table(["block", "", "share", "time"], rows, {text: 2}));
+}
+
+function line(text, page) {
+    return text ? h("a", {href: page.link({view: "source", line: text})}, text) : "-";
+}
+
+function path(report, page) {
+    let kept = report.path.slice(0, MOST).filter((each) => each.share >= LEAST);
+    if (report.path.length - kept.length < 2) kept = report.path;
+    const rest = report.path.slice(kept.length);
+    const sum = (field) => rest.reduce((total, each) => total + each[field], 0);
+    const rows = kept.map((each) => [each.block, each.what, bar(["path", each.share]), percent(each.share),
+        duration(each.ps), [line(each.line, page), each.line && each.line_ps !== each.ps ? ` (${percent(each.line_ps / each.ps)})` : ""]]);
+    if (rest.length) rows.push([`${rest.length} more`, "", bar(["path", sum("share")]), percent(sum("share")), duration(sum("ps")), ""]);
+    return section("Where the time went",
+        `Every picosecond from the host's call to its last answer (${duration(report.total_ps)}) has one row.`,
+        table(["block", "what", "", "share", "time", "dearest line"], rows, {text: 3, wide: [5]}));
+}
+
+function light(report) {
+    const rows = report.blocks.map((each) => {
+        const hidden = each.busy_ps ? each.hidden_ps / each.busy_ps : 0;
+        const peak = each.of_peak;
+        return [each.block, peak === null ? bar() : bar(["path", peak * (1 - hidden)], ["hidden", peak * hidden]),
+            peak === null ? "-" : percent(peak), percent(each.share), each.busy_ps ? percent(hidden) : "-"];
+    });
+    return section("Speed of light",
+        "How much of the time of the kernels all blocks of a kind were at work: the whole bar is the most they can.",
+        h("p", {class: "soft key"}, h("span", null, h("i", {class: "path"}), "work that others wait for"),
+            h("span", null, h("i", {class: "hidden"}), "work hidden behind other work, which costs nothing")),
+        table(["block", "", "of its peak", "on the path", "of its work hidden"], rows, {text: 2}));
+}
+
+function chances({latency_ps: latency, levers}, folder) {
+    if (!levers.length) return [h("p", null, "No value of the chip has 2 % of the critical path.")];
+    const rows = levers.map((each) => [each.name, bar(["path", each.share]), percent(each.share), duration(each.bound_ps),
+        latency ? signed(each.bound_ps / latency - 1) : "-"]);
+    return [
+        h("p", {class: "soft"}, "Bounds, which follow from the path as long as services keep their order. A page runs nothing: ",
+            h("code", null, `kb report ${folder} --levers ${Math.min(levers.length, 3)}`), " measures them."),
+        table(["better value", "", "of the path", "latency at best", "change"], rows, {text: 2}),
+    ];
+}
+
+function lines(report, page) {
+    const rows = report.lines.slice(0, MOST).map((each) => [each.line ? line(each.line, page) : "no line",
+        bar(["path", each.share]), percent(each.share), duration(each.ps),
+        each.in_flight_ps ? duration(each.in_flight_ps) : "-", h("code", null, each.text)]);
+    const more = report.lines.length > MOST ? `; the view Source has all ${report.lines.length}` : "";
+    return section("Lines", `Times on the path add up; times in flight overlap${more}.`,
+        table(["line", "", "share", "on the path", "in flight", "source"], rows, {text: 2, wide: [5]}));
+}
+
+function pes(report) {
+    const rows = report.pes.map((each) => {
+        const parts = each.shares.slice(0, PARTS).map((part) => `${part.block}: ${part.what} ${percent(part.share)}`);
+        const rest = each.shares.slice(PARTS);
+        if (rest.length) parts.push(`${rest.length} more ${percent(rest.reduce((sum, part) => sum + part.share, 0))}`);
+        return [folded(each.pes), h("div", {class: "wrap"}, parts.join(", "))];
+    });
+    return section("PEs", "What each PE's own time went to. PEs whose times are equal stand together.",
+        table(["PE", "its time, the largest part first"], rows, {text: 2}));
+}
+
+function configuration(report, folder) {
+    const pairs = (values) => Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
+    const rows = [
+        ["parameters", Object.entries(report.params).map(([name, value]) => `${name}=${value === null ? "none" : value}`).join(" ")],
+        ["seed", String(report.seed)],
+        ["topology", `${report.topology}, digest ${report.topology_digest}`],
+        ["benchmark", `${report.benchmark}, sha256 ${report.benchmark_sha256}`],
+        ["log digest", report.log_digest ?? "-"],
+        ["versions", pairs(report.versions)],
+        ["environment", pairs(report.environment)],
+        ["run folder", folder],
+    ];
+    return section("Configuration", null, table(["", ""], rows.map(([name, text]) => [name, h("div", {class: "wrap"}, text)]),
+        {text: 2, caption: "configuration"}));
+}

@@ -1,0 +1,42 @@
+"""Which function answers which request. A module is imported when its first request comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from importlib import import_module
+from typing import Final
+
+from kb_cli.terminal.failure import failure_text
+from kb_cli.terminal.streams import say
+from kb_cli.web.answer import WebAnswer, WebEvents, sentence
+from kb_cli.web.web_request import NoViewError, WebRequest
+from kb_messages import KbError
+
+_ANSWERS: Final = {
+    "runs": "runs_answer:runs",
+    "live": "runs_answer:live",
+    "overview": "overview_answer:overview",
+    "levers": "overview_answer:levers",
+}
+"""By name: the module of this room, and its function."""
+
+
+def answer_to(name: str, asked: WebRequest) -> WebAnswer | WebEvents:
+    """The answer to the request *name*; a sentence for what cannot be answered."""
+    try:
+        return _function(name)(asked)
+    except KbError as error:
+        return sentence(str(error), getattr(error, "status", HTTPStatus.BAD_REQUEST))
+    except Exception as error:  # noqa: BLE001 -- the page goes on, and the terminal says what happened
+        say(failure_text(error, ["web", "(page)", name]))
+        return sentence("kb itself failed; the terminal of kb web says more", HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _function(name: str) -> Callable[[WebRequest], WebAnswer | WebEvents]:
+    place = _ANSWERS.get(name)
+    if place is None:
+        raise NoViewError(f"/api/{name[:40]}", "a request of no view", f"one of {', '.join(_ANSWERS)}")
+    module, _, function = place.partition(":")
+    found: Callable[[WebRequest], WebAnswer | WebEvents] = getattr(import_module(f"kb_cli.web.{module}"), function)
+    return found

@@ -1,0 +1,52 @@
+"""The list of runs, and how far those are that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic, sleep
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from kb_cli.web.answer import WebAnswer, WebEvents, json_answer
+from kb_cli.web.shelf import RunShelf, ShelfRun
+from kb_cli.web.web_request import WebRequest
+
+_LOOK_S: Final = 0.25
+"""Seconds between two looks. Runs tell how far they are as often."""
+_SIGN_OF_LIFE_S: Final = 15.0
+
+
+class RunList(Struct, frozen=True, kw_only=True):
+    """All runs below `folder`."""
+
+    folder: str
+    runs: list[ShelfRun]
+
+
+def runs(asked: WebRequest) -> WebAnswer:
+    """The list as it is now."""
+    return json_answer(_list(asked.shelf))
+
+
+def live(asked: WebRequest) -> WebEvents:
+    """The list now, and again whenever it changes."""
+    return WebEvents(_changes(asked.shelf))
+
+
+def _list(shelf: RunShelf) -> RunList:
+    return RunList(folder=shelf.title, runs=shelf.runs())
+
+
+def _changes(shelf: RunShelf) -> Iterator[bytes | None]:
+    before, told_s = b"", monotonic()
+    while True:
+        now = msgspec.json.encode(_list(shelf))
+        if now != before:
+            before, told_s = now, monotonic()
+            yield now
+        elif monotonic() - told_s >= _SIGN_OF_LIFE_S:
+            told_s = monotonic()
+            yield None
+        sleep(_LOOK_S)

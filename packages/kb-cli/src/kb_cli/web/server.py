@@ -1,0 +1,182 @@
+"""The server behind the page: on the loopback interface alone, for GET and HEAD alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import TCPServer
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from kb_cli.web.answer import WebAnswer, WebEvents, sentence
+from kb_cli.web.page_files import page_files
+from kb_cli.web.request_checks import SECURITY, TOKEN, Gate
+
+if TYPE_CHECKING:
+    from kb_cli.web.opened_runs import OpenedRuns
+    from kb_cli.web.shelf import RunShelf
+
+API: Final = "/api/"
+_MOST_FIELDS: Final = 32
+"""Fields of a query. No view asks with as many."""
+
+
+class PageServer(ThreadingHTTPServer):
+    """Shows the runs below *folder* to who knows the secret. `gate.opening` is the address that a user opens.
+
+    Raises KbError for a *port* that is in use, or that this user may not open; 0 is any free one.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+    allow_reuse_address = os.name != "nt"  # there it would let a second server take the port
+
+    def __init__(self, folder: Path, port: int) -> None:
+        try:
+            super().__init__(("127.0.0.1", port), _PageHandler)
+        except OSError as error:
+            raise _port_error(port, error) from None
+        self.gate = Gate(self.server_address[1])
+        self.files = page_files()
+        self._folder, self._lock = folder, Lock()
+        self._runs: tuple[RunShelf, OpenedRuns] | None = None
+
+    @property
+    def runs(self) -> tuple[RunShelf, OpenedRuns]:
+        """The runs, and those of them that are in use. What reads them is loaded with the first request for one."""
+        with self._lock:
+            if self._runs is None:
+                from kb_cli.web.opened_runs import OpenedRuns
+                from kb_cli.web.shelf import RunShelf
+
+                self._runs = RunShelf(self._folder), OpenedRuns()
+            return self._runs
+
+    def server_bind(self) -> None:
+        """As in the base class, which asks the network for the name of this machine."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no error. Whatever else a connection raised is kb's own failure."""
+        error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
+        if isinstance(error, OSError):
+            return
+        super().handle_error(request, client_address)
+
+
+class _PageHandler(BaseHTTPRequestHandler):
+    server: PageServer
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    """Seconds that a connection may say nothing."""
+
+    def parse_request(self) -> bool:
+        """As in the base class; refuses requests of strangers."""
+        if not super().parse_request():
+            return False
+        refusal = self.server.gate.refuses(self.command, self.headers)
+        if refusal is not None:
+            self.close_connection = True  # a body, if there is one, is not read
+            self._send(refusal)
+            return False
+        return True
+
+    def do_GET(self) -> None:
+        """Answer the request."""
+        found = self._answer()
+        if isinstance(found, WebEvents):
+            self._stream(found)
+        else:
+            self._send(found)
+
+    do_HEAD = do_GET
+
+    def _answer(self) -> WebAnswer | WebEvents:
+        gate = self.server.gate
+        try:
+            asked = urlsplit(self.path)
+            fields = parse_qs(asked.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+        except ValueError as error:
+            return sentence(f"address: got one that cannot be read ({error}), needs one of this page", 400)
+        opened = gate.lets_in(asked.path, fields.get(TOKEN, []))
+        if opened is not None:
+            return opened
+        if not gate.knows(self.headers):
+            return gate.unknown()
+        if asked.path in self.server.files:
+            return self.server.files[asked.path]
+        if not asked.path.startswith(API):
+            return sentence("address: got none of this page, needs /", HTTPStatus.NOT_FOUND)
+        return self._from_api(asked.path.removeprefix(API), fields)
+
+    def _from_api(self, name: str, fields: dict[str, list[str]]) -> WebAnswer | WebEvents:
+        twice = next((field for field, values in fields.items() if len(values) > 1), None)
+        if twice is not None:
+            return sentence(f"{twice[:40]}: got several values, needs one", HTTPStatus.BAD_REQUEST)
+        single = {field: values[0] for field, values in fields.items()}
+        from kb_cli.web.routes import answer_to  # with the first request for a run, so that the server starts at once
+        from kb_cli.web.web_request import WebRequest
+
+        return answer_to(name, WebRequest(single, *self.server.runs))
+
+    def _send(self, answer: WebAnswer) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.head.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def _stream(self, events: WebEvents) -> None:
+        self.close_connection = True
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        with suppress(OSError):  # the page was closed
+            for text in events.texts:
+                self.wfile.write(b": \n\n" if text is None else b"data: " + text + b"\n\n")
+                self.wfile.flush()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """As in the base class, as text and with the headers of every answer. Nothing of the request is repeated."""
+        self.close_connection = True
+        if not hasattr(self, "command") or self.command is None:
+            self.command = ""
+        self._send(sentence("request: got one that cannot be read, needs one as browsers send it", code))
+
+    def end_headers(self) -> None:
+        """As in the base class, with the headers of every answer."""
+        for name, value in SECURITY.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def version_string(self) -> str:
+        """As in the base class; says no version."""
+        return "kb"
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+def _port_error(port: int, error: OSError) -> Exception:
+    from kb_messages import KbError  # for an error alone
+
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return KbError(f"--port {port}", "a port that this user may not open", "one from 1024 on", "leave --port out")
+    if error.errno == errno.EADDRINUSE:
+        return KbError(f"--port {port}", "a port in use", "a free one", "leave --port out")
+    return KbError(f"--port {port}", f"an error of the system ({error.strerror or error})", "a port of this machine")

@@ -1,0 +1,56 @@
+"""What a request asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from kb_cli.web.opened_run import OpenedRun
+from kb_cli.web.opened_runs import OpenedRuns
+from kb_cli.web.shelf import RunShelf
+from kb_messages import KbError
+
+_DIGITS: Final = 20
+"""More than any number that a page asks with."""
+
+
+class NoViewError(KbError):
+    """A request that no view makes. Its answer has the status 404."""
+
+    status = HTTPStatus.NOT_FOUND
+
+
+class WebRequest(NamedTuple):
+    """A request whose sender may ask: the fields of its query, each once, the run folders, and those in use."""
+
+    fields: Mapping[str, str]
+    shelf: RunShelf
+    opened: OpenedRuns
+
+    def field(self, name: str) -> str:
+        """The field *name*. Raises KbError where the query has none."""
+        if name not in self.fields:
+            raise KbError(name, "nothing", "a value in the address")
+        return self.fields[name]
+
+    def whole(self, name: str, least: int, most: int) -> int:
+        """The field *name* as a whole number from *least* to *most*. Raises KbError for anything else."""
+        return whole_number(name, self.field(name), least, most)
+
+    @property
+    def run(self) -> OpenedRun:
+        """The run that the field `run` names. Raises NoRunError when there is none."""
+        return self.run_of("run")
+
+    def run_of(self, name: str) -> OpenedRun:
+        """As `run`, for the field *name*."""
+        return self.opened.run(self.shelf.place(self.field(name)))
+
+
+def whole_number(name: str, text: str, least: int, most: int) -> int:
+    """*text* as a whole number from *least* to *most*. Raises KbError, which begins with *name*, for anything else."""
+    is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < _DIGITS
+    if not is_number or not least <= int(text) <= most:
+        raise KbError(name, repr(text[:40]), f"a whole number from {least} to {most}")
+    return int(text)

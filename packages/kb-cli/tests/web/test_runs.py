@@ -1,0 +1,148 @@
+"""The list of runs: complete ones, rows of a shapes run, interrupted ones, those that go on, and those that died."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from web_client import Client, served
+
+from kb_cli.run.makers import maker
+
+Invoke = Callable[..., Result]
+SMALL = ["-p", "M=24", "-p", "N=16", "-p", "K=8"]
+PROGRESS = {
+    "format": "kernbench-progress", "version": 1, "state": "running", "pid": 1, "row": None, "rows": None,
+    "phase": "pass 1 (time)", "what": "", "elapsed_s": 2.5, "advanced_s": 2.5, "done": 3, "total": 12, "left_s": 7.5,
+    "t_ps": 5000, "pes_done": 0, "pes": 8,
+}  # fmt: skip
+
+
+def gone() -> str:
+    """As `maker`, for a process that is no more."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    _, _, machine = maker().split("-")
+    return f"{pid}-1-{machine}"
+
+
+def unfinished(out: Path, made_by: str, name: str = "gemm-0123456789ab", **told: object) -> Path:
+    folder = out / f".{name}.{made_by}-00000000-new"
+    folder.mkdir(parents=True)
+    (folder / "progress.json").write_text(json.dumps({**PROGRESS, **told}))
+    return folder
+
+
+def listed(client: Client) -> list[dict]:
+    return client.ask("/api/runs").json["runs"]
+
+
+def test_an_empty_folder_has_no_runs(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        assert client.ask("/api/runs").json == {"folder": str(tmp_path), "runs": []}
+
+
+def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    Path("shapes.csv").write_text("M,N,K\n8,8,8\n16,8,8\n")
+    for options in ([], ["--shapes", "shapes.csv"]):
+        assert invoke("run", "gemm", *(options or SMALL), "--topology", "one_pe", "--out", out).exit_code == 0
+    running = unfinished(out, maker())
+    unfinished(out, gone(), "gemm-feedfeedfeed")
+    shutil.copytree(running, out / "gemm-00ff00ff00ff-interrupted")
+    told = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
+    (out / "gemm-00ff00ff00ff-interrupted" / "progress.json").write_text(json.dumps(told))
+    (out / "strange").mkdir()
+    (out / "link").symlink_to(out)
+    with served(out) as client:
+        runs = listed(client)
+        assert runs[0]["state"] == "running"
+        by_state = {run["state"]: run for run in runs}
+        assert sorted(run["state"] for run in runs) == ["complete", "complete", "died", "interrupted", "running"]
+        assert by_state["running"]["progress"]["t_ps"] == 5000
+        assert by_state["running"]["told_at"] == (running / "progress.json").stat().st_mtime
+        assert by_state["interrupted"]["progress"]["standing"] == ["pe0: at gemm.py:29"]
+        assert by_state["interrupted"]["name"] == "gemm-00ff00ff00ff"
+        assert by_state["died"]["benchmark"] == "gemm"
+        (of_rows,) = (run for run in runs if len(run["rows"]) == 2)
+        assert [row["shape"] for row in of_rows["rows"]] == [{"M": 8, "N": 8, "K": 8}, {"M": 16, "N": 8, "K": 8}]
+        row = client.ask(f"/api/overview?run={of_rows['rows'][1]['id']}").json
+        assert row["name"] == f"{of_rows['name']}/0001"
+        assert row["report"]["latency_ps"] == of_rows["rows"][1]["latency_ps"]
+        whole = client.ask(f"/api/overview?run={of_rows['id']}")
+        assert (whole.status, "the folder of several runs" in whole.text) == (400, True)
+        ids = [run["id"] for run in runs] + [row["id"] for row in of_rows["rows"]]
+        assert len(set(ids)) == 7
+
+
+def test_the_overview_is_what_report_prints(invoke: Invoke, tmp_path: Path) -> None:
+    invoke("run", "gemm", *SMALL, "--out", tmp_path / "runs")
+    (folder,) = (tmp_path / "runs").iterdir()
+    printed = json.loads(invoke("report", folder, "--levers", 0, "--json").stdout)
+    printed.pop("levers", None)
+    measured = json.loads(invoke("report", folder, "--levers", 99, "--json").stdout)["levers"]
+    assert measured
+    with served(folder) as client:  # the folder of one run is a shelf of one
+        (run,) = listed(client)
+        found = client.ask(f"/api/overview?run={run['id']}").json
+        levers = client.ask(f"/api/levers?run={run['id']}").json["levers"]
+    assert found["report"] == {**printed, "run_dir": str(folder)}
+    assert {(each["name"], each["bound_ps"]) for each in levers} == {
+        (each["name"], each["bound_ps"]) for each in measured
+    }
+    assert all(each["latency_ps"] is None for each in levers)
+    assert [each["path_ps"] for each in levers] == sorted((each["path_ps"] for each in levers), reverse=True)
+
+
+def test_a_run_that_was_written_again_is_read_again(invoke: Invoke, tmp_path: Path) -> None:
+    invoke("run", "gemm", *SMALL, "--out", tmp_path)
+    with served(tmp_path) as client:
+        (run,) = listed(client)
+        (folder,) = tmp_path.glob("gemm-*")
+        client.ask(f"/api/overview?run={run['id']}").json  # noqa: B018
+        text = (folder / "run.json").read_text()
+        (folder / "run.json").write_text(text.replace('"seed": 0', '"seed": 1'))
+        damaged = client.ask(f"/api/overview?run={run['id']}")
+        assert (damaged.status, "got other content than the run wrote" in damaged.text) == (400, True)
+        (folder / "run.json").write_text(text)
+        assert client.ask(f"/api/overview?run={run['id']}").status == 200
+
+
+def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
+    def event() -> dict:
+        while not (line := stream.readline()).startswith(b"data: "):
+            assert line, "the stream goes on"
+        return json.loads(line.removeprefix(b"data: "))
+
+    with served(tmp_path) as client:
+        stream = client.sent(client.connection(), "/api/live")
+        assert event()["runs"] == []
+        folder = unfinished(tmp_path, maker())
+        first = event()["runs"][0]
+        (folder / "progress.json").write_text(json.dumps({**PROGRESS, "t_ps": 6000, "done": 4}))
+        while (now := event()["runs"][0])["progress"]["t_ps"] == 5000:
+            pass
+        assert (first["id"], first["progress"]["done"]) == (now["id"], 3)
+        assert now["progress"]["done"] == 4
+
+
+@pytest.mark.parametrize("told", ["", "{", "[]", '{"pid": "x"}'])
+def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> None:
+    folder = unfinished(tmp_path, maker())
+    (folder / "progress.json").write_text(told)
+    with served(tmp_path) as client:
+        (run,) = listed(client)
+    assert (run["state"], run["progress"]) == ("running", None)
+
+
+def test_a_folder_that_is_not_there_is_refused(invoke: Invoke) -> None:
+    done = invoke("web", "nothing", "--no-open")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: nothing: got no such folder, needs a folder of run folders; kb run makes kb-runs\n",
+    )
