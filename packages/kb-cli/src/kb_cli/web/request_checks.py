@@ -28,7 +28,7 @@ SECURITY: Final[Mapping[str, str]] = {
 """Headers of every answer."""
 
 
-class Gate:
+class PageGate:
     """Lets in requests that name 127.0.0.1 or localhost with *port*, and that know the secret of this server.
 
     The secret comes once in the address, `?token=...`, and from then on in a cookie, which no script can read and no

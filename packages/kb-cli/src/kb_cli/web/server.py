@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kb_cli.web.answer import WebAnswer, WebEvents, sentence
 from kb_cli.web.page_files import page_files
-from kb_cli.web.request_checks import SECURITY, TOKEN, Gate
+from kb_cli.web.request_checks import SECURITY, TOKEN, PageGate
 
 if TYPE_CHECKING:
     from kb_cli.web.opened_runs import OpenedRuns
@@ -42,7 +42,7 @@ class PageServer(ThreadingHTTPServer):
             super().__init__(("127.0.0.1", port), _PageHandler)
         except OSError as error:
             raise _port_error(port, error) from None
-        self.gate = Gate(self.server_address[1])
+        self.gate = PageGate(self.server_address[1])
         self.files = page_files()
         self._folder, self._lock = folder, Lock()
         self._runs: tuple[RunShelf, OpenedRuns] | None = None
