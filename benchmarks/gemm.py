@@ -62,12 +62,11 @@ class Gemm(Benchmark[GemmParams]):
         """One program for each block of C. PEs without a block stay idle."""
         grid_m, grid_n = pe_grid(p.M, p.N, host.num_pes)
         home = [[(i * grid_n + j) * host.num_slices // host.num_pes for j in range(grid_n)] for i in range(grid_m)]
-        a_copies, b_copies = (grid_n, grid_m) if p.operands == "local" else (1, 1)
-        a = [
-            host.tensor("a", tensors["a"], p.dtype, blocks=(grid_m, 1), slices=[row[j] for row in home])
-            for j in range(a_copies)
-        ]
-        b = [host.tensor("b", tensors["b"], p.dtype, blocks=(1, grid_n), slices=home[i]) for i in range(b_copies)]
+        homes_a, homes_b = list(zip(*home, strict=True)), home
+        if p.operands == "shared":
+            homes_a, homes_b = homes_a[:1], homes_b[:1]
+        a = host.replicas("a", tensors["a"], p.dtype, (grid_m, 1), homes_a)
+        b = host.replicas("b", tensors["b"], p.dtype, (1, grid_n), homes_b)
         c = host.empty(
             "c", (p.M, p.N), _out_dtype(p), blocks=(grid_m, grid_n), slices=[pe for row in home for pe in row]
         )

@@ -115,6 +115,13 @@ def test_a_rectangle_that_is_released_whole_costs_no_memory():
     assert store.nbytes_held == 0
 
 
+def test_a_release_of_rows_that_nobody_wrote_is_told_by_later_reads():
+    store = new_store()
+    store.release(HBM, 0, 4, 8, 16)
+    with pytest.raises(StoreError, match="from 0x10 on were released"):
+        store.read(HBM, 16, 1, 8, 8, DType.U8)
+
+
 def test_a_range_beyond_the_memory_is_an_error():
     with expect(
         "cube0.hbm0 + 0xffffe (address 0x400000ffffe): got bytes 0xffffe to 0x100002, needs a range within its "
@@ -164,6 +171,34 @@ def test_reserved_bytes_stay_uninitialised():
     store.write(HBM, 0, np.zeros((4, 8), np.uint8), stride=16)
     with pytest.raises(StoreError, match="from 0x8 on were never written"):
         store.read(HBM, 0, 1, 64, 64, DType.U8)
+
+
+def test_reserved_bytes_take_no_memory_until_one_is_written():
+    store = new_store(1 << 40)
+    store.reserve(HBM, 0, 1 << 33)
+    twin = store.snapshot()
+    with pytest.raises(StoreError, match="from 0x0 on were never written"):
+        twin.read(HBM, 0, 1, 8, 8, DType.U8)
+    assert not store.held(HBM, 0, 1, 8, 8)[1].any()
+    store.write_tensor(HBM, 1 << 20, np.arange(8, dtype=np.uint8))
+    assert store.read(HBM, 1 << 20, 1, 2, 2, DType.U8).tolist() == [[0, 1]]
+    for at in (16, 1 << 21):
+        store.release(HBM, at, 1, 8, 8)
+
+
+def test_replicas_of_one_array_have_one_place_until_one_is_written():
+    store, array = new_store(), np.ones((8, 8), np.uint16)
+    for offset in (0, 256):
+        store.write_tensor(HBM, offset, array, copy=False)
+    store.write_tensor(HBM, 512, array.copy(), copy=False)
+    corner = (3, 6, 16)  # three rows of three elements
+    assert store.place(HBM, 18, *corner) == store.place(HBM, 274, *corner)
+    assert store.place(HBM, 18, *corner) not in (store.place(HBM, 530, *corner), store.place(HBM, 20, *corner))
+    store.write(HBM, 274, b"\x07\x00")
+    assert store.place(HBM, 18, *corner) != store.place(HBM, 274, *corner)
+    store.release(HBM, 18, 1, 2, 2)
+    assert store.place(HBM, 18, *corner) is None
+    assert store.place(HBM, 120, 1, 32, 32) is None  # beyond the array
 
 
 @pytest.mark.parametrize("reserved", [True, False])

@@ -79,6 +79,33 @@ def test_one_dimension_is_one_row(toy_host):
     np.testing.assert_array_equal(host.read(host.tensor("v", array, "f32", (1, 4))), array)
 
 
+def test_replicas_are_on_the_chip_what_as_many_tensors_are(toy_host):
+    array, homes = np.arange(12, dtype=np.int32).reshape(4, 3), [[0, 1], [2, 0], [2, 2]]
+    host, other = toy_host(*SLICES), toy_host(*SLICES)
+    replicas = host.replicas("a", array, "i32", (2, 1), homes)
+    assert replicas == [other.tensor("a", array, "i32", (2, 1), home) for home in homes]
+    assert (host.write_ps, host.engine.clock.now_ps) == (other.write_ps, other.engine.clock.now_ps)
+    for replica in replicas:
+        np.testing.assert_array_equal(host.read(replica), array)
+
+
+def test_replicas_share_one_copy_of_the_data_until_one_is_written(toy_host):
+    array = np.arange(12, dtype=np.int32).reshape(4, 3)
+    host = toy_host(*SLICES)
+    first, second = host.replicas("a", array, "i32", slices=[[0], [1]])
+    assert np.shares_memory(host.read(first), host.read(second))
+    array[:] = 0
+    host.write(first, array + 100)
+    np.testing.assert_array_equal(host.read(first), np.full((4, 3), 100))
+    np.testing.assert_array_equal(host.read(second), np.arange(12).reshape(4, 3))
+
+
+def test_replicas_need_a_place_each(toy_host):
+    with pytest.raises(KernelError) as caught:
+        toy_host(*SLICES).replicas("a", np.zeros((4, 4), np.float16), "f16")
+    assert str(caught.value) == "replicas of a: got no slices, needs the memories of the blocks of each replica"
+
+
 def test_the_host_copies_what_it_writes(toy_host):
     host = toy_host()
     array = np.zeros((4, 4), np.int32)

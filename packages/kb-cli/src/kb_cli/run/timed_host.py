@@ -49,6 +49,11 @@ class TimedHost(Host):
         self._progress.mention(SET_UP, f"placing {tensor.name}")
         super().write(tensor, data)
 
+    def replicas(self, name: str, data: npt.NDArray[Any], *args: Any, **options: Any) -> list[Tensor]:
+        """As `Host.replicas`."""
+        self._progress.mention(SET_UP, f"placing {name}")
+        return super().replicas(name, data, *args, **options)
+
     @property
     def times(self) -> HostTimes | None:
         """The times of all calls so far; None on a topology without a host, where calls take no time."""

@@ -139,6 +139,9 @@ class Extents:
             rows, row_nbytes, stride = 1, rows * row_nbytes, rows * row_nbytes
         span = (rows - 1) * stride + row_nbytes
         self.released[offset] = max(offset + span, self.released.get(offset, 0))
+        found = self.overlapping(offset, offset + span)
+        if found.start == found.stop:
+            return
         extent = self.covering(offset, offset + span)
         if extent is not None:
             self._release_within(extent, offset, rows, row_nbytes, stride)

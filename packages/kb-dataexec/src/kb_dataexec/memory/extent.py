@@ -29,15 +29,24 @@ class Extent:
 
     @classmethod
     def reserved(cls, start: int, stop: int) -> Extent:
-        """The extent [start, stop) without a valid byte. The system provides its memory when bytes are written."""
+        """The extent [start, stop) without a valid byte. It takes memory when bytes are written.
+
+        Until then, its mask is one byte that is read again and again.
+        """
         extent = cls(start, np.empty(stop - start, np.uint8))
-        extent.mask, extent.n_valid = np.zeros(stop - start, np.bool_), 0
+        extent.mask, extent.mask_shared, extent.n_valid = np.broadcast_to(np.False_, stop - start), True, 0
         return extent
 
     @property
     def nbytes(self) -> int:
         """The length of [start, stop), valid bytes or not."""
         return self.stop - self.start
+
+    @property
+    def address(self) -> int:
+        """Where `data` begins in this process."""
+        address: int = self.data.__array_interface__["data"][0]
+        return address
 
     def clone(self) -> Extent:
         """A second extent over the same arrays. Both extents copy an array before they change it."""
@@ -50,8 +59,10 @@ class Extent:
     def part(self, start: int, stop: int) -> Extent:
         """The extent of a part of the range, over the same data and without room to grow."""
         low, high = start - self.base, stop - self.base
-        mask = None if self.mask is None else self.mask[low:high]
-        part = Extent(start, self.data[low:high], mask)
+        part = Extent(start, self.data[low:high])
+        if self.mask is not None:
+            part.mask = self.mask[low:high]
+            part.n_valid = int(np.count_nonzero(part.mask)) if self.n_valid else 0
         part.data_shared, part.mask_shared = self.data_shared, self.mask_shared
         return part
 
@@ -63,7 +74,9 @@ class Extent:
         """Whether all bytes of a rectangle within the range are valid."""
         if self.mask is None or self.n_valid == self.nbytes:
             return True
-        return bool(self.rectangle(self.mask, offset, (rows, row_nbytes), stride, self.mask.dtype).all())
+        return self.n_valid > 0 and bool(
+            self.rectangle(self.mask, offset, (rows, row_nbytes), stride, self.mask.dtype).all()
+        )
 
     def assign(self, offset: int, array: Array, stride: int) -> None:
         """Store a (rows, cols) array and mark its bytes valid."""
@@ -74,7 +87,8 @@ class Extent:
 
     def invalidate(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
         """Mark the bytes of a rectangle as invalid."""
-        self._mark(offset, rows, row_nbytes, stride, False)
+        if self.n_valid > 0:
+            self._mark(offset, rows, row_nbytes, stride, False)
 
     def _mark(self, offset: int, rows: int, row_nbytes: int, stride: int, valid: bool) -> None:
         if self.mask is None:

@@ -152,6 +152,18 @@ class MemoryStore:
         out.setflags(write=False)
         return out
 
+    def place(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> int | None:
+        """A number that rectangles of one shape have in common where they are the same bytes of an array that memories
+        share, as replicas are. None where no single extent holds the rectangle, and where a byte is not initialised.
+
+        A write may give the rectangle another number.
+        """
+        extents = self._checked(owner, offset, rows, row_nbytes, stride).extents
+        extent = extents.covering(offset, offset + (rows - 1) * stride + row_nbytes)
+        if extent is None or not extent.is_valid(offset, rows, row_nbytes, stride):
+            return None
+        return extent.address + offset - extent.base
+
     def held(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[Array, Array]:
         """Copies of the bytes of the rectangle, and whether each is initialised: two arrays (rows, row_nbytes).
 

@@ -30,6 +30,9 @@ from kb_engine.program.runner import Kernel
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 
+_Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]
+"""Blocks of an array by the first and last row and column, the last ones excluded."""
+
 
 class Host:
     """The calls of a user's program on one chip. All launches share the chip's memories.
@@ -122,6 +125,31 @@ class Host:
         self.write(tensor, data)
         return tensor
 
+    def replicas(
+        self,
+        name: str,
+        data: npt.NDArray[Any],
+        dtype: DType | str,
+        blocks: tuple[int, int] = (1, 1),
+        slices: Sequence[Sequence[int]] = (),
+        *,
+        memory: str = "hbm",
+    ) -> list[Tensor]:
+        """Tensors that hold the same *data*, one for each entry of *slices*, which names the memories of its blocks.
+
+        On the chip, that is what as many calls of `tensor` give. Of *data*, the simulator keeps one copy for all of the
+        tensors; a write to one of them changes that tensor alone. Raises the errors of `tensor`, and KernelError
+        without *slices*.
+        """
+        if not len(slices):
+            raise KernelError(f"replicas of {name}", "no slices", "the memories of the blocks of each replica")
+        kept: _Blocks = {}
+        tensors = []
+        for homes in slices:
+            tensors.append(self.empty(name, data.shape, dtype, blocks, homes, memory=memory))
+            self._place(tensors[-1], data, kept)
+        return tensors
+
     def free(self, tensor: Tensor) -> None:
         """Give the memory of *tensor* back. Raises KernelError for a tensor that is freed or still mapped."""
         self._tensors.check_live("free", tensor)
@@ -158,6 +186,10 @@ class Host:
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
         """Overwrite every copy of *tensor*. Raises KernelError when *data* has another shape or dtype."""
+        self._place(tensor, data, {})
+
+    def _place(self, tensor: Tensor, data: npt.NDArray[Any], kept: _Blocks) -> None:
+        """As `write`. Equal blocks of *data* are one array, which the memories share: those in *kept*, and new ones."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",
@@ -168,10 +200,12 @@ class Host:
         whole = data.reshape(tensor.rows, tensor.cols)
         written: list[tuple[Matrix, npt.NDArray[Any]]] = []
         for (rows, cols), matrix in tensor.every_block():
-            block = np.array(whole[rows, cols], order="C", copy=True)
-            self.engine.memory.store.write_tensor(*split_address(matrix.address), block, copy=False)
+            bounds = rows.start, rows.stop, cols.start, cols.stop
+            if bounds not in kept:
+                kept[bounds] = np.array(whole[rows, cols], order="C", copy=True)
+            self.engine.memory.store.write_tensor(*split_address(matrix.address), kept[bounds], copy=False)
             self.engine.memory.pending.clear(matrix)
-            written.append((matrix, block))
+            written.append((matrix, kept[bounds]))
         began = self.engine.clock.now_ps
         times = self._move(tensor, write=True)
         self.write_ps += self.engine.clock.now_ps - began

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product as pairs
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from kb_dataexec.backends import current
 from kb_dataexec.backends.blas_threads import single_threaded, threads_for
 from kb_dataexec.execute.fused.grids import Accumulation, ProductGrid, runs
 from kb_dataexec.execute.fused.panels import factor_of
-from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, join
+from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, below, beside, join
 from kb_dataexec.log.rows import DTYPES
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
@@ -71,15 +72,19 @@ class GridProduct:
     def placed(self, casts: Casts, result: Array) -> Iterator[tuple[StoredMatrix, Array]]:
         """Where the parts of *result*, cast to *casts*, go. Destinations that adjoin come as one matrix."""
         found = [[[to.matrix for to in each.destinations if to.casts == casts] for each in line] for line in self._grid]
-        if all(len(matrices) == 1 for line in found for matrices in line):
-            whole = join([[matrices[0] for matrices in line] for line in found])
-            if whole is not None and (whole.rows == 1 or whole.stride >= whole.row_nbytes):
-                yield whole, result
-                return
-        for line, rows in zip(found, self._rows, strict=True):
-            for matrices, cols in zip(line, self._cols, strict=True):
-                for matrix in matrices:
-                    yield matrix, result[rows, cols]
+        down = _adjoining([line[0] for line in found], below)
+        along = _adjoining(found[0], beside)
+        for lines, columns in pairs(down, along):
+            part = [line[columns] for line in found[lines]]
+            rows, cols = self._rows[lines], self._cols[columns]
+            whole = _joined(part)
+            if whole is not None:
+                yield whole, result[_hull(rows), _hull(cols)]
+                continue
+            for line, mine in zip(part, rows, strict=True):
+                for matrices, beside_it in zip(line, cols, strict=True):
+                    for matrix in matrices:
+                        yield matrix, result[mine, beside_it]
 
     def _add_initial(self, block: _Block, sums: Array) -> None:
         """Add the matrices that the accumulations of *block* start from to *sums*, the product of the block."""
@@ -114,6 +119,27 @@ def _blocks(grid: ProductGrid) -> list[_Block]:
     blocks = [_Block(slice(*lines), slice(*beside)) for lines in runs(heights, _BLOCK[0]) for beside in columns]
     worth = current().shares_cores and len(blocks) >= WORKERS
     return blocks if worth else [_Block(slice(None), slice(None))]
+
+
+def _joined(part: Sequence[Sequence[Sequence[StoredMatrix]]]) -> StoredMatrix | None:
+    """The matrix that the one destination of each accumulation of *part* makes, if there is one that can be written."""
+    if any(len(matrices) != 1 for line in part for matrices in line):
+        return None
+    whole = join([[matrices[0] for matrices in line] for line in part])
+    return whole if whole is not None and (whole.rows == 1 or whole.stride >= whole.row_nbytes) else None
+
+
+def _adjoining(
+    destinations: Sequence[Sequence[StoredMatrix]], joined: Callable[[list[StoredMatrix]], StoredMatrix | None]
+) -> list[slice]:
+    """The numbers of *destinations* in runs, of which each one and the next one adjoin, as *joined* says."""
+    begin, found = 0, []
+    for at in range(1, len(destinations)):
+        pair = [*destinations[at - 1][:1], *destinations[at][:1]]
+        if len(pair) < 2 or joined(pair) is None:
+            found.append(slice(begin, at))
+            begin = at
+    return [*found, slice(begin, len(destinations))]
 
 
 def _hull(spans: Sequence[slice]) -> slice:

@@ -9,8 +9,9 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.execute.fused.gemm_chains import GemmChains
-from kb_dataexec.execute.fused.panels import FactorPanel
+from kb_dataexec.execute.fused.panels import FactorPanel, PanelPlace
 from kb_dataexec.execute.fused.stored_matrix import StoredMatrix
+from kb_dataexec.memory.store import MemoryStore
 
 _PANEL_NBYTES: Final = 1 << 28
 """Bytes that the factors and the result of one grid may take, each as f32."""
@@ -38,20 +39,23 @@ ProductGrid = list[list[Accumulation]]
 
 
 def accumulations(
-    chains: GemmChains, matrices: list[StoredMatrix], destinations: dict[int, list[Destination]]
+    chains: GemmChains, matrices: list[StoredMatrix], destinations: dict[int, list[Destination]], store: MemoryStore
 ) -> Iterator[Accumulation]:
     """The accumulations whose results *destinations* wants, by the number of their last GEMM.
 
-    *matrices*[i] is cell i.
+    *matrices*[i] is cell i of *store*. Panels that replicas of one array hold are one panel.
     """
     members = np.argsort(chains.chain, kind="stable")
     edges = np.flatnonzero(np.diff(chains.chain[members])) + 1
     panels: dict[tuple[bytes, bool, bool], FactorPanel] = {}
+    placed: dict[PanelPlace, FactorPanel] = {}
 
     def panel(cells: Array, is_b: bool, turned: bool) -> FactorPanel:
         key = (cells.tobytes(), is_b, turned)
         if key not in panels:
-            panels[key] = FactorPanel(tuple(matrices[cell] for cell in cells.tolist()), is_b, turned)
+            found = FactorPanel(tuple(matrices[cell] for cell in cells.tolist()), is_b, turned)
+            place = found.place(store)
+            panels[key] = found if place is None else placed.setdefault(place, found)
         return panels[key]
 
     for mine in np.split(members, edges):
@@ -71,10 +75,13 @@ def grids(found: Iterator[Accumulation]) -> Iterator[ProductGrid]:
     grid is cut into parts, which bounds the memory for its factors and its result.
     """
     lines: dict[tuple[FactorPanel, bool], list[Accumulation]] = {}
+    order: dict[FactorPanel, int] = {}
     for each in found:
+        order.setdefault(each.b, len(order))
         lines.setdefault((each.a, each.b.turned), []).append(each)
     together: dict[tuple[bool | FactorPanel, ...], ProductGrid] = {}
     for line in lines.values():
+        line.sort(key=lambda each: order[each.b])
         together.setdefault((line[0].a.turned, *(each.b for each in line)), []).append(line)
     for grid in together.values():
         yield from _parts_of(grid)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, numpy_dtype
 from kb_dataexec.arrays.scratch import Scratch
-from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, gather
+from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, gather, join
 from kb_dataexec.log.rows import DTYPES
 from kb_dataexec.memory.store import MemoryStore
 
@@ -38,6 +38,33 @@ class FactorPanel:
         """Elements across k: rows of A, or columns of B."""
         return self.tiles[0].cols if self.k_is_down else self.tiles[0].rows
 
+    def place(self, store: MemoryStore) -> PanelPlace | None:
+        """What panels of equal values have in common that are read from one array; None for a panel in pieces."""
+        whole = join(_lines([self.tiles], self.k_is_down))
+        place = None if whole is None else store.place(*whole[:5])
+        if whole is None or place is None:
+            return None
+        lengths = tuple(tile.rows if self.k_is_down else tile.cols for tile in self.tiles)
+        return PanelPlace(place, *whole[2:], self.k_is_down, self.turned, lengths)
+
+
+class PanelPlace(NamedTuple):
+    """Where a panel lies in an array that memories share, its shape, its type, and the lengths of its tiles along k."""
+
+    place: int
+    rows: int
+    row_nbytes: int
+    stride: int
+    dtype: int
+    k_is_down: bool
+    turned: bool
+    lengths: tuple[int, ...]
+
+
+def _lines(panels: Sequence[Sequence[StoredMatrix]], k_is_down: bool) -> list[Sequence[StoredMatrix]]:
+    """The tiles of *panels* as rows of matrices."""
+    return list(zip(*panels, strict=True)) if k_is_down else list(panels)
+
 
 def factor_of(store: MemoryStore, panels: Sequence[FactorPanel], scratch: Scratch) -> Array:
     """A panels one below the other, or B panels side by side, oriented for A @ B.
@@ -46,8 +73,7 @@ def factor_of(store: MemoryStore, panels: Sequence[FactorPanel], scratch: Scratc
     are. The result is a view of *store*, or lies in *scratch*.
     """
     tiles = [panel.tiles for panel in panels]
-    grid = list(zip(*tiles, strict=True)) if panels[0].k_is_down else tiles
-    found = gather(store, grid, _working_dtype(tiles), scratch)
+    found = gather(store, _lines(tiles, panels[0].k_is_down), _working_dtype(tiles), scratch)
     return found.T if panels[0].turned else found
 
 

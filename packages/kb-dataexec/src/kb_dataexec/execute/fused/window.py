@@ -61,7 +61,7 @@ class FusedWindow:
             raise IrregularError("too many products that wait for their math")
         record_of = {int(number[record]): record for record in held}
         wanted = {int(number[record]): destinations.get(record, []) for record in held | destinations.keys()}
-        for grid in grids(accumulations(self._chains, self._matrices, wanted)):
+        for grid in grids(accumulations(self._chains, self._matrices, wanted, self._store)):
             with Scratch() as scratch:
                 self._multiply(grid, record_of, scratch)
         self._compute(written, values)
