@@ -175,6 +175,7 @@ def programs(session: nox.Session) -> None:
     install(session, *EDITABLE)
     session.run("python", "tests_integration/language/language_fuzz.py", *session.posargs)
     session.run("python", "tests_integration/language/language_repeats.py", *session.posargs)
+    session.run("python", "tests_integration/language/language_triton.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -159,7 +159,12 @@ def test_the_exit_code_is_that_of_the_script(made: Path) -> None:
         '    raise ValueError("as asked")\nValueError: as asked\n'
     )
     assert "2 launches on one_cube" in done.stdout
-    assert kb(made, "exec", "--autotune=first", "--out=kb-others", "script.py", "64", "--exit").returncode == 7
+    assert (
+        kb(
+            made, "exec", "--no-templates", "--autotune=first", "--out=kb-others", "script.py", "64", "--exit"
+        ).returncode
+        == 7
+    )
 
 
 def test_what_is_refused_is_one_sentence(made: Path, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from kb_messages import DType
 FOLDER = Path(__file__).parent / "language"
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER)
-    programs, runs, values, repeats = (
-        import_module(f"language_{name}") for name in ("programs", "runs", "values", "repeats")
+    programs, runs, values, repeats, triton_programs = (
+        import_module(f"language_{name}") for name in ("programs", "runs", "values", "repeats", "triton")
     )
 
 DIGESTS = """
@@ -37,6 +37,10 @@ def test_a_random_program_leaves_what_numpy_computes_under_every_way_of_issue(se
 def test_templates_change_nothing_that_a_random_program_shows() -> None:
     repeated = [repeats.check(seed, runs.ISSUES[seed % 3]) for seed in (*range(1, 9), 14, 17)]
     assert sum(each > 0 for each in repeated) > 2
+
+
+def test_templates_change_nothing_that_a_random_triton_kernel_shows(tmp_path: Path) -> None:
+    assert sum(triton_programs.check(seed, tmp_path) for seed in range(8)) > 20
 
 
 def test_steps_and_logs_do_not_depend_on_the_hash_seed() -> None:

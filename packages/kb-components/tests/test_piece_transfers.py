@@ -76,6 +76,32 @@ def test_what_a_slice_can_say_costs_what_the_slice_costs(simulate):
     assert run.plans[0].stages[0].in_pieces is False
 
 
+def whole_bursts(tl, a):
+    part = tl.load(a[::2])
+    tl.store(a[1::2], tl.exp(part))
+
+
+def half_a_burst_later(tl, a):
+    tl.load(a[::2, 8:24])
+
+
+def test_one_piece_of_whole_bursts_is_a_rectangle_that_takes_as_long(simulate):
+    run = simulate(whole_bursts, (16, 16, "f32"))
+    # Eight rows of 64 bytes, 128 apart: a run is a burst, in pieces or not.
+    end = BEGIN + TRANSFER + 8 * 64 * BYTE
+    assert run.times(0, 0) == [(BEGIN, BEGIN, end, end)]
+    load, store = run.plans[0].stages[0], run.plans[2].stages[0]
+    assert not load.in_pieces
+    assert not store.in_pieces
+    (begin, _, end, _), *_ = run.times(2, 0)
+    assert end - begin == TRANSFER + 8 * 64 * BYTE
+    run = simulate(half_a_burst_later, (16, 32, "f32"))
+    # Eight rows of 64 bytes that begin in the middle of a burst: two bursts each, so the command is one of pieces.
+    end = BEGIN + TRANSFER + 8 * 2 * 64 * BYTE
+    assert run.times(0, 0) == [(BEGIN, BEGIN, end, end)]
+    assert run.plans[0].stages[0].in_pieces
+
+
 def test_a_causal_mask_is_one_command_each_way(simulate):
     run = simulate(causal, (4, 4, "f32"))
     # Runs of 1, 2, 3 and 4 elements of 4 bytes, each in a burst: 4 pieces.

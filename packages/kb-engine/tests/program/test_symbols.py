@@ -23,16 +23,17 @@ def agreeing(peers):
 def test_expressions_have_the_value_that_each_program_would_compute():
     rng = random.Random(3)
     operators = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.and_, operator.or_,
-                 operator.xor, operator.rshift]  # fmt: skip
+                 operator.xor, operator.rshift, operator.lshift]  # fmt: skip
     for _ in range(400):
         peers, symbol = peers_and_number()
         sides = [(symbol, list(range(COUNT)))]
         for _ in range(rng.randint(1, 5)):
             function, constant = rng.choice(operators), rng.choice((1, 2, 3, 7, -4, 1 << 40))
-            if function is operator.rshift:
+            shifts = function in (operator.rshift, operator.lshift)
+            if shifts:
                 constant = rng.randint(0, 8)
             one, values = rng.choice(sides)
-            swapped = rng.random() < 0.3 and function is not operator.rshift
+            swapped = rng.random() < 0.3 and not shifts
             if swapped and function in (operator.floordiv, operator.mod) and 0 in values:
                 continue
             found = function(constant, one) if swapped else function(one, constant)
@@ -67,7 +68,8 @@ def test_expressions_have_the_value_that_each_program_would_compute():
         (lambda n: n / 2, [5]),
         (lambda n: (n // 4) * 0.5, range(4, 8)),
         (lambda n: n % 4 < 1.5, range(1, COUNT, 4)),
-        (lambda n: (n // 4) << 2, range(4, 8)),
+        (lambda n: (n // 4) << 2, range(COUNT)),
+        (lambda n: 1 << (n // 4), range(4, 8)),
         (lambda n: (n // 4).bit_length(), range(4, 8)),
         (lambda n: abs(-n) + 3, range(COUNT)),
         (lambda n: n - n, range(COUNT)),

@@ -26,6 +26,9 @@ from kb_cli.terminal.output import emit_json, emit_tables
 @click.option("--schedule", type=click.Choice(["dynamic", "static"]), help="Which PE takes which program of a grid.")
 @click.option("--autotune", metavar="all|first|N", help="How many configurations a tuned kernel tries.  [default: all]")
 @click.option("--transfers", is_flag=True, help="Charge the way of arrays to the chip and back.")
+@click.option(
+    "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
+)
 @click.option("--pretend", type=click.Choice(["cuda"]), help="Answer host code as a CUDA device would.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("kb-runs"), show_default=True, help="Where run folders go."
@@ -47,6 +50,7 @@ def command(
     schedule: str | None,
     autotune: str | None,
     transfers: bool,
+    no_templates: bool,
     pretend: str | None,
     out: Path,
     policy: str,
@@ -59,7 +63,8 @@ def command(
     `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
     """
     named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}
-    options = {name: value for name, value in {**named, "transfers": transfers or None}.items() if value is not None}
+    flags = {"transfers": transfers or None, "templates": False if no_templates else None}
+    options = {name: value for name, value in {**named, **flags}.items() if value is not None}
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the script's own prints must not mix with JSON
         running = ScriptRun(script, arguments, options, out, Policy(policy))
         result = running.run()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 from typing import Any, NamedTuple
 
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.registry import Registry
@@ -55,7 +57,9 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     rows = TransferRows(recorder.tables.transferred, recorder.tables.number_of) if recorder is not None else None
     chip = _chip(topology, registry, directory, listeners, (tracer, rows))
     regions = (*topology.address_map.regions, *topology.address_map.interleaved.values())
-    memory = DeviceMemory(MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions))
+    burst_nbytes = lcm(*(each.burst_nbytes for each in chip.components.values() if isinstance(each, MemoryComponent)))
+    store = MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions)
+    memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     for pe in pes.values():
         pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None

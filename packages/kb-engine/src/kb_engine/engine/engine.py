@@ -32,6 +32,7 @@ from kb_engine.program.grid import Grid
 from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
+from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off
 from kb_engine.timing.units import ns_text
@@ -155,7 +156,7 @@ class Engine:
         launch = (
             PeLaunch(*where, call)
             if grid is None
-            else GridLaunch(*where, call, grid, self._templates and front_end is Language)
+            else GridLaunch(*where, call, grid, self._templates and _tells_of_values(kernel, front_end))
         )
         self._launched += 1
         self._launches.clear()
@@ -280,6 +281,11 @@ class Engine:
         launches = list(self._launches.values())
         runners = [runner for launch in launches for runner in launch.runners]
         raise stuck_error(WaitGraph(runners, self.servers, self.topology.address_map.label), got, launches)
+
+
+def _tells_of_values(kernel: Kernel, front_end: FrontEnd) -> bool:
+    """Whether *front_end* tells `ProgramPort.leave` when it decides by values: `tl` does, and who makes kernels."""
+    return front_end is Language or isinstance(kernel, MadeKernel)
 
 
 def _accepted(host: HostCalls, call: HostCall) -> HostCall:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 from numpy.lib.stride_tricks import as_strided
 
 from kb_engine.language.accesses import ElementAccess, pieces_of
@@ -16,6 +17,7 @@ from kb_engine.language.math import MathOps
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.port import Completion
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
 from kb_messages import OFFSET_BITS, AddressError, DType, KernelError, LoadCommand, Matrix, Piece, StoreCommand
 
@@ -30,6 +32,8 @@ class PieceTransfers(MathOps):
         holder = self._allocate(rows, cols, dtype, line)
         tile = holder.matrix
         pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=False), tile, line)
+        if self._is_plain(pieces, tile):
+            return self._load_whole(access, pieces[0], holder, line, waits)
         element = constant(other, dtype, line)
         left_out = access.left_out()
         n_constants = max((each.rows * each.cols for each in left_out), default=0)
@@ -47,6 +51,35 @@ class PieceTransfers(MathOps):
             )
             is_last = number == len(commands) - 1
             port.submit(command, line, loaded.completion if is_last else Completion(), waits)
+        return loaded
+
+    def _is_plain(self, pieces: Sequence[Piece], tile: Matrix) -> bool:
+        """Whether the elements are one rectangle of memory that is the whole of *tile*, in whole bursts.
+
+        So it takes the same time as a command of a rectangle, which is simpler.
+        """
+        if len(pieces) != 1 or pieces[0].rows * pieces[0].cols != tile.rows * tile.cols:
+            return False
+        only, burst_nbytes, row_nbytes = pieces[0], self._port.memory.burst_nbytes, pieces[0].cols * tile.dtype.nbytes
+        return (
+            only.stride >= row_nbytes == only.place_stride
+            and row_nbytes % burst_nbytes == 0
+            and only.stride % burst_nbytes == 0
+            and only.address % burst_nbytes == 0
+        )
+
+    def _load_whole(
+        self, access: ElementAccess, only: Piece, holder: TcmHolder, line: str, waits: bool
+    ) -> LoadedTensor:
+        """The tile of *holder*, which is the piece *only*."""
+        port, src = self._port, _matrix(only, access.ref.tensor.dtype)
+        producer, data = port.memory.load([src])
+        known = None if producer is not None else data[0].reshape(access.shape)
+        loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
+        if not (waits or port.issues_ahead):
+            loaded.completion.keep((holder,))
+        dst = Matrix.packed(src.rows, src.cols, src.dtype, holder.matrix.address)
+        port.submit(LoadCommand(src=_mapped(src, only), dst=dst), line, loaded.completion, waits)
         return loaded
 
     def constants(self, data: npt.NDArray[Any], dtype: DType, line: str) -> LoadedTensor:
@@ -75,6 +108,11 @@ class PieceTransfers(MathOps):
             else:
                 data = np.ascontiguousarray(value.known).reshape(-1)
                 self._port.memory.write(_matrix(each, dtype), _in_tile(each, data, src))
+        if self._is_plain(pieces, src):
+            dst = _mapped(_matrix(pieces[0], dtype), pieces[0])
+            packed = Matrix.packed(dst.rows, dst.cols, dtype, src.address)
+            self._port.submit(StoreCommand(src=packed, dst=dst), line, Completion(), True)
+            return
         for chunk in self._commands(pieces):
             command = StoreCommand(src=src, dst=_first_row(chunk, dtype), pieces=chunk)
             self._port.submit(command, line, Completion(), True)
@@ -170,6 +208,11 @@ def _matrix(piece: Piece, dtype: DType) -> Matrix:
         stride=piece.stride or piece.cols * dtype.nbytes,
         dtype=dtype,
     )
+
+
+def _mapped(matrix: Matrix, piece: Piece) -> Matrix:
+    """*matrix*, the memory of *piece*, with the virtual address of *piece* if that has one."""
+    return matrix if piece.virtual is None else replace(matrix, virtual=piece.virtual)
 
 
 def _first_row(pieces: Sequence[Piece], dtype: DType) -> Matrix:

@@ -19,11 +19,13 @@ class DeviceMemory:
     """Reads and writes matrices at physical addresses.
 
     `store` holds the known bytes, `pending` says which bytes a compute op has yet to produce, and `initial` holds the
-    bytes as the first launch found them; it is None before that launch.
+    bytes as the first launch found them; it is None before that launch. A transfer of multiples of `burst_nbytes` is
+    one of whole bursts in every memory.
     """
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, burst_nbytes: int = 1) -> None:
         self.store = store
+        self.burst_nbytes = burst_nbytes
         self.pending = PendingBytes()
         self.initial: MemoryStore | None = None
 

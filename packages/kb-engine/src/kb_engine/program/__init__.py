@@ -14,6 +14,7 @@ from kb_engine.program.language_base import LanguageBase, TcmFullError
 from kb_engine.program.leaks import Leak, LeakWatch
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, FrontEnd, ProgramPort
+from kb_engine.program.symbols import Symbol, plain
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.program.transposed import Transposed
@@ -39,6 +40,7 @@ __all__ = [
     "ProcessingElement",
     "Producer",
     "ProgramPort",
+    "Symbol",
     "TcmFullError",
     "TcmHolder",
     "Tensor",
@@ -49,5 +51,6 @@ __all__ = [
     "inverted",
     "is_authors_error",
     "place",
+    "plain",
     "printable",
 ]

@@ -158,7 +158,7 @@ class Symbol:
     __and__, __rand__ = _arithmetic(operator.and_, _wider)
     __or__, __ror__ = _arithmetic(operator.or_, _wider)
     __xor__, __rxor__ = _arithmetic(operator.xor, _wider)
-    __lshift__, __rlshift__ = _by_number(operator.lshift)
+    __rlshift__ = _by_number(operator.lshift)[1]
     __pow__, __rpow__ = _by_number(operator.pow)
     __truediv__, __rtruediv__ = _by_number(operator.truediv)
     __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
@@ -173,6 +173,9 @@ class Symbol:
         if type(other) is int and 0 <= other < 63 and self._peers.is_open:
             return _symbol(self._peers, self.values >> other, self._bound)
         return plain(self) >> plain(other)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self * (1 << other) if type(other) is int and 0 <= other < 63 else plain(self) << plain(other)
 
     def __rrshift__(self, other: Any) -> Any:
         return other >> plain(self)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import builtins
 import dis
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from msgspec import Struct
 
 from kb_engine.program.kernel_lines import is_own
 from kb_engine.program.tensors import TensorRef
+
+Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
+"""Gives the functions that a value stands for; None for a value that it does not know."""
 
 _BUILTINS: Final = frozenset((
     "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "int", "len", "list", "map", "max",
@@ -38,11 +41,30 @@ _ATTRIBUTES: Final = frozenset((
 _PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, np.generic, Enum)
 
 
+@runtime_checkable
+class MadeKernel(Protocol):
+    """A kernel that a front end has made of an author's functions, and of the arguments of a launch."""
+
+    def is_repeatable(self) -> bool:
+        """Whether programs of the kernel differ by the program's number alone."""
+
+
 def is_repeatable(kernel: object, arguments: Sequence[Any]) -> bool:
     """Whether programs of *kernel* with *arguments* differ by the program's number alone."""
+    if isinstance(kernel, MadeKernel):
+        return not arguments and kernel.is_repeatable()
     if not isinstance(kernel, FunctionType):
         return False
-    return all(map(_is_fixed, arguments)) and _is_pure(kernel, set())
+    return all(map(_is_fixed, arguments)) and is_pure(kernel, lambda _: None)
+
+
+def is_pure(function: FunctionType, unfold: Unfold) -> bool:
+    """Whether *function* does nothing but compute with its own values and call its front end.
+
+    *unfold* says what a value of the front end, which *function* or what it calls uses, stands for: functions, of which
+    each has to be pure too; None for a value that it does not know.
+    """
+    return _Purity(unfold).is_pure(function)
 
 
 def mutable_parts(arguments: Sequence[Any]) -> list[Any]:
@@ -78,46 +100,52 @@ def _is_constant(value: object) -> bool:
     return not isinstance(value, (list, dict)) and _is_fixed(value)
 
 
-def _is_pure(function: FunctionType, seen: set[CodeType]) -> bool:
-    code = function.__code__
-    if code in seen:
-        return True
-    seen.add(code)
-    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    if function.__dict__ or not all(map(_is_constant, defaults)):
-        return False
-    if not all(_is_constant(each) or _is_pure_callable(each, seen) for each in cells):
-        return False
-    outer = set(code.co_freevars)
-    return all(_is_harmless(each, function.__globals__, outer, seen) for each in _instructions(code))
+class _Purity:
+    """Looks at functions, each once. *unfold* is as for `is_pure`."""
 
+    def __init__(self, unfold: Unfold) -> None:
+        self._unfold = unfold
+        self._seen: set[CodeType] = set()
 
-def _is_harmless(instruction: dis.Instruction, names: dict[str, Any], outer: set[str], seen: set[CodeType]) -> bool:
-    name, value = instruction.opname, instruction.argval
-    if name in _INSTRUCTIONS:
-        return False
-    if name in ("STORE_DEREF", "DELETE_DEREF"):
-        return value not in outer
-    if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-        return isinstance(value, str) and not value.startswith("_") and value not in _ATTRIBUTES
-    if name != "LOAD_GLOBAL":
-        return True
-    if value not in names:
-        return value in _BUILTINS and hasattr(builtins, value)
-    found = names[value]
-    return _is_constant(found) or _is_pure_callable(found, seen)
+    def is_pure(self, function: FunctionType) -> bool:
+        """Whether *function*, and all that it calls, touches nothing but its own values."""
+        code = function.__code__
+        if code in self._seen:
+            return True
+        self._seen.add(code)
+        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        if function.__dict__ or not all(map(self._is_usable, (*defaults, *cells))):
+            return False
+        outer = set(code.co_freevars)
+        return all(self._is_harmless(each, function.__globals__, outer) for each in _instructions(code))
 
+    def _is_harmless(self, instruction: dis.Instruction, names: dict[str, Any], outer: set[str]) -> bool:
+        name, value = instruction.opname, instruction.argval
+        if name in _INSTRUCTIONS:
+            return False
+        if name in ("STORE_DEREF", "DELETE_DEREF"):
+            return value not in outer
+        if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            return isinstance(value, str) and not value.startswith("_") and value not in _ATTRIBUTES
+        if name != "LOAD_GLOBAL":
+            return True
+        if value not in names:
+            return value in _BUILTINS and hasattr(builtins, value)
+        return self._is_usable(names[value])
 
-def _is_pure_callable(value: object, seen: set[CodeType]) -> bool:
-    """Whether *value* is a function or a module that a kernel may use."""
-    if isinstance(value, ModuleType):
-        return value in (math, np)
-    if isinstance(value, type):
-        return issubclass(value, Enum) or (issubclass(value, Struct) and value.__struct_config__.frozen)
-    if not isinstance(value, FunctionType):
-        return False
-    return is_own(value.__code__.co_filename) or _is_pure(value, seen)
+    def _is_usable(self, value: object) -> bool:
+        """Whether *value* is a constant, or a function or a module that a kernel may use."""
+        if _is_constant(value):
+            return True
+        if isinstance(value, ModuleType) and value in (math, np):
+            return True
+        if isinstance(value, type) and issubclass(value, (Enum, Struct)):
+            return issubclass(value, Enum) or value.__struct_config__.frozen
+        if isinstance(value, FunctionType):
+            return is_own(value.__code__.co_filename) or self.is_pure(value)
+        functions = self._unfold(value)
+        return functions is not None and all(map(self.is_pure, functions))
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:

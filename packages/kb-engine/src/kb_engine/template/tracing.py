@@ -131,6 +131,7 @@ class TracingMemory:
         self._port = port
         self._tape = tape
         self._loaded: list[Producer] = []
+        self.burst_nbytes = port.memory.burst_nbytes
         self.pending = TracingPending(port, tape, self._loaded)
 
     def load(self, matrices: list[Matrix]) -> tuple[Producer | None, list[npt.NDArray[Any]]]:

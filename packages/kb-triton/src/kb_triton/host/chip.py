@@ -18,11 +18,18 @@ _MOST_REPEATED_LOADS: Final = 1 << 10
 class RunningChip:
     """The chip of *topology*, with an op log for each launch or without. *watched* gives the observers of an engine.
 
-    `now_ps` is the simulated time since the first launch, over all engines.
+    *templates* is as for `Engine`. `now_ps` is the simulated time since the first launch, over all engines.
     """
 
-    def __init__(self, topology: Topology, has_log: bool, watched: Callable[[], Sequence[Observer]] = tuple) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        has_log: bool,
+        watched: Callable[[], Sequence[Observer]] = tuple,
+        templates: bool = True,
+    ) -> None:
         self.topology = topology
+        self._templates = templates
         self._has_log = has_log
         self._watched = watched
         self._engine: Engine | None = None
@@ -46,7 +53,11 @@ class RunningChip:
             self._engine = None
         if self._engine is None:
             self._engine = Engine(
-                self.topology, self._writer(), self._watched(), most_repeated_loads=_MOST_REPEATED_LOADS
+                self.topology,
+                self._writer(),
+                self._watched(),
+                most_repeated_loads=_MOST_REPEATED_LOADS,
+                templates=self._templates,
             )
         return self._engine
 

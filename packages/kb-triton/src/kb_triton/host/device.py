@@ -46,7 +46,8 @@ class Device:
 
     Arrays count as resident on the chip; with *transfers*, their way there and back takes time on a topology with a
     host. *schedule* is that of the programs of a grid, as for `Host.launch`. *autotune* is how many
-    configurations a tuned kernel tries, None for all. *watched* gives the observers of a chip.
+    configurations a tuned kernel tries, None for all. *watched* gives the observers of a chip. *templates* is as for
+    `Engine`.
     `on_launch` is called with each finished launch. `elapsed_ps` adds up the time of all launches. `tunings` are what
     autotuners found out.
     """
@@ -59,6 +60,7 @@ class Device:
         autotune: int | None = None,
         watched: Callable[[], Sequence[Observer]] = tuple,
         on_launch: Callable[[Launched], None] | None = None,
+        templates: bool = True,
     ) -> None:
         self.topology = topology
         self.autotune = autotune
@@ -70,12 +72,14 @@ class Device:
         self._transfers = transfers
         self._schedule = schedule
         self._on_launch = on_launch
-        self._logged = RunningChip(topology, has_log=True, watched=watched)
-        self._timed = RunningChip(topology, has_log=False)
+        self._templates = templates
+        self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
+        self._timed = RunningChip(topology, has_log=False, templates=templates)
 
     @classmethod
     def of(cls, options: Options, **more: Any) -> Device:
         """The device that *options* describe. *more* are further arguments. Raises TopologyError for a bad chip."""
+        more = {"templates": options.templates, **more}
         return cls(topology_of(options), options.transfers, options.schedule, options.autotune, **more)
 
     def launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
@@ -170,7 +174,9 @@ class Device:
         except OutOfResources:
             raise
         except KernelError:  # without a log, no kernel can look at what is computed; any other error comes again
-            _, result = call.run(RunningChip(self.topology, has_log=True).new_host(call.root))
+            _, result = call.run(
+                RunningChip(self.topology, has_log=True, templates=self._templates).new_host(call.root)
+            )
         return result.response_ps - result.call_ps
 
 

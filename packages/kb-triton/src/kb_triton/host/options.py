@@ -27,6 +27,7 @@ class Options(Struct, frozen=True, kw_only=True):
     `blocking`, `scoreboard` or `decoupled`; without it, what the chip's file says, and else `scoreboard`. `transfers`
     charges the way of arrays to the chip and back. `schedule` is that of the programs of a grid, `dynamic` or
     `static`. `autotune` is how many configurations are tried, None for all; with 1, the first one is taken untried.
+    Without `templates`, every program runs its kernel, which gives the same and takes longer.
     """
 
     topology: str = "one_cube"
@@ -34,10 +35,11 @@ class Options(Struct, frozen=True, kw_only=True):
     transfers: bool = False
     schedule: str = "dynamic"
     autotune: int | None = None
+    templates: bool = True
 
 
 def options_of(environment: Mapping[str, str] = os.environ) -> Options:
-    """The options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE and KB_AUTOTUNE.
+    """The options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE, KB_AUTOTUNE and KB_TEMPLATES.
 
     Raises KbError for a value that is none of theirs.
     """
@@ -47,6 +49,7 @@ def options_of(environment: Mapping[str, str] = os.environ) -> Options:
         transfers=environment.get("KB_TRANSFERS", "") not in ("", "0"),
         schedule=_one_of("KB_SCHEDULE", environment.get("KB_SCHEDULE") or "dynamic", _SCHEDULES) or "dynamic",
         autotune=most_configurations("KB_AUTOTUNE", environment.get("KB_AUTOTUNE") or "all"),
+        templates=environment.get("KB_TEMPLATES", "") != "0",
     )
 
 

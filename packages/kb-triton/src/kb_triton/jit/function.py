@@ -13,8 +13,8 @@ from typing import Any
 
 from kb_messages import KernelError
 from kb_triton.host import current
-from kb_triton.jit.arguments import as_argument
 from kb_triton.jit.compiled import CompiledKernel
+from kb_triton.jit.entry import KernelEntry
 from kb_triton.jit.namespace import runnable
 from kb_triton.jit.parameters import KernelParameter
 from kb_triton.language import Machine
@@ -99,14 +99,7 @@ class JITFunction:
 
     def entry(self, arguments: Mapping[str, Any]) -> Callable[[Machine], None]:
         """The function that a program calls with its machine. *arguments* has pointers in place of arrays."""
-        function = runnable(self.fn)
-
-        def program(machine: Machine) -> None:
-            programs.enter(machine)
-            values = {name: as_argument(each, name in self._constants) for name, each in arguments.items()}
-            function(**values)
-
-        return program
+        return KernelEntry(self.fn, arguments, self._constants, _inner)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function from a kernel."""
@@ -116,6 +109,11 @@ class JITFunction:
 
     def __repr__(self) -> str:
         return f"JITFunction({self.module}:{self.fn.__qualname__})"
+
+
+def _inner(value: object) -> Any:
+    """The function of a JITFunction; None for anything else."""
+    return value.fn if isinstance(value, JITFunction) else None
 
 
 def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:

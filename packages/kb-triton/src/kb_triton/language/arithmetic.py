@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from kb_dataexec import cast as round_to
-from kb_engine.program import Handle
+from kb_engine.program import Handle, plain
 from kb_triton.language.dtypes import dtype, float32, int1, int32, wrapped
 from kb_triton.language.known_math import COMPARISONS, cast_known, inverted_known, of_known, of_numbers
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.promotion import promoted, type_of_number, with_number
 from kb_triton.language.tensor import describe, provide, provided, tensor
-from kb_triton.language.values import NUMBERS, DotResult, as_argument, is_known
+from kb_triton.language.values import INTEGERS, NUMBERS, DotResult, as_argument, is_known
 
 _SYMBOLS: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "//", "trem": "%", "lshift": "<<", "rshift": ">>",
@@ -56,7 +56,7 @@ def plain_number(value: Any) -> Any:
 def rounded(number: float, kind: dtype) -> Any:
     """*number* as the type *kind* has it."""
     if not kind.is_float:
-        return bool(number) if kind is int1 else wrapped(int(number), kind)
+        return bool(number) if kind is int1 else wrapped(whole(number), kind)
     if kind.is_f64 or number == 0:
         return float(number)
     return _rounded_float(float(number), kind)
@@ -66,6 +66,11 @@ def rounded(number: float, kind: dtype) -> Any:
 def _rounded_float(number: float, kind: dtype) -> float:
     """*number*, which is not 0 because 0 and -0 are one key, as the type *kind* has it."""
     return float(round_to(np.array([number], np.float32), kind.kb)[0])
+
+
+def whole(number: Any) -> Any:
+    """*number* as an integer, toward zero. What follows from the program's number stays so."""
+    return number if type(number) in INTEGERS else int(number)
 
 
 def stored_number(number: Any, kind: dtype) -> Any:
@@ -228,7 +233,7 @@ def bytes_of(x: tensor) -> Any:
     """The value of *x* as an operand of math that is no number: a handle, or known integers."""
     value = x.value
     if type(value) in NUMBERS:
-        return machine().full((1,), value, x.dtype.kb)
+        return machine().full((1,), plain(value), x.dtype.kb)
     return as_argument(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kb_engine.program import Affine, IndexBox
+from kb_engine.program import Affine, IndexBox, Symbol
 from kb_triton.language.arithmetic import as_tensor, plain_number
 from kb_triton.language.atomics import change
 from kb_triton.language.dtypes import block_type, int32, pointer_type
@@ -18,7 +18,10 @@ from kb_triton.language.tensor import describe, tensor
 
 def known_integer(value: Any, what: str) -> int:
     """*value* as an integer that the kernel knows, or computes now."""
-    number = int(value) if isinstance(value, tensor) else plain_number(value)
+    if isinstance(value, tensor):
+        given: Any = value.value
+        return given if type(given) is Symbol else int(value)  # type: ignore[return-value]  # it stands for an integer
+    number = plain_number(value)
     if not isinstance(number, int):
         refuse(f"{what} of {describe(value)}", "integers")
     return int(number)

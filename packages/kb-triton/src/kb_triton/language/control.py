@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from kb_engine.program import Symbol, plain
 from kb_triton.language.arithmetic import as_tensor, plain_number
 from kb_triton.language.constexprs import constant_of
 from kb_triton.language.dtypes import int32
-from kb_triton.language.program import line, refuse
+from kb_triton.language.program import is_running, line, machine, refuse
 from kb_triton.language.promotion import promoted, type_of_number
 from kb_triton.language.tensor import elements_of, tensor
 from kb_triton.language.values import FORMS, NUMBERS, Data
@@ -23,8 +24,18 @@ def runtime_range(*bounds: Any) -> Iterator[tensor]:
     kind = int32
     for each in bounds:
         kind = promoted(kind, each.dtype if isinstance(each, tensor) else type_of_number(int(each)))
-    for number in builtins.range(*map(int, bounds)):
+    numbers = [each.value if isinstance(each, tensor) and type(each.value) is Symbol else int(each) for each in bounds]
+    for number in _turns(*numbers) if Symbol in map(type, numbers) else builtins.range(*numbers):
         yield tensor(number, (), kind)
+
+
+def _turns(*bounds: Any) -> Iterator[Any]:
+    """The integers of a loop whose bounds follow from the program's number. Programs with as many turns do the same."""
+    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    step = plain(step)
+    span = stop - start if step > 0 else start - stop
+    for number in builtins.range(plain((span - 1) // abs(step) + 1)):
+        yield start + number * step
 
 
 class range:  # noqa: A001 - Triton's name
@@ -80,11 +91,14 @@ def static_assert(cond: Any, msg: Any = "") -> None:
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: Any = False) -> None:
     """Print *values* as Python does."""
+    if is_running():
+        machine().leave("prints")
     sys.stdout.write(sep.join(map(str, values)) + end)
 
 
 def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:  # noqa: A002
     """Print *prefix* and each of *args*, with the kernel line. Elements that are pending are printed as such."""
+    machine().leave("prints")
     shown = [_shown(each) for each in args]
     sys.stdout.write(" ".join([f"{line()}:", str(prefix), *shown]) + "\n")
 

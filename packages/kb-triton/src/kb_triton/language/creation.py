@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kb_engine.program import Affine
+from kb_engine.program import Affine, plain
 from kb_triton.language.arithmetic import as_tensor, plain_number, refuse_f64, rounded
 from kb_triton.language.casts import cast, element_type_of
 from kb_triton.language.dtypes import int32
@@ -29,7 +29,7 @@ def arange(start: Any, end: Any) -> tensor:
     first, last = plain_number(start), plain_number(end)
     if not isinstance(first, int) or not isinstance(last, int):
         refuse(f"tl.arange from {describe(start)} to {describe(end)}", "two tl.constexpr integers")
-    count = last - first
+    count = plain(last - first)
     if count < 1 or count & (count - 1):
         refuse(f"tl.arange from {first} to {last}", "a number of integers that is a power of two")
     return tensor(Affine((count,), first, (1,)) if count > 1 else first, (count,), int32)

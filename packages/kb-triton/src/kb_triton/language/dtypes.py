@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.program import Symbol
 from kb_messages import DType
 from kb_triton.language.program import refuse
 
@@ -217,10 +218,10 @@ def bounds(kind: dtype) -> tuple[int, int]:
     return _BOUNDS[kind.name]
 
 
-def wrapped(value: int, kind: dtype) -> int:
+def wrapped(value: Any, kind: dtype) -> Any:
     """The integer of the type *kind* that is congruent to *value*."""
     low, high = _BOUNDS[kind.name]
-    if low <= value <= high:
+    if (type(value) is Symbol and value.bound <= min(-low, high)) or low <= value <= high:
         return value
     if kind is int1:
         return value & 1

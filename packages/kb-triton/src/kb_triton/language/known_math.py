@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kb_engine.program import Affine, form_of, inverted
 from kb_triton.language.dtypes import NUMPY, bounds, dtype, int1, wrapped
 from kb_triton.language.program import refuse
-from kb_triton.language.values import Data, array_of, waits_of
+from kb_triton.language.values import INTEGERS, Data, array_of, waits_of
 
 COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
@@ -53,10 +53,15 @@ def of_numbers(op: str, x: int, y: int, kind: dtype) -> int:
         return max(x, y) if op == "maximum" else min(x, y)
     if op in ("tdiv", "trem") and y == 0:
         refuse("a division by zero of integers", "another divisor")
-    found: Any = FUNCTIONS[op](wrapped(int(x), kind), wrapped(int(y), kind))
+    found: Any = FUNCTIONS[op](wrapped(_integer(x), kind), wrapped(_integer(y), kind))
     if op in COMPARISONS:
         return bool(found)
     return bool(found) if kind is int1 else wrapped(found, kind)
+
+
+def _integer(value: Any) -> Any:
+    """*value*, an integer or a boolean, as an integer."""
+    return int(value) if type(value) is bool else value
 
 
 def of_known(op: str, x: Any, y: Any, shape: tuple[int, ...], kind: dtype) -> Any:
@@ -96,7 +101,7 @@ def _mask_with_number(op: str, x: Any, y: Any) -> Any:
 
 
 def _as_form(value: Any) -> Any:
-    if type(value) is int:
+    if type(value) in INTEGERS:
         return Affine((), value, ())
     return None if type(value) is bool else value
 
@@ -138,8 +143,8 @@ def cast_known(value: Any, source: dtype, target: dtype) -> Any:
         array = value.array != 0 if target is int1 else value.array.astype(NUMPY[target.name])
         of = ("ne", (value, 0)) if target is int1 else ("copy", (value,))
         return Data(array, target.kb, of, None, waits_of(value))
-    if type(value) in (int, bool):
-        return bool(value) if target is int1 else wrapped(int(value), target)
+    if type(value) in INTEGERS or type(value) is bool:
+        return bool(value) if target is int1 else wrapped(_integer(value), target)
     if isinstance(value, Affine):
         if target is int1:
             return of_known("ne", value, 0, value.shape, source)

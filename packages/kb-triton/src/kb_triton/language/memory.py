@@ -83,7 +83,10 @@ def _where(condition: tensor, x: tensor, y: tensor) -> tensor:
 def _value(loaded: Any, kind: dtype) -> Any:
     if not isinstance(loaded, Transposed):
         return value_of(loaded, kind)
-    if kind.is_float or loaded.of.known is None:
+    if kind.is_float:
+        return Turned(loaded)
+    machine().leave("looks for integers of memory")
+    if loaded.of.known is None:
         return Turned(loaded)
     data = data_of(loaded.of)
     return Data(data.array.T, kind.kb, Turned(loaded).bytes, None, data.waits)

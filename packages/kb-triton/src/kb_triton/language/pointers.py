@@ -15,7 +15,7 @@ from kb_triton.language.dtypes import dtype, int64, pointer_type
 from kb_triton.language.machine import ChipStorage
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.tensor import describe, elements_of, provide, tensor
-from kb_triton.language.values import Data
+from kb_triton.language.values import INTEGERS, Data
 
 Offset: TypeAlias = "int | Affine | npt.NDArray[np.int64]"
 
@@ -86,7 +86,7 @@ def added(one: Offset, two: Offset) -> Offset:
 def offset_of(x: tensor) -> tuple[Offset, tuple[Completion, ...]]:
     """The integers of *x* as an offset, and what they wait for. Pending ones are computed now."""
     value = x.value
-    if type(value) is int or isinstance(value, Affine):
+    if type(value) in INTEGERS or isinstance(value, Affine):
         return value, ()
     if type(value) is Data:
         return value.array.astype(np.int64), value.waits
@@ -138,7 +138,7 @@ def as_pointers(x: tensor, kind: pointer_type) -> tensor:
     if not x.dtype.is_int():
         refuse(f"{describe(x)} as pointers", "integers of tl.int64")
     offset, waits = offset_of(x)
-    lowest = offset if type(offset) is int else offset.low if isinstance(offset, Affine) else int(np.min(offset))
+    lowest = offset if isinstance(offset, int) else offset.low if isinstance(offset, Affine) else int(np.min(offset))
     if waits:
         machine().wait_for_each(waits)
     storage = machine().storage_at(lowest)
@@ -158,9 +158,10 @@ def _scaled(offset: Offset, before: int, nbytes: int) -> Offset:
             refuse(f"a pointer to elements of {nbytes} bytes that is not aligned", "whole elements from the start")
         return divided
     found_at: Any = offset * before
-    if np.any(found_at % nbytes):
+    is_cut = bool(found_at % nbytes) if isinstance(found_at, int) else np.any(found_at % nbytes)
+    if is_cut:
         refuse(f"a pointer to elements of {nbytes} bytes that is not aligned", "whole elements from the start")
-    result: Offset = found_at // nbytes if type(found_at) is int else np.asarray(found_at // nbytes)
+    result: Offset = found_at // nbytes if isinstance(found_at, int) else np.asarray(found_at // nbytes)
     return result
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,9 +15,14 @@ if TYPE_CHECKING:
 _RUNNING: ContextVar[Machine] = ContextVar("kb_triton_program")
 
 
-def enter(machine: Machine) -> None:
-    """The coroutine that calls this is a program on *machine*."""
-    _RUNNING.set(machine)
+@contextmanager
+def running_on(machine: Machine) -> Iterator[None]:
+    """In the block, the coroutine that enters it is a program on *machine*."""
+    token = _RUNNING.set(machine)
+    try:
+        yield
+    finally:
+        _RUNNING.reset(token)
 
 
 def machine() -> Machine:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known
+from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known, plain
 from kb_messages import DType
 from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number, stored_number
 from kb_triton.language.pointers import Address
@@ -76,7 +76,7 @@ def _viewed(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Hand
 
 
 def _reshaped_offset(offset: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    if type(offset) is int:
+    if isinstance(offset, int):
         return offset
     if isinstance(offset, Affine):
         found = offset.broadcast(before).reshaped(shape)
@@ -124,7 +124,7 @@ def full_handle(x: tensor) -> Handle:
     """The bytes of all elements of *x*, in its shape."""
     running, kind = machine(), x.dtype.kb
     if type(x.value) in NUMBERS:
-        return running.full(x.shape, stored_number(x.value, x.dtype), kind)
+        return running.full(x.shape, stored_number(plain(x.value), x.dtype), kind)
     handle = bytes_of(x)
     if isinstance(handle, Known):
         handle = running.math("copy", [handle.broadcast_to(x.shape)], kind)

@@ -8,14 +8,16 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.program import Affine, Completion, HalfSpace, Handle, IndexBox, Known, Transposed
+from kb_engine.program import Affine, Completion, HalfSpace, Handle, IndexBox, Known, Symbol, Transposed, plain
 from kb_messages import DType
 from kb_triton.language.dtypes import NUMPY, OF_KB, dtype
 from kb_triton.language.program import machine, refuse
 
 Number: TypeAlias = "int | float"
 Form: TypeAlias = "Affine | IndexBox | HalfSpace"
-NUMBERS: Final = frozenset((int, float, bool))
+NUMBERS: Final = frozenset((int, float, bool, Symbol))
+"""The types of a value that every element has. A `Symbol` is an integer that follows from the program's number."""
+INTEGERS: Final = frozenset((int, Symbol))
 FORMS: Final = frozenset((Affine, IndexBox, HalfSpace))
 
 _MOST_DEEP: Final = 16
@@ -75,6 +77,7 @@ class Data:
 
 def data_of(handle: Handle) -> Data:
     """The known integers of *handle*."""
+    machine().leave("looks at integers of memory")
     assert handle.known is not None
     completion = handle.__dict__.get("completion")
     waits = () if completion is None or completion.done else (completion,)
@@ -133,12 +136,19 @@ class DotResult:
 
 def value_of(handle: Handle, kind: dtype) -> Any:
     """*handle* as the value of a tensor of type *kind*: its integers, if the kernel knows them."""
-    return handle if kind.is_float or handle.known is None else data_of(handle)
+    if kind.is_float:
+        return handle
+    if handle.known is None:
+        machine().leave("looks for integers of memory")
+        return handle
+    return data_of(handle)
 
 
 def as_argument(value: Any) -> Any:
     """*value* as an operand of math on the chip: a handle, or a number."""
     kind = type(value)
+    if kind is Symbol:
+        return plain(value)
     if kind in NUMBERS or isinstance(value, Handle):
         return value
     if kind is Data:
@@ -155,8 +165,8 @@ def as_argument(value: Any) -> Any:
 def array_of(value: Any, kind: dtype) -> npt.NDArray[Any]:
     """The known integers or booleans *value* in numpy's type for *kind*, without a wait."""
     found = value.array if type(value) is Data else value.data() if type(value) in FORMS else value
-    if type(found) is int:
-        found = np.array(found).astype(NUMPY[kind.name]) if -(1 << 63) <= found < 1 << 63 else np.uint64(found)
+    if type(found) in INTEGERS:
+        found = np.array(plain(found)).astype(NUMPY[kind.name]) if -(1 << 63) <= found < 1 << 63 else np.uint64(found)
     return np.asarray(found).astype(NUMPY[kind.name], copy=False)
 
 
@@ -171,7 +181,7 @@ def is_known(value: Any) -> bool:
     return type(value) in _KNOWN
 
 
-_KNOWN: Final = FORMS | {int, bool, Data}
+_KNOWN: Final = FORMS | INTEGERS | {bool, Data}
 
 
 def as_known(value: Any, shape: tuple[int, ...], line: str) -> Known:

@@ -1,0 +1,78 @@
+"""KernelEntry: what each program of a launch runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from kb_engine.template import is_pure
+from kb_triton.jit.arguments import as_argument
+from kb_triton.jit.namespace import runnable
+from kb_triton.language import Machine, Pointer, dtype
+from kb_triton.language import program as programs
+
+_OWN = ("kb_triton", "triton")
+
+
+class KernelEntry:
+    """The function *fn* with *arguments*, of which *constants* are names of `tl.constexpr`.
+
+    *inner* gives the function that an object which kernels call, such as a `JITFunction`, stands for, and None for
+    anything else.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        constants: frozenset[str],
+        inner: Callable[[object], Any],
+    ) -> None:
+        self.__name__ = getattr(fn, "__name__", "kernel")
+        self._fn = fn
+        self._function = runnable(fn)
+        self._arguments = arguments
+        self._constants = constants
+        self._inner = inner
+
+    def __call__(self, machine: Machine) -> None:
+        """Run the program of *machine*."""
+        with programs.running_on(machine):
+            self._function(**self._values())
+
+    def _values(self) -> dict[str, Any]:
+        """The arguments as the kernel sees them."""
+        return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
+
+    def is_repeatable(self) -> bool:
+        """Whether programs of the launch differ by their number alone, as `kb_engine.template.MadeKernel` says."""
+        if not isinstance(self._fn, FunctionType) or not all(map(self._is_fixed, self._arguments.values())):
+            return False
+        return is_pure(self._fn, self._unfold)
+
+    def _is_fixed(self, value: object) -> bool:
+        """Whether nothing can change the argument *value*."""
+        if isinstance(value, Pointer):
+            return True
+        if isinstance(value, (tuple, list)):
+            return all(map(self._is_fixed, value))
+        if value is None or isinstance(value, (int, float, str, np.generic, dtype)):
+            return True
+        functions = self._unfold(value)
+        return functions is not None and all(is_pure(each, self._unfold) for each in functions)
+
+    def _unfold(self, value: object) -> Iterable[FunctionType] | None:
+        """The functions that *value* stands for; None for what is not known to be harmless."""
+        if isinstance(value, dtype) or _is_own(value):
+            return ()
+        inner = self._inner(value)
+        return (inner,) if isinstance(inner, FunctionType) else None
+
+
+def _is_own(value: object) -> bool:
+    """Whether *value* is a module, a class or a function of Triton's names."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(value, (ModuleType, type)) and isinstance(name, str) and name.partition(".")[0] in _OWN
