@@ -16,21 +16,35 @@ LEVELS: Final = 15
 """Shades above none. Work that is less than half a shade is shown as the faintest one."""
 
 
+class BusyTime:
+    """The time that lies in at least one of some spans, to be asked for any moments. *start_ps* ascends."""
+
+    def __init__(self, start_ps: Ints, end_ps: Ints) -> None:
+        reached = np.maximum.accumulate(end_ps)
+        self._begin = np.maximum(start_ps, np.concatenate((start_ps[:1], reached[:-1])))
+        self._length = np.maximum(reached - self._begin, 0)
+        self._done = np.concatenate(([0], np.cumsum(self._length)))
+
+    def until(self, t_ps: Floats) -> Floats:
+        """The picoseconds of the spans before each of *t_ps*."""
+        at = np.searchsorted(self._begin, t_ps, side="right")
+        last = np.maximum(at - 1, 0)
+        within = np.clip(t_ps - self._begin[last], 0, self._length[last])
+        found: Floats = np.where(at > 0, self._done[last] + within, 0.0)
+        return found
+
+    def shares(self, edges: Floats) -> Floats:
+        """The share (0 to 1) of the time between neighbours of *edges*, which ascend, that lies in the spans."""
+        found: Floats = np.clip(np.diff(self.until(edges)) / np.diff(edges), 0, 1)
+        return found
+
+
 def coverage(start_ps: Ints, end_ps: Ints, edges: Floats) -> Floats:
     """The share (0 to 1) of the time between neighbours of *edges* that lies in at least one of the spans.
 
     *start_ps* and *edges* ascend.
     """
-    reached = np.maximum.accumulate(end_ps)
-    begin = np.maximum(start_ps, np.concatenate((start_ps[:1], reached[:-1])))
-    length = np.maximum(reached - begin, 0)
-    done = np.concatenate(([0], np.cumsum(length)))
-    at = np.searchsorted(begin, edges, side="right")
-    last = np.maximum(at - 1, 0)
-    within = np.clip(edges - begin[last], 0, length[last])
-    busy = np.where(at > 0, done[last] + within, 0.0)
-    found: Floats = np.clip(np.diff(busy) / np.diff(edges), 0, 1)
-    return found
+    return BusyTime(start_ps, end_ps).shares(edges)
 
 
 def shades(covered: Floats) -> Ints:

@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import RLock
-from typing import Any, TypeVar, cast
+from secrets import token_hex
 
 from kb_cli.report.run_report import TimeReport, make_report
 from kb_cli.report.run_source import RunSource, read_run_source
+from kb_cli.run.data import LOG
+from kb_cli.run.files import RunFolderError
+from kb_cli.web.lazy_parts import LazyParts
+from kb_cli.web.run_timeline import RunTimeline
 from kb_cli.web.shelf import RunPlace
-from kb_messages import KbError
-
-_Part = TypeVar("_Part")
+from kb_dataexec import read_log
 
 
 class OpenedRun:
-    """The run at *place*. Several requests at once wait for one computation."""
+    """The run at *place*, as it was when it was opened. `stamp` tells it from the same run, read again."""
 
     def __init__(self, place: RunPlace) -> None:
         self.place = place
-        self._lock = RLock()
-        self._parts: dict[str, Any] = {}
-
-    def part(self, name: str, make: Callable[[], _Part]) -> _Part:
-        """What *make* gave for the part *name*, now or before. A KbError is raised again for each request."""
-        with self._lock:
-            if name not in self._parts:
-                try:
-                    self._parts[name] = make()
-                except KbError as error:
-                    self._parts[name] = error
-            found = self._parts[name]
-        if isinstance(found, KbError):
-            raise found
-        return cast(_Part, found)
+        self.stamp = token_hex(4)
+        self._parts = LazyParts()
 
     @property
     def source(self) -> RunSource:
         """The run as `kb report` reads it. Raises KbErrors as `read_run_source` does."""
-        return self.part("source", lambda: read_run_source(self.place.path))
+        return self._parts.part("source", self._read_source)
+
+    def _read_source(self) -> RunSource:
+        if self.place.state != "complete":
+            got = "a run that did not come to its end"
+            raise RunFolderError(self.place.name, got, "a complete one", "the timeline shows how far it came")
+        return read_run_source(self.place.path)
 
     @property
     def report(self) -> TimeReport:
         """What `kb report` computes."""
-        return self.part("report", lambda: make_report(self.source))
+        return self._parts.part("report", lambda: make_report(self.source))
+
+    @property
+    def timeline(self) -> RunTimeline:
+        """The lanes of the run. Raises KbErrors where it has no log."""
+        return self._parts.part("timeline", self._new_timeline)
+
+    def _new_timeline(self) -> RunTimeline:
+        if self.place.state != "complete":
+            log = read_log(self.place.path / LOG, prefix=True)
+            return RunTimeline(self.place.path, log, [])
+        source = self.source
+        if source.log is None:
+            got = f"a run whose op log was not kept ({source.run.keep.why})"
+            raise RunFolderError(str(source.folder), got, "one", "run it again with --keep all")
+        return RunTimeline(source.folder, source.log, source.run.results.launches)

@@ -18,6 +18,11 @@ _ANSWERS: Final = {
     "live": "runs_answer:live",
     "overview": "overview_answer:overview",
     "levers": "overview_answer:levers",
+    "lanes": "timeline_answer:lanes",
+    "window": "timeline_answer:window",
+    "edge": "timeline_answer:edge",
+    "find": "timeline_answer:find",
+    "slice": "slice_answer:one_slice",
 }
 """By name: the module of this room, and its function."""
 

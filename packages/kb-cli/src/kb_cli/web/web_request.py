@@ -40,12 +40,15 @@ class WebRequest(NamedTuple):
 
     @property
     def run(self) -> OpenedRun:
-        """The run that the field `run` names. Raises NoRunError when there is none."""
-        return self.run_of("run")
+        """The run that the field `run` names, with the field `stamp` as it was read then.
+
+        Raises NoRunError when there is none, and RunWentOnError where it is no longer kept as it was.
+        """
+        return self.opened.run(self.shelf.place(self.field("run")), self.fields.get("stamp"))
 
     def run_of(self, name: str) -> OpenedRun:
-        """As `run`, for the field *name*."""
-        return self.opened.run(self.shelf.place(self.field(name)))
+        """As `run`, for the field *name*, as it is now."""
+        return self.opened.run(self.shelf.place(self.field(name)), None)
 
 
 def whole_number(name: str, text: str, least: int, most: int) -> int:

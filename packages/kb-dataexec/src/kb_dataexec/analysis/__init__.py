@@ -17,13 +17,15 @@ from kb_dataexec.analysis.shares import (
     total_ps,
 )
 from kb_dataexec.analysis.transfers import all_transfers, memory_spans, service_parts
-from kb_dataexec.analysis.where_time import path, paths, where
+from kb_dataexec.analysis.where_time import Causes, Holder, path, paths, where
 
 __all__ = [
     "WHERE_FORMAT",
     "BlockShare",
+    "Causes",
     "Finding",
     "Hazard",
+    "Holder",
     "LaunchWhere",
     "LineShare",
     "Origin",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from kb_dataexec.analysis.attribution import LaunchWhere, PathColumns, PeWhere, 
 from kb_dataexec.analysis.launch_way import HopSegment, LaunchWay
 from kb_dataexec.analysis.path_busy import work_beside, work_of_launches
 from kb_dataexec.analysis.path_causes import events_of
-from kb_dataexec.analysis.path_events import KernelEvent
+from kb_dataexec.analysis.path_events import VIA, KernelEvent, OpEvent
 from kb_dataexec.analysis.path_rows import PathRows
 from kb_dataexec.analysis.path_segments import EdgedHop, PathSums, TimedSegments
 from kb_dataexec.analysis.path_texts import UNKNOWN, PathLabels, PathTexts
@@ -47,8 +48,40 @@ def path(log: OpLog, launch: int) -> PathColumns:
 
 def paths(log: OpLog) -> Iterator[PathColumns]:
     """The critical path of each launch of *log*. Raises LogError when *log* has no table of kernels."""
-    found = _Paths(log)
-    return map(found.launch_path, found.launches)
+    return Causes(log).paths()
+
+
+class Holder(NamedTuple):
+    """What an op waited for: the edge, as `via` of a row, and the op that it waited for, -1 for none that is known."""
+
+    via: str
+    op_id: int
+
+
+class Causes:
+    """The causes of everything in *log*, found once for any number of questions.
+
+    Raises LogError when *log* has no table of kernels.
+    """
+
+    def __init__(self, log: OpLog) -> None:
+        self._paths = _Paths(log)
+
+    def paths(self) -> Iterator[PathColumns]:
+        """The critical path of each launch."""
+        return map(self._paths.launch_path, self._paths.launches)
+
+    def before(self, op_id: int) -> PathColumns:
+        """The chain of causes back from the end of the op *op_id* to the start of its program, in order of time.
+
+        Raises LogError when the log has no such op, or does not tell of its command or its program.
+        """
+        return self._paths.path_to(op_id)
+
+    def holders(self, op_ids: Array, ended: bool) -> list[Holder]:
+        """For each of *op_ids*, why its service did not start when its tile came; with *ended*, why its tile did not
+        leave when the service had ended."""
+        return self._paths.holders(op_ids, OpEvent.LEFT if ended else OpEvent.START)
 
 
 class _Paths:
@@ -81,6 +114,27 @@ class _Paths:
         kernels, way = self._launch(launch)
         back = self._back(self._last(kernels))
         return self._segments.columns(launch, list(self._walk.pieces(back)), self._hops(way, back))
+
+    def path_to(self, op_id: int) -> PathColumns:
+        """The causes of the end of *op_id*, back to the start of its program."""
+        (op,) = self.rows.ops.find(np.array([op_id])).tolist()
+        kernel = -1 if op < 0 else int(self.rows.kernel_of[self.rows.ops.command[op]])
+        if op < 0 or kernel < 0:
+            needs = "an op whose command and program the log tells of"
+            raise LogError("op log", f"op {op_id}", needs, "a program that did not end has no row in the log")
+        end, start = self._events.numbers.op(OpEvent.END, np.array(op)), self._kernel_event(KernelEvent.START, kernel)
+        back = self._walk.back_from(int(end), start, False)
+        launch = int(self.rows.kernels["launch"][kernel])
+        return self._segments.columns(launch, list(self._walk.pieces(back)), [])
+
+    def holders(self, op_ids: Array, event: OpEvent) -> list[Holder]:
+        """The causes of *event* of each of *op_ids*."""
+        numbers, ops = self._events.numbers, self.rows.ops.find(op_ids)
+        event_of = numbers.op(event, np.maximum(ops, 0))
+        cause, edge = self._events.cause[event_of], self._events.edge[event_of]
+        is_op = (ops >= 0) & (cause >= 0) & (cause < len(OpEvent) * numbers.n_ops)
+        held_by = np.where(is_op, self.rows.ops.op_id[np.where(is_op, cause % max(numbers.n_ops, 1), 0)], -1)
+        return [Holder(VIA[at], found) for at, found in zip(edge.tolist(), held_by.tolist(), strict=True)]
 
     def launch_where(self, launch: int) -> LaunchWhere:
         """The rows of *launch*, of the whole and of each PE."""
@@ -161,7 +215,8 @@ class _Paths:
         return [(hop, edge) for hop, edge in hops if hop.end_ps > hop.start_ps]
 
     def _back(self, kernel: int, stays: bool = False) -> Array:
-        end, start = (
-            int(self._events.numbers.kernel(event, np.array(kernel))) for event in (KernelEvent.END, KernelEvent.START)
-        )
+        end, start = (self._kernel_event(event, kernel) for event in (KernelEvent.END, KernelEvent.START))
         return self._walk.back_from(end, start, stays)
+
+    def _kernel_event(self, event: KernelEvent, kernel: int) -> int:
+        return int(self._events.numbers.kernel(event, np.array(kernel)))

@@ -7,6 +7,7 @@ import {read, written} from "/state.js";
 const VIEWS = {
     runs: ["Runs", "Which runs there are, and how far those are that go on"],
     overview: ["Overview", "What bounds the run"],
+    timeline: ["Timeline", "What happened when"],
 };
 const KEYS = Object.keys(VIEWS);
 

@@ -1,6 +1,7 @@
 // The address of a view: everything that a link has to say, in the fragment.
 
-const FIELDS = ["view", "run", "with", "t0", "t1", "line", "pe", "op", "lane", "colour", "find", "part"];
+const FIELDS = ["view", "run", "with", "t0", "t1", "line", "pe", "op", "lane", "colour", "find", "part", "a", "b"];
+const NUMBERS = new Set(["t0", "t1", "op", "a", "b"]);
 
 export function read(fragment) {
     const given = new URLSearchParams(fragment.replace(/^#/, ""));
@@ -8,7 +9,7 @@ export function read(fragment) {
     for (const name of FIELDS) {
         const value = given.get(name);
         if (value === null || value === "") continue;
-        if (name === "t0" || name === "t1" || name === "op") {
+        if (NUMBERS.has(name)) {
             if (/^\d{1,16}$/.test(value)) found[name] = Number(value);
         } else found[name] = value;
     }

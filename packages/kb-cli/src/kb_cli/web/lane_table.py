@@ -1,0 +1,111 @@
+"""LaneTable: slices of lanes, to be asked for any window of time. Its answers are exact, however long the window is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.report.lane_shades import BusyTime
+from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_cli.trace.transfers import Floats
+from kb_messages import KbError
+
+Bytes = npt.NDArray[np.uint8]
+FULL: Final = 255
+"""Coverage of a pixel is 0 to 255. Only what is not covered at all has 0."""
+
+
+class Kinds(NamedTuple):
+    """The kind of each slice, as a number in *texts*. A colouring called *name* gives it."""
+
+    name: str
+    number: Bytes
+    texts: Sequence[str]
+
+
+class LaneWindow(NamedTuple):
+    """What a lane shows in a window: either the slices *rows*, or *cover* and *kind* of each pixel.
+
+    *kind* has one element where all pixels are of one kind.
+    """
+
+    lane: int
+    rows: range | None
+    cover: Bytes | None = None
+    kind: Bytes | None = None
+
+
+class LaneTable:
+    """The slices of *slices* by lane, which is a place that has slices.
+
+    *stages* and *lines* are the stage and the kernel line of each of the names of the slices. `start_ps` and `end_ps`
+    stand by lane and then by time. Slices of a lane do not overlap.
+    """
+
+    def __init__(self, slices: Slices, stages: Sequence[str], lines: Sequence[str]) -> None:
+        self.slices, self.stages, self.lines = slices, stages, lines
+        self.start_ps, self.end_ps = slices.start_ps, slices.end_ps
+        self._firsts = np.flatnonzero(np.diff(slices.track, prepend=-1))
+        self._lasts = np.append(self._firsts[1:], len(slices.track))
+        self.lanes: list[TrackPlace] = [slices.places[track] for track in slices.track[self._firsts].tolist()]
+        self._busy: dict[tuple[int, str], list[tuple[int, BusyTime]]] = {}
+
+    def rows(self, lane: int) -> slice:
+        """The slices of *lane*. Raises KbError where there is no such lane."""
+        if not 0 <= lane < len(self.lanes):
+            raise KbError("lane", str(lane), f"0 to {len(self.lanes) - 1}" if self.lanes else "none, without slices")
+        return slice(int(self._firsts[lane]), int(self._lasts[lane]))
+
+    def lane_of(self, row: int) -> int:
+        """The lane of the slice *row*."""
+        return int(np.searchsorted(self._firsts, row, side="right")) - 1
+
+    def window(self, lane: int, edges: Floats, kinds: Kinds, few: int) -> LaneWindow:
+        """What *lane* shows between the *edges* of pixels, as slices where these are at most *few*."""
+        rows = self.rows(lane)
+        first = int(np.searchsorted(self.end_ps[rows], edges[0], side="right"))
+        last = int(np.searchsorted(self.start_ps[rows], edges[-1]))
+        if last - first <= few:
+            return LaneWindow(lane, range(rows.start + first, rows.start + max(last, first)))
+        parts = self._parts(lane, kinds)
+        shares = np.stack([busy.shares(edges) for _, busy in parts])
+        cover = np.clip(np.rint(shares.sum(axis=0) * FULL), shares.max(axis=0) > 0, FULL).astype(np.uint8)
+        numbers = np.array([number for number, _ in parts], np.uint8)
+        return LaneWindow(lane, None, cover, numbers if len(numbers) == 1 else numbers[np.argmax(shares, axis=0)])
+
+    def _parts(self, lane: int, kinds: Kinds) -> list[tuple[int, BusyTime]]:
+        """The busy time of *lane* by kind, computed once."""
+        found = self._busy.get((lane, kinds.name))
+        if found is None:
+            rows = self.rows(lane)
+            number, start, end = kinds.number[rows], self.start_ps[rows], self.end_ps[rows]
+            which = {kind: number == kind for kind in np.unique(number).tolist()}
+            found = [(kind, BusyTime(start[mine], end[mine])) for kind, mine in which.items()]
+            self._busy[lane, kinds.name] = found
+        return found
+
+    def at(self, lane: int, t_ps: float) -> int | None:
+        """The slice of *lane* at *t_ps*, None where there is none. A slice without length counts at its time."""
+        rows = self.rows(lane)
+        at = int(np.searchsorted(self.start_ps[rows], t_ps, side="right")) - 1 + int(rows.start)
+        if at < rows.start or t_ps >= max(int(self.end_ps[at]), int(self.start_ps[at]) + 1):
+            return None
+        return at
+
+    def nearest_edge(self, lane: int, t_ps: float) -> int:
+        """The begin or end of a slice of *lane* that is nearest to *t_ps*."""
+        rows = self.rows(lane)
+        found: list[int] = []
+        for times in (self.start_ps[rows], self.end_ps[rows]):
+            at = int(np.searchsorted(times, t_ps))
+            found += times[max(at - 1, 0) : at + 1].tolist()
+        return min(found, key=lambda time: (abs(time - t_ps), time))
+
+    def busy_ps(self) -> Ints:
+        """The picoseconds of each slice."""
+        found: Ints = self.end_ps - self.start_ps
+        return found

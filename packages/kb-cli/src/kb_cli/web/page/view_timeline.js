@@ -1,0 +1,394 @@
+// The timeline: what happened when, on every block.
+
+import {Refused, json} from "/api.js";
+import {h, note} from "/dom.js";
+import {count, duration, exact} from "/format.js";
+import {onChange} from "/palette.js";
+import {AXIS, Drawing, TOP, under} from "/timeline_draw.js";
+import {Windows} from "/timeline_data.js";
+import {ROW, Rows} from "/timeline_rows.js";
+import {legend, selection, tools} from "/timeline_panel.js";
+
+const LEAST_PS = 10; // the shortest window
+const ZOOM = 1.25;
+const TABLES = ["ops", "memories", "launches"];
+
+export async function show(place, page) {
+    const found = new Timeline(place, page);
+    await found.open();
+    return () => found.close();
+}
+
+class Timeline {
+    constructor(place, page) {
+        this.page = page;
+        this.run = page.state.run;
+        this.windows = new Windows((error) => {
+            if (error?.status === 409) this.reopen();
+            else if (error) this.notes.replaceChildren(note(error.message));
+            this.soon();
+        });
+        this.canvas = h("canvas", {"aria-hidden": "true"});
+        this.drawing = new Drawing(this.canvas);
+        this.spacer = h("div");
+        this.lanes = h("div", {class: "lanes", tabindex: "0", role: "application",
+            "aria-label": "lanes over time; the text above says what they show, and Keys which keys work"}, this.canvas, this.spacer);
+        this.status = h("p", {class: "soft status", role: "status"});
+        this.notes = h("div");
+        this.kinds = h("p", {class: "key legend"});
+        this.panel = h("aside", {"aria-live": "polite"});
+        this.marks = ["a", "b"].map((name) => page.state[name]).filter((t) => t !== undefined);
+        this.colour = page.state.colour ?? "stage";
+        place.append(tools(this), this.status, this.notes, h("div", {class: "stage"}, this.lanes, this.panel), this.kinds);
+        this.leaves = [onChange(() => {
+            this.windows.forget();
+            this.soon();
+        })];
+    }
+
+    async open() {
+        const first = await this.list("ops");
+        this.bounds = {t0: first.from_ps, t1: first.until_ps};
+        this.stamp = first.stamp;
+        this.tables = new Map([["ops", first]]);
+        this.rows = new Rows([["ops", first.groups]]);
+        const {t0, t1} = this.page.state;
+        this.view = this.fitting(t1 === undefined ? this.bounds : {t0, t1});
+        this.notes.replaceChildren(...first.notes.map(note));
+        this.listen();
+        if (this.page.state.op !== undefined) this.choose({op: this.page.state.op}, true);
+        this.soon();
+        for (const table of ["memories", "launches", "path"]) this.more(table);
+    }
+
+    async reopen() {
+        if (this.reopening) return;
+        this.reopening = true;
+        const before = this.rows;
+        const whole = this.view.t0 <= this.bounds.t0 && this.view.t1 >= this.bounds.t1;
+        this.windows.forget();
+        const first = await this.list("ops");
+        this.bounds = {t0: first.from_ps, t1: first.until_ps};
+        this.stamp = first.stamp;
+        this.tables = new Map([["ops", first]]);
+        this.rows = new Rows([["ops", first.groups]]).like(before);
+        if (whole) this.view = {...this.bounds};
+        this.reopening = false;
+        for (const table of ["memories", "launches", "path"]) this.more(table);
+        this.soon();
+    }
+
+    list(table) {
+        return json("lanes", {run: this.run, table, stamp: this.stamp});
+    }
+
+    async more(table) {
+        try {
+            this.tables.set(table, await this.list(table));
+        } catch (error) {
+            if (!(error instanceof Refused)) throw error;
+            return; // the notes say what the log lacks
+        }
+        if (table !== "path") {
+            const there = TABLES.filter((each) => this.tables.has(each));
+            this.rows = new Rows(there.map((each) => [each, this.tables.get(each).groups])).like(this.rows);
+        }
+        this.soon();
+    }
+
+    close() {
+        this.windows.forget();
+        this.isClosed = true;
+        for (const each of this.leaves) each();
+    }
+
+    // The window that is nearest to `view`, within the run.
+    fitting({t0, t1}) {
+        const all = this.bounds.t1 - this.bounds.t0;
+        const width = Math.min(Math.max(t1 - t0, Math.min(LEAST_PS, all)), all);
+        const middle = (t0 + t1) / 2;
+        const from = Math.min(Math.max(middle - width / 2, this.bounds.t0), this.bounds.t1 - width);
+        return {t0: from, t1: from + width};
+    }
+
+    look(view) {
+        this.view = this.fitting(view);
+        this.soon();
+    }
+
+    zoom(factor, at) {
+        const t = at ?? (this.view.t0 + this.view.t1) / 2;
+        const {t0, t1} = this.view;
+        const width = Math.min(Math.max((t1 - t0) * factor, LEAST_PS), this.bounds.t1 - this.bounds.t0);
+        const from = t - (t - t0) / (t1 - t0) * width;
+        this.look({t0: from, t1: from + width});
+    }
+
+    pan(share) {
+        const by = (this.view.t1 - this.view.t0) * share;
+        this.look({t0: this.view.t0 + by, t1: this.view.t1 + by});
+    }
+
+    soon() {
+        if (this.frame || this.isClosed) return;
+        this.frame = requestAnimationFrame(() => {
+            this.frame = 0;
+            if (!this.isClosed) this.now();
+        });
+    }
+
+    now() {
+        const [width, height] = [this.lanes.clientWidth, this.lanes.clientHeight];
+        if (!width || !this.rows) return;
+        this.drawing.size(width, height, Math.min(Math.max(width * 0.2, 112), 210));
+        this.canvas.style.width = `${width}px`;
+        this.canvas.style.height = `${height}px`;
+        this.spacer.style.height = `${Math.max(this.rows.height + TOP - height, 0)}px`;
+        const scroll = this.lanes.scrollTop;
+        this.ask(scroll, height, width);
+        this.drawing.draw({view: this.view, rows: this.rows, scroll, windows: this.windows, selected: this.selected,
+            marks: this.marks, hover: this.hover, loading: true});
+        this.tell(scroll, height);
+        clearTimeout(this.keeping);
+        this.keeping = setTimeout(() => this.keep(), 300);
+    }
+
+    ask(scroll, height, width) {
+        const visible = this.rows.between(scroll, scroll + height - TOP);
+        const pixels = Math.max(Math.round((width - this.drawing.names) * this.drawing.ratio), 1);
+        const folded = visible.some((row) => !row.lane && row.lanes.length);
+        const view = {...this.view, pixels: folded ? Math.round(pixels / 2) : pixels};
+        const fields = {run: this.run, stamp: this.stamp, colour: this.colour, line: this.page.state.line};
+        for (const table of TABLES) {
+            const lanes = visible.flatMap((row) => row.lanes).filter((each) => each.table === table).map((each) => each.lane);
+            this.windows.need(table, lanes, view, fields, this.bounds);
+        }
+        if (this.tables.has("path")) this.windows.need("path", [0], {...this.view, pixels}, fields, this.bounds);
+    }
+
+    keep() {
+        if (this.isClosed || this.page.state.view !== "timeline") return;
+        const whole = this.view.t0 <= this.bounds.t0 && this.view.t1 >= this.bounds.t1;
+        const [a, b] = this.marks;
+        this.page.keep({
+            t0: whole ? null : Math.floor(this.view.t0), t1: whole ? null : Math.ceil(this.view.t1), a, b,
+            colour: this.colour === "stage" ? null : this.colour, op: this.selected?.record?.op,
+        });
+    }
+
+    tell(scroll, height) {
+        const visible = this.rows.between(scroll, scroll + height - TOP).filter((row) => row.lanes.length);
+        const lanes = this.rows.rows.filter((row) => row.lanes.length).length;
+        const [a, b] = this.marks;
+        this.status.replaceChildren(
+            `${exact(this.view.t0)} to ${exact(this.view.t1)}, ${duration(this.view.t1 - this.view.t0)}; `,
+            `${count(visible.length)} of ${count(lanes)} rows, ${count(this.tables.get("ops").slices)} services. `,
+            b === undefined ? a === undefined ? "" : `Mark A at ${exact(a)}.`
+                : `A ${exact(a)}, B ${exact(b)}: ${exact(Math.abs(b - a))} between.`);
+        this.kinds.replaceChildren(...legend(this.windows.kinds("ops"), this.windows.kinds("path")));
+    }
+
+    listen() {
+        const on = (name, handle, options) => this.lanes.addEventListener(name, handle, options);
+        on("scroll", () => this.soon());
+        on("wheel", (event) => this.wheel(event), {passive: false});
+        on("pointerdown", (event) => this.down(event));
+        on("pointermove", (event) => this.move(event));
+        on("pointerup", (event) => this.up(event));
+        on("pointerleave", () => this.pointAt(null));
+        on("dblclick", (event) => this.zoom(1 / ZOOM ** 4, this.drawing.t(event.offsetX, this.view)));
+        on("keydown", (event) => this.key(event));
+        const watch = new ResizeObserver(() => this.soon());
+        watch.observe(this.lanes);
+        this.leaves.push(() => watch.disconnect());
+    }
+
+    wheel(event) {
+        const {x} = this.at(event);
+        if (x < this.drawing.names) return; // over the names the lanes scroll
+        event.preventDefault();
+        const unit = event.deltaMode === 1 ? 16 : 1;
+        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+            this.pan((event.deltaX || event.deltaY) * unit / (this.drawing.width - this.drawing.names));
+        } else this.zoom(ZOOM ** (event.deltaY * unit / 100), this.drawing.t(x, this.view));
+    }
+
+    at(event) {
+        const box = this.canvas.getBoundingClientRect();
+        return {x: event.clientX - box.left, y: event.clientY - box.top};
+    }
+
+    laneAt(y) {
+        if (y >= AXIS && y < AXIS + ROW) return {table: "path", lane: 0, title: "critical path"};
+        return y < TOP ? undefined : this.rows.laneAt(y - TOP + this.lanes.scrollTop);
+    }
+
+    down(event) {
+        if (event.button !== 0) return;
+        this.lanes.setPointerCapture(event.pointerId);
+        this.drag = {...this.at(event), view: this.view, scroll: this.lanes.scrollTop, moved: false, span: event.shiftKey};
+    }
+
+    move(event) {
+        const {x, y} = this.at(event);
+        if (!this.drag) {
+            this.pointAt({x, y});
+            return;
+        }
+        const [dx, dy] = [x - this.drag.x, y - this.drag.y];
+        if (Math.abs(dx) + Math.abs(dy) > 4) this.drag.moved = true;
+        if (!this.drag.moved || this.drag.x < this.drawing.names) return;
+        if (this.drag.span) {
+            this.marks = [this.drag.x, x].map((each) => Math.round(this.drawing.t(each, this.view))).sort((a, b) => a - b);
+        } else {
+            const {t0, t1} = this.drag.view;
+            const by = dx / (this.drawing.width - this.drawing.names) * (t1 - t0);
+            this.look({t0: t0 - by, t1: t1 - by});
+            this.lanes.scrollTop = this.drag.scroll - dy;
+        }
+        this.soon();
+    }
+
+    up(event) {
+        const drag = this.drag;
+        this.drag = null;
+        if (!drag || drag.moved) return;
+        const {x, y} = this.at(event);
+        if (x < this.drawing.names) {
+            const [row] = this.rows.between(y - TOP + this.lanes.scrollTop, y - TOP + this.lanes.scrollTop + 1);
+            if (y >= TOP && row && !row.lane) {
+                this.rows.toggle(row.group);
+                this.soon();
+            }
+            return;
+        }
+        const lane = this.laneAt(y);
+        if (lane) this.choose({table: lane.table, lane: lane.lane, t: Math.max(Math.floor(this.drawing.t(x, this.view)), 0)});
+    }
+
+    pointAt(point) {
+        this.hover = point;
+        if (point && point.x >= this.drawing.names && this.view) {
+            const lane = this.laneAt(point.y);
+            const t = this.drawing.t(point.x, this.view);
+            const what = lane ? under(this.windows.get(lane.table, lane.lane), t, this.view, this.windows.kinds(lane.table)) : "";
+            point.text = `${exact(t)}${what ? `  ${what}` : ""}`;
+        }
+        this.soon();
+    }
+
+    // Selects the slice of an op, or the one at a time of a lane.
+    async choose(asked, isFar) {
+        let found;
+        try {
+            found = await json("slice", {run: this.run, stamp: this.stamp, ...asked});
+        } catch (error) {
+            if (error.status === 409) await this.reopen();
+            else this.panel.replaceChildren(note(error.message));
+            return;
+        }
+        if (this.isClosed) return;
+        this.selected = found.name === undefined ? null : found;
+        if (this.selected) this.reveal(found, isFar);
+        this.panel.replaceChildren(...selection(this, found));
+        this.soon();
+    }
+
+    reveal(found, isFar) {
+        const {t0, t1} = this.view;
+        if (isFar && (found.t1_ps < t0 || found.t0_ps > t1 || found.t1_ps - found.t0_ps < (t1 - t0) / 500) && this.page.state.t1 === undefined) {
+            const width = Math.max((found.t1_ps - found.t0_ps) * 12, LEAST_PS);
+            this.look({t0: (found.t0_ps + found.t1_ps - width) / 2, t1: (found.t0_ps + found.t1_ps + width) / 2});
+        } else if (found.t1_ps < t0 || found.t0_ps > t1) {
+            const middle = (found.t0_ps + found.t1_ps) / 2;
+            this.look({t0: middle - (t1 - t0) / 2, t1: middle + (t1 - t0) / 2});
+        }
+        this.selected = {...found, t0: found.t0_ps, t1: found.t1_ps};
+        if (found.table === "path") return;
+        const row = this.rows.show(found.table, found.lane);
+        if (!row) return;
+        this.spacer.style.height = `${Math.max(this.rows.height + TOP - this.lanes.clientHeight, 0)}px`;
+        const [top, seen] = [this.lanes.scrollTop, this.lanes.clientHeight - TOP];
+        if (row.y < top || row.y + row.height > top + seen) this.lanes.scrollTop = Math.max(row.y - seen / 2, 0);
+    }
+
+    // Sets a mark at the edge that is nearest to the pointer, or at the begin of what is selected.
+    async mark() {
+        let t = this.selected ? this.selected.t0_ps : Math.round((this.view.t0 + this.view.t1) / 2);
+        if (this.hover && this.hover.x >= this.drawing.names) {
+            const lane = this.laneAt(this.hover.y);
+            t = Math.max(Math.round(this.drawing.t(this.hover.x, this.view)), 0);
+            if (lane) t = (await json("edge", {run: this.run, stamp: this.stamp, table: lane.table, lane: lane.lane, t})).t_ps;
+        }
+        this.marks = this.marks.length === 1 ? [this.marks[0], t].sort((a, b) => a - b) : [t];
+        this.soon();
+    }
+
+    toMarks() {
+        const [a, b] = this.marks;
+        if (b > a) this.look({t0: a - (b - a) * 0.05, t1: b + (b - a) * 0.05});
+    }
+
+    step(by) {
+        const op = by > 0 ? this.selected?.after : this.selected?.before;
+        if (op !== undefined && op !== null) this.choose({op});
+    }
+
+    key(event) {
+        if (event.ctrlKey || event.altKey || event.metaKey) return;
+        const rows = ROW * 3;
+        const actions = {
+            ArrowLeft: () => this.pan(-0.15), a: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15), d: () => this.pan(0.15),
+            w: () => this.zoom(1 / ZOOM), "+": () => this.zoom(1 / ZOOM), "=": () => this.zoom(1 / ZOOM),
+            s: () => this.zoom(ZOOM), "-": () => this.zoom(ZOOM), Home: () => this.look(this.bounds),
+            ArrowDown: () => this.lanes.scrollBy(0, rows), ArrowUp: () => this.lanes.scrollBy(0, -rows),
+            ",": () => this.step(-1), ".": () => this.step(1), m: () => this.mark(), f: () => this.fit(),
+            z: () => this.toMarks(), x: () => this.openAll(!this.rows.groups.every((each) => each.open)),
+            Enter: () => this.first(),
+            y: () => this.selected?.record && this.page.go({view: "why", op: this.selected.record.op}),
+            Escape: () => {
+                [this.marks, this.selected] = [[], null];
+                this.panel.replaceChildren();
+            },
+            "/": () => this.search.focus(),
+        };
+        if (!(event.key in actions)) return;
+        event.preventDefault();
+        actions[event.key]();
+        this.soon();
+    }
+
+    // Selects a slice for who uses no pointer: the first one of the first lane that is seen.
+    first() {
+        const [row] = this.rows.between(this.lanes.scrollTop, this.lanes.scrollTop + this.lanes.clientHeight).filter((each) => each.lanes.length);
+        const found = row && this.windows.get(row.lanes[0].table, row.lanes[0].lane);
+        if (!found) return;
+        const t = found.cover ? this.firstCovered(found) : found.start.find((each) => each >= this.view.t0) ?? found.start[0];
+        if (t !== undefined) this.choose({table: row.lanes[0].table, lane: row.lanes[0].lane, t: Math.floor(t)});
+    }
+
+    firstCovered(found) {
+        const wide = (found.until - found.from) / found.pixels;
+        const from = Math.max(Math.floor((this.view.t0 - found.from) / wide), 0);
+        const at = found.cover.findIndex((cover, pixel) => pixel >= from && cover === 255);
+        return at < 0 ? undefined : found.from + (at + 0.5) * wide;
+    }
+
+    fit() {
+        if (!this.selected) return;
+        const width = Math.max((this.selected.t1 - this.selected.t0) * 3, LEAST_PS);
+        const middle = (this.selected.t0 + this.selected.t1) / 2;
+        this.look({t0: middle - width / 2, t1: middle + width / 2});
+    }
+
+    openAll(open) {
+        this.rows.openAll(open);
+        this.soon();
+    }
+
+    recolour(colour) {
+        this.colour = colour;
+        this.windows.forget();
+        this.soon();
+    }
+}

@@ -1,0 +1,150 @@
+"""RunTimeline: the lanes of one run, in tables that are made when a page first asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kb_cli.run.launch_times import LaunchTimes
+from kb_cli.terminal.units import PS_PER_NS
+from kb_cli.trace.launch_slices import launch_slices
+from kb_cli.trace.memory_slices import memory_slices
+from kb_cli.trace.op_slices import op_slices
+from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_cli.web.colourings import COMMAND, PATH, STAGE, by_command, by_one_line, by_path, by_words
+from kb_cli.web.lane_table import Kinds, LaneTable
+from kb_cli.web.lazy_parts import LazyParts
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import Causes, PathColumns
+from kb_messages import KbError
+
+OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
+"""The tables. `path` has the critical path as one lane."""
+_PATH_PLACE: Final = TrackPlace("critical path", "critical path")
+
+
+class RunTimeline:
+    """The lanes of *log*, that of the run in *folder*. *launches* are those of its run.json, none without one."""
+
+    def __init__(self, folder: Path, log: OpLog, launches: list[LaunchTimes]) -> None:
+        self.folder, self.log, self.launches = folder, log, launches
+        self._parts = LazyParts()
+        ops = log.ops
+        calls = [round(each.call_ns * PS_PER_NS) for each in launches]
+        answers = [round(each.response_ns * PS_PER_NS) for each in launches]
+        self.start_ps = min([*calls, *_least(ops["t_ready_ps"])], default=0)
+        self.end_ps = max([int(ops["t_out_ps"].max(initial=0)), *answers, self.start_ps + 1])
+
+    @property
+    def notes(self) -> list[str]:
+        """What the timeline cannot show."""
+        found = []
+        for name, what in (("kernels", "the critical path"), ("transfers", "what memories served")):
+            if name in self.log.missing:
+                found.append(f"{self.folder}: got a log without the table {name}, so {what} is left out")
+        if not self.log.is_complete:
+            end = f"{self.end_ps / PS_PER_NS} ns"
+            found.append(f"{self.folder}: got a log that was cut off: it goes up to {end}, and the rest is missing")
+        return found
+
+    def table(self, name: str) -> LaneTable:
+        """The table *name*. Raises KbError where the run has none, with the reason."""
+        makers = {OPS: self._ops, MEMORIES: self._memories, LAUNCHES: self._launches, CRITICAL: self._critical}
+        if name not in makers:
+            raise KbError("table", repr(name[:40]), f"one of {', '.join(TABLES)}")
+        return self._parts.part(name, makers[name])
+
+    def _ops(self) -> LaneTable:
+        slices = op_slices(self.log.ops, self.log.strings, str(self.folder))
+        return LaneTable(slices, *_words(slices.names))
+
+    def _memories(self) -> LaneTable:
+        slices = memory_slices(self.log)
+        return LaneTable(slices, *_words([name.partition(": ")[2] for name in slices.names]))
+
+    def _launches(self) -> LaneTable:
+        slices = launch_slices(self.launches)
+        return LaneTable(slices, ["launch"] * len(slices.names), [""] * len(slices.names))
+
+    def _critical(self) -> LaneTable:
+        """One lane: the paths of launches do not overlap."""
+        paths = self.paths
+        strings = paths[-1].strings if paths else []  # those of a later path have those of the paths before
+        columns = {name: _joined(paths, name) for name in ("start_ps", "end_ps", "block", "what", "line", "op_id")}
+        order = np.lexsort((columns["end_ps"], columns["start_ps"]))
+        start, end, block, what, line, op = (column[order] for column in columns.values())
+        keys, name = np.unique(np.stack((block, what, line), axis=1), axis=0, return_inverse=True)
+        texts = [(strings[block], strings[what], strings[line]) for block, what, line in keys.tolist()]
+        names = [f"{block}: {what} {line}".rstrip() for block, what, line in texts]
+        track = np.zeros(len(start), np.int64)
+        slices = Slices([_PATH_PLACE], track, start, end, name.reshape(-1), names, {"op": op})
+        return LaneTable(slices, [block for block, _, _ in texts], [line for _, _, line in texts])
+
+    @property
+    def causes(self) -> Causes:
+        """The causes of everything in the log. Raises LogError for a log without the table of kernels."""
+        return self._parts.part("causes", lambda: Causes(self.log))
+
+    @property
+    def paths(self) -> list[PathColumns]:
+        """The critical path of each launch."""
+        return self._parts.part("paths", lambda: list(self.causes.paths()))
+
+    def kinds(self, name: str, colouring: str, line: str | None) -> Kinds:
+        """How the slices of the table *name* are coloured. With *line*, that line is told from all others.
+
+        Other tables than that of ops have colours by stage.
+        """
+        wanted = colouring if name == OPS else STAGE
+        key = name, wanted if line is None else f"only {line}"
+        return self._parts.part(key, lambda: self._new_kinds(self.table(name), wanted, line))
+
+    def _new_kinds(self, table: LaneTable, colouring: str, line: str | None) -> Kinds:
+        if line is not None:
+            return by_one_line(table, line)
+        if colouring == COMMAND:
+            return by_command(table)
+        if colouring == PATH:
+            return by_path(table, np.unique(_joined(self.paths, "op_id")))
+        return by_words(table, colouring)
+
+    def row_of(self, op_id: int) -> int:
+        """The row of the table of ops that shows *op_id*. Raises KbError for an op that is not there."""
+        ids, rows = self._parts.part("rows", self._rows_by_op)
+        at = int(np.searchsorted(ids, op_id))
+        if at == len(ids) or ids[at] != op_id:
+            raise KbError("op", str(op_id), f"an op of the log, {ids[0]} to {ids[-1]}" if len(ids) else "none")
+        return int(rows[at])
+
+    def _rows_by_op(self) -> tuple[Ints, Ints]:
+        ids = self.table(OPS).slices.arguments["op"]
+        rows = np.argsort(ids, kind="stable")
+        return ids[rows], rows
+
+    def record_of(self, op_id: int) -> int:
+        """The place in the log's table of ops of *op_id*, which is there."""
+        ids, rows = self._parts.part("records", self._records_by_op)
+        return int(rows[np.searchsorted(ids, op_id)])
+
+    def _records_by_op(self) -> tuple[Ints, Ints]:
+        ids = np.ascontiguousarray(self.log.ops["op_id"])
+        rows = np.argsort(ids, kind="stable")
+        return ids[rows], rows
+
+
+def _joined(paths: list[PathColumns], name: str) -> Ints:
+    return np.concatenate([getattr(each, name) for each in paths]) if paths else np.empty(0, np.int64)
+
+
+def _least(times: Ints) -> list[int]:
+    return [int(times.min())] if len(times) else []
+
+
+def _words(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The stage and the line of each name."""
+    parts = [name.partition(" ") for name in names]
+    return [stage for stage, _, _ in parts], [line for _, _, line in parts]

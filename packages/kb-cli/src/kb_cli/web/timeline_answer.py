@@ -1,0 +1,149 @@
+"""What the timeline asks for: its lanes, what they show in a window, single slices, and a search."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from kb_cli.trace.transfers import Floats
+from kb_cli.web.answer import BINARY, WebAnswer, json_answer
+from kb_cli.web.colourings import STAGE, check_colouring
+from kb_cli.web.lane_table import Kinds, LaneTable, LaneWindow
+from kb_cli.web.slice_search import found_slices
+from kb_cli.web.web_request import WebRequest, whole_number
+from kb_messages import KbError
+
+LATEST_PS: Final = 2**53
+"""Times up to it are whole numbers of a browser: 2.5 hours."""
+_MOST_LANES, _MOST_PIXELS = 400, 4096
+_BUDGET: Final = 100_000
+"""Pixels of all lanes of an answer, which has a byte or two for each."""
+_FEW: Final = 12
+"""A lane with fewer slices than a pixel in so many shows the slices themselves."""
+
+
+class ShownLane(Struct, frozen=True, kw_only=True):
+    """A lane of a group: its number in its table, and its title."""
+
+    lane: int
+    title: str
+
+
+class LaneGroup(Struct, frozen=True, kw_only=True):
+    """A PE, or what belongs to the whole chip."""
+
+    name: str
+    lanes: list[ShownLane]
+
+
+class LaneList(Struct, frozen=True, kw_only=True):
+    """The lanes of one table. `from_ps` and `until_ps` are those of the whole run.
+
+    Numbers of lanes belong to the run as it was read with `stamp`, which further requests repeat.
+    """
+
+    stamp: str
+    from_ps: int
+    until_ps: int
+    slices: int
+    groups: list[LaneGroup]
+    notes: list[str]
+
+
+class WindowPart(Struct, frozen=True, kw_only=True):
+    """What of the bytes belongs to `lane`: with `slices`, as many begins and ends (float64), numbers (int32) and kinds
+    (a byte); otherwise coverage (a byte) of each pixel, and its kind, or one for all if `kinds` is 1."""
+
+    lane: int
+    slices: int | None
+    kinds: int
+
+
+class WindowHead(Struct, frozen=True, kw_only=True):
+    """Stands before the bytes. `texts` are the kinds. A pixel lasts `(t1_ps - t0_ps) / pixels`."""
+
+    t0_ps: int
+    t1_ps: int
+    pixels: int
+    texts: list[str]
+    parts: list[WindowPart]
+
+
+def lanes(asked: WebRequest) -> WebAnswer:
+    """The lanes of the table that the field `table` names."""
+    run = asked.run
+    timeline = run.timeline
+    table = timeline.table(asked.field("table"))
+    groups: dict[str, list[ShownLane]] = {}
+    for number, place in enumerate(table.lanes):
+        groups.setdefault(place.group, []).append(ShownLane(lane=number, title=place.title))
+    return json_answer(
+        LaneList(
+            stamp=run.stamp,
+            from_ps=timeline.start_ps,
+            until_ps=timeline.end_ps,
+            slices=len(table.slices.track),
+            groups=[LaneGroup(name=name, lanes=found) for name, found in groups.items()],
+            notes=timeline.notes,
+        )
+    )
+
+
+def window(asked: WebRequest) -> WebAnswer:
+    """What lanes show between `t0` and `t1`, in bytes: the length of a head, the head in JSON, then columns."""
+    t0, t1 = times(asked)
+    wanted = [whole_number("lanes", each, 0, 2**31) for each in asked.field("lanes").split(",")[: _MOST_LANES + 1]]
+    if len(wanted) > _MOST_LANES:
+        raise KbError("lanes", f"more than {_MOST_LANES}", "as many as a window shows")
+    pixels = min(asked.whole("pixels", 1, _MOST_PIXELS), max(_BUDGET // len(wanted), 1))
+    timeline, name = asked.run.timeline, asked.field("table")
+    table = timeline.table(name)
+    kinds = timeline.kinds(name, check_colouring(asked.fields.get("colour", STAGE)), asked.fields.get("line"))
+    edges: Floats = np.linspace(t0, t1, pixels + 1)
+    found = [table.window(lane, edges, kinds, pixels // _FEW) for lane in wanted]
+    return WebAnswer(_packed(table, found, kinds, (t0, t1, pixels)), BINARY)
+
+
+def times(asked: WebRequest) -> tuple[int, int]:
+    """The fields `t0` and `t1`. Raises KbError for a window without time."""
+    t0, t1 = (asked.whole(name, 0, LATEST_PS) for name in ("t0", "t1"))
+    if t1 <= t0:
+        raise KbError("t0, t1", f"a window without time, {t0} to {t1} ps", "an end after the begin")
+    return t0, t1
+
+
+def _packed(table: LaneTable, found: list[LaneWindow], kinds: Kinds, size: tuple[int, int, int]) -> bytes:
+    parts, columns = [], []
+    for each in found:
+        if each.rows is not None:
+            rows = slice(each.rows.start, each.rows.stop)
+            parts.append(WindowPart(lane=each.lane, slices=len(each.rows), kinds=0))
+            columns += [table.start_ps[rows].astype("<f8"), table.end_ps[rows].astype("<f8")]
+            columns += [np.arange(rows.start, rows.stop, dtype="<i4"), kinds.number[rows]]
+        elif each.cover is not None and each.kind is not None:
+            parts.append(WindowPart(lane=each.lane, slices=None, kinds=len(each.kind)))
+            columns += [each.cover, each.kind]
+    t0, t1, pixels = size
+    head = msgspec.json.encode(WindowHead(t0_ps=t0, t1_ps=t1, pixels=pixels, texts=list(kinds.texts), parts=parts))
+    return b"".join([len(head).to_bytes(4, "little"), head, *(column.tobytes() for column in columns)])
+
+
+class FoundEdge(Struct, frozen=True, kw_only=True):
+    """The begin or end of a slice that is nearest to a moment."""
+
+    t_ps: int
+
+
+def edge(asked: WebRequest) -> WebAnswer:
+    """The edge in `lane` of `table` that is nearest to `t`."""
+    table = asked.run.timeline.table(asked.field("table"))
+    lane = asked.whole("lane", 0, 2**31)
+    return json_answer(FoundEdge(t_ps=table.nearest_edge(lane, asked.whole("t", 0, LATEST_PS))))
+
+
+def find(asked: WebRequest) -> WebAnswer:
+    """The slices that the text `what` means."""
+    return json_answer(found_slices(asked.run.timeline, asked.field("what")))

@@ -1,0 +1,251 @@
+"""What the timeline of `kb web` gets: exact coverage of any window, slices, edges, a search, and sentences."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from web_client import Client, served
+
+from kb_cli.main import kb
+from kb_cli.report.lane_shades import coverage
+from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_cli.web.colourings import OTHERS, by_words
+from kb_cli.web.lane_table import FULL, LaneTable
+from kb_dataexec import OpLog, read_log
+from kb_dataexec.analysis import paths
+
+GEMM = ["-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "tile=16x16x24"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs")
+    for options in ([], ["--keep", "none", "--seed", "1"]):
+        done = CliRunner().invoke(kb, ["run", "gemm", *GEMM, *options, "--out", str(out)], catch_exceptions=False)
+        assert done.exit_code == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def client(runs: Path) -> Iterator[Client]:
+    with served(runs) as found:
+        yield found
+
+
+class Asked:
+    """The run with its log, asked for one thing after the other."""
+
+    def __init__(self, client: Client, runs: Path) -> None:
+        self.client = client
+        self.folder = next(each for each in runs.iterdir() if (each / "log").is_dir())
+        listed = client.ask("/api/runs").json["runs"]
+        self.id = next(each["id"] for each in listed if each["name"] == self.folder.name)
+        self.other = next(each["id"] for each in listed if each["name"] != self.folder.name)
+        self.log: OpLog = read_log(self.folder / "log")
+
+    def get(self, name: str, run: str = "", **fields: object) -> Any:
+        query = "&".join(f"{field}={quote(str(value))}" for field, value in {"run": run or self.id, **fields}.items())
+        return self.client.ask(f"/api/{name}?{query}")
+
+    def window(self, **fields: object) -> tuple[dict, list[dict]]:
+        body = self.get("window", **fields).body
+        length = int.from_bytes(body[:4], "little")
+        head, at = json.loads(body[4 : 4 + length]), 4 + length
+        for part in head["parts"]:
+            sizes = {"cover": ("u1", head["pixels"]), "kind": ("u1", part["kinds"])}
+            if part["slices"] is not None:
+                sizes = {name: (kind, part["slices"]) for name, kind in SLICES.items()}
+            for name, (kind, count) in sizes.items():
+                part[name] = np.frombuffer(body, kind, count, at)
+                at += part[name].nbytes
+        assert at == len(body)
+        return head, head["parts"]
+
+
+SLICES = {"start": "<f8", "end": "<f8", "row": "<i4", "kind": "u1"}
+
+
+@pytest.fixture(scope="module")
+def asked(client: Client, runs: Path) -> Asked:
+    return Asked(client, runs)
+
+
+def rows_of(log: OpLog, component: str, stage: str) -> np.ndarray:
+    names = np.array(log.strings)
+    return log.ops[(names[log.ops["component"]] == component) & (names[log.ops["name"]] == stage)]
+
+
+def test_every_service_has_a_place(asked: Asked) -> None:
+    found = asked.get("lanes", table="ops").json
+    assert found["slices"] == asked.log.n_ops
+    assert [group["name"] for group in found["groups"]] == [f"sip0.cube0.pe{pe}" for pe in range(8)]
+    titles = [lane["title"] for lane in found["groups"][3]["lanes"]]
+    port = "pe_fetch_store"
+    assert titles == ["pe_dma: dma_read", f"{port}: fetch", "pe_gemm: gemm", f"{port}: store", "pe_dma: dma_write"]
+    assert (found["from_ps"], found["until_ps"]) == (0, int(asked.log.ops["t_out_ps"].max()))
+    (launches,) = asked.get("lanes", table="launches").json["groups"]
+    assert [lane["title"] for lane in launches["lanes"]] == ["call to answer", "kernels"]
+    assert all(group["name"] == "memories" for group in asked.get("lanes", table="memories").json["groups"])
+
+
+@pytest.mark.parametrize(
+    ("share", "pixels"), [((0.0, 1.0), 37), ((0.31, 0.47), 29), ((0.5, 0.5001), 5), ((0.7, 1.4), 11)]
+)
+def test_coverage_is_that_of_the_log_in_any_window(asked: Asked, share: tuple[float, float], pixels: int) -> None:
+    end = asked.get("lanes", table="ops").json["until_ps"]
+    t0, t1 = (round(each * end) for each in share)
+    head, (part,) = asked.window(table="ops", lanes=17, t0=t0, t1=t1, pixels=pixels)
+    rows = rows_of(asked.log, "sip0.cube0.pe3.pe_gemm", "gemm")
+    edges = np.linspace(t0, t1, pixels + 1)
+    wanted = [  # every pixel against every service, without a sum on the way
+        sum(max(0.0, min(b, end) - max(a, start)) for start, end in rows[["t_start_ps", "t_end_ps"]].tolist()) / (b - a)
+        for a, b in pairwise(edges)
+    ]
+    assert head["texts"][part["kind"][0]] == "gemm"
+    assert part["slices"] is None
+    assert np.abs(part["cover"] - FULL * np.array(wanted)).max() <= 0.5 + 1e-6
+    assert ((part["cover"] > 0) == (np.array(wanted) > 0)).all()
+
+
+def test_few_slices_are_given_one_by_one_to_the_picosecond(asked: Asked) -> None:
+    rows = rows_of(asked.log, "sip0.cube0.pe0.pe_gemm", "gemm")
+    rows = rows[np.argsort(rows["t_start_ps"])]
+    t0, t1 = int(rows["t_end_ps"][2]), int(rows["t_start_ps"][6])  # between them services 3 to 5, borders left out
+    _, (part,) = asked.window(table="ops", lanes=2, t0=t0, t1=t1, pixels=1200)
+    assert part["start"].tolist() == rows["t_start_ps"][3:6].tolist()
+    assert part["end"].tolist() == rows["t_end_ps"][3:6].tolist()
+    found = asked.get("slice", table="ops", lane=2, t=t0).json
+    (record,) = rows[3:4]
+    waits = {name[5:-3]: int(record[name]) for name in record.dtype.names if name.startswith("wait_") and record[name]}
+    assert found["record"]["op"] == record["op_id"]
+    assert found["record"]["waits_ps"] == waits
+    assert [found["before"], found["after"]] == rows["op_id"][[2, 4]].tolist()
+    assert asked.get("slice", op=int(record["op_id"])).json == found
+    assert asked.get("edge", table="ops", lane=2, t=t0 + 3).json == {"t_ps": t0}
+
+
+def test_the_path_is_one_lane_without_gaps(asked: Asked) -> None:
+    (path,) = paths(asked.log)
+    end = asked.get("lanes", table="path").json["until_ps"]
+    head, (part,) = asked.window(table="path", lanes=0, t0=0, t1=end, pixels=1200)
+    assert head["texts"][0] == path.strings[np.bincount(path.block, path.end_ps - path.start_ps).argmax()]
+    if part["slices"] is None:
+        assert part["cover"].min() == FULL
+    else:
+        assert part["start"][1:].tolist() == part["end"][:-1].tolist()
+    first = asked.get("slice", table="path", lane=0, t=0).json
+    assert (first["t0_ps"], first["group"]) == (0, "critical path")
+
+
+def test_colours_by_path_line_and_command(asked: Asked) -> None:
+    on_path = {op for path in paths(asked.log) for op in path.op_id.tolist()}
+    end = asked.get("lanes", table="ops").json["until_ps"]
+    whole = {"table": "ops", "lanes": "0,1,2,17", "t0": 0, "t1": end, "pixels": 4096}
+    head, parts = asked.window(**whole, colour="path")
+    assert head["texts"] == ["on the critical path", "beside it"]
+    ops = {each["op"]: each for each in asked.get("find", what="pe 0 gemm").json["first"]}
+    shown = [(kind == 0) for part in parts if part["lane"] == 2 for kind in part["kind"]]
+    assert shown == [op in on_path for op in sorted(ops, key=lambda op: ops[op]["t0_ps"])]
+    head, parts = asked.window(**whole, colour="line")
+    (line,) = {asked.log.strings[each] for each in np.unique(asked.log.ops["line"])}
+    assert head["texts"] == [line]
+    head, _ = asked.window(**whole, line="other.py:1")
+    assert head["texts"] == ["other.py:1", "other lines"]
+    head, parts = asked.window(**whole, colour="command")
+    assert len(head["texts"]) == 7
+
+
+def test_the_search_finds_by_number_stage_line_and_pe(asked: Asked) -> None:
+    log = asked.log
+    tile = asked.get("find", what="tile 3").json
+    assert tile["count"] == (log.ops["tile_id"] == 3).sum()
+    gemm = asked.get("find", what="GEMM.py:29 pe 5 store").json
+    assert gemm["count"] == len(rows_of(log, "sip0.cube0.pe5.pe_fetch_store", "store"))
+    assert gemm["first"] == sorted(gemm["first"], key=lambda each: each["t0_ps"])
+    assert asked.get("find", what="op=7").json["first"][0]["op"] == 7
+    assert asked.get("find", what="nothing like it").json == {"count": 0, "first": []}
+
+
+WINDOW = {"table": "ops", "lanes": 0, "t0": 0, "t1": 5, "pixels": 9}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "text"),
+    [
+        ("window", {"t0": 5}, "t0, t1: got a window without time, 5 to 5 ps, needs an end after the begin"),
+        ("window", {"lanes": 99}, "lane: got 99, needs 0 to 39"),
+        ("window", {"lanes": "0,x"}, "lanes: got 'x', needs a whole number from 0 to 2147483648"),
+        ("window", {"lanes": "0," * 500}, "lanes: got more than 400, needs as many as a window shows"),
+        ("window", {"pixels": 0}, "pixels: got '0', needs a whole number from 1 to 4096"),
+        ("window", {"t0": "1e3"}, f"t0: got '1e3', needs a whole number from 0 to {2**53}"),
+        ("window", {"colour": "x"}, "colour: got 'x', needs one of stage, line, command, path"),
+        ("lanes", {"table": "../ops"}, "table: got '../ops', needs one of ops, memories, launches, path"),
+        ("slice", {"op": 10**9}, "op: got 1000000000, needs an op of the log, 0 to "),
+        ("find", {"what": " "}, "search: got nothing, needs a line such as gemm.py:29"),
+        ("lanes", {"stamp": "00000000", "table": "ops"}, "gemm-"),
+    ],
+)
+def test_a_wrong_question_gets_a_sentence(asked: Asked, name: str, fields: dict, text: str) -> None:
+    found = asked.get(name, **({**WINDOW, **fields} if name == "window" else fields))
+    assert found.status == (409 if "stamp" in fields else 400)
+    assert found.text.startswith(text)
+
+
+def test_a_run_whose_log_was_not_kept_says_which_keep_keeps_it(asked: Asked) -> None:
+    found = asked.get("lanes", asked.other, table="ops")
+    assert found.status == 400
+    sentence = "got a run whose op log was not kept (--keep none), needs one; run it again with --keep all\n"
+    assert found.text.endswith(sentence)
+
+
+def test_a_run_that_died_shows_how_far_it_came(asked: Asked, tmp_path: Path) -> None:
+    out = tmp_path / "gemm-0123456789ab-interrupted"
+    shutil.copytree(asked.folder, out)
+    (out / "run.json").unlink()
+    (out / "progress.json").write_text(
+        '{"format":"kernbench-progress","version":1,"state":"interrupted","pid":1,"row":null,"rows":null,"phase":"x",'
+        '"what":"","elapsed_s":1}'
+    )
+    manifest = out / "log" / "manifest.json"
+    manifest.unlink()
+    with served(tmp_path) as client:
+        (run,) = client.ask("/api/runs").json["runs"]
+        found = client.ask(f"/api/lanes?run={run['id']}&table=ops").json
+        assert found["slices"] == asked.log.n_ops
+        (note,) = found["notes"]
+        assert f"got a log that was cut off: it goes up to {found['until_ps'] / 1000} ns" in note
+        assert client.ask(f"/api/lanes?run={run['id']}&table=launches").json["groups"] == []
+        whole = client.ask(f"/api/overview?run={run['id']}")
+        assert (whole.status, whole.text.partition(": ")[2]) == (
+            400,
+            "got a run that did not come to its end, needs a complete one; the timeline shows how far it came\n",
+        )
+
+
+def test_lanes_of_a_million_slices_answer_from_sums() -> None:
+    n = 1_000_000
+    start = np.arange(n) * 10
+    slices = Slices(
+        [TrackPlace("a", "x"), TrackPlace("a", "y")],
+        np.repeat([0, 1], n // 2),
+        start,
+        start + 1 + np.arange(n) % 7,
+        np.arange(n) % 30,
+        [f"s{each % 10} l{each}" for each in range(30)],
+        {"op": np.arange(n)},
+    )
+    table = LaneTable(slices, [f"s{each % 10}" for each in range(30)], [f"l{each}" for each in range(30)])
+    kinds = by_words(table, "stage")
+    assert kinds.texts[-1] == OTHERS
+    assert len(kinds.texts) == 8
+    edges = np.linspace(1_234_567, 3_234_567, 101)
+    found = table.window(0, edges, kinds, 8)
+    wanted = coverage(start[: n // 2], slices.end_ps[: n // 2], edges)
+    assert np.abs(found.cover - FULL * wanted).max() <= 0.5 + 1e-6
