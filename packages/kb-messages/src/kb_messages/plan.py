@@ -197,9 +197,13 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @cached_property
     def n_stages(self) -> int:
         """Stage services of all tiles together."""
+        return sum(map(self.services_of, self.stages))
+
+    def services_of(self, stage: StageTemplate) -> int:
+        """Services of *stage*, of all tiles together."""
         k = self.grid[2]
         tiles = {When.EVERY_TILE: k, When.FIRST_K: 1, When.LAST_K: 1, When.LATER_K: k - 1}
-        return sum(tiles[stage.when] * prod(self.sums_with(stage)) for stage in self.stages)
+        return tiles[stage.when] * prod(self.sums_with(stage))
 
     @cached_property
     def has_panels(self) -> bool:

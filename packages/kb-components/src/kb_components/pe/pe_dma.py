@@ -157,7 +157,7 @@ class PeDma(Initiator[PeDmaSpec]):
     def _fill(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Constants alone: they came with the command, and take the set-up."""
         self._issued_ps = self.clock.now_ps + self._setup_ps
-        self.clock.call_at(self._issued_ps, finish, token)
+        self.clock.call_at(self._issued_ps, finish, token, self.tickets)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
         """Set-up and transfer, without lookups of pages. Transfers that are under way together share their time.

@@ -86,7 +86,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._shared_plans = SharedPlans()
         self._uses_short_ways = self.takes_short_ways and type(self) is PeScheduler
         self._queue = SubmissionQueue(
-            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), lambda: self._feeder.wake()
+            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), lambda: self._feeder.wake(), self.tickets
         )
 
     def connect(self) -> None:
@@ -104,7 +104,9 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         )
         registers = self._fetch_store.registers
         command_ps = ps_from_ns(self.spec.command_ns)
-        self._lone = LoneCommands(self.clock, command_ps, registers, self._blocks, self._feeder.note_claim)
+        self._lone = LoneCommands(
+            self.clock, command_ps, registers, self._blocks, self._feeder.note_claim, self.tickets
+        )
         if self.spec.compute_slots == "shared":
             self._share_compute_slot()
 

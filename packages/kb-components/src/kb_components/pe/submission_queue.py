@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kb_engine.block import Clock, CommandInFlight
 from kb_messages import DispatchWait
@@ -32,7 +32,7 @@ class SubmissionQueue:
     """A queue of at most `depth` commands, and the table of the commands in flight.
 
     Taking a command costs `command_ps`. A decoded command waits until `next_decoded` takes it; `on_decoded` is called
-    with every such command.
+    with every such command. *tickets* are the clock's for the PE.
     """
 
     __slots__ = (
@@ -44,10 +44,14 @@ class SubmissionQueue:
         "_in_flight",
         "_on_decoded",
         "_submissions",
+        "_tickets",
         "_waiting_submitters",
     )
 
-    def __init__(self, clock: Clock, depth: int, command_ps: int, on_decoded: Callable[[], None]) -> None:
+    def __init__(
+        self, clock: Clock, depth: int, command_ps: int, on_decoded: Callable[[], None], tickets: Iterator[int]
+    ) -> None:
+        self._tickets = tickets
         self._clock = clock
         self._depth = depth
         self._command_ps = command_ps
@@ -94,7 +98,8 @@ class SubmissionQueue:
     def _take_next(self) -> None:
         self._decoding = command = self._submissions.popleft()
         command.t_taken_ps = self._clock.now_ps
-        self._clock.call_at(self._clock.now_ps + self._command_ps, self._end_of_decode, command)
+        decoded_ps = self._clock.now_ps + self._command_ps
+        self._clock.call_at(decoded_ps, self._end_of_decode, command, self._tickets)
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 

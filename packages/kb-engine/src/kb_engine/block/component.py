@@ -8,7 +8,7 @@ and op records.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -28,14 +28,22 @@ class Context:
     """A block's view of the simulation: its node id, the clock, the fabric, and its neighbours by role.
 
     A block sees no data: neither the store nor the op log. `directory` names the blocks that take messages for a SIP, a
-    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one.
+    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `tickets` are for what the block
+    schedules (`Clock.call_at`): those of its PE, or those of nobody for a block outside of PEs.
     """
 
-    __slots__ = ("_neighbours", "clock", "directory", "fabric", "memory_nbytes", "node_id")
+    __slots__ = ("_neighbours", "clock", "directory", "fabric", "memory_nbytes", "node_id", "tickets")
 
     def __init__(
-        self, node_id: str, clock: Clock, fabric: Any, memory_nbytes: int, directory: BlockDirectory | None = None
+        self,
+        node_id: str,
+        clock: Clock,
+        fabric: Any,
+        memory_nbytes: int,
+        directory: BlockDirectory | None = None,
+        tickets: Iterator[int] | None = None,
     ) -> None:
+        self.tickets: Iterator[int] = clock.tickets if tickets is None else tickets
         self.node_id = node_id
         self.clock = clock
         self.fabric = fabric
@@ -80,7 +88,7 @@ class ComponentBase(ABC, Generic[SpecT]):
     attributes or properties that count what the block did, for reports. A subclass names its own attributes alone.
     """
 
-    __slots__ = ("clock", "context", "node_id", "servers", "spec")
+    __slots__ = ("clock", "context", "node_id", "servers", "spec", "tickets")
 
     spec_type: ClassVar[type[Struct]]
     serves: ClassVar[tuple[StageType, ...]] = ()
@@ -92,6 +100,7 @@ class ComponentBase(ABC, Generic[SpecT]):
         self.spec = spec
         self.context = context
         self.clock = context.clock
+        self.tickets = context.tickets
         self.node_id = context.node_id
         self.servers: dict[StageType, StageServer] = {}
 

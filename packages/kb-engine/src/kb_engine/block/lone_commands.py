@@ -8,7 +8,7 @@ issued. It is served by the same events at the same times, in the same order, as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from simpy.events import NORMAL
@@ -45,7 +45,7 @@ class LoneCommands:
     """Serves one lone command of a PE at a time. *command_ps* is what PE_SCHEDULER takes to decode a command.
 
     *blocks* are those where tiles can start. *claims* is told the type of the stage with which a command claims
-    registers, when it begins.
+    registers, when it begins. *tickets* are the clock's for the PE.
     """
 
     __slots__ = (
@@ -60,6 +60,7 @@ class LoneCommands:
         "_record",
         "_registers",
         "_since_ps",
+        "_tickets",
         "_way",
         "_ways",
     )
@@ -71,7 +72,9 @@ class LoneCommands:
         registers: RegisterFile,
         blocks: Mapping[str, ComponentBase[Any]],
         claims: Callable[[StageType], None],
+        tickets: Iterator[int],
     ) -> None:
+        self._tickets = tickets
         self._clock = clock
         self._command_ps = command_ps
         self._registers = registers
@@ -107,14 +110,14 @@ class LoneCommands:
             return False
         self._command, self._done, self._way = command, done, way
         clock = self._clock
-        clock.push((arrival_ps, NORMAL, next(clock.tickets), self._take, None))
+        clock.push((arrival_ps, NORMAL, next(self._tickets), self._take, None))
         return True
 
     def _take(self, _: None) -> None:
         command, clock = self._command, self._clock
         assert command is not None
         now = command.t_issued_ps = command.t_submitted_ps = command.t_taken_ps = clock.now_ps
-        clock.push((now + self._command_ps, NORMAL, next(clock.tickets), self._start, None))
+        clock.push((now + self._command_ps, NORMAL, next(self._tickets), self._start, None))
 
     def _start(self, _: None) -> None:
         """The command is decoded: its tile begins."""
@@ -135,7 +138,7 @@ class LoneCommands:
             self._begin_at_block(number)
             return
         clock = self._clock
-        clock.push((clock.now_ps + cost_ps, NORMAL, next(clock.tickets), self._end_stage, number))
+        clock.push((clock.now_ps + cost_ps, NORMAL, next(self._tickets), self._end_stage, number))
 
     def _begin_at_block(self, number: int) -> None:
         command, way = self._command, self._way
@@ -165,7 +168,7 @@ class LoneCommands:
             if cost_ps == _BY_BLOCK:
                 self._begin_at_block(number)
             else:
-                clock.push((now + cost_ps, NORMAL, next(clock.tickets), self._end_stage, number))
+                clock.push((now + cost_ps, NORMAL, next(self._tickets), self._end_stage, number))
         else:
             self._end(now)
 

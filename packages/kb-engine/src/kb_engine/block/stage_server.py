@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Protocol
 
 from simpy.events import NORMAL
@@ -30,6 +30,10 @@ class Service(Protocol):
     @property
     def clock(self) -> Clock:
         """The simulation's clock."""
+
+    @property
+    def tickets(self) -> Iterator[int]:
+        """The clock's tickets for what belongs to the block's PE."""
 
     @property
     def has_pure_cost(self) -> bool:
@@ -89,6 +93,7 @@ class StageServer(BoundedQueue):
         "record_wait",
         "served",
         "stage_type",
+        "tickets",
     )
     state: ClassVar[tuple[str, ...]] = ("busy_ps", "served")
     caches: ClassVar[tuple[str, ...]] = _CACHES
@@ -104,6 +109,7 @@ class StageServer(BoundedQueue):
         self.component = component
         self.node_id = component.node_id
         self.stage_type = stage_type
+        self.tickets = component.tickets
         self.own_gates: tuple[Gate, ...] = ()
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
@@ -229,7 +235,7 @@ class StageServer(BoundedQueue):
             _, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
             self._stage = stage
         clock = self.clock
-        clock.push((clock.now_ps + self._cost_ps, NORMAL, next(clock.tickets), finish, token))
+        clock.push((clock.now_ps + self._cost_ps, NORMAL, next(self.tickets), finish, token))
 
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:

@@ -155,7 +155,7 @@ class TransferServer(StageServer):
         self._begin_transfer(token, finish)
         issued_ps = self._service.issued_ps(self.stage_type)
         if issued_ps > now:
-            self.clock.call_at(issued_ps, self._end_set_up, token)
+            self.clock.call_at(issued_ps, self._end_set_up, token, self.tickets)
         else:
             self._entering = None
 

@@ -80,9 +80,14 @@ def _chip(
     watchers: tuple[Tracer | None, TransferRows | None],
 ) -> Chip:
     clock, (tracer, rows) = Clock(listeners.on_housekeeping), watchers
+    tickets = {pe_id: clock.pe_tickets(number) for number, pe_id in enumerate(topology.graph.pe_ids)}
     on_transfer = tracer.fabric_transfer if tracer is not None else None
     fabric = Fabric(clock, topology.graph, topology.address_map, on_transfer, rows)
-    components = _blocks(topology, registry, lambda node, nbytes: Context(node, clock, fabric, nbytes, directory))
+
+    def context(node: Node, nbytes: int) -> Context:
+        return Context(node.id, clock, fabric, nbytes, directory, tickets.get(str(node.pe_id)))
+
+    components = _blocks(topology, registry, context)
     fabric.attach(components)
     _wire(topology, components, listeners, tracer)
     return Chip(topology, clock, fabric, components)
@@ -98,7 +103,7 @@ def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, C
             kinds[key] = registry.spec(node, topology.source)
         component_type, spec = kinds[key]
         nbytes = node.memory.nbytes if node.memory is not None else 0
-        components[node.id] = component_type(spec, context(node.id, nbytes))
+        components[node.id] = component_type(spec, context(node, nbytes))
     return components
 
 

@@ -99,7 +99,7 @@ class PathCompiler:
         else:
             away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = self._lookahead.nearest_ps(dst)
-        return MemoryPath(src, dst, memory, self._requests[dst], away, back, nearest_ps)
+        return MemoryPath(src, dst, memory, self._requests[dst], away, back, nearest_ps, self._components[src].tickets)
 
     def _hops(self, links: tuple[Link, ...], at_once: bool) -> list[Hop]:
         """The hops over *links*. A link is shared where flows merge, or go on more slowly than they came.

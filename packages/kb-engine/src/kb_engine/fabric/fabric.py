@@ -151,7 +151,7 @@ class Fabric:
         requests.promised_ps = arrival
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         _, end = flow.reserve_ahead(head, tail)
-        clock.push((end, NORMAL, next(clock.tickets), finish, argument))
+        clock.push((end, NORMAL, next(path.tickets), finish, argument))
         if end - start_ps == flow.read_alone_ps and type(argument) is TileToken:
             requests.holders[0] = argument.first_op_id + argument.index
         elif self._rows is not None:
@@ -289,7 +289,7 @@ class Fabric:
     def _finish(self, transfer: Transfer, end_ps: int) -> None:
         path = transfer.path
         assert path is not None
-        self._at(end_ps, transfer.finish, transfer.argument)
+        self._clock.push((end_ps, NORMAL, next(path.tickets), transfer.finish, transfer.argument))
         if transfer.served is not None and self._rows is not None:
             self._rows.read_ended(path, transfer.flow, transfer.served, (transfer.t_start_ps, end_ps))
         if self._on_transfer is not None:

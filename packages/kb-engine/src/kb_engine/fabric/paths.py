@@ -5,6 +5,7 @@ The fabric compiles each leg and each path once. Everything that a transfer need
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -161,7 +162,8 @@ class Leg:
 class MemoryPath:
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
-    `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory.
+    `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `tickets` are for
+    the ends of transfers: those of the PE that asks for them.
     """
 
     __slots__ = (
@@ -174,6 +176,7 @@ class MemoryPath:
         "requests",
         "response_ps",
         "src",
+        "tickets",
     )
 
     def __init__(
@@ -185,7 +188,9 @@ class MemoryPath:
         away: Leg,
         back: Leg,
         nearest_ps: int,
+        tickets: Iterator[int],
     ) -> None:
+        self.tickets = tickets
         self.src = src
         self.dst = dst
         self.memory = memory

@@ -115,7 +115,7 @@ class GridLaunch(Launch):
             self._session, pe, self._call, program, queue.stream, self._ended, self._returned, self._play
         )
         queue.begin(number, runner)
-        clock.call_at(now + pe.cpu.program_ps(), runner.start, None)
+        clock.call_at(now + pe.cpu.program_ps(), runner.start, None, pe.tickets)
 
     def _returned(self, runner: KernelRunner) -> None:
         self._is_free(self._pes[runner.pe.pe_id])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_messages import Role, StageTemplate
+from kb_messages import PipelinePlan, Role, StageTemplate
 
 Ints = npt.NDArray[np.int64]
 _Texts = tuple[int, int, int, int, int]
@@ -38,8 +38,6 @@ class GroupTexts:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._rows)
-            intern(line)
-            intern(plan.kind)  # a row of `commands` will have both
             present = zip(plan.stages, self._present[number], strict=True)
             self._rows.append([_texts(stage, line, intern) if has else (0,) * 5 for stage, has in present])
         self._row_of[number] = found
@@ -55,6 +53,15 @@ def _texts(stage: StageTemplate, line: str, intern: Callable[[str], int]) -> _Te
     found = intern(stage.stage_type.name.lower()), intern(stage.component), intern(_params(stage, accumulate=False))
     sums = any(operand.role is Role.ACC for operand in stage.operands)
     return (*found, intern(_params(stage, accumulate=True)) if sums else 0, intern(stage.line or line))
+
+
+def intern_texts(plan: PipelinePlan, line: str, intern: Callable[[str], int]) -> None:
+    """Enter the texts of a command of *line* with *plan*: those of the command, and of all stages that tiles have."""
+    intern(line)
+    intern(plan.kind)
+    for stage in plan.stages:
+        if plan.services_of(stage):
+            _texts(stage, line, intern)
 
 
 def _params(stage: StageTemplate, accumulate: bool) -> str:

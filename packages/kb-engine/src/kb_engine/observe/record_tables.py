@@ -12,7 +12,6 @@ from kb_engine.observe.command_group import CommandGroup, structure
 from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.operand_rows import OPERAND_DTYPE, fill_operand, pieces_rows
-from kb_engine.observe.run_tables import int64s
 from kb_messages import OPS_COLUMNS, WaitReason
 
 Wait = tuple[int, int, int]
@@ -27,12 +26,8 @@ FIELDS: Final = len(_RECORDED)
 """Integers that a stage service leaves behind."""
 
 
-def ops_table(recorded: list[int], waits: Sequence[Wait]) -> Rows:
-    """The ops with their ids, times and waits. *recorded* has `FIELDS` integers an op.
-
-    Raises LogError for a time that does not fit 64 bits.
-    """
-    columns = np.frombuffer(int64s(recorded), dtype=np.int64).reshape(-1, FIELDS)
+def ops_table(columns: Ints, waits: Sequence[Wait]) -> Rows:
+    """The ops with their ids, times and waits. *columns* has a row of `FIELDS` integers for each op."""
     ops = np.zeros(len(columns), dtype=OPS_DTYPE)
     for number, name in enumerate(_RECORDED):
         ops[name] = columns[:, number]

@@ -16,6 +16,7 @@ from kb_dataexec import LogWriter, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
+from kb_engine.observe.group_texts import intern_texts
 from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.observer import Observer, Rows
 from kb_engine.observe.operand_rows import OPERAND_DTYPE
@@ -27,19 +28,25 @@ from kb_engine.observe.record_tables import (
     operand_table,
     ops_table,
 )
-from kb_engine.observe.run_tables import RunTables
-from kb_messages import Matrix, WaitReason
+from kb_engine.observe.row_order import RowOrder
+from kb_engine.observe.run_tables import RunTables, int64s
+from kb_engine.timing.clock import Clock
+from kb_messages import Matrix, PipelinePlan, WaitReason
 from kb_topology import NodeKind
 
 _CHUNK_RECORDS: Final = 1 << 14
 _CHUNK_RECORDS_A_PE: Final = 1 << 8
 """Each command in a chunk adds to the cost of filling the chunk, so chips with many PEs get longer chunks."""
 
+_MOST_TEXTS: Final = 1 << 12
+"""Plans whose texts are known to be in the log. Others are looked up anew."""
+
 
 class Recorder(Observer):
-    """Collects the records of all stages and writes them to *writer*, a chunk at a time.
+    """Collects the records of all stages and writes them to *writer*, a chunk at a time, in the order of `RowOrder`.
 
-    *on_chunk* is called with each chunk, as `Observer.on_chunk` is.
+    Texts enter the log when a command with them is issued, so their numbers do not depend on the chunks. *on_chunk* is
+    called with each chunk, as `Observer.on_chunk` is.
     """
 
     def __init__(self, writer: LogWriter, on_chunk: Callable[[Rows, Sequence[str]], None] | None = None) -> None:
@@ -52,6 +59,9 @@ class Recorder(Observer):
         self._waits: list[Wait] = []
         self._commands: list[CommandInFlight] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
+        self._texts: dict[tuple[int, str], PipelinePlan] = {}
+        self._pe_numbers: dict[str, int] = {}
+        self._clock: Clock
         self.tables = RunTables(writer.intern)
         self.on_stage = self._pending.extend  # type: ignore[method-assign]  # costs no Python frame
 
@@ -62,8 +72,9 @@ class Recorder(Observer):
 
     def on_built(self, chip: Chip) -> None:
         """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
-        self._topology = chip.topology
-        self.tables.name_nodes(chip.topology)
+        self._topology, self._clock = chip.topology, chip.clock
+        self._pe_numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
+        self.tables.watch(chip)
         owners = {NodeKind.PE_TCM: self._tcm_owner, NodeKind.PE_FETCH_STORE: self._reg_owner}
         for node in chip.topology.graph.nodes.values():
             if node.kind in owners:
@@ -73,7 +84,7 @@ class Recorder(Observer):
     def restart(self, writer: LogWriter) -> None:
         """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
         self.writer = writer
-        for kept in (self._pending, self._waits, self._commands, self._constants):
+        for kept in (self._pending, self._waits, self._commands, self._constants, self._texts):
             kept.clear()
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
@@ -81,6 +92,12 @@ class Recorder(Observer):
     def on_issue(self, command: CommandInFlight) -> None:
         """Keep *command*: its records will refer to it."""
         self._commands.append(command)
+        plan, line = command.shared_plan, command.submitted.line
+        if (id(plan), line) not in self._texts:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            self._texts[id(plan), line] = plan
+            intern_texts(plan, line, self.writer.intern)
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
         """Keep the wait until the record is written."""
@@ -89,12 +106,16 @@ class Recorder(Observer):
     def on_housekeeping(self) -> None:
         """Write the pending records when they fill a chunk."""
         if len(self._pending) >= self._chunk_records * FIELDS:
-            self.flush()
+            self.flush(self._clock.now_ps)
 
-    def flush(self) -> None:
-        """Write the pending records, and the rows of commands that are done and of programs that have ended."""
-        ops, operands = self._take_records()
-        tables = self.tables.take(self._take_finished())
+    def flush(self, before_ps: int | None = None) -> None:
+        """Write the pending records, and the rows of commands that are done and of programs that have ended.
+
+        With *before_ps*, records of that time or later stay pending, because others may have to stand between them.
+        """
+        order = RowOrder(self._commands, self._pe_numbers, before_ps)
+        ops, operands = self._take_records(order)
+        tables = self.tables.take(self._take_finished(before_ps), order)
         if len(ops) or any(map(len, tables.values())):
             self._write(ops, operands, tables)
 
@@ -121,22 +142,38 @@ class Recorder(Observer):
         if self._tell_chunk is not None and len(ops):
             self._tell_chunk(ops, self.writer.strings)
 
-    def _take_records(self) -> tuple[Rows, Rows]:
-        """The ops and operands of the pending records."""
+    def _take_records(self, order: RowOrder) -> tuple[Rows, Rows]:
+        """The ops and operands of the pending records that are written now."""
         if not self._pending:
             return np.empty(0, OPS_DTYPE), np.empty(0, OPERAND_DTYPE)
-        ops = ops_table(self._pending, self._waits)
-        self._pending.clear()
-        self._waits.clear()
+        ops = self._take_ops(order)
+        if not len(ops):
+            return ops, np.empty(0, OPERAND_DTYPE)
         groups = groups_of(ops["op_id"], self._commands, (self._tcm_owner, self._reg_owner), self.writer.intern)
         for group in groups:
             group.fill_ops(ops)
         return ops, operand_table(ops["op_id"], groups)
 
-    def _take_finished(self) -> list[CommandInFlight]:
+    def _take_ops(self, order: RowOrder) -> Rows:
+        """The rows of the pending records that are written now, without what follows from their commands."""
+        columns = np.frombuffer(int64s(self._pending), dtype=np.int64).reshape(-1, FIELDS)
+        now, later = order.split(columns[:, 0], columns[:, -1])
+        self._pending[:] = columns[later].ravel().tolist()
+        waits = self._waits
+        if len(later) and waits:
+            kept = set(columns[later, 0].tolist())
+            waits = [wait for wait in self._waits if wait[0] not in kept]
+            self._waits[:] = [wait for wait in self._waits if wait[0] in kept]
+            return ops_table(columns[now], waits)
+        ops = ops_table(columns[now], waits)
+        self._waits.clear()
+        return ops
+
+    def _take_finished(self, before_ps: int | None) -> list[CommandInFlight]:
         """Take out the commands before the first one that is not done. All their records are written."""
         done = 0
-        while done < len(self._commands) and self._commands[done].t_done_ps >= 0:
+        end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
+        while done < len(self._commands) and 0 <= self._commands[done].t_done_ps < end_ps:
             done += 1
         finished = self._commands[:done]
         del self._commands[:done]

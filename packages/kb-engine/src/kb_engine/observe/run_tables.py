@@ -6,12 +6,16 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Rows
+from kb_engine.observe.row_order import RowOrder
+from kb_engine.timing.clock import Clock
 from kb_messages import LOG_TABLES, LogError, MemorySpace
 from kb_topology import NodeKind, Topology
 
@@ -33,7 +37,7 @@ class RunTables:
     """Collects what happened to programs, their commands and their tiles, and makes tables of it.
 
     `tile_waited` takes the three numbers of a row of `dispatches`, and `transferred` the ten of a row of `transfers`.
-    They are a list's own methods, which cost little. *intern* gives the number of a text in the log.
+    The first is a list's own method, which costs little. *intern* gives the number of a text in the log.
     """
 
     def __init__(self, intern: Callable[[str], int]) -> None:
@@ -43,7 +47,7 @@ class RunTables:
         self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.tile_waited: Callable[[Iterable[int]], None] = self._dispatches.extend
         self._transfers: list[int] = []
-        self.transferred: Callable[[Iterable[int]], None] = self._transfers.extend
+        self._clock: Clock
 
     def restart(self, intern: Callable[[str], int]) -> None:
         """Forget what was collected. From now on *intern* gives the numbers of texts, in another log."""
@@ -63,6 +67,16 @@ class RunTables:
         """A message of a launch arrived. *way* is (from, to); *numbers* are launch, kind and the two times."""
         self._messages.append((way, numbers))
 
+    def transferred(self, row: Iterable[int]) -> None:
+        """The end of a transfer is known now."""
+        self._transfers.append(self._clock.now_ps)
+        self._transfers += row
+
+    def watch(self, chip: Chip) -> None:
+        """The chip is finished."""
+        self._clock = chip.clock
+        self.name_nodes(chip.topology)
+
     def name_nodes(self, topology: Topology) -> None:
         """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
         for pe_id in topology.graph.pe_ids:
@@ -74,20 +88,19 @@ class RunTables:
             for node in topology.graph.nodes_of_kind(kind):
                 self._intern(node.id)
 
-    def take(self, finished: Sequence[CommandInFlight]) -> dict[str, Rows]:
+    def take(self, finished: Sequence[CommandInFlight], order: RowOrder) -> dict[str, Rows]:
         """The rows of what was collected since the last call, and of the *finished* commands, by table.
 
-        Raises LogError for a time that does not fit 64 bits.
+        *order* says which rows of tiles and of transfers are taken now, and in which order. Raises LogError for a time
+        that does not fit 64 bits.
         """
         intern = self._intern
         kernels, self._kernels = self._kernels, []
         messages, self._messages = self._messages, []
         columns = dict(zip(_COMMAND_NUMBERS, _columns(map(_numbers_of, finished), len(_COMMAND_NUMBERS)), strict=True))
         columns |= dict(zip(("pe", "line", "name"), _columns(self._texts_of(finished), 3), strict=True))
-        dispatched = _columns([self._dispatches], 3)
-        self._dispatches.clear()
-        transferred = _columns([self._transfers], len(LOG_TABLES["transfers"].columns))
-        self._transfers.clear()
+        dispatched = _take_in_order(self._dispatches, 3, order, op_id=0, time=2)
+        transferred = _take_in_order(self._transfers, 1 + len(LOG_TABLES["transfers"].columns), order, op_id=1, time=0)
         launch, called, target, start, end = _columns((numbers for _, numbers in kernels), 5)
         of, kind, sent, arrived = _columns((numbers for _, numbers in messages), 4)
         (pe,) = _columns(([intern(pe)] for pe, _ in kernels), 1)
@@ -95,7 +108,7 @@ class RunTables:
         return {
             "commands": _table("commands", [columns[name] for name, _ in LOG_TABLES["commands"].columns]),
             "dispatches": _table("dispatches", dispatched),
-            "transfers": _table("transfers", transferred),
+            "transfers": _table("transfers", transferred[1:]),
             "kernels": _table("kernels", [launch, pe, called, target, start, end]),
             "messages": _table("messages", [of, src, dst, kind, sent, arrived]),
         }
@@ -111,6 +124,17 @@ class RunTables:
             if numbers is None:
                 numbers = known[texts] = intern(texts[0]), intern(texts[1]), intern(texts[2])
             yield numbers
+
+
+def _take_in_order(flat: list[int], width: int, order: RowOrder, op_id: int, time: int) -> list[Any]:
+    """The columns of the rows in *flat* that are written now. The rows that are kept stay in *flat*.
+
+    *op_id* and *time* are the numbers of the columns by which *order* sorts. The time is when the row came.
+    """
+    rows: npt.NDArray[np.int64] = np.frombuffer(int64s(flat), np.int64).reshape(-1, width)
+    now, later = order.split(rows[:, op_id], rows[:, time])
+    flat[:] = rows[later].ravel().tolist()
+    return list(rows[now].T)
 
 
 def int64s(values: Iterable[int]) -> array[int]:

@@ -66,7 +66,7 @@ class ProgramCommands:
                 return
             completion.when_done(kernel.resume)
         self._stream.expect(seq, self._complete)
-        clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None)
+        clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None, self._pe.tickets)
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
@@ -97,7 +97,7 @@ class ProgramCommands:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
             self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
-            session.clock.call_at(session.clock.now_ps, waiter, None)
+            session.clock.call_at(session.clock.now_ps, waiter, None, self._pe.tickets)
         if waiter is None or self._kernel.has_returned:
             self._on_unawaited()
 
@@ -107,7 +107,7 @@ class ProgramCommands:
         _, completion = self.in_flight.pop(seq)
         completion.finish()
         self._after, self._after_seq = CallCause.COMPLETION, seq
-        clock.call_at(clock.now_ps, self._kernel.resume, None)
+        clock.call_at(clock.now_ps, self._kernel.resume, None, self._pe.tickets)
 
     def end(self) -> None:
         """The kernel has returned: issue what its front end held back."""

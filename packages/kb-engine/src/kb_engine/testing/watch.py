@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from fractions import Fraction
+from itertools import count
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -19,7 +20,7 @@ from kb_engine.testing.stub_fabric import StubFabric
 from kb_engine.timing.clock import Clock
 
 _PLAIN = (int, float, str, bytes, Enum, Fraction, type(None))
-_OPAQUE = (type, ModuleType, Clock, Context)
+_OPAQUE = (type, ModuleType, Clock, Context, count)
 
 
 class Asked(AssertionError):

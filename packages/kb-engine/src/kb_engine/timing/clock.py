@@ -1,7 +1,10 @@
 """Clock: SimPy's environment, counting integer picoseconds.
 
 Besides SimPy's events and processes, a clock takes plain callbacks: `call_at(t, function, argument)`. Entries at equal
-times always run in the order in which they were scheduled, SimPy's urgent events first.
+times run in the order of their tickets, SimPy's urgent events first. Those that belong to no PE (links, the host, what
+a block schedules without tickets) come first, in the order in which they were scheduled. Then come those of the PEs, PE
+after PE, and those of one PE in the order in which they were scheduled. So the order in which two PEs act in one
+picosecond follows from the chip, and not from what either of them did before.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from heapq import heappop, heappush
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import simpy
@@ -34,6 +37,9 @@ _BUCKETS_AN_INTERVAL = 64
 _CALLBACK_LENGTH = 5
 """A callback's entry is (time, priority, ticket, function, argument). SimPy's entries end with one event instead."""
 
+_PE_BITS = 48
+"""A PE has 2^48 tickets: more than a run can use up."""
+
 
 class _Stopped(Exception):
     """Ends `drain`."""
@@ -50,8 +56,9 @@ class _Now:
 class Clock(_Now, simpy.Environment):
     """SimPy's environment with integer times. `now_ps` is the time in picoseconds; SimPy calls the same slot `now`.
 
-    The engine's own hot paths schedule `(t_ps, NORMAL, next(tickets), function, argument)` with `push`. Everybody else
-    uses `call_at`. *housekeeping* is called after every `HOUSEKEEPING_INTERVAL` entries.
+    The engine's own hot paths schedule `(t_ps, NORMAL, next(tickets), function, argument)` with `push`, where *tickets*
+    are those of a PE for what belongs to one. Everybody else uses `call_at`. *housekeeping* is called after every
+    `HOUSEKEEPING_INTERVAL` entries.
     """
 
     now: int = vars(_Now)["now_ps"]
@@ -61,18 +68,35 @@ class Clock(_Now, simpy.Environment):
         super().__init__(0)
         self.heap: list[Any] = self._queue
         self.tickets = self._eid
+        self._pe_tickets: list[count[int]] = []
         self._entries = CalendarQueue(self.heap)
         self.push: Callable[[Any], None] = self._entries.push
         self._housekeeping = housekeeping
         self.is_broken = False
 
-    def call_at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
-        """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int."""
+    def call_at(
+        self, t_ps: int, function: Callable[[Any], None], argument: Any, tickets: Iterator[int] | None = None
+    ) -> None:
+        """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int.
+
+        *tickets* are those of the PE that the entry belongs to (`pe_tickets`); by default it belongs to no PE.
+        """
         if type(t_ps) is not int:
             raise TypeError(f"got a time of {t_ps!r}, needs an int of picoseconds")
         if t_ps < self.now_ps:
             raise ValueError(f"call_at({t_ps}) is before now ({self.now_ps})")
-        self.push((t_ps, NORMAL, next(self.tickets), function, argument))
+        self.push((t_ps, NORMAL, next(tickets or self.tickets), function, argument))
+
+    def pe_tickets(self, number: int) -> Iterator[int]:
+        """The tickets for entries of PE *number* of the chip: larger than all others, and than those of PEs before."""
+        tickets = count((number + 1) << _PE_BITS)
+        self._pe_tickets.append(tickets)
+        return tickets
+
+    @property
+    def n_scheduled(self) -> int:
+        """The number of entries so far, those that have yet to run among them."""
+        return sum(int(repr(tickets)[6:-1]) % (1 << _PE_BITS) for tickets in (self.tickets, *self._pe_tickets))
 
     @property
     def is_idle(self) -> bool:
