@@ -192,3 +192,16 @@ def test_an_error_apart_puts_the_other_entries_back():
     assert clock.now_ps == 0
     clock.drain()
     assert seen == ["main"]
+
+
+def test_entries_of_pes_run_behind_others_of_their_time_in_the_order_of_the_pes():
+    clock, seen = Clock(), []
+    first, second = clock.pe_tickets(0), clock.pe_tickets(1)
+    clock.call_at(7, seen.append, "second PE", second)
+    clock.call_at(7, lambda _: clock.call_at(7, seen.append, "first PE, later", first), None, first)
+    clock.call_at(7, seen.append, "first PE", first)
+    clock.call_at(7, seen.append, "nobody's")
+    assert clock.n_scheduled == 4
+    clock.drain()
+    assert seen == ["nobody's", "first PE", "first PE, later", "second PE"]
+    assert clock.n_scheduled == 5
