@@ -222,6 +222,17 @@ def test_results_of_floats_are_pending_and_those_of_known_integers_are_known() -
     np.testing.assert_array_equal(seen[5].data, [[6], [6]])
 
 
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_a_sum_over_all_axes_is_rounded_once(mode: str) -> None:
+    """f16 has no 2049, which the first row adds up to: rounded, it would be 2048, and the sum of both rows 0."""
+
+    def kernel(tl: Any, a: Any, out: Any) -> None:
+        tl.store(out, tl.sum(tl.load(a)))
+
+    rows = np.array([[1024, 1024, 1], [-1024, -1024, 0]], np.float16)
+    assert execute(kernel, {"a": rows}, (1, 1), DType.F16, mode) == 1
+
+
 INTEGERS: dict[str, tuple[Callable[..., Any], Callable[[Array, Array], Array]]] = {
     "floordiv and mod": (lambda tl, x, y: x // 3 * 5 + x % 3, lambda x, y: x // 3 * 5 + x % 3),
     "a number by": (lambda tl, x, y: 100 // (y * y + 1) - 7 % (y * y + 1), lambda x, y: 100 // (y * y + 1)

@@ -163,7 +163,7 @@ class PlainWalk:
             (in_order > turn, "fetch_order", (FETCH,)),
         ):
             if is_late:
-                freed = self.ended(names, op.ready)
+                freed = self.ended(names, op.ready) or self.ended((MATH,), op.ready)
                 assert freed is not None
                 return self.goes(via, self.service_ended, freed)
         assert op.ready == turn
@@ -178,8 +178,16 @@ class PlainWalk:
         return self.goes("earlier_commands", self.tile_came, last)
 
     def before(self, row: Any) -> Any:
-        taken = sorted(self.commands.values(), key=taking)
-        return taken[[taking(each) for each in taken].index(taking(row)) - 1]
+        taken = sorted(self.commands.values(), key=self.taking)
+        return taken[[self.taking(each) for each in taken].index(self.taking(row)) - 1]
+
+    def taking(self, row: Any) -> tuple[int, ...]:
+        """A key that puts commands in the order in which the scheduler took them."""
+        taken, decoded, fed, seq = (
+            int(row[name]) for name in ("t_taken_ps", "t_decoded_ps", "t_fed_ps", "command_seq")
+        )
+        came = max((op.ready for op in self.ops if op.seq == seq and op is self.tile(op)[0]), default=0)
+        return taken, decoded, fed, came, seq
 
     def command_decoded(self, row: Any) -> tuple[Any, Any]:
         self.work(int(row["t_taken_ps"]), int(row["t_decoded_ps"]), "pe_scheduler", "decode", int(row["command_seq"]))
@@ -214,8 +222,3 @@ class PlainWalk:
             return None, None
         event = self.command_submitted if row["after"] == 1 else self.command_done
         return self.goes("program", event, self.commands[int(row["after_seq"])])
-
-
-def taking(row: Any) -> tuple[int, ...]:
-    """A key that puts commands in the order in which the scheduler took them."""
-    return tuple(int(row[name]) for name in ("t_taken_ps", "t_decoded_ps", "t_fed_ps", "command_seq"))

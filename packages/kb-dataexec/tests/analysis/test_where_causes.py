@@ -164,6 +164,20 @@ def test_a_tile_that_waited_for_fetches_or_for_its_buffers(in_order, claimed, vi
     launch_of(log)
 
 
+def test_a_tile_that_waited_for_math_without_a_fetch_to_have_registers():
+    timed = one_command(60)
+    timed.op(0, 0, 0, "math", 12, 12, 40)
+    timed.op(1, 0, 1, "fetch", 40, 40, 60)
+    timed.dispatch(1, 40, 40)
+    log = timed.log("transfers")
+    assert segments(path(log, 0)) == [
+        *BEGINNING,
+        (12, 40, "pe_math", "math", "fetch_order"),
+        (40, 60, "pe_fetch_store", "fetch", "end"),
+    ]
+    launch_of(log)
+
+
 def test_a_transfer_that_is_done_early_leaves_after_the_one_before_it():
     timed = one_command(60)
     timed.op(0, 0, 0, "dma_read", 12, 12, 42)
@@ -224,6 +238,27 @@ def test_commands_feed_one_after_the_other():
         (12, 30, "pe_dma", "service", "queue_full"),
         (30, 70, "pe_math", "math", "end"),
     ]
+
+
+def test_of_commands_that_begin_at_once_the_one_whose_tile_came_first_was_fed_first():
+    """The second write is called before the math, and PE_SCHEDULER takes both at 8: the math first. At 40, when a write
+    has left, the math comes at once, and the second write waits for room until 80."""
+    timed = TimedLog()
+    timed.program(0, 130)
+    timed.command(0, (0, 4, 4, 4, 4, 4, 80))
+    timed.command(1, (4, 8, 8, 8, 8, 40, 120), after=CallCause.SUBMISSION, after_seq=0)
+    timed.command(2, (4, 8, 8, 8, 8, 40, 130), after=CallCause.SUBMISSION, after_seq=0)
+    timed.op(0, 0, 0, "dma_write", 4, 4, 40)
+    timed.op(1, 0, 1, "dma_write", 40, 40, 80)
+    timed.op(2, 1, 0, "dma_write", 80, 80, 120)
+    timed.op(3, 2, 0, "math", 40, 40, 130)
+    log = timed.log("transfers")
+    assert segments(path(log, 0)) == [
+        (0, 4, "pe_cpu", "issue", "submission"),
+        (4, 40, "pe_dma", "service", "queue_full"),
+        (40, 130, "pe_math", "math", "end"),
+    ]
+    launch_of(log)
 
 
 def test_a_command_waits_for_its_operand():

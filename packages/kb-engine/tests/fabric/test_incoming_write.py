@@ -5,6 +5,7 @@ import pytest
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.pace import FairShare, SteadyPace
+from kb_engine.fabric.transfer_rows import WatchedWrite
 from kb_messages import Rectangle
 
 ALL = Rectangle(0, 4, 100, 1000)
@@ -86,3 +87,31 @@ def test_rows_that_touch_are_cut_at_bursts_alone(memory):
     write.comes(0, SteadyPace(0, 256, 256), 0, 0.0)
     write.hand_over(101)
     assert memory.asked == [(0, 0, 64, 101)]
+
+
+class InTurn(Asked):
+    """It serves one request after the other, and says when."""
+
+    has_write_port = False
+    free_ps = 0
+
+    def reserve(self, t_ps, memory, last_byte_ps, write):
+        self.held = max(t_ps, self.free_ps), max(t_ps, self.free_ps) + memory.nbytes
+        self.free_ps = self.held[1]
+        return super().reserve(t_ps, memory, last_byte_ps, write)
+
+    def held_ps(self, memory, write):
+        return self.held
+
+
+def test_a_write_that_ends_without_bytes_left_is_not_the_last_to_hold_the_memory():
+    memory, holders = InTurn(), [-1]
+    first, second, third = (WatchedWrite(memory, Rectangle(op * 4096, 1, 64, 64), holders, op) for op in range(3))
+    for write in (first, second, third):
+        write.comes(0, SteadyPace(0, 64, 64), 0, 0.0)
+    for write in (first, second):
+        write.hand_over(65)
+    first.finish(65)
+    third.finish(65)
+    assert [asked[1] for asked in memory.asked] == [0, 4096, 8192]
+    assert (second.behind_op, third.behind_op) == (0, 1)

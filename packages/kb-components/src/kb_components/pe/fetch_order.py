@@ -1,9 +1,13 @@
-"""The order of fetches: which tiles wait until all tiles before them are fetched, because they could overtake them."""
+"""The order of fetches: which tiles wait until all tiles before have registers, because they could overtake them."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from kb_engine.block import FeederWait, TileToken
 from kb_messages import PipelinePlan, Place, StageType
+
+_BEHIND_DMA: Final = frozenset((StageType.FETCH, StageType.MATH))
 
 
 class FetchOrder:
@@ -11,18 +15,21 @@ class FetchOrder:
 
     A tile that starts behind DMA does not overtake tiles that have yet to be fetched: it could take the registers that
     the accumulators of those tiles need. For the same reason, a tile that claims registers with a read does not
-    overtake tiles that claim theirs with their fetch.
+    overtake tiles that claim theirs with their fetch, and no tile overtakes those that are never fetched and claim
+    registers with their first MATH. So registers are claimed in the order in which tiles are fed.
 
-    `counts_fetches` says that the tiles of the current command are fetched, `starts_differ` that not all of them start
-    with the same stage. `in_order_ps` is when the last tile that was held back was let go.
+    `counts_fetches` says that the tiles of the current command are fetched, `counts_math` that they claim registers
+    with a MATH, and `starts_differ` that not all of them start with the same stage. `in_order_ps` is when the last tile
+    that was held back was let go.
     """
 
-    __slots__ = ("_claimed", "counts_fetches", "holds_back", "in_order_ps", "starts_differ")
+    __slots__ = ("_claimed", "counts_fetches", "counts_math", "holds_back", "in_order_ps", "starts_differ")
 
     def __init__(self) -> None:
         self._claimed = StageType.FETCH
         self.starts_differ = False
         self.counts_fetches = False
+        self.counts_math = False
         self.holds_back = False
         self.in_order_ps = 0
 
@@ -30,8 +37,9 @@ class FetchOrder:
         """The tiles of *plan* come next."""
         registers = plan.lifetimes.get(Place.REGISTERS)
         self.counts_fetches = plan.has_fetches
+        self.counts_math = registers is not None and registers.claimed is StageType.MATH
         self.starts_differ = plan.starts_differ
-        self.holds_back = plan.stages[0].stage_type is StageType.FETCH and not self.starts_differ
+        self.holds_back = plan.stages[0].stage_type in _BEHIND_DMA and not self.starts_differ
         if registers is not None:
             self.holds_back = self.holds_back or registers.claimed < self._claimed
             self._claimed = registers.claimed
@@ -49,7 +57,7 @@ class FetchOrder:
             self.holds_back = True
 
     def let_go(self, now_ps: int) -> None:
-        """All tiles before are fetched."""
+        """All tiles before have their registers."""
         self.holds_back = False
         self.in_order_ps = now_ps
 
@@ -57,7 +65,7 @@ class FetchOrder:
 def wait_for_fetches(token: TileToken, since_ps: int) -> FeederWait:
     """The wait of *token*, which is held back."""
 
-    def has_yet_to_fetch(_: TileToken, ahead: frozenset[StageType]) -> bool:
-        return StageType.FETCH in ahead
+    def has_no_registers(tile: TileToken, ahead: frozenset[StageType]) -> bool:
+        return StageType.FETCH in ahead or (tile.index == 0 and tile.stages[0].stage_type is StageType.MATH)
 
-    return FeederWait(token, since_ps, needs="the tiles before it to be fetched", held_by=has_yet_to_fetch)
+    return FeederWait(token, since_ps, needs="the tiles before it to have registers", held_by=has_no_registers)

@@ -47,7 +47,7 @@ class TileFeeder:
         "_tile_waited",
         "_tiles",
         "_token",
-        "_unfetched",
+        "_unplaced",
         "claimed_ps",
         "turn_ps",
     )
@@ -76,13 +76,13 @@ class TileFeeder:
         self._token: TileToken | None = None
         self._first_server: StageServer
         self._first_queue_full = False
-        self._unfetched = 0
+        self._unplaced = 0
         self.turn_ps = 0
         self.claimed_ps = -1
 
     @property
     def in_order_ps(self) -> int:
-        """When the tiles that the current tile must not overtake were all fetched, `turn_ps` at the earliest."""
+        """When the tiles that the current tile must not overtake all had registers, `turn_ps` at the earliest."""
         return max(self.turn_ps, self._order.in_order_ps)
 
     def wake(self) -> None:
@@ -114,7 +114,7 @@ class TileFeeder:
             if self.claimed_ps < 0:
                 order = self._order
                 if order.holds_back:
-                    if self._unfetched:
+                    if self._unplaced:
                         return
                     order.let_go(self._clock.now_ps)
                 if not self._buffers.claim(token):
@@ -136,8 +136,9 @@ class TileFeeder:
 
     def _inject(self, token: TileToken) -> None:
         self._token = None
-        if self._order.counts_fetches:
-            self._unfetched += 1
+        order = self._order
+        if order.counts_fetches or order.counts_math:
+            self._unplaced += 1
         self._first_server.put(token)
         self.claimed_ps = -1
 
@@ -171,6 +172,8 @@ class TileFeeder:
                 command.frees[stage_type] = self._written
         if self._order.counts_fetches:
             command.frees[StageType.FETCH] = self._fetched
+        elif self._order.counts_math:
+            command.frees[StageType.MATH] = self._after_first_math(command.frees[StageType.MATH])
         first = plan.stages[0]
         self._first_server = self._server(first.stage_type, first.component)
         self._tiles = iter(command.tiles)
@@ -178,10 +181,23 @@ class TileFeeder:
 
     def _fetched(self, token: TileToken) -> None:
         """The tile of *token* is in registers: the buffers that no other tile reads are free."""
-        self._unfetched -= 1
+        self._unplaced -= 1
         self._buffers.free_inputs(token)
         if not self._first_queue_full:
             self._feed()
+
+    def _after_first_math(self, free: Callable[[TileToken], None] | None) -> Callable[[TileToken], None]:
+        """What to call at the end of each MATH of tiles that claim registers with their first one, beside *free*."""
+
+        def end_math(token: TileToken) -> None:
+            if free is not None:
+                free(token)
+            if token.index == 0:
+                self._unplaced -= 1
+                if not self._first_queue_full:
+                    self._feed()
+
+        return end_math
 
     def _written(self, token: TileToken) -> None:
         self._buffers.outputs.free(token.output_at)

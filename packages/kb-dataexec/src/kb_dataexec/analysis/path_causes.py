@@ -145,13 +145,14 @@ class _Causes:
             made_room = self.left.last_before(ops.server[first[full]], ops.t_ready[first[full]], first[full])
             events.explain(ready[first[full]], self.op(OpEvent.LEFT, made_room), "queue_full")
         events.give_up(ready[first[full]], fed[full])
-        for late, edge, stages in (
+        for late, edge, *kinds in (
             (claimed > in_order, "tile_buffer", (StageType.FETCH, StageType.DMA_WRITE)),
-            (in_order > turn, "fetch_order", (StageType.FETCH,)),
+            (in_order > turn, "fetch_order", (StageType.FETCH,), (StageType.MATH,)),
         ):
             tiles = first[late]
-            ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[tiles], ops.t_ready[tiles], tiles)
-            events.explain(ready[tiles], self.op(OpEvent.END, ends), edge, is_tie)
+            for stages in kinds:
+                ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[tiles], ops.t_ready[tiles], tiles)
+                events.explain(ready[tiles], self.op(OpEvent.END, ends), edge, is_tie)
             events.give_up(ready[tiles], fed[late])
         events.explain(ready[first], self.op(OpEvent.READY, before))
         events.explain(ready[first], fed)
@@ -162,11 +163,8 @@ class _Causes:
         events, ops, commands, every = self.events, self.ops, self.commands, self.all_commands
         fed, decoded = self.command(CommandEvent.FED, every), self.command(CommandEvent.DECODED, every)
         taken, submitted = self.command(CommandEvent.TAKEN, every), self.command(CommandEvent.SUBMITTED, every)
-        last_tile = np.full(len(commands), -1, np.int64)
-        firsts = np.flatnonzero(ops.is_first)
-        last_tile[ops.command[firsts]] = firsts  # the last of each command stays
+        last_tile, before = self.rows.last_tile, self.rows.turns.before
         events.explain(fed, decoded, "dispatch")
-        before = commands.before
         events.explain(fed, self.op(OpEvent.READY, np.where(before < 0, -1, last_tile[before])), "earlier_commands")
         events.give_up(fed, decoded)
         events.work_since(decoded, taken, Work.DECODE)
@@ -185,7 +183,8 @@ class _Causes:
         submitted, issued = self.command(CommandEvent.SUBMITTED, every), self.command(CommandEvent.ISSUED, every)
         events.explain(submitted, issued, "submission")
         taking = Moments(commands.pe, commands.t_taken)
-        made_room = taking.last_before(commands.pe, commands.t_submitted, commands.turn, commands.turn)
+        turn = self.rows.turns.number
+        made_room = taking.last_before(commands.pe, commands.t_submitted, turn, turn)
         events.explain(submitted, self.command(CommandEvent.TAKEN, made_room), "submission_queue")
         events.give_up(submitted, issued)
         waited = commands.operand_ps > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,6 @@ class Commands:
     """The rows of `commands`, one element for each command, in the order of `command_seq`.
 
     A time that nobody told is that of the step before, so its step takes no time and what follows has no known cause.
-    `turn` numbers them in the order in which schedulers took them, and `before` is the one before on the same PE, -1
-    for the first one.
     """
 
     def __init__(self, table: Array) -> None:
@@ -48,9 +46,6 @@ class Commands:
         self.operand_ps = table["operand_ps"]
         self.after_index = self.find(table["after_seq"])
         self.operand_index = self.find(table["operand_seq"])
-        taken = np.lexsort((self.seq, self.t_fed, self.t_decoded, self.t_taken))
-        self.before = _before(self.pe, taken)
-        self.turn = np.argsort(taken)
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -115,6 +110,13 @@ class Ops:
         return _positions(self.op_id, op_ids)
 
 
+class Turns(NamedTuple):
+    """The `number` of each command in an order, and the command `before` it on the same PE, -1 for the first one."""
+
+    number: Array
+    before: Array
+
+
 class PathRows:
     """What the paths of *log* are made of. `missing` are the names of the tables that the log does not have.
 
@@ -131,6 +133,26 @@ class PathRows:
     def optional(self, name: str) -> Array:
         """The table *name*, or one without rows where the log has none."""
         return np.empty(0, TABLE_DTYPES[name]) if name in self.log.missing else self.log.table(name)
+
+    @cached_property
+    def last_tile(self) -> Array:
+        """The first op of the tile that each command had fed last; -1 for a command without ops."""
+        last = np.full(len(self.commands), -1, np.int64)
+        firsts = np.flatnonzero(self.ops.is_first)
+        last[self.ops.command[firsts]] = firsts  # the last of each command stays
+        return last
+
+    @cached_property
+    def turns(self) -> Turns:
+        """The commands in the order in which schedulers took them.
+
+        Commands that were taken, decoded and begun at one time were fed in the order in which their last tiles came to
+        their queues. Without that, the kernel's order decides: engines with queues of their own may change it.
+        """
+        commands, last = self.commands, self.last_tile
+        came = np.append(self.ops.t_ready, np.iinfo(np.int64).max)[last]
+        taken = np.lexsort((commands.seq, came, commands.t_fed, commands.t_decoded, commands.t_taken))
+        return Turns(np.argsort(taken), _before(commands.pe, taken))
 
     @cached_property
     def kernel_of(self) -> Array:

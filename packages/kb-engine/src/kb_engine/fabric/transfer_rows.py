@@ -38,6 +38,8 @@ class WatchedWrite(IncomingWrite):
         self.held_ps: tuple[int, int] | None = None
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
+        if not parts:
+            return
         behind_op, self._holders[self._port] = self._holders[self._port], self.op_id
         before = self.held_ps
         for part in parts:

@@ -7,9 +7,11 @@ from typing import Final, Literal, overload
 
 from kb_engine.language.special_functions import SpecialFunctions
 from kb_engine.program.handles import Handle, LoadedTensor
-from kb_messages import KernelError
+from kb_messages import DType, KernelError
 
 _SEARCHES: Final = {"max": "argmax", "min": "argmin"}
+_ROUNDS: Final = ("sum", "prod")
+"""Reductions whose results are rounded to their dtype: once, whatever the number of axes."""
 
 
 class AxisFunctions(SpecialFunctions):
@@ -112,15 +114,18 @@ class AxisFunctions(SpecialFunctions):
             return found if keep_dims else found.reshape(shape[:dropped] + shape[dropped + 1 :])
         if op in _SEARCHES.values() or not shape:
             found = self._along(op, x.reshape((-1,)), -1)
+        elif prod(shape[:-1]) > 1:
+            dtype: DType | None = getattr(x, "dtype", None)
+            rounds = op in _ROUNDS and dtype is not None and dtype.is_float
+            of_rows = self._along(op, x, -1, dtype=DType.F32 if rounds else None)
+            found = self._along(op, of_rows.reshape((-1, 1)), 0, dtype=dtype if rounds else None)
         else:
             found = self._along(op, x, -1)
-            if prod(shape[:-1]) > 1:
-                found = self._along(op, found.reshape((-1, 1)), 0)
         wanted = (1,) * len(shape) if keep_dims else ()
         return found if found.shape == wanted else found.reshape(wanted)
 
-    def _along(self, op: str, x: Handle, axis: int, reverse: bool = False) -> LoadedTensor:
+    def _along(self, op: str, x: Handle, axis: int, reverse: bool = False, dtype: DType | None = None) -> LoadedTensor:
         dimensions = len(getattr(x, "shape", (1, 1)))
         if not -dimensions <= axis < dimensions:
             raise KernelError(self._port.line(), f"tl.{op} over axis {axis!r}", f"an axis from 0 to {dimensions - 1}")
-        return self._call(op, [x], axis % dimensions, reverse=reverse)
+        return self._call(op, [x], axis % dimensions, dtype, reverse)
