@@ -13,20 +13,16 @@ from kb_messages import DTYPE_BY_CODE, OpKind, Role
 
 _SUMS: Final = ("sum", "cumsum")
 """Functions of MATH records that add up a row or a column."""
-_ADDS: Final = ("add", "fma")
-"""Functions that add two values: the result has the terms of both."""
 
 
 class Sums(NamedTuple):
     """The sums of a log. Sum i has `terms[i]` terms and ends in command `command_seq[i]`.
 
-    `adding` has the commands that add values of other commands, such as `x + y` and a GEMM into an old accumulator.
-    `continuing` has the ids of the GEMMs that add to what their output held before.
+    `continuing` has the commands with a GEMM that adds to what another command left in its output.
     """
 
     command_seq: Array
     terms: Array
-    adding: Array
     continuing: Array
 
 
@@ -42,20 +38,50 @@ def sums_of(log: OpLog, across_commands: bool = True) -> Sums:
     command are.
     """
     products, reductions = _products(log, across_commands), _reductions(log)
-    seqs, terms, adding, continuing = (np.concatenate(pair) for pair in zip(products, reductions, strict=True))
-    return Sums(seqs, terms, np.unique(adding), continuing)
+    seqs, terms = (np.concatenate(pair) for pair in zip(products[:2], reductions, strict=True))
+    return Sums(seqs, terms, np.unique(products.continuing))
+
+
+def product_terms(log: OpLog, ops: Array) -> tuple[Array, Array]:
+    """The terms of each product of *ops*, which are GEMMs, and whether it adds to what its output held.
+
+    The terms are 0 for an op without an operand A or an output.
+    """
+    a, out = (_first_operand(log.operands, role, ops["op_id"]) for role in (Role.A, Role.OUT))
+    terms, adds = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.bool_)
+    is_whole = (a >= 0) & (out >= 0)
+    if is_whole.any():
+        factor = log.operands[a[is_whole]]
+        adds[is_whole], is_transposed = _gemm_attributes(log, ops[is_whole])
+        columns = factor["row_nbytes"] // _itemsizes()[factor["dtype"]]
+        terms[is_whole] = np.where(is_transposed, factor["rows"], columns)
+    return terms, adds
+
+
+def reduction_terms(log: OpLog, ops: Array) -> Array:
+    """The terms that each of *ops*, which are MATH ops, adds up; 0 for an op that is no sum along an axis."""
+    terms = np.zeros(len(ops), np.int64)
+    used, at = np.unique(ops["params"], return_inverse=True)
+    found = [math.attributes_of(log.strings[index]) for index in used.tolist()]
+    sums = [each if each is not None and each.op in _SUMS and each.axis in (0, 1) else None for each in found]
+    axis = np.array([-1 if each is None else each.axis for each in sums], np.int64)[at]
+    grouped = np.array([each.group[0] if each is not None and each.group else 0 for each in sums], np.int64)[at]
+    mine = np.flatnonzero(axis >= 0)
+    row = _first_operand(log.operands, Role.IN, ops["op_id"][mine])
+    mine, row = mine[row >= 0], log.operands[row[row >= 0]]
+    along = np.where(axis[mine] == 0, row["rows"], row["row_nbytes"] // _itemsizes()[row["dtype"]])
+    terms[mine] = np.where(grouped[mine] > 0, grouped[mine], along)
+    return terms
 
 
 def _products(log: OpLog, across_commands: bool) -> Sums:
     ops = log.ops[log.ops["kind"] == OpKind.GEMM]
     ops = ops[np.lexsort(tuple(ops[key] for key in ("op_id", "stage_index", "tile_id", "command_seq")))]
-    a, out = (_first_operand(log.operands, role, ops["op_id"]) for role in (Role.A, Role.OUT))
-    is_whole = (a >= 0) & (out >= 0)
-    ops, a, out = ops[is_whole], log.operands[a[is_whole]], log.operands[out[is_whole]]
+    terms, adds = product_terms(log, ops)
+    ops, adds, terms = ops[terms > 0], adds[terms > 0], terms[terms > 0]
     if not len(ops):
-        return _no_sums()
-    adds, is_transposed = _gemm_attributes(log, ops)
-    terms = np.where(is_transposed, a["rows"], a["row_nbytes"] // _itemsizes()[a["dtype"]])
+        return Sums(*(np.empty(0, np.int64) for _ in range(3)))
+    out = log.operands[_first_operand(log.operands, Role.OUT, ops["op_id"])]
     order = np.lexsort((out["offset"], out["owner"]))  # stable: the GEMMs into one place keep their order
     seqs = ops["command_seq"][order]
     command = np.zeros(len(order), np.int64) if across_commands else seqs
@@ -63,39 +89,14 @@ def _products(log: OpLog, across_commands: bool) -> Sums:
     moves = np.append(True, (np.diff(place) != 0).any(axis=0))
     opens = np.flatnonzero(~adds[order] | moves)
     closes = np.append(opens[1:], len(order)) - 1
-    into_old = seqs[opens][adds[order][opens]]
-    return Sums(
-        seqs[closes],
-        np.add.reduceat(terms[order], opens).astype(np.int64),
-        into_old,
-        ops["op_id"][adds].astype(np.int64),
-    )
+    return Sums(seqs[closes], np.add.reduceat(terms[order], opens), seqs[opens][adds[order][opens]])
 
 
-def _reductions(log: OpLog) -> Sums:
-    """The sums of MATH ops, each of one op."""
+def _reductions(log: OpLog) -> tuple[Array, Array]:
+    """The commands and the terms of the sums of MATH ops, each of one op."""
     ops = log.ops[log.ops["kind"] == OpKind.MATH]
-    used, at = np.unique(ops["params"], return_inverse=True)
-    found = [math.attributes_of(log.strings[index]) for index in used.tolist()]
-    axis = np.array(
-        [each.axis if each is not None and each.op in _SUMS and each.axis in (0, 1) else -1 for each in found]
-    )
-    adds = np.array([each is not None and each.op in _ADDS for each in found], np.bool_)
-    adding = ops["command_seq"][adds[at]] if len(ops) else np.empty(0, np.int64)
-    if not len(ops) or axis.max() < 0:
-        return _no_sums()._replace(adding=adding)
-    grouped = np.array([each.group[0] if each is not None and each.group else 0 for each in found])[at]
-    is_sum = axis[at] >= 0
-    ops, axis, grouped = ops[is_sum], axis[at][is_sum], grouped[is_sum]
-    row = _first_operand(log.operands, Role.IN, ops["op_id"])
-    ops, axis, grouped, row = ops[row >= 0], axis[row >= 0], grouped[row >= 0], log.operands[row[row >= 0]]
-    terms = np.where(axis == 0, row["rows"], row["row_nbytes"] // _itemsizes()[row["dtype"]])
-    terms = np.where(grouped > 0, grouped, terms)
-    return Sums(ops["command_seq"], terms.astype(np.int64), adding, np.empty(0, np.int64))
-
-
-def _no_sums() -> Sums:
-    return Sums(*(np.empty(0, np.int64) for _ in range(4)))
+    terms = reduction_terms(log, ops)
+    return ops["command_seq"][terms > 0], terms[terms > 0]
 
 
 def _first_operand(operands: Array, role: Role, op_ids: Array) -> Array:
