@@ -44,11 +44,7 @@ def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Count
     installed.
     """
     flows = list(flows_of(log))
-    for flow in flows:
-        if flow.dma not in chip.graph.nodes or not chip.address_map.label(flow.owner):
-            where, got = f"{flow.dma}: {flow.stage}", f"a transfer with memory {flow.owner:#x}"
-            raise LogError(where, got, f"a block and a memory of the chip {chip.name}")
-    used = _used(flows, Engine(chip))
+    used = used_by(flows, Engine(chip))
     asked = [uses for flow, uses in zip(flows, used, strict=True) if pe in (None, pe_of(flow.dma))]
     shown = sorted({each for uses in asked for each in uses}, key=lambda each: by_number(each.place.title))
     edges = _edges(log, window, len(shown))
@@ -62,10 +58,16 @@ def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Count
     return _counters(shown, edges, [np.diff(moved[each]) for each in shown])
 
 
-def _used(flows: Iterable[DmaFlow], engine: Engine) -> list[dict[Resource, float]]:
-    """The links and the memories of each flow, and the share of its bytes that each of them moves."""
-    found = []
+def used_by(flows: Iterable[DmaFlow], engine: Engine) -> list[dict[Resource, float]]:
+    """The links and the memories of each of *flows*, and the share of its bytes that each of them moves.
+
+    Raises LogError for a flow with a DMA or a memory that the chip of *engine* does not have.
+    """
+    chip, found = engine.topology, []
     for flow in flows:
+        if flow.dma not in chip.graph.nodes or not chip.address_map.label(flow.owner):
+            where, got = f"{flow.dma}: {flow.stage}", f"a transfer with memory {flow.owner:#x}"
+            raise LogError(where, got, f"a block and a memory of the chip {chip.name}")
         paths = engine.fabric.paths(flow.dma, flow.owner)
         shares = dict[Resource, float]()
         for path in paths:

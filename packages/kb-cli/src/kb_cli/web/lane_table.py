@@ -88,6 +88,11 @@ class LaneTable:
             self._busy[lane, kinds.name] = found
         return found
 
+    def busy_share(self, lane: int, start_ps: int, end_ps: int) -> float:
+        """The share (0 to 1) of a window in which *lane* is at work."""
+        found = self._parts(lane, Kinds("", np.zeros(len(self.start_ps), np.uint8), ("",)))
+        return sum(float(busy.shares(np.array([start_ps, end_ps], np.float64))[0]) for _, busy in found)
+
     def at(self, lane: int, t_ps: float) -> int | None:
         """The slice of *lane* at *t_ps*, None where there is none. A slice without length counts at its time."""
         rows = self.rows(lane)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from secrets import token_hex
 
+from kb_cli.compare.side import Side, read_side
 from kb_cli.report.run_report import TimeReport, make_report
 from kb_cli.report.run_source import RunSource, read_run_source
 from kb_cli.run.data import LOG
-from kb_cli.run.files import RunFolderError
+from kb_cli.run.files import TOPOLOGY, RunFolderError
 from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_timeline import RunTimeline
 from kb_cli.web.shelf import RunPlace
+from kb_cli.web.stall_tables import Stalls
 from kb_dataexec import read_log
+from kb_dataexec.files import file_in
+from kb_topology import Topology, load_topology
 
 
 class OpenedRun:
@@ -39,9 +43,26 @@ class OpenedRun:
         return self._parts.part("report", lambda: make_report(self.source))
 
     @property
+    def chip(self) -> Topology:
+        """The chip of the run."""
+        if self.place.state == "complete":
+            return self.source.chip
+        return self._parts.part("chip", lambda: load_topology(file_in(self.place.path, TOPOLOGY, RunFolderError)))
+
+    @property
+    def side(self) -> Side:
+        """The run as `kb compare` reads it."""
+        return self._parts.part("side", lambda: read_side(self.place.path))
+
+    @property
     def timeline(self) -> RunTimeline:
         """The lanes of the run. Raises KbErrors where it has no log."""
         return self._parts.part("timeline", self._new_timeline)
+
+    @property
+    def stalls(self) -> Stalls:
+        """The waits of all tiles. Raises KbErrors where the run has no log."""
+        return self._parts.part("stalls", lambda: Stalls(self.timeline))
 
     def _new_timeline(self) -> RunTimeline:
         if self.place.state != "complete":

@@ -23,6 +23,12 @@ _ANSWERS: Final = {
     "edge": "timeline_answer:edge",
     "find": "timeline_answer:find",
     "slice": "slice_answer:one_slice",
+    "why": "why_answer:why",
+    "source": "source_answer:source",
+    "stalls": "stalls_answer:stalls",
+    "topology": "chip_answer:topology",
+    "roofline": "roofline_answer:roofline",
+    "compare": "compare_answer:comparison",
 }
 """By name: the module of this room, and its function."""
 

@@ -24,6 +24,7 @@ from kb_messages import KbError
 
 OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
 """The tables. `path` has the critical path as one lane."""
+_MOST_CHAINS: Final = 4
 _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
 
 
@@ -93,6 +94,15 @@ class RunTimeline:
     def paths(self) -> list[PathColumns]:
         """The critical path of each launch."""
         return self._parts.part("paths", lambda: list(self.causes.paths()))
+
+    def chain(self, op_id: int) -> PathColumns:
+        """The causes of the end of *op_id* back to the start of its program. Some chains are kept."""
+        kept = self._parts.part("chains", dict[int, PathColumns])
+        if op_id not in kept:
+            kept[op_id] = self.causes.before(op_id)
+            while len(kept) > _MOST_CHAINS:
+                kept.pop(next(iter(kept)))
+        return kept[op_id]
 
     def kinds(self, name: str, colouring: str, line: str | None) -> Kinds:
         """How the slices of the table *name* are coloured. With *line*, that line is told from all others.

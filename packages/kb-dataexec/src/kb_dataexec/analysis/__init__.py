@@ -17,7 +17,7 @@ from kb_dataexec.analysis.shares import (
     total_ps,
 )
 from kb_dataexec.analysis.transfers import all_transfers, memory_spans, service_parts
-from kb_dataexec.analysis.where_time import Causes, Holder, path, paths, where
+from kb_dataexec.analysis.where_time import Causes, Holder, Moment, path, paths, where
 
 __all__ = [
     "WHERE_FORMAT",
@@ -28,6 +28,7 @@ __all__ = [
     "Holder",
     "LaunchWhere",
     "LineShare",
+    "Moment",
     "Origin",
     "PathColumns",
     "PathShare",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -51,6 +51,15 @@ def paths(log: OpLog) -> Iterator[PathColumns]:
     return Causes(log).paths()
 
 
+Moment: TypeAlias = Literal["ready", "start", "served", "left"]
+_MOMENTS: Final[Mapping[Moment, OpEvent]] = {
+    "ready": OpEvent.READY,
+    "start": OpEvent.START,
+    "served": OpEvent.SERVED,
+    "left": OpEvent.LEFT,
+}
+
+
 class Holder(NamedTuple):
     """What an op waited for: the edge, as `via` of a row, and the op that it waited for, -1 for none that is known."""
 
@@ -78,10 +87,13 @@ class Causes:
         """
         return self._paths.path_to(op_id)
 
-    def holders(self, op_ids: Array, ended: bool) -> list[Holder]:
-        """For each of *op_ids*, why its service did not start when its tile came; with *ended*, why its tile did not
-        leave when the service had ended."""
-        return self._paths.holders(op_ids, OpEvent.LEFT if ended else OpEvent.START)
+    def holders(self, op_ids: Array, moment: Moment) -> list[Holder]:
+        """For each of *op_ids*, what made its *moment* as late as it was.
+
+        The tile is `ready` when it comes, the service has its `start`, the memory has `served` what came before, and
+        the tile has `left` for its next block.
+        """
+        return self._paths.holders(op_ids, _MOMENTS[moment])
 
 
 class _Paths:

@@ -8,6 +8,12 @@ const VIEWS = {
     runs: ["Runs", "Which runs there are, and how far those are that go on"],
     overview: ["Overview", "What bounds the run"],
     timeline: ["Timeline", "What happened when"],
+    why: ["Why", "Why a service started only then"],
+    source: ["Source", "Which line costs what"],
+    stalls: ["Stalls", "Who waited for what, and for whom"],
+    topology: ["Topology", "Which link or memory is hot"],
+    roofline: ["Roofline", "How far from the peak"],
+    compare: ["Compare", "What changed against another run"],
 };
 const KEYS = Object.keys(VIEWS);
 

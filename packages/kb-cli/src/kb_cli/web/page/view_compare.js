@@ -1,0 +1,68 @@
+// What changed between another run, which was before, and this one.
+
+import {json} from "/api.js";
+import {h, note, put, section, table} from "/dom.js";
+import {count, duration, signed} from "/format.js";
+import {via} from "/words.js";
+
+const MOST = 40;
+const FEW = 12;
+
+export async function show(place, page) {
+    const {runs} = await json("runs");
+    const all = runs.filter((each) => each.state === "complete").flatMap((each) => (each.rows.length
+        ? each.rows.map((row) => ({id: row.id, name: `${each.name}/${row.folder}`, benchmark: each.benchmark, latency: row.latency_ps}))
+        : [{id: each.id, name: each.name, benchmark: each.benchmark, latency: each.latency_ps}]));
+    const mine = all.find((each) => each.id === page.state.run);
+    const others = all.filter((each) => each.id !== page.state.run)
+        .sort((a, b) => (b.benchmark === mine?.benchmark) - (a.benchmark === mine?.benchmark));
+    const choice = h("select", {"aria-label": "the run before", onchange: (event) => page.go({with: event.target.value})},
+        h("option", {value: ""}, "choose a run"),
+        others.map((each) => h("option", {value: each.id, selected: each.id === page.state.with}, `${each.name}, ${duration(each.latency)}`)));
+    put(place, h("h1", null, "Compare"), h("p", {class: "tools"}, h("label", null, "Before: ", choice), h("span", null, `After: ${mine?.name ?? "this run"}`)));
+    if (!others.length) put(place, h("p", null, "There is no other run to compare with. ", h("code", null, "kb run"), " makes one."));
+    if (!page.state.with) return;
+    try {
+        put(place, comparison(await json("compare", {run: page.state.run, with: page.state.with}), page));
+    } catch (error) {
+        put(place, note(error.message));
+    }
+}
+
+function change(ps) {
+    return h("span", {class: ps < 0 ? "better" : ps > 0 ? "bad" : null}, `${ps > 0 ? "+" : ""}${duration(ps)}`);
+}
+
+function text(value) {
+    return value === null ? "not stated" : String(value);
+}
+
+function configuration(changes) {
+    const rows = (some) => table(["part", "place", "before", "after"], some.map((each) =>
+        [each.part, each.place, text(each.before), text(each.after)].map((cell) => h("div", {class: "wrap"}, cell))), {text: 4});
+    if (changes.length <= FEW) return rows(changes);
+    return h("details", null, h("summary", null, `${count(changes.length)} values`), rows(changes));
+}
+
+function comparison({found, names, blocks_alone: blocksAlone}, page) {
+    const [before, after] = found.latency_ps;
+    const rows = found.rows.filter((each) => !page.state.line || each.line_after === page.state.line);
+    return [
+        h("p", {class: "sentence"}, found.same ? "The same run: the digests of the two logs are equal."
+            : [`${duration(before)} → ${duration(after)}, `, signed(before ? found.change_ps / before : 0), "."]),
+        found.sentences.map((each) => h("p", null, each)),
+        found.same ? null : found.missing.map(note),
+        blocksAlone ? note("The benchmarks differ, so blocks alone are compared.") : null,
+        section("What is different", found.configuration.length ? null : "Nothing in the configuration.",
+            found.configuration.length ? configuration(found.configuration) : null),
+        found.blocks.length ? section("Blocks", "What blocks did, and what that cost on the path.",
+            table(["block", "busy before", "after", "on the path before", "after", "change"], found.blocks.map((each) =>
+                [names[each.block], ...each.busy_ps.map(duration), ...each.path_ps.map(duration), change(each.path_ps[1] - each.path_ps[0])]))) : null,
+        rows.length ? section("The path", `The changes of all rows add up to that of the whole time.${rows.length > MOST ? ` ${count(rows.length - MOST)} smaller ones are left out.` : ""}`,
+            table(["line", "block", "what", "held up by", "before", "after", "change"], rows.slice(0, MOST).map((each) => [
+                each.line === each.line_after ? each.line || "none" : `${each.line || "none"} → ${each.line_after || "none"}`, names[each.block], each.what,
+                via(each.via), duration(each.before_ps), duration(each.after_ps), change(each.change_ps)]), {text: 4})) : null,
+        found.pes.length > 1 ? section("PEs", "Changes in the PEs' own views.", table(["PEs", "first", "change"], found.pes.slice(0, MOST).map((each) =>
+            [count(each.pes.length), each.pes[0], Object.entries(each.change_ps).slice(0, 4).map(([block, ps], at) => [at ? ", " : "", `${names[block]} `, change(ps)])]), {text: 3})) : null,
+    ];
+}

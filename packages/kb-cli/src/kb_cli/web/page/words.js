@@ -1,0 +1,20 @@
+// What reasons and edges mean, in words.
+
+export const REASONS = {
+    service: "at work", channel: "block busy", tcm_port: "TCM port busy", register_file: "no room in registers",
+    compute_slot: "compute slot taken", operand: "operand missing", barrier: "barrier", queue_full: "next queue full",
+    memory: "memory serving others", shared_links: "links shared",
+};
+
+export const VIA = {
+    data: "its data", transfer_order: "the transfer before it", queue_full: "a full queue", throughput: "the block being busy",
+    register_file: "room in registers", tcm_port: "the TCM port", compute_slot: "the compute slot", tile_buffer: "a tile buffer",
+    fetch_order: "the order of fetches", dispatch: "its dispatch", earlier_commands: "the commands before it",
+    submission_queue: "a full submission queue", submission: "its submission", operand: "its operand", program: "the program",
+    end: "the end", start: "the start", memory: "the memory serving others", launch: "the launch", answer: "the answer",
+    engine_queue: "the queue of the engine",
+};
+
+export function via(name) {
+    return VIA[name] ?? name;
+}

@@ -1,0 +1,182 @@
+"""What the views of `kb web` get besides the timeline: why, source, stalls, topology, roofline, compare."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from web_client import Client, served
+
+from kb_cli.main import kb
+from kb_cli.run.run_loads import read_loads
+from kb_dataexec import OpLog, read_log
+from kb_dataexec.analysis import Causes, path
+from kb_messages import LogError
+
+SHARED = ["gemm", "-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "operands=shared", "-p"]
+
+
+def run_kb(*args: object) -> str:
+    done = CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A product of eight PEs that share memories, the same in smaller tiles, and another benchmark."""
+    out = tmp_path_factory.mktemp("runs")
+    args = ([*SHARED, "tile=16x16x24"], [*SHARED, "tile=8x16x24"], ["rope"])
+    return [Path(json.loads(run_kb("run", *each, "--out", out, "--json"))["run_dir"]) for each in args]
+
+
+@pytest.fixture(scope="module")
+def client(runs: list[Path]) -> Iterator[Client]:
+    with served(runs[0].parent) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def log(runs: list[Path]) -> OpLog:
+    return read_log(runs[0] / "log")
+
+
+@pytest.fixture(scope="module")
+def ask(client: Client, runs: list[Path]) -> Any:
+    names = {each["name"]: each["id"] for each in client.ask("/api/runs").json["runs"]}
+    ids = [names[folder.name] for folder in runs]
+
+    def get(name: str, **fields: object) -> Any:
+        given = {"run": 0, **fields}
+        given |= {field: ids[int(given[field])] for field in ("run", "with") if field in given}
+        return client.ask(f"/api/{name}?" + "&".join(f"{field}={quote(str(value))}" for field, value in given.items()))
+
+    return get
+
+
+def test_a_chain_goes_back_without_gaps_to_the_start_of_its_program(log: OpLog) -> None:
+    causes = Causes(log)
+    starts = dict(zip(log.table("kernels")["pe"].tolist(), log.table("kernels")["t_start_ps"].tolist(), strict=True))
+    for row in log.ops[:: max(log.n_ops // 40, 1)]:
+        chain = causes.before(int(row["op_id"]))
+        assert chain.start_ps[1:].tolist() == chain.end_ps[:-1].tolist()
+        assert chain.end_ps[-1] == row["t_end_ps"]
+        assert chain.start_ps[0] in starts.values()
+
+
+def test_the_chain_of_the_last_op_is_the_critical_path(log: OpLog) -> None:
+    last = log.ops[np.argmax(log.ops["t_end_ps"])]
+    chain, whole = Causes(log).before(int(last["op_id"])), path(log, 0)
+    inside = np.array([whole.strings[each] not in ("launch", "answer") for each in whole.via])
+    assert chain.start_ps.tolist() == whole.start_ps[inside].tolist()
+    assert chain.op_id.tolist() == whole.op_id[inside].tolist()
+
+
+def test_holders_are_those_whose_end_let_a_tile_in(log: OpLog) -> None:
+    ops = {int(row["op_id"]): row for row in log.ops}
+    waited = log.ops[log.ops["wait_channel_ps"] > 0]
+    found = Causes(log).holders(waited["op_id"], "start")
+    assert {each.via for each in found} == {"throughput"}
+    for row, holder in zip(waited, found, strict=True):
+        held_by = ops[holder.op_id]
+        assert (held_by["component"], held_by["name"]) == (row["component"], row["name"])
+        assert row["t_start_ps"] in (held_by["t_out_ps"], held_by["t_end_ps"])
+    full = log.ops[log.ops["t_out_ps"] > log.ops["t_end_ps"]]
+    for row, holder in zip(full, Causes(log).holders(full["op_id"], "left"), strict=True):
+        assert holder.via in ("queue_full", "transfer_order")
+        assert ops[holder.op_id]["t_out_ps"] == row["t_out_ps"]
+
+
+def test_an_op_of_no_log_has_no_causes(log: OpLog) -> None:
+    with pytest.raises(
+        LogError, match="op log: got op 99999999, needs an op whose command and program the log tells of"
+    ):
+        Causes(log).before(99_999_999)
+
+
+def test_why_pages_through_its_chain(ask: Any, log: OpLog) -> None:
+    last = log.ops[np.argmax(log.ops["t_end_ps"])]
+    found = ask("why", op=int(last["op_id"])).json
+    assert sum(each["ps"] for each in found["shares"]) == last["t_end_ps"] - found["from_ps"]
+    assert found["links"][0]["t1_ps"] == last["t_end_ps"]
+    assert len(found["links"]) == min(found["count"], 200)
+    rest = ask("why", op=int(last["op_id"]), skip=found["count"] - 1).json
+    assert [each["t0_ps"] for each in rest["links"]] == [found["from_ps"]]
+    assert ask("why", op=int(last["op_id"]), skip=found["count"] + 1).status == 400
+    assert ask("why", op=-1).text == "op: got '-1', needs a whole number from 0 to 4611686018427387904\n"
+
+
+def test_the_matrix_has_all_time_of_all_tiles(ask: Any, log: OpLog) -> None:
+    found = ask("stalls").json
+    spent = sum(sum(row["ps"].values()) for row in found["rows"])
+    assert spent == int((log.ops["t_out_ps"] - log.ops["t_ready_ps"]).sum())
+    assert sum(row["tiles"] for row in found["rows"]) == found["tiles"] == log.n_ops
+    waits = [each["ps"] for each in found["worst"]]
+    assert waits == sorted(waits, reverse=True)
+    longest = max(int(log.ops[name].max()) for name in log.ops.dtype.names if name.startswith("wait_"))
+    assert max(waits) >= longest
+    by_memory = [each for each in found["worst"] if each["reason"] == "memory"]
+    assert {each["via"] for each in by_memory} <= {"memory"}
+    assert all(each["holder"] is not None for each in by_memory)
+
+
+def test_stalls_of_one_pe_line_and_window(ask: Any, log: OpLog) -> None:
+    strings = np.array(log.strings)
+    mine = log.ops[np.char.startswith(strings[log.ops["component"]], "sip0.cube0.pe2.")]
+    assert ask("stalls", pe="sip0.cube0.pe2").json["tiles"] == len(mine)
+    t0, t1 = 100_000, 150_000
+    there = (mine["t_out_ps"] >= t0) & (mine["t_ready_ps"] < t1)
+    found = ask("stalls", pe="sip0.cube0.pe2", t0=t0, t1=t1).json
+    assert found["tiles"] == int(there.sum())
+    assert {each["component"].rpartition(".")[0] for each in found["worst"]} <= {"sip0.cube0.pe2"}
+    (line,) = found["lines"]
+    assert ask("stalls", line=line).json["tiles"] == log.n_ops
+    assert ask("stalls", line="x.py:1").text == "line: got 'x.py:1', needs one that has records in the log\n"
+    assert ask("stalls", t0=5, t1=5).text.startswith("t0, t1: got a window without time")
+
+
+def test_the_source_has_the_lines_of_the_report(ask: Any, runs: list[Path]) -> None:
+    found = ask("source").json
+    assert found["text"] == (runs[0] / "bench.py").read_text()
+    assert sum(line["ps"] for line in found["lines"]) == found["total_ps"]
+
+
+def test_links_in_the_whole_window_are_as_busy_as_the_run_says(ask: Any, runs: list[Path]) -> None:
+    found = ask("topology").json
+    _, loads = read_loads(runs[0])
+    told = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items() if load.nbytes}
+    links = {each["name"]: each for each in found["parts"] if " -> " in each["name"]}
+    assert {name: each["nbytes"] for name, each in links.items()} == {name: load.nbytes for name, load in told.items()}
+    span = found["t1_ps"] - found["t0_ps"]
+    for name, each in links.items():  # the run counts busy picoseconds, each transfer's rounded up
+        assert each["share"] == pytest.approx(told[name].utilization, abs=64 * 1000 / span)
+        assert sum(each["by_pe"].values()) == pytest.approx(each["nbytes"], abs=len(each["by_pe"]))
+    assert "one_cube: cube" in found["svg"]
+    half = ask("topology", t0=0, t1=span // 2).json
+    rest = ask("topology", t0=span // 2, t1=span).json
+    for each in half["parts"]:
+        other = next(part for part in rest["parts"] if part["name"] == each["name"])
+        whole = next(part for part in found["parts"] if part["name"] == each["name"])
+        assert each["nbytes"] + other["nbytes"] == pytest.approx(whole["nbytes"], abs=1)
+
+
+def test_the_picture_of_a_part_and_of_none(ask: Any) -> None:
+    assert "pe_gemm" in ask("topology", part="sip0.cube0.pe3").json["svg"]
+    assert ask("topology", shown="sip").json["view"] == "sip"
+    assert ask("topology", shown="atom").text == "shown: got 'atom', needs one of system, sip, cube, pe\n"
+    assert "got 'sip9'" in ask("topology", part="sip9").text
+
+
+def test_roofline_and_compare_are_those_of_the_commands(ask: Any, runs: list[Path]) -> None:
+    found = ask("roofline").json
+    assert found["chart"] == json.loads(run_kb("report", runs[0], "--levers", 0, "--json"))["roofline"]
+    assert found["svg"].startswith("<svg ")
+    compared = ask("compare", **{"run": 1, "with": 0}).json
+    assert compared["found"] == json.loads(run_kb("compare", runs[0], runs[1], "--json"))
+    other = ask("compare", **{"run": 2, "with": 0}).json
+    assert (other["blocks_alone"], other["found"]["rows"]) == (True, [])
+    assert ask("compare").text == "with: got nothing, needs a value in the address\n"
