@@ -187,7 +187,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def extras(session: nox.Session) -> None:
-    """What is too large for every session: torch, Parquet by DuckDB, and the classes of Perfetto's schema."""
+    """What is too large for every session: torch, Parquet by DuckDB, Dask, and the classes of Perfetto's schema."""
     install(
         session,
         "--group",
@@ -199,6 +199,8 @@ def extras(session: nox.Session) -> None:
         "packages/kb-dataexec[torch,parquet]",
         "-e",
         "packages/kb-triton[torch]",
+        "-e",
+        "packages/kb-cli[dask,parquet]",
     )
     session.run("pytest", "tests_extras", *session.posargs)
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Run a benchmark on a simulated chip and check its numbers.",
     "runs": "List finished runs, and remove old ones.",
     "show": "Show the values that a kernel captured, and compare them.",
+    "sweep": "Simulate many points of a benchmark and a chip: table, Pareto front, sensitivity.",
     "topology": "Look at chips described in YAML.",
     "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",

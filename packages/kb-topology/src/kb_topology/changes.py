@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -55,17 +56,22 @@ def with_values(source: YamlSource, values: Mapping[YamlPath, str]) -> YamlSourc
     A key that its mapping does not have yet is added. Raises TopologyError for a place that is not there, a place that
     holds more than a single value, and a text that is no single value. The new text is not checked otherwise.
     """
-    text = source.text
+    text, found = source.text, _places(source.text)
+    edits: list[tuple[_Scalar, str]] = []
+    missing: dict[YamlPath, str] = {}
     for path, value in values.items():
-        found = _places(text)
         here = found.get(path)
         scalar = _scalar_text(value, format_path(path))
         if isinstance(here, _Scalar):
-            text = text[: here.start] + scalar + text[here.end :]
+            edits.append((here, scalar))
         elif path in found:
             raise source.error(path, "more than one value there", "the place of a single value", _inner(path, found))
         else:
-            text = _added(text, source, path, scalar, found)
+            missing[path] = scalar
+    for here, scalar in sorted(edits, reverse=True):  # from the end, so that no place moves before its edit
+        text = text[: here.start] + scalar + text[here.end :]
+    for path, scalar in missing.items():
+        text = _added(text, source, path, scalar, _places(text))
     return YamlSource(source.path, text)
 
 
@@ -133,8 +139,12 @@ def _is_scalar(place: Place) -> bool:
     return isinstance(place, _Scalar)
 
 
-def _places(text: str) -> dict[YamlPath, Place]:
-    """Every place of *text*, which is a topology without flaws of YAML, in order."""
+@lru_cache(maxsize=4)
+def _places(text: str) -> Mapping[YamlPath, Place]:
+    """Every place of *text*, which is a topology without flaws of YAML, in order.
+
+    A sweep changes one text thousands of times, so the places of the last texts are kept.
+    """
     found: dict[YamlPath, Place] = {}
     steps: list[str | int | None] = []  # of the open containers: the key or the index of what comes next
     flows: list[bool] = []

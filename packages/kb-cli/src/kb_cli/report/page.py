@@ -18,7 +18,7 @@ from kb_cli.report.page_style import STYLE
 from kb_cli.report.run_report import TimeReport
 from kb_cli.terminal.units import duration, percent, quantity
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Even if a text became a tag, the browser would neither run a script nor ask another host."""
 
 
@@ -28,7 +28,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
     head = element(
         "head",
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         element("title", f"kernbench: {title}"),
         element("style", Markup(STYLE)),
     )

@@ -48,6 +48,8 @@ svg .rule { stroke: var(--rule); stroke-width: 1; } svg .peak { stroke: var(--so
 svg .hbm { stroke: var(--hbm); } svg .sram { stroke: var(--sram); } svg .reg { stroke: var(--reg); }
 svg .slope { stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; } svg .mark { fill: var(--page); stroke-width: 2; }
 svg .run.hbm { fill: var(--hbm); } svg .run.sram { fill: var(--sram); } svg .run.reg { fill: var(--reg); }
+svg .best { fill: var(--path); stroke: var(--page); stroke-width: 1; } svg .other { fill: var(--hidden); }
+svg .reach { stroke: var(--hidden); stroke-width: 5; stroke-linecap: round; } svg .cell { fill: var(--path); }
 .lanes { display: grid; grid-template-columns: minmax(0, 240px) minmax(160px, 1fr); gap: 0 12px; }
 .lanes .titles { font-size: 12.5px; color: var(--soft); } .lanes .titles div { height: 16px; line-height: 16px;
   white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }

@@ -1,0 +1,114 @@
+"""`kb sweep`: many points of a benchmark and a chip."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+
+import click
+
+from kb_cli.benchmark.load import load_benchmark
+from kb_cli.report.sweep_files import check_table_file, write_report, write_table
+from kb_cli.report.sweep_tables import sweep_tables
+from kb_cli.sweep.costs import costs_of
+from kb_cli.sweep.dask_pool import answers_of_dask
+from kb_cli.sweep.definition import Options, defined
+from kb_cli.sweep.job import Answer, Job
+from kb_cli.sweep.job_list import JobList
+from kb_cli.sweep.local_pool import answers_of_processes
+from kb_cli.sweep.point_store import PointStore
+from kb_cli.sweep.points import points_of
+from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
+from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
+
+
+@click.command("sweep")
+@click.argument("what", metavar="BENCH|SWEEP.yaml")
+@click.option("--topology", default="", help="Bundled chips' names or YAML files, with commas.  [default: one_cube]")
+@click.option("--set", "sets", multiple=True, metavar="PATH=VALUES", help="Values of the chip's YAML at a place.")
+@click.option("-p", "params", multiple=True, metavar="KEY=VALUES", help="Values of a parameter of the benchmark.")
+@click.option(
+    "--list", "table", type=click.Path(path_type=Path), metavar="CSV", help="Points whose values belong together."
+)
+@click.option("--where", multiple=True, metavar="EXPR", help="Leave out points for which EXPR is false.")
+@click.option("--cost", default="", metavar="EXPR", help="What a point costs, for the Pareto front.")
+@click.option("--random", "most", type=click.IntRange(min=1), metavar="POINTS", help="Draw so many points, not all.")
+@click.option("--random-seed", type=click.IntRange(min=0), help="Seed of the draw.  [default: 0]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the inputs.")
+@click.option("--verify", is_flag=True, help="Compute the data of every point and check it too.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one for each core]")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers simulate (extra dask).")
+@click.option("--again", is_flag=True, help="Simulate points whose results are known, too.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("kb-sweeps"), show_default=True, help="Where results go."
+)
+@click.option("-o", "table_file", type=click.Path(path_type=Path), metavar="FILE", help="All points, .csv or .parquet.")
+@click.option("--rows", type=click.IntRange(min=1), default=15, show_default=True, help="Points in each table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object with all points, nothing else.")
+def command(
+    what: str,
+    topology: str,
+    sets: tuple[str, ...],
+    params: tuple[str, ...],
+    table: Path | None,
+    where: tuple[str, ...],
+    cost: str,
+    most: int | None,
+    random_seed: int | None,
+    seed: int,
+    verify: bool,
+    jobs: int | None,
+    scheduler: str | None,
+    again: bool,
+    out: Path,
+    table_file: Path | None,
+    rows: int,
+    as_json: bool,
+) -> None:
+    """Simulate every combination of values of a benchmark's parameters and of a chip.
+
+    VALUES are one value or several with commas: 102.4,204.8. A range is 128:1024:128, or 128:4096:*2. PATH may be
+    several places with = between, which get the same value. In EXPR, an axis has its name, with _ for other characters.
+
+    The result of each point is kept below OUT under a hash of what decides the result. So a sweep that was killed goes
+    on where it was, and a sweep that grew simulates the new points alone.
+    """
+    options = Options(topology, sets, params, table, where, cost, most, random_seed)
+    if table_file is not None:
+        check_table_file(table_file, Path(what), *([table] if table is not None else []))
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        definition = defined(what, options)
+        loaded = load_benchmark(definition.benchmark)
+        points = points_of(definition)
+        job_list = JobList(loaded, definition, points, seed, verify)
+        costs = costs_of(definition, points, job_list.chips.values())
+        setup = SweepSetup(loaded, definition, points, costs, seed)
+        store = PointStore(out / "points")
+
+        def workers(missing: Sequence[Job]) -> Iterator[Answer]:
+            if scheduler is not None:
+                return answers_of_dask(missing, scheduler)
+            return answers_of_processes(missing, min(jobs or _cores(), len(missing)))
+
+        result = run_sweep(setup, job_list, store, workers, again)
+    folder = write_report(out, result)
+    if table_file is not None:
+        write_table(table_file, result)
+    _print(result, folder, rows, as_json)
+    wrong = any(point.result is not None and point.result.verified is False for point in result.points)
+    click.get_current_context().exit(1 if wrong or not result.ranks else 0)
+
+
+def _print(result: SweepResult, folder: Path, rows: int, as_json: bool) -> None:
+    if as_json:
+        emit_json(result)
+        return
+    emit_tables(*sweep_tables(result, rows))
+    emit_lines(["", f"{folder / 'report.html'}: all points, with pictures"])
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,89 @@
+"""The page of a sweep: one file without script, of tables and inline pictures."""
+
+from __future__ import annotations
+
+from kb_cli.report.page import POLICY
+from kb_cli.report.page_elements import Markup, element, table
+from kb_cli.report.page_style import STYLE
+from kb_cli.report.sweep_axes_picture import axes_picture
+from kb_cli.report.sweep_front_picture import front_picture
+from kb_cli.report.sweep_map_picture import map_picture
+from kb_cli.report.sweep_tables import (
+    explained_sentence,
+    figure_names,
+    figures,
+    front_sentence,
+    heading,
+    moving_axes,
+)
+from kb_cli.sweep.sweep import SweepResult
+
+_MOST_ROWS = 500
+"""Points that a table of the page has; `-o` writes all of them."""
+_TITLES = {"front": "Pareto front", "axes": "Latency by axis", "map": "Latency by two axes"}
+
+
+def sweep_page(result: SweepResult) -> bytes:
+    """The page of *result* in UTF-8. Equal results give equal bytes."""
+    title = f"{result.benchmark} on {result.topology}"
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        element("title", f"kernbench sweep: {title}"),
+        element("style", Markup(STYLE)),
+    )
+    parts = [element("h1", f"Sweep of {title}"), element("p", heading(result), class_="sentence")]
+    parts += [element("p", note, class_="note") for note in result.notes]
+    said = {"front": front_sentence(result), "axes": explained_sentence(result), "map": _map_sentence(result)}
+    for stem, picture in sweep_pictures(result).items():
+        parts += [element("h2", _TITLES[stem]), element("p", said[stem], class_="soft")]
+        parts.append(element("figure", element("div", picture, class_="scroll")))
+        if stem == "front":
+            parts.append(_points(result, result.front))
+    parts += [element("h2", f"Points by {result.by}"), _points(result, result.ranks)]
+    if result.failed:
+        parts += [element("h2", "Failed points"), _failed(result)]
+    page = f"<!doctype html>\n{element('html', head, element('body', *parts), lang='en')}\n"
+    return page.encode("utf-8", "backslashreplace")
+
+
+def sweep_pictures(result: SweepResult, alone: bool = False) -> dict[str, Markup]:
+    """The pictures of *result* by name, without those that it has nothing for. With *alone*, each is a file."""
+    found = {"axes": axes_picture(result), "map": map_picture(result), "front": front_picture(result)}
+    pictures = {stem: picture for stem, picture in found.items() if picture is not None}
+    if not alone:
+        return pictures
+    style = element("style", Markup(STYLE.replace("min-width: 620px; max-width: 900px;", "")))
+    return {
+        stem: Markup(
+            picture.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f">{style}", 1)
+        )
+        for stem, picture in pictures.items()
+    }
+
+
+def _map_sentence(result: SweepResult) -> str:
+    rest = len(moving_axes(result)) - 2
+    others = f" A cell is the geometric mean over {rest} other ax{'i' if rest == 1 else 'e'}s." if rest else ""
+    return f"The two axes that move the latency most.{others}"
+
+
+def _points(result: SweepResult, numbers: list[int]) -> Markup:
+    axes = moving_axes(result)
+    rows = [
+        [*(result.points[number].values[axis] for axis in axes), *figures(result.points[number])]
+        for number in numbers[:_MOST_ROWS]
+    ]
+    found = table([*axes, *figure_names(result)], rows, text=len(axes))
+    if len(numbers) <= _MOST_ROWS:
+        return found
+    said = f"The first {_MOST_ROWS} of {len(numbers)} points. kb sweep -o FILE.csv writes all of them."
+    return Markup(found + element("p", said, class_="soft"))
+
+
+def _failed(result: SweepResult) -> Markup:
+    axes = moving_axes(result)
+    failed = [point for point in result.points if point.result is None]
+    rows = [[*(point.values[axis] for axis in axes), point.error] for point in failed[:_MOST_ROWS]]
+    return table([*axes, "why"], rows, text=len(axes) + 1)

@@ -1,0 +1,82 @@
+"""Workers of a Dask cluster that do jobs. The scheduler gives the jobs of a worker that died to other workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from kb_cli.sweep.job import Answer, Job, do
+from kb_cli.sweep.local_pool import TRIES
+from kb_cli.sweep.point_key import code_digest
+from kb_messages import KbError
+
+_WAIT_S = 30
+"""For the scheduler's first answer. Source: assumed."""
+_AHEAD = 4
+"""Jobs that are handed out for each worker, so that no worker waits for this process."""
+
+
+def answers_of_dask(jobs: Sequence[Job], address: str) -> Iterator[Answer]:
+    """The answers to *jobs* by the workers of the scheduler at *address*, in the order in which the answers come.
+
+    Raises KbError without the extra, without a scheduler or a worker there, and for workers that run other code than
+    this process or several jobs in one process.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        fix = "pip install 'kb-cli[dask]'"
+        raise KbError("--scheduler", "no module distributed", "the extra dask", fix) from None
+    try:
+        client = Client(address, timeout=_WAIT_S, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        fix = "start one with dask scheduler, and workers with dask worker ADDRESS --nthreads 1"
+        raise KbError(
+            f"--scheduler {address}", f"no answer ({error})", "the address of a Dask scheduler", fix
+        ) from None
+    with client:
+        _check_workers(client, address)
+        left = iter(jobs)
+        by_future: dict[Any, Job] = {}
+
+        def submitted(job: Job) -> Any:
+            future = client.submit(do, job, key=f"kb-{job.key}", pure=False, retries=TRIES - 1)
+            by_future[future.key] = job
+            return future
+
+        first = [submitted(job) for _, job in zip(range(_AHEAD * len(client.nthreads())), left, strict=False)]
+        running = as_completed(first, loop=client.loop)
+        for future in running:
+            job = by_future.pop(future.key)
+            yield _answer(future, job)
+            future.release()
+            if (following := next(left, None)) is not None:
+                running.add(submitted(following))
+
+
+def _answer(future: Any, job: Job) -> Answer:
+    error = future.exception()
+    if error is None:
+        found: Answer = future.result()
+        return found
+    return Answer(key=job.key, wall_s=0.0, error=f"got no answer of the cluster: {error}", lasts=False)
+
+
+def _check_workers(client: Any, address: str) -> None:
+    threads = client.nthreads()
+    where = f"--scheduler {address}"
+    if not threads:
+        raise KbError(where, "no workers", "at least one", f"start one with dask worker {address} --nthreads 1")
+    if many := {worker: count for worker, count in threads.items() if count != 1}:
+        worker, count = next(iter(many.items()))
+        fix = "start workers with --nthreads 1, and as many of them as there are cores"
+        raise KbError(where, f"{count} threads in worker {worker}", "one thread a worker", fix)
+    here = (version("kb-cli"), code_digest())
+    for worker, there in client.run(_code).items():
+        if tuple(there) != here:
+            raise KbError(where, f"other code of kernbench or its blocks on {worker}", "that of this machine")
+
+
+def _code() -> tuple[str, str]:
+    return version("kb-cli"), code_digest()

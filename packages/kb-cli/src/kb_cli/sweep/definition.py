@@ -1,0 +1,211 @@
+"""What a sweep is: a benchmark, a chip, and axes with their values. From a YAML file, from options, or from both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from kb_cli.benchmark.shapes import MOST_ROWS
+from kb_cli.sweep.axis import TOPOLOGY, Group, named
+from kb_cli.sweep.ranges import values_of
+from kb_cli.sweep.table_file import read_table
+from kb_messages import BenchmarkError, read_bytes
+from kb_topology import read_yaml
+
+MOST_NBYTES = 16 << 20
+"""Of a sweep's file. Source: assumed."""
+DEFAULT_TOPOLOGY = "one_cube"
+
+
+class _Span(Struct, frozen=True, forbid_unknown_fields=True):
+    """The values from `first` to `last`, by adding `step` or multiplying by `times`."""
+
+    first: float = msgspec.field(name="from")
+    last: float = msgspec.field(name="to")
+    step: float | None = None
+    times: float | None = None
+
+
+class _Random(Struct, frozen=True, forbid_unknown_fields=True):
+    points: int
+    seed: int = 0
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    """A sweep's file. `rows` has points whose values belong together; all combinations with `set` and `params` run."""
+
+    benchmark: str = ""
+    topology: Any = None
+    set: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = msgspec.field(name="list", default_factory=list)
+    where: list[str] = []
+    cost: str = ""
+    random: _Random | None = None
+
+
+class Definition(NamedTuple):
+    """A sweep. `fixed` are parameters with one value. Every combination of a row of each group is a point.
+
+    A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`.
+    `cost` is an expression of what a point costs, or empty.
+    """
+
+    benchmark: str
+    topology: str
+    fixed: Mapping[str, str]
+    groups: tuple[Group, ...]
+    where: tuple[str, ...] = ()
+    most: int | None = None
+    random_seed: int = 0
+    cost: str = ""
+
+    @property
+    def axes(self) -> list[str]:
+        """The names of all axes, in the order of tables."""
+        return [axis.name for group in self.groups for axis in group.axes]
+
+
+class Options(NamedTuple):
+    """What the command line says of a sweep. Texts of `sets` and `params` are `PLACE=VALUES` and `KEY=VALUES`."""
+
+    topology: str = ""
+    sets: Sequence[str] = ()
+    params: Sequence[str] = ()
+    table: Path | None = None
+    where: Sequence[str] = ()
+    cost: str = ""
+    most: int | None = None
+    random_seed: int | None = None
+
+
+def defined(name: str, options: Options) -> Definition:
+    """The sweep of *name*, a sweep's YAML file or a benchmark, with *options*, which replace axes of the file.
+
+    Raises BenchmarkError and TopologyError for what is no sweep, with the place in the file.
+    """
+    file, label = _File(), ""
+    if Path(name).suffix in (".yaml", ".yml"):
+        file, label = _read(Path(name)), name
+    benchmark = file.benchmark or ("" if label else name)
+    if not benchmark:
+        raise BenchmarkError(label, "no benchmark", "its name", "add a line such as benchmark: gemm")
+    values = {f"{key}": _texts(value, f"{label}: {key}") for key, value in {**file.set, **file.params}.items()}
+    chips = options.topology or file.topology or DEFAULT_TOPOLOGY
+    values = {TOPOLOGY: _texts(chips, f"{label}: topology") if label and not options.topology else _of(chips), **values}
+    for option, texts in (("--set", options.sets), ("-p", options.params)):
+        for text in texts:
+            key, given = _assignment(option, text)
+            values[key] = values_of(given, f"{option} {key}")
+    rows = [{key: _text(value, f"{label}: list") for key, value in row.items()} for row in file.rows]
+    if options.table is not None:
+        rows, label = read_table(options.table), str(options.table)
+    table = _table(rows, label, values)
+    return _definition(benchmark, values, table, file, options)
+
+
+def _definition(
+    benchmark: str, values: Mapping[str, tuple[str, ...]], table: _Rows, file: _File, options: Options
+) -> Definition:
+    alone = [key for key, texts in values.items() if len(texts) == 1 and not key.startswith("$")]
+    keys = [*table.columns, *(key for key in values if key not in alone)]
+    axes = dict(zip(keys, named(keys), strict=True))
+    groups = [Group((axes[key],), tuple((text,) for text in texts)) for key, texts in values.items() if key in axes]
+    if table.columns:
+        groups.insert(0, Group(tuple(axes[key] for key in table.columns), table.rows))
+    groups.sort(key=lambda group: min(("topology", "chip", "param").index(axis.kind) for axis in group.axes))
+    drawn = file.random
+    return Definition(
+        benchmark=benchmark,
+        topology=values[TOPOLOGY][0],
+        fixed={key: values[key][0] for key in alone if key != TOPOLOGY},
+        groups=tuple(groups),
+        where=(*file.where, *options.where),
+        most=options.most if options.most is not None else drawn.points if drawn else None,
+        random_seed=options.random_seed if options.random_seed is not None else drawn.seed if drawn else 0,
+        cost=options.cost or file.cost,
+    )
+
+
+class _Rows(NamedTuple):
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def _table(rows: Sequence[Mapping[str, str]], label: str, values: Mapping[str, tuple[str, ...]]) -> _Rows:
+    """*rows* as columns and cells. Raises BenchmarkError for rows of different keys, and for a key of *values*."""
+    if not rows:
+        return _Rows((), ())
+    columns = tuple(rows[0])
+    for number, row in enumerate(rows):
+        if set(row) != set(columns):
+            raise BenchmarkError(f"{label}: row {number + 1}", f"values of {', '.join(row)}", ", ".join(columns))
+    for column in columns:
+        if len(values.get(column, ())) > (column == TOPOLOGY):
+            raise BenchmarkError(column, f"values beside those of {label}", "one of the two")
+    if len(rows) > MOST_ROWS:
+        raise BenchmarkError(label, f"{len(rows)} rows", f"at most {MOST_ROWS}")
+    return _Rows(columns, tuple(dict.fromkeys(tuple(row[column] for column in columns) for row in rows)))
+
+
+def _assignment(option: str, text: str) -> tuple[str, str]:
+    """*text* cut at its last `=` before the values. Raises BenchmarkError for a text without one."""
+    key, equals, given = text.rpartition("=") if text.startswith("$") else text.partition("=")
+    if not equals or not key.strip() or (option == "--set") != key.startswith("$"):
+        example = "--set '$.cube.nodes.hbm.bw_gbs=102.4,204.8'" if option == "--set" else "-p M=256,512"
+        raise BenchmarkError(option, repr(text), "KEY=VALUES", f"write it like {example}")
+    return key.strip(), given
+
+
+def _of(text: str) -> tuple[str, ...]:
+    return values_of(text, "--topology")
+
+
+def _read(path: Path) -> _File:
+    label = str(path)
+    try:
+        text = read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BenchmarkError(
+            label, f"bytes that are not UTF-8, at byte {error.start}", "a YAML file in UTF-8"
+        ) from None
+    found = read_yaml(text, label)
+    try:
+        return msgspec.convert(found, _File)
+    except msgspec.ValidationError as error:
+        fix = "it has benchmark, topology, set, params, list, where, cost and random"
+        raise BenchmarkError(label, f"no sweep ({error})", "a sweep's file", fix) from None
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    """The texts of a value of a file: one value, a list, a mapping with from and to, or a text as options take it."""
+    if isinstance(value, dict):
+        try:
+            span = msgspec.convert(value, _Span)
+        except msgspec.ValidationError as error:
+            raise BenchmarkError(where, f"a mapping ({error})", "from, to, and step or times") from None
+        step = f":*{span.times:.17g}" if span.times is not None else f":{(span.step or 1):.17g}"
+        if span.times is not None and span.step is not None:
+            raise BenchmarkError(where, "step and times", "one of the two")
+        return values_of(f"{span.first:.17g}:{span.last:.17g}{step}", where)
+    if isinstance(value, list):
+        if not value:
+            raise BenchmarkError(where, "no values", "at least one")
+        texts = [_text(each, where) for each in value]
+        if len(set(texts)) != len(texts):
+            raise BenchmarkError(where, "a value twice", "every value once")
+        return tuple(texts)
+    return values_of(value, where) if isinstance(value, str) else (_text(value, where),)
+
+
+def _text(value: Any, where: str) -> str:
+    """One value of a file as `-p` and `--set` take it."""
+    if isinstance(value, (dict, list)):
+        return msgspec.json.encode(value).decode()
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,103 @@
+"""Expressions over the values of a point: `bw_gbs * depth <= 1024`. They can compute, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from simpleeval import InvalidExpression, SimpleEval
+
+from kb_messages import BenchmarkError
+from kb_topology import did_you_mean, listing, parse_nbytes
+
+_FUNCTIONS = {"min": min, "max": max, "abs": abs, "log2": math.log2, "sqrt": math.sqrt, "int": int}
+_TILE = re.compile(r"(\d+)x(\d+)x(\d+)")
+_MOST_CHARACTERS = 1000
+"""Of an expression. Source: assumed."""
+Value = float | str | bool
+
+
+class Expression:
+    """*text*, a Python expression over *names*, the axes of a sweep. *where* is its place in errors.
+
+    In names of axes, every character that no name of Python has is written `_`. Values are numbers; sizes such as
+    `2 MiB` are bytes, and the sides of a tile called `tile` are `tile_m`, `tile_n` and `tile_k`. All else is text.
+
+    Raises BenchmarkError for what is no expression.
+    """
+
+    def __init__(self, text: str, names: Sequence[str], where: str) -> None:
+        self.text = text
+        self._where = where
+        self._names = {name: _identifier(name) for name in names}
+        self._evaluator = SimpleEval(functions=_FUNCTIONS)
+        del self._evaluator.nodes[ast.Attribute]
+        try:
+            if len(text) > _MOST_CHARACTERS:
+                raise self._error(f"{len(text)} characters", f"at most {_MOST_CHARACTERS}")
+            self._parsed = self._evaluator.parse(text)
+        except (InvalidExpression, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise self._error(
+                repr(text[:80]), f"an expression over {listing(self._names.values())} ({error})"
+            ) from None
+
+    def value(self, point: Mapping[str, str]) -> Value:
+        """The value for *point*, the texts of its values by axis.
+
+        Raises BenchmarkError for a name that is no axis, and for an operation that the values do not have.
+        """
+        names = {}
+        for axis, text in point.items():
+            names[self._names[axis]] = _value(text)
+            if tile := _TILE.fullmatch(text):
+                names |= {f"{self._names[axis]}_{side}": int(tile[at + 1]) for at, side in enumerate("mnk")}
+        self._evaluator.names = names
+        try:
+            found = self._evaluator.eval(self.text, previously_parsed=self._parsed)
+        except InvalidExpression as error:
+            name = getattr(error, "name", "")
+            fix = did_you_mean(name, names) if isinstance(name, str) else ""
+            raise self._error(repr(self.text), f"names among {listing(names)} ({error})", fix) from None
+        except (ArithmeticError, TypeError, ValueError, KeyError) as error:
+            shown = " ".join(f"{name}={value}" for name, value in point.items())
+            raise self._error(f"{error} at {shown}", "an expression that every point has a value for") from None
+        if not isinstance(found, (bool, int, float, str)):
+            raise self._error(f"a {type(found).__name__} from {self.text!r}", "a number or a truth value")
+        return found
+
+    def number(self, point: Mapping[str, str]) -> float:
+        """As `value`. Raises BenchmarkError for a value that is no finite number, too."""
+        found = self.value(point)
+        if isinstance(found, str) or not math.isfinite(found):
+            raise self._error(f"{found!r} from {self.text!r}", "a finite number")
+        return float(found)
+
+    def _error(self, got: str, needs: str, fix: str = "") -> BenchmarkError:
+        return BenchmarkError(self._where, got, needs, fix)
+
+
+def number_of(text: str) -> float | None:
+    """The number that *text* is, a size such as `2 MiB` in bytes; None for other texts."""
+    nbytes = parse_nbytes(text)
+    if nbytes is not None:
+        return nbytes
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _value(text: str) -> Value:
+    if text in ("true", "false"):
+        return text == "true"
+    found = number_of(text)
+    if found is None:
+        return text
+    return int(found) if float(found).is_integer() and abs(found) < 2**53 else found
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)

@@ -1,0 +1,132 @@
+"""One point to simulate, as a message to another process, and its answer. Any process that has kb can do the job."""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+from msgspec import Struct
+
+from kb_cli.benchmark import bundled
+from kb_cli.benchmark.load import LoadedBenchmark, load_source
+from kb_cli.benchmark.params import build_params
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.keep import NO_FOLDER
+from kb_cli.run.progress import RunProgress
+from kb_cli.run.result import RunResult, make_result
+from kb_cli.run.roofline import Roofline
+from kb_cli.run.simulate import simulate
+from kb_cli.run.usage import Traffic
+from kb_messages import KbError
+from kb_topology import Topology, loads_topology
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A point. `chip` is the text of the topology file, and `params` are texts as `-p` takes them.
+
+    A bundled benchmark is run from the installed file. Any other one is run from `source`, as if it stood in `bench`.
+    """
+
+    key: str
+    bench: str
+    source: bytes
+    topology: str
+    chip: str
+    params: dict[str, str]
+    seed: int
+    verify: bool
+
+
+class PointResult(Struct, frozen=True, kw_only=True):
+    """What a point gave, as fields of a run's result. `memory_share` is that of the memory's bandwidth.
+
+    `verified` and `max_abs_err` are None where the point was not verified.
+    """
+
+    topology: str
+    latency_ps: int
+    flops: int
+    achieved_flops: float
+    peak_flops: float | None
+    memory_share: float | None
+    utilization: dict[str, float]
+    bytes: dict[str, Traffic]
+    bounded_by: str
+    verified: bool | None
+    max_abs_err: float | None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The result of a job, or the sentence that says why there is none. `lasts` says that it would be the same again.
+
+    `wall_s` are seconds on the machine that did the job.
+    """
+
+    key: str
+    wall_s: float
+    result: PointResult | None = None
+    error: str = ""
+    lasts: bool = True
+
+
+def do(job: Job) -> Answer:
+    """Simulate *job* in this process. What its benchmark prints is dropped, because many points would print it."""
+    began = perf_counter()
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        try:
+            found = Answer(key=job.key, wall_s=0.0, result=_simulated(job))
+        except KbError as error:
+            found = Answer(key=job.key, wall_s=0.0, error=str(error))
+        except (MemoryError, OSError) as error:
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
+        except Exception as error:  # noqa: BLE001 -- one point's failure ends no sweep
+            said = f"kb failed ({type(error).__name__}: {error}); kb run tells more"
+            found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
+        finally:
+            gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
+    return msgspec.structs.replace(found, wall_s=perf_counter() - began)
+
+
+def _simulated(job: Job) -> PointResult:
+    loaded = _loaded(job.bench, job.source)
+    params = build_params(loaded.bench.Params, job.params)
+    setup = Setup(loaded, params, _chip(job.chip, job.topology), job.seed, verify=job.verify, log=job.verify)
+    with RunProgress() as progress:
+        outcome = simulate(setup, None, progress)
+    return _figures(make_result(setup, outcome, NO_FOLDER, None, None))
+
+
+def _figures(result: RunResult) -> PointResult:
+    roof = result.roofline
+    return PointResult(
+        topology=result.topology,
+        latency_ps=result.latency_ps,
+        flops=result.flops,
+        achieved_flops=result.achieved_flops,
+        peak_flops=result.peak_flops,
+        memory_share=roof.memory_share if isinstance(roof, Roofline) else None,
+        utilization=result.utilization,
+        bytes=result.bytes,
+        bounded_by=result.bounded_by,
+        verified=result.verified,
+        max_abs_err=result.max_abs_err,
+    )
+
+
+@lru_cache(maxsize=2)
+def _loaded(bench: str, source: bytes) -> LoadedBenchmark:
+    """The benchmark, imported once in a process, however many points it has."""
+    path = Path(bench)
+    return load_source(bundled.shipped(path.name, source) or path, source)
+
+
+@lru_cache(maxsize=4)
+def _chip(text: str, path: str) -> Topology:
+    """The chip, which neighbouring points share when they differ by parameters alone."""
+    return loads_topology(text, path)

@@ -1,0 +1,83 @@
+"""Processes of this machine that do jobs. A process that dies costs its job another try, and loses nothing else."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from kb_cli.sweep.job import Answer, Job, do
+
+TRIES = 2
+"""How often a job is given to a process before its point is given up: some jobs kill every process."""
+_AHEAD = 2
+"""Jobs that are handed out for each process: one is done, and one waits."""
+
+
+def answers_of_processes(jobs: Sequence[Job], processes: int) -> Iterator[Answer]:
+    """The answers to *jobs* by *processes* new processes, in the order in which the answers come.
+
+    With one process, this process does the jobs itself. Leaving the iterator early ends the processes.
+    """
+    if processes == 1:
+        yield from map(do, jobs)
+        return
+    left = list(reversed(jobs))
+    suspects: list[Job] = []
+    while left:
+        yield from _until_broken(left, suspects, processes)
+        while suspects:
+            yield _alone(suspects.pop())
+
+
+def _until_broken(left: list[Job], suspects: list[Job], processes: int) -> Iterator[Answer]:
+    """Do jobs from the end of *left*. When a process dies, jobs that were handed out become *suspects*."""
+    waiting: dict[Future[Answer], Job] = {}
+    with _pool(min(processes, len(left))) as pool:
+        try:
+            while left or waiting:
+                while left and len(waiting) < _AHEAD * processes:
+                    waiting[pool.submit(do, left[-1])] = left[-1]
+                    left.pop()
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in sorted(done, key=list(waiting).index):
+                    answer = future.result()
+                    del waiting[future]
+                    yield answer
+        except BrokenProcessPool:
+            suspects.extend(waiting.values())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _alone(job: Job) -> Answer:
+    """The answer to *job* by a process that does nothing else, so that no other job is blamed when the process dies."""
+    for _ in range(TRIES - 1):
+        with _pool(1) as pool:
+            try:
+                return pool.submit(do, job).result()
+            except BrokenProcessPool:
+                continue
+    said = f"a process that died in each of {TRIES} tries, perhaps for want of memory"
+    return Answer(key=job.key, wall_s=0.0, error=f"got {said}; kb run of this point tells more", lasts=False)
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    """Ctrl-C reaches all processes of a terminal: the first process tells the user, and the others just end."""
+    signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: Any) -> None:
+    os._exit(128 + number)

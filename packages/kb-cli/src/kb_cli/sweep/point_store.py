@@ -1,0 +1,62 @@
+"""Results of points on disk, each in a file named by its key. Many sweeps share a store, and many processes may."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from kb_cli.run.makers import maker
+from kb_cli.sweep.job import Answer
+from kb_dataexec.files import writing
+from kb_messages import BenchmarkError, KbError, file_in, read_bytes
+
+_FORMAT: Literal["kernbench-point"] = "kernbench-point"
+_MOST_NBYTES = 1 << 20
+
+
+class _Stored(Struct, frozen=True, kw_only=True):
+    format: Literal["kernbench-point"]
+    version: Literal[1]
+    values: dict[str, str]
+    answer: Answer
+
+
+class PointStore:
+    """The store in *folder*. `damaged` counts files that were there and could not be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.damaged = 0
+
+    def find(self, key: str) -> Answer | None:
+        """The answer under *key*; None when there is none that can be read, so that the point is simulated again."""
+        path = self._path(key)
+        if not os.path.lexists(path):
+            return None
+        try:
+            data = read_bytes(file_in(path.parent, path.name, BenchmarkError), BenchmarkError, _MOST_NBYTES)
+            stored = msgspec.json.decode(data, type=_Stored)
+        except (KbError, msgspec.MsgspecError, OSError):
+            self.damaged += 1
+            return None
+        if stored.answer.key != key:
+            self.damaged += 1
+            return None
+        return stored.answer
+
+    def keep(self, answer: Answer, values: dict[str, str]) -> None:
+        """Write *answer* for the point with *values*. The file appears when it is whole."""
+        path = self._path(answer.key)
+        stored = _Stored(format=_FORMAT, version=1, values=values, answer=answer)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f".{path.name}.{maker()}")
+            partial.write_bytes(msgspec.json.encode(stored) + b"\n")
+            os.replace(partial, path)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"

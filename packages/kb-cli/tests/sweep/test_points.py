@@ -1,0 +1,98 @@
+"""From a definition to points: combinations, rows that belong together, conditions, and draws."""
+
+from pathlib import Path
+
+import pytest
+
+from kb_cli.sweep.definition import Options, defined
+from kb_cli.sweep.expression import Expression
+from kb_cli.sweep.points import Point, points_of
+from kb_messages import KbError
+
+
+def points(name: str = "gemm", **options: object) -> list[Point]:
+    return points_of(defined(name, Options(**options)))  # type: ignore[arg-type]
+
+
+def test_all_combinations_with_the_chip_outside() -> None:
+    found = points(params=["M=1,2", "tile=a,b"], sets=["$.x.bw=5,6"])
+    assert found[0] == {"bw": "5", "M": "1", "tile": "a"}
+    assert [(each["bw"], each["M"], each["tile"]) for each in found[:5]] == [
+        ("5", "1", "a"), ("5", "1", "b"), ("5", "2", "a"), ("5", "2", "b"), ("6", "1", "a"),
+    ]  # fmt: skip
+    assert len(found) == 8
+
+
+def test_several_places_get_one_value_and_names_stay_apart() -> None:
+    definition = defined("gemm", Options(sets=["$.a.bw=$.b.bw=1,2", "$.c.bw=3,4"]))
+    assert definition.axes == ["a.bw", "c.bw"]
+    assert definition.groups[0].axes[0].paths == (("a", "bw"), ("b", "bw"))
+
+
+def test_a_file_with_everything(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "benchmark: gemm\ntopology: [one_pe, one_cube]\nset: {$.a.bw: {from: 64, to: 256, times: 2}}\n"
+        "params: {K: 7, dtype: [f16, bf16]}\nlist:\n- {M: 1, N: 2}\n- {M: 3, N: 4}\n"
+        "where: [M * bw < 500]\ncost: bw\nrandom: {points: 9, seed: 1}\n"
+    )
+    definition = defined(str(tmp_path / "s.yaml"), Options())
+    assert definition.fixed == {"K": "7"}
+    assert definition.cost == "bw"
+    found = points_of(definition)
+    assert len(found) == 9
+    assert found == points_of(definition), "the draw has a seed"
+    assert all(int(each["M"]) * int(each["bw"]) < 500 for each in found)
+    assert {(each["M"], each["N"]) for each in found} <= {("1", "2"), ("3", "4")}
+    every = points_of(definition._replace(most=None))
+    assert len(every) == 2 * 3 * 2 * 2 - 2 * 2 * 1, "all but M = 3 with bw = 256"
+    assert [each for each in every if each in found] == found, "drawn points keep the order of the grid"
+    assert defined(str(tmp_path / "s.yaml"), Options(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
+
+
+def test_a_table_of_points(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("M,$.a.bw\n1,5\n2,6\n")
+    assert points(table=tmp_path / "t.csv", params=["N=8,9"]) == [
+        {"M": "1", "bw": "5", "N": "8"}, {"M": "1", "bw": "5", "N": "9"},
+        {"M": "2", "bw": "6", "N": "8"}, {"M": "2", "bw": "6", "N": "9"},
+    ]  # fmt: skip
+
+
+def test_draws_of_a_grid_that_nobody_can_list() -> None:
+    found = points(params=[f"{name}=1:1000" for name in "abcd"], most=5)
+    assert len({tuple(each.values()) for each in found}) == 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"params": ["M"]},
+        {"params": ["$.a=1"]},
+        {"sets": ["M=1"]},
+        {"sets": ["$.=1"]},
+        {"params": ["M=1,2"], "where": ["M > 2"]},
+        {"params": ["M=1,2"], "where": ["Z > 2"]},
+        {"params": ["M=1,2"], "where": ["M >"]},
+        {"params": ["M=1,a"], "where": ["M > 2"]},
+        {"params": ["M=0,1"], "where": ["1 / M > 2"]},
+        {"params": ["M=1,2"], "where": ["M.real > 0"]},
+        {"params": ["M=1,2"], "where": ["open('x')"]},
+        {"params": [f"{name}=1:1000" for name in "abcd"]},
+        {"table": Path("nowhere.csv")},
+    ],
+)
+def test_refused_in_a_sentence(options: dict[str, object]) -> None:
+    with pytest.raises(KbError, match=r"got .*, needs"):
+        points(**options)
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "benchmark: 3", "benchmark: gemm\nparam: {}", "params: {M: 1}", "[1]"])
+def test_files_that_are_no_sweep(tmp_path: Path, text: str) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(KbError, match=r"s\.yaml.*got .*, needs"):
+        defined(str(tmp_path / "s.yaml"), Options())
+
+
+def test_expressions_know_sizes_and_tiles() -> None:
+    point = {"tile": "64x32x16", "tcm.size": "2 MiB", "flag": "true", "links[0].bw": "1.5"}
+    value = Expression("tile_m * tile_k + tcm_size + links_0__bw if flag else 0", list(point), "--where").value(point)
+    assert value == 64 * 16 + 2 * 2**20 + 1.5

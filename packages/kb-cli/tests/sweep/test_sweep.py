@@ -1,0 +1,104 @@
+"""`kb sweep` as users run it: nothing is computed twice, failures are listed, and a dead process costs one point."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+
+def swept(invoke: Invoke, *args: object) -> Any:
+    result = invoke("sweep", *args, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_only_new_points_are_simulated(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    bench = bench_file()
+    one = swept(invoke, bench, "-p", "size=8,16", "--jobs", 1)
+    assert (one["computed"], one["known"], one["failed"]) == (2, 0, 0)
+    page = next(Path("kb-sweeps").glob("small-*/report.html")).read_bytes()
+    same = swept(invoke, bench, "-p", "size=8,16", "--jobs", 1)
+    assert (same["computed"], same["known"]) == (0, 2)
+    assert same["points"] == one["points"]
+    assert next(Path("kb-sweeps").glob("small-*/report.html")).read_bytes() == page
+    grown = swept(invoke, bench, "-p", "size=8,16,24", "--jobs", 1)
+    assert (grown["computed"], grown["known"]) == (1, 2)
+    assert swept(invoke, bench, "-p", "size=8", "--seed", 1, "--jobs", 1)["computed"] == 1
+    assert swept(invoke, bench_file("size**3", "size**2"), "-p", "size=8", "--jobs", 1)["computed"] == 1
+
+
+def test_a_point_is_what_kb_run_gives(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    bench, place = bench_file(), "$.cube.nodes.hbm.bw_gbs"
+    found = swept(invoke, bench, "-p", "size=16", "--set", f"{place}=1.6,102.4", "--verify", "--jobs", 1)
+    alone = json.loads(invoke("run", str(bench), "-p", "size=16", "--json").stdout)
+    slow, fast = (point["result"] for point in found["points"])
+    assert fast["latency_ps"] == alone["latency_ps"] < slow["latency_ps"]
+    assert fast["verified"] is True
+    assert [point["values"]["bw_gbs"] for point in found["points"]] == ["1.6", "102.4"]
+    assert found["costs"] == ["more bw_gbs"]
+    assert found["front"] == [1, 0], "the slow memory costs less"
+
+
+def test_failed_points_are_listed_and_kept(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    bench = bench_file("    size: int = 8", "    size: int = 8\n\n    def __post_init__(self):\n"
+                       "        if self.size == 9:\n            raise ValueError('no nine')\n")  # fmt: skip
+    found = swept(invoke, bench, "-p", "size=8,9", "--set", "$.cube.nodes.hbm.bw_gbs=102.4,-1", "--jobs", 1)
+    assert [bool(point["error"]) for point in found["points"]] == [False, True, True, True]
+    assert "no nine" in found["points"][1]["error"]
+    assert "bw_gbs: got -1" in found["points"][2]["error"]
+    again = invoke("sweep", str(bench), "-p", "size=8,9", "--set", "$.cube.nodes.hbm.bw_gbs=102.4,-1", "--jobs", 1)
+    assert "0 simulated now, 2 known before" in again.stdout
+    assert "3 of 4 points failed" in again.stdout
+
+
+def test_a_process_that_dies_costs_its_point_alone(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    dies = "        if p.size == 16:\n            import os\n            os._exit(9)\n"
+    bench = bench_file("        return {name", f"{dies}        return {{name")
+    found = swept(invoke, bench, "-p", "size=8,16,24", "--jobs", 2)
+    assert [point["error"] != "" for point in found["points"]] == [False, True, False]
+    assert "died in each of 2 tries" in found["points"][1]["error"]
+    assert swept(invoke, bench, "-p", "size=8,24", "--jobs", 1)["computed"] == 0
+
+
+def test_a_damaged_store_is_told_and_mended(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    bench = bench_file()
+    swept(invoke, bench, "-p", "size=8", "--jobs", 1)
+    stored = next(Path("kb-sweeps/points").rglob("*.json"))
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[:40])
+    found = swept(invoke, bench, "-p", "size=8", "--jobs", 1)
+    assert found["computed"] == 1
+    assert found["notes"] == ["1 stored results could not be read, and were computed again"]
+    assert json.loads(stored.read_bytes())["answer"]["result"] == json.loads(whole)["answer"]["result"]
+
+
+def test_tables_for_other_programs(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    swept(invoke, bench_file(), "-p", "size=8,16", "-o", "points.csv", "--jobs", 1)
+    rows = [line.split(",") for line in Path("points.csv").read_text().splitlines()]
+    assert rows[0][:3] == ["size", "chip", "latency_ps"]
+    assert [row[0] for row in rows[1:]] == ["8", "16"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["nosuch"], "an unknown name"),
+        (["gemm", "-p", "Q=1,2"], "an unknown parameter"),
+        (["gemm", "-p", "M=1,x"], "-p M: got 'x'"),
+        (["gemm", "--set", "$.cube.nodes.hbm.bandwidth.x=1"], "a place that the file does not have"),
+        (["gemm", "--topology", "one_cubes,one_pe"], "did you mean"),
+        (["gemm", "-p", "M=1,2", "-o", "x.txt"], "-o: got .txt"),
+        (["gemm", "--cost", "zz", "--set", "$.cube.nodes.hbm.bw_gbs=1,2"], "--cost: got 'zz'"),
+    ],
+)
+def test_wrong_input_is_a_sentence(invoke: Invoke, args: list[str], said: str) -> None:
+    from kb_cli.main import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", *args])
+    assert ended.value.code == 2
