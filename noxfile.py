@@ -148,6 +148,13 @@ def attack(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """Every sweep of the docs prints what is quoted beside it, and draws the same picture; a minute."""
+    install(session, "--group", "test", *EDITABLE)
+    session.run("pytest", "tests_integration/test_docs_sweeps.py", *session.posargs, env={"KB_ALL_DOCS": "1"})
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """The simulator's own speed: every script in benchmarks/speed, or those named after `--`."""
     install(session, *EDITABLE)

@@ -26,7 +26,7 @@ ROOMS = {
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "jit", "runtime"],
     "kb_cli": [
-        "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "report", "web",
+        "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "report", "web",
         "commands",
     ],
 }  # fmt: skip

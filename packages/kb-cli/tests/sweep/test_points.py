@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.sweep.definition import Options, defined
+from kb_cli.sweep.definition import SweepOptions, defined
 from kb_cli.sweep.expression import Expression
 from kb_cli.sweep.points import Point, points_of
 from kb_messages import KbError
 
 
 def points(name: str = "gemm", **options: object) -> list[Point]:
-    return points_of(defined(name, Options(**options)))  # type: ignore[arg-type]
+    return points_of(defined(name, SweepOptions(**options)))  # type: ignore[arg-type]
 
 
 def test_all_combinations_with_the_chip_outside() -> None:
@@ -24,7 +24,7 @@ def test_all_combinations_with_the_chip_outside() -> None:
 
 
 def test_several_places_get_one_value_and_names_stay_apart() -> None:
-    definition = defined("gemm", Options(sets=["$.a.bw=$.b.bw=1,2", "$.c.bw=3,4"]))
+    definition = defined("gemm", SweepOptions(sets=["$.a.bw=$.b.bw=1,2", "$.c.bw=3,4"]))
     assert definition.axes == ["a.bw", "c.bw"]
     assert definition.groups[0].axes[0].paths == (("a", "bw"), ("b", "bw"))
 
@@ -35,7 +35,7 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
         "params: {K: 7, dtype: [f16, bf16]}\nlist:\n- {M: 1, N: 2}\n- {M: 3, N: 4}\n"
         "where: [M * bw < 500]\ncost: bw\nrandom: {points: 9, seed: 1}\n"
     )
-    definition = defined(str(tmp_path / "s.yaml"), Options())
+    definition = defined(str(tmp_path / "s.yaml"), SweepOptions())
     assert definition.fixed == {"K": "7"}
     assert definition.cost == "bw"
     found = points_of(definition)
@@ -46,7 +46,7 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     every = points_of(definition._replace(most=None))
     assert len(every) == 2 * 3 * 2 * 2 - 2 * 2 * 1, "all but M = 3 with bw = 256"
     assert [each for each in every if each in found] == found, "drawn points keep the order of the grid"
-    assert defined(str(tmp_path / "s.yaml"), Options(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
+    assert defined(str(tmp_path / "s.yaml"), SweepOptions(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
 
 
 def test_a_table_of_points(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_refused_in_a_sentence(options: dict[str, object]) -> None:
 def test_files_that_are_no_sweep(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(KbError, match=r"s\.yaml.*got .*, needs"):
-        defined(str(tmp_path / "s.yaml"), Options())
+        defined(str(tmp_path / "s.yaml"), SweepOptions())
 
 
 def test_expressions_know_sizes_and_tiles() -> None:

@@ -15,7 +15,7 @@ from kb_cli.report.sweep_files import check_table_file, write_report, write_tabl
 from kb_cli.report.sweep_tables import sweep_tables
 from kb_cli.sweep.costs import costs_of
 from kb_cli.sweep.dask_pool import answers_of_dask
-from kb_cli.sweep.definition import Options, defined
+from kb_cli.sweep.definition import SweepOptions, defined
 from kb_cli.sweep.job import Answer, Job
 from kb_cli.sweep.job_list import JobList
 from kb_cli.sweep.local_pool import answers_of_processes
@@ -35,6 +35,7 @@ from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 )
 @click.option("--where", multiple=True, metavar="EXPR", help="Leave out points for which EXPR is false.")
 @click.option("--cost", default="", metavar="EXPR", help="What a point costs, for the Pareto front.")
+@click.option("--over", multiple=True, metavar="AXIS", help="Add up points that differ in this axis alone: a workload.")
 @click.option("--random", "most", type=click.IntRange(min=1), metavar="POINTS", help="Draw so many points, not all.")
 @click.option("--random-seed", type=click.IntRange(min=0), help="Seed of the draw.  [default: 0]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the inputs.")
@@ -56,6 +57,7 @@ def command(
     table: Path | None,
     where: tuple[str, ...],
     cost: str,
+    over: tuple[str, ...],
     most: int | None,
     random_seed: int | None,
     seed: int,
@@ -76,7 +78,7 @@ def command(
     The result of each point is kept below OUT under a hash of what decides the result. So a sweep that was killed goes
     on where it was, and a sweep that grew simulates the new points alone.
     """
-    options = Options(topology, sets, params, table, where, cost, most, random_seed)
+    options = SweepOptions(topology, sets, params, table, where, cost, most, random_seed, over)
     if table_file is not None:
         check_table_file(table_file, Path(what), *([table] if table is not None else []))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
@@ -99,7 +101,7 @@ def command(
         write_table(table_file, result)
     _print(result, folder, rows, as_json)
     wrong = any(point.result is not None and point.result.verified is False for point in result.points)
-    click.get_current_context().exit(1 if wrong or not result.ranks else 0)
+    click.get_current_context().exit(1 if wrong or not result.configurations else 0)
 
 
 def _print(result: SweepResult, folder: Path, rows: int, as_json: bool) -> None:

@@ -16,30 +16,28 @@ _MOST_MARKS = 4000
 
 def front_picture(result: SweepResult) -> Markup | None:
     """A panel for each cost of *result*; None without a front or where nothing differs."""
-    if not result.front or len(result.ranks) < 2:
+    if not result.front or len(result.configurations) < 2:
         return None
     panels = [part for number in range(len(result.costs)) for part in _panel(result, number)]
     height = _HEIGHT * len(result.costs)
-    label = "latency of all points against what they cost"
+    label = "latency against what they cost"
     return element("svg", *panels, viewBox=f"0 0 {_WIDTH} {height}", role="img", aria_label=label)
 
 
 def _panel(result: SweepResult, number: int) -> Iterator[Markup]:
     top = number * _HEIGHT
-    cost = {at: result.point_costs[at][number] for at in result.ranks}
-    size = {at: abs(value) for at, value in cost.items()}
-    time = {at: float(result.times[at] or 0.0) for at in result.ranks}
-    x = scale(list(size.values()), _LEFT, _WIDTH - _RIGHT)
-    y = scale(list(time.values()), top + _HEIGHT - _BOTTOM, top + _TOP)
+    cost = [abs(each.costs[number]) for each in result.configurations]
+    time = [each.figure_ps for each in result.configurations]
+    x = scale(cost, _LEFT, _WIDTH - _RIGHT)
+    y = scale(time, top + _HEIGHT - _BOTTOM, top + _TOP)
     yield from _frame(x, y, top, result.costs[number], result.by)
-    front = set(result.front)
-    others = [at for at in result.ranks if at not in front]
-    for at in others[:: max(1, len(others) // _MOST_MARKS)]:
-        yield element("circle", cx=round(x.at(size[at]), 1), cy=round(y.at(time[at]), 1), r=2.5, class_="other")
+    others = sorted(set(range(len(cost))) - set(result.front))
+    for at in others[:: 1 + len(others) // _MOST_MARKS]:
+        yield element("circle", cx=round(x.at(cost[at]), 1), cy=round(y.at(time[at]), 1), r=2.5, class_="other")
     for at in result.front:
-        values = ", ".join(f"{axis} {value}" for axis, value in result.points[at].values.items())
+        values = ", ".join(f"{axis} {value}" for axis, value in result.configurations[at].values.items())
         title = element("title", f"{values}: {_time(time[at], result.by)}")
-        yield element("circle", title, cx=round(x.at(size[at]), 1), cy=round(y.at(time[at]), 1), r=5, class_="best")
+        yield element("circle", title, cx=round(x.at(cost[at]), 1), cy=round(y.at(time[at]), 1), r=5, class_="best")
 
 
 def _frame(x: Scale, y: Scale, top: float, cost: str, by: str) -> Iterator[Markup]:

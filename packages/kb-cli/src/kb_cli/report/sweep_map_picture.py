@@ -16,17 +16,16 @@ _MOST_VALUES = 24
 
 def map_picture(result: SweepResult) -> Markup | None:
     """The map of *result*; None where fewer than two axes have an effect, or an axis has too many values."""
-    axes = [effect.axis for effect in result.sensitivity.effects if effect.swing is not None][:2]
+    effects = result.sensitivity.effects
+    axes = [effect.axis for effect in effects if effect.swing is not None and effect.axis in result.axes][:2]
     if len(axes) < 2 or max(len(result.axes[axis]) for axis in axes) > _MOST_VALUES:
         return None
     across, down = sorted(axes, key=lambda axis: -len(result.axes[axis]))
     logs: dict[tuple[str, str], list[float]] = {}
-    for number in result.ranks:
-        point = result.points[number]
-        assert point.result is not None, "ranks have results"
-        if point.result.latency_ps:
-            place = point.values[across], point.values[down]
-            logs.setdefault(place, []).append(log(point.result.latency_ps))
+    for each in result.configurations:
+        if each.latency_ps:
+            place = each.values[across], each.values[down]
+            logs.setdefault(place, []).append(log(each.latency_ps))
     means = {place: sum(found) / len(found) for place, found in logs.items()}
     parts = [*_cells(result, (across, down), means)]
     height = _TOP + _CELL * len(result.axes[down]) + _BOTTOM

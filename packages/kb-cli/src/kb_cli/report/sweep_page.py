@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kb_cli.report.page import POLICY
 from kb_cli.report.page_elements import Markup, element, table
 from kb_cli.report.page_style import STYLE
@@ -15,7 +17,9 @@ from kb_cli.report.sweep_tables import (
     front_sentence,
     heading,
     moving_axes,
+    what,
 )
+from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.sweep import SweepResult
 
 _MOST_ROWS = 500
@@ -40,8 +44,8 @@ def sweep_page(result: SweepResult) -> bytes:
         parts += [element("h2", _TITLES[stem]), element("p", said[stem], class_="soft")]
         parts.append(element("figure", element("div", picture, class_="scroll")))
         if stem == "front":
-            parts.append(_points(result, result.front))
-    parts += [element("h2", f"Points by {result.by}"), _points(result, result.ranks)]
+            parts.append(_rows(result, [result.configurations[at] for at in result.front]))
+    parts += [element("h2", f"{what(result).capitalize()} by {result.by}"), _rows(result, result.configurations)]
     if result.failed:
         parts += [element("h2", "Failed points"), _failed(result)]
     page = f"<!doctype html>\n{element('html', head, element('body', *parts), lang='en')}\n"
@@ -69,21 +73,18 @@ def _map_sentence(result: SweepResult) -> str:
     return f"The two axes that move the latency most.{others}"
 
 
-def _points(result: SweepResult, numbers: list[int]) -> Markup:
+def _rows(result: SweepResult, found: Sequence[Configuration]) -> Markup:
     axes = moving_axes(result)
-    rows = [
-        [*(result.points[number].values[axis] for axis in axes), *figures(result.points[number])]
-        for number in numbers[:_MOST_ROWS]
-    ]
-    found = table([*axes, *figure_names(result)], rows, text=len(axes))
-    if len(numbers) <= _MOST_ROWS:
-        return found
-    said = f"The first {_MOST_ROWS} of {len(numbers)} points. kb sweep -o FILE.csv writes all of them."
-    return Markup(found + element("p", said, class_="soft"))
+    rows = [[*(each.values[axis] for axis in axes), *figures(each)] for each in found[:_MOST_ROWS]]
+    shown = table([*axes, *figure_names(result)], rows, text=len(axes))
+    if len(found) <= _MOST_ROWS:
+        return shown
+    said = f"The first {_MOST_ROWS} of {len(found)}. kb sweep -o FILE.csv writes all points."
+    return Markup(shown + element("p", said, class_="soft"))
 
 
 def _failed(result: SweepResult) -> Markup:
-    axes = moving_axes(result)
+    axes = list(result.axes)
     failed = [point for point in result.points if point.result is None]
     rows = [[*(point.values[axis] for axis in axes), point.error] for point in failed[:_MOST_ROWS]]
     return table([*axes, "why"], rows, text=len(axes) + 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.sensitivity import Effect
 from kb_cli.sweep.sweep import SweepPoint, SweepResult
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
@@ -20,13 +21,13 @@ def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
     """Renderables for *result*, with at most *most* points in each table."""
     yield f"{heading(result)}, {result.computed:,} simulated now, {result.known:,} known before"
     yield from (styled(note, WARNING) for note in result.notes)
-    if result.ranks:
-        yield f"\n{_counted(len(result.ranks), most, 'fastest points')}, by {result.by}"
-        yield points_table(result, result.ranks[:most])
+    if result.configurations:
+        yield f"\n{_counted(len(result.configurations), most, f'fastest {what(result)}')}, by {result.by}"
+        yield configurations_table(result, result.configurations[:most])
     if result.front:
-        yield f"\nPareto front, {_counted(len(result.front), most, 'points')}. {front_sentence(result)}"
-        yield points_table(result, result.front[:most])
-    if result.sensitivity.effects and result.ranks:
+        yield f"\nPareto front, {_counted(len(result.front), most, what(result))}. {front_sentence(result)}"
+        yield configurations_table(result, [result.configurations[at] for at in result.front[:most]])
+    if result.sensitivity.effects and result.configurations:
         yield "\nlatency by axis, against its first value"
         yield _effects(result.sensitivity.effects)
         yield explained_sentence(result)
@@ -37,7 +38,7 @@ def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
 
 def front_sentence(result: SweepResult) -> str:
     """What the points of the front have in common."""
-    return f"No other point is as fast for the same or less of everything that costs ({', '.join(result.costs)})."
+    return f"No other is as fast for the same or less of everything that costs ({', '.join(result.costs)})."
 
 
 def explained_sentence(result: SweepResult) -> str:
@@ -48,35 +49,37 @@ def explained_sentence(result: SweepResult) -> str:
     return f"Axis by axis, this explains {told} of the variance of log(latency). The rest is what axes do together."
 
 
-def figures(point: SweepPoint) -> list[str]:
-    """The cells of *point*, which has a result, after its values: see `figure_names`."""
-    found = point.result
-    assert found is not None, "ranks and fronts have points with a result"
-    peak = percent(found.achieved_flops / found.peak_flops) if found.peak_flops else "-"
-    memory = "-" if found.memory_share is None else percent(found.memory_share)
+def figures(found: Configuration) -> list[str]:
+    """The cells of *found* after its values: see `figure_names`."""
+    achieved = quantity(found.flops / found.latency_ps * 1e12, "FLOP/s") if found.latency_ps else "-"
+    shares = ["-" if share is None else percent(share) for share in (found.of_peak, found.of_memory)]
     verdict: list[str] = {None: [], True: ["ok"], False: ["FAILED"]}[found.verified]
-    return [duration(found.latency_ps), quantity(found.achieved_flops, "FLOP/s"), peak, memory, *verdict]
+    return [duration(found.latency_ps), achieved, *shares, *verdict]
 
 
 def figure_names(result: SweepResult) -> list[str]:
     """The columns of `figures`."""
-    verified = any(point.result is not None and point.result.verified is not None for point in result.points)
+    verified = any(each.verified is not None for each in result.configurations)
     return ["latency", "achieved", "of peak", "of memory", *(["verified"] if verified else [])]
 
 
+def what(result: SweepResult) -> str:
+    """The word for what is ranked."""
+    return "configurations" if result.over else "points"
+
+
 def moving_axes(result: SweepResult) -> list[str]:
-    """The axes with several values; the first one if there is none."""
-    moving = [axis for axis, values in result.axes.items() if len(values) > 1]
-    return moving or list(result.axes)[:1]
+    """The axes of configurations that have several values; the first one if there is none."""
+    axes = {axis: values for axis, values in result.axes.items() if axis not in result.over}
+    return [axis for axis, values in axes.items() if len(values) > 1] or list(axes)[:1]
 
 
-def points_table(result: SweepResult, numbers: Sequence[int]) -> Table:
-    """The points of *result* that have the *numbers*."""
+def configurations_table(result: SweepResult, found: Sequence[Configuration]) -> Table:
+    """A row for each of *found*, configurations of *result*."""
     axes = moving_axes(result)
     table = new_table(*axes, *figure_names(result), left=0, text=axes)
-    for number in numbers:
-        point = result.points[number]
-        table.add_row(*(point.values[axis] for axis in axes), *figures(point))
+    for each in found:
+        table.add_row(*(each.values[axis] for axis in axes), *figures(each))
     return table
 
 
@@ -84,11 +87,14 @@ def heading(result: SweepResult) -> str:
     """What was swept, and how many points there are."""
     fixed = "".join(f", {name}={value}" for name, value in result.params.items())
     count = len(result.points)
-    return f"{result.benchmark} on {result.topology}{fixed}: {count:,} point{'s' * (count != 1)}"
+    over = f", added up over {' and '.join(result.over)}" if result.over else ""
+    return f"{result.benchmark} on {result.topology}{fixed}: {count:,} point{'s' * (count != 1)}{over}"
 
 
 def _counted(count: int, most: int, what: str) -> str:
-    return f"the {most} first of {count} {what}" if count > most else f"{count} {what}"
+    if count > most:
+        return f"the {most} first of {count:,} {what}"
+    return f"{count} {what.removesuffix('s') if count == 1 else what}"
 
 
 def _effects(effects: Iterable[Effect]) -> Table:
@@ -107,7 +113,7 @@ def _failures(result: SweepResult) -> Table:
         if point.result is None:
             by_sentence.setdefault(point.error, []).append(point)
     table = new_table("points", "first of them", "why", left=0, text=["first of them", "why"], wrapped=[1, 2])
-    axes = moving_axes(result)
+    axes = list(result.axes)
     for sentence, points in list(by_sentence.items())[:MOST_FAILURES]:
         first = " ".join(f"{axis}={points[0].values[axis]}" for axis in axes)
         table.add_row(str(len(points)), first, sentence)

@@ -13,7 +13,7 @@ TOPOLOGY = "topology"
 Kind = Literal["topology", "chip", "param"]
 
 
-class Axis(NamedTuple):
+class SweepAxis(NamedTuple):
     """What a sweep changes: the chip (`topology`), the values at `paths` of its file, or the parameter `name`.
 
     All of `paths` get the same value. `name` is unique in a sweep.
@@ -24,10 +24,10 @@ class Axis(NamedTuple):
     paths: tuple[YamlPath, ...] = ()
 
 
-class Group(NamedTuple):
+class AxisGroup(NamedTuple):
     """Axes that change together: each of `rows` has a value for each of `axes`, as text."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SweepAxis, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
@@ -41,7 +41,7 @@ def is_chip(text: str) -> bool:
     return text.lstrip().startswith("$")
 
 
-def named(texts: Sequence[str]) -> list[Axis]:
+def named(texts: Sequence[str]) -> list[SweepAxis]:
     """The axes that *texts* name: `topology`, places of a topology file, and parameters.
 
     An axis of places is called by the last keys of its first place, as many as tell the axes apart.
@@ -55,9 +55,9 @@ def named(texts: Sequence[str]) -> list[Axis]:
     axes = []
     for text in texts:
         if text in paths:
-            axes.append(Axis("chip", _short(paths[text][0], firsts, taken), paths[text]))
+            axes.append(SweepAxis("chip", _short(paths[text][0], firsts, taken), paths[text]))
         else:
-            axes.append(Axis("topology" if text.strip() == TOPOLOGY else "param", text.strip()))
+            axes.append(SweepAxis("topology" if text.strip() == TOPOLOGY else "param", text.strip()))
     return axes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kb_cli.sweep.axis import Axis
+from kb_cli.sweep.axis import SweepAxis
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.expression import Expression, number_of
 from kb_cli.sweep.points import Point
@@ -30,9 +30,10 @@ def costs_of(definition: Definition, points: Sequence[Point], chips: Iterable[To
     if definition.cost:
         expression = Expression(definition.cost, definition.axes, "--cost")
         for point in points:
-            expression.number(point)
+            expression.number({axis: text for axis, text in point.items() if axis not in definition.over})
         return [Cost(definition.cost, expression.number)]
     axes = [axis for group in definition.groups for axis in group.axes if axis.kind == "chip"]
+    axes = [axis for axis in axes if axis.name not in definition.over]
     fewer = _better_smaller(chips)
     found = []
     for axis in axes:
@@ -43,7 +44,7 @@ def costs_of(definition: Definition, points: Sequence[Point], chips: Iterable[To
     return found
 
 
-def _figure(axis: Axis, sign: float) -> Callable[[Point], float]:
+def _figure(axis: SweepAxis, sign: float) -> Callable[[Point], float]:
     return lambda point: sign * (number_of(point[axis.name]) or 0.0)
 
 

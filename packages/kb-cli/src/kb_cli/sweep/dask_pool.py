@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -24,12 +25,12 @@ def answers_of_dask(jobs: Sequence[Job], address: str) -> Iterator[Answer]:
     this process or several jobs in one process.
     """
     try:
-        from distributed import Client, as_completed
+        distributed: Any = import_module("distributed")
     except ImportError:
         fix = "pip install 'kb-cli[dask]'"
         raise KbError("--scheduler", "no module distributed", "the extra dask", fix) from None
     try:
-        client = Client(address, timeout=_WAIT_S, set_as_default=False)
+        client = distributed.Client(address, timeout=_WAIT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         fix = "start one with dask scheduler, and workers with dask worker ADDRESS --nthreads 1"
         raise KbError(
@@ -46,7 +47,7 @@ def answers_of_dask(jobs: Sequence[Job], address: str) -> Iterator[Answer]:
             return future
 
         first = [submitted(job) for _, job in zip(range(_AHEAD * len(client.nthreads())), left, strict=False)]
-        running = as_completed(first, loop=client.loop)
+        running = distributed.as_completed(first, loop=client.loop)
         for future in running:
             job = by_future.pop(future.key)
             yield _answer(future, job)

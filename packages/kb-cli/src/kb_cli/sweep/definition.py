@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from kb_cli.benchmark.shapes import MOST_ROWS
-from kb_cli.sweep.axis import TOPOLOGY, Group, named
+from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, named
 from kb_cli.sweep.ranges import values_of
 from kb_cli.sweep.table_file import read_table
 from kb_messages import BenchmarkError, read_bytes
-from kb_topology import read_yaml
+from kb_topology import did_you_mean, listing, read_yaml
 
 MOST_NBYTES = 16 << 20
 """Of a sweep's file. Source: assumed."""
@@ -45,6 +45,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     rows: list[dict[str, Any]] = msgspec.field(name="list", default_factory=list)
     where: list[str] = []
     cost: str = ""
+    over: list[str] = []
     random: _Random | None = None
 
 
@@ -52,17 +53,19 @@ class Definition(NamedTuple):
     """A sweep. `fixed` are parameters with one value. Every combination of a row of each group is a point.
 
     A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`.
-    `cost` is an expression of what a point costs, or empty.
+    `cost` is an expression of what a point costs, or empty. Points that differ in the axes `over` alone are one
+    workload.
     """
 
     benchmark: str
     topology: str
     fixed: Mapping[str, str]
-    groups: tuple[Group, ...]
+    groups: tuple[AxisGroup, ...]
     where: tuple[str, ...] = ()
     most: int | None = None
     random_seed: int = 0
     cost: str = ""
+    over: tuple[str, ...] = ()
 
     @property
     def axes(self) -> list[str]:
@@ -70,7 +73,7 @@ class Definition(NamedTuple):
         return [axis.name for group in self.groups for axis in group.axes]
 
 
-class Options(NamedTuple):
+class SweepOptions(NamedTuple):
     """What the command line says of a sweep. Texts of `sets` and `params` are `PLACE=VALUES` and `KEY=VALUES`."""
 
     topology: str = ""
@@ -81,9 +84,10 @@ class Options(NamedTuple):
     cost: str = ""
     most: int | None = None
     random_seed: int | None = None
+    over: Sequence[str] = ()
 
 
-def defined(name: str, options: Options) -> Definition:
+def defined(name: str, options: SweepOptions) -> Definition:
     """The sweep of *name*, a sweep's YAML file or a benchmark, with *options*, which replace axes of the file.
 
     Raises BenchmarkError and TopologyError for what is no sweep, with the place in the file.
@@ -109,14 +113,14 @@ def defined(name: str, options: Options) -> Definition:
 
 
 def _definition(
-    benchmark: str, values: Mapping[str, tuple[str, ...]], table: _Rows, file: _File, options: Options
+    benchmark: str, values: Mapping[str, tuple[str, ...]], table: _Rows, file: _File, options: SweepOptions
 ) -> Definition:
     alone = [key for key, texts in values.items() if len(texts) == 1 and not key.startswith("$")]
     keys = [*table.columns, *(key for key in values if key not in alone)]
     axes = dict(zip(keys, named(keys), strict=True))
-    groups = [Group((axes[key],), tuple((text,) for text in texts)) for key, texts in values.items() if key in axes]
+    groups = [AxisGroup((axes[key],), tuple((text,) for text in texts)) for key, texts in values.items() if key in axes]
     if table.columns:
-        groups.insert(0, Group(tuple(axes[key] for key in table.columns), table.rows))
+        groups.insert(0, AxisGroup(tuple(axes[key] for key in table.columns), table.rows))
     groups.sort(key=lambda group: min(("topology", "chip", "param").index(axis.kind) for axis in group.axes))
     drawn = file.random
     return Definition(
@@ -128,7 +132,17 @@ def _definition(
         most=options.most if options.most is not None else drawn.points if drawn else None,
         random_seed=options.random_seed if options.random_seed is not None else drawn.seed if drawn else 0,
         cost=options.cost or file.cost,
+        over=_known_axes(options.over or file.over, axes),
     )
+
+
+def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis]) -> tuple[str, ...]:
+    """The names of the axes that *names* name, as options write them or as tables do. Raises BenchmarkError."""
+    found = {**{axis.name: axis.name for axis in axes.values()}, **{key: axis.name for key, axis in axes.items()}}
+    for name in names:
+        if name not in found:
+            raise BenchmarkError("--over", repr(name), f"an axis, one of {listing(found)}", did_you_mean(name, found))
+    return tuple(dict.fromkeys(found[name] for name in names))
 
 
 class _Rows(NamedTuple):

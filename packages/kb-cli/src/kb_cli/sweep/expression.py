@@ -32,12 +32,10 @@ class Expression:
         self.text = text
         self._where = where
         self._names = {name: _identifier(name) for name in names}
-        self._evaluator = SimpleEval(functions=_FUNCTIONS)
-        del self._evaluator.nodes[ast.Attribute]
         try:
             if len(text) > _MOST_CHARACTERS:
                 raise self._error(f"{len(text)} characters", f"at most {_MOST_CHARACTERS}")
-            self._parsed = self._evaluator.parse(text)
+            self._parsed = _evaluator({}).parse(text)
         except (InvalidExpression, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise self._error(
                 repr(text[:80]), f"an expression over {listing(self._names.values())} ({error})"
@@ -48,14 +46,13 @@ class Expression:
 
         Raises BenchmarkError for a name that is no axis, and for an operation that the values do not have.
         """
-        names = {}
+        names: dict[str, Value] = {}
         for axis, text in point.items():
             names[self._names[axis]] = _value(text)
             if tile := _TILE.fullmatch(text):
                 names |= {f"{self._names[axis]}_{side}": int(tile[at + 1]) for at, side in enumerate("mnk")}
-        self._evaluator.names = names
         try:
-            found = self._evaluator.eval(self.text, previously_parsed=self._parsed)
+            found = _evaluator(names).eval(self.text, previously_parsed=self._parsed)
         except InvalidExpression as error:
             name = getattr(error, "name", "")
             fix = did_you_mean(name, names) if isinstance(name, str) else ""
@@ -76,6 +73,13 @@ class Expression:
 
     def _error(self, got: str, needs: str, fix: str = "") -> BenchmarkError:
         return BenchmarkError(self._where, got, needs, fix)
+
+
+def _evaluator(names: dict[str, Value]) -> SimpleEval:
+    """An evaluator of *names* without access to attributes."""
+    evaluator = SimpleEval(names=names, functions=_FUNCTIONS)
+    del evaluator.nodes[ast.Attribute]
+    return evaluator
 
 
 def number_of(text: str) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.benchmark.params import ParamsBuilder, params_code, shown_params
-from kb_cli.sweep.axis import TOPOLOGY, Axis
+from kb_cli.sweep.axis import TOPOLOGY, SweepAxis
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.job import Job
 from kb_cli.sweep.point_key import PointKeys
@@ -68,7 +68,7 @@ class JobList:
         """The number of the first point with *key*."""
         return self._numbers[key]
 
-    def _of(self, kind: str) -> list[Axis]:
+    def _of(self, kind: str) -> list[SweepAxis]:
         return [axis for axis in self._axes if axis.kind == kind]
 
     def _chip(self, name: str, point: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_engine.engine import GROUP
 
-_OURS = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli")
+_OURS = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_triton", "kb_cli")
 
 
 class PointKeys:

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from kb_cli.sweep.axis import Group
+from kb_cli.sweep.axis import AxisGroup
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.expression import Expression
 from kb_messages import BenchmarkError
@@ -62,7 +62,7 @@ def _shuffled(total: int, source: random.Random) -> Iterator[int]:
             yield number
 
 
-def _point_at(groups: Sequence[Group]) -> Callable[[int], Point]:
+def _point_at(groups: Sequence[AxisGroup]) -> Callable[[int], Point]:
     """A function from a combination's number to the point."""
 
     def point(number: int) -> Point:

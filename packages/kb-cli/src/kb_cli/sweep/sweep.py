@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from kb_cli.benchmark.load import LoadedBenchmark
+from kb_cli.sweep.configuration import Configuration, configuration, together
 from kb_cli.sweep.costs import Cost
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.front import front
@@ -36,10 +36,9 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     """A sweep. `points` are in the order of the axes. `computed` were simulated now and `known` before, where
     points with equal parameters and chips count once. `failed` points have no result.
 
-    `front` has the numbers of the points that no other point beats in time and in all of `costs`, the fastest first; it
-    is empty without costs. `ranks` has all points with a result, the fastest first. Time is the latency, or where
-    points do different work the latency of an operation; `by` says which. `times` has it in picoseconds, None for a
-    point without result, and `point_costs` each of the costs of each point; smaller is better.
+    `configurations` add up the points that differ in the axes `over` alone, the fastest first, without those of which a
+    point failed. `by` says what they are ranked by. `front` has the numbers of those that no other one beats in time
+    and in all of `costs`; it is empty without costs. In `costs` of a configuration, smaller is better.
     """
 
     benchmark: str
@@ -47,15 +46,14 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     params: dict[str, str]
     seed: int
     axes: dict[str, list[str]]
+    over: list[str]
     points: list[SweepPoint]
     computed: int
     known: int
     failed: int
     by: str
-    times: list[float | None]
-    ranks: list[int]
+    configurations: list[Configuration]
     costs: list[str]
-    point_costs: list[list[float]]
     front: list[int]
     sensitivity: Sensitivity
     notes: list[str]
@@ -101,50 +99,48 @@ def _point(values: Point, number: int, jobs: JobList, answers: dict[str, Answer]
 
 def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, int], notes: list[str]) -> SweepResult:
     definition = setup.definition
-    done = [(number, point.result) for number, point in enumerate(points) if point.result is not None]
-    works = {result.flops for _, result in done}
+    groups = together(setup.points, [point.result for point in points], definition.over)
+    works = {sum(result.flops for result in group.results) for group in groups}
     by_work = len(works) > 1 and 0 not in works
-    times = np.array([result.latency_ps / (result.flops if by_work else 1) for _, result in done])
+    found = [
+        configuration(group, by_work, [cost.of(points[group.numbers[0]].values) for cost in setup.costs])
+        for group in groups
+    ]
     axes = _axis_values(definition)
-    moving = {axis: texts for axis, texts in axes.items() if len(texts) > 1}
-    costs = [[cost.of(point.values) for cost in setup.costs] for point in points]
-    order = np.argsort(times, kind="stable") if done else np.empty(0, int)
+    ranked = sorted(found, key=lambda each: each.figure_ps)
     return SweepResult(
         benchmark=setup.loaded.name,
         topology=definition.topology,
         params=dict(definition.fixed),
         seed=setup.seed,
         axes=axes,
+        over=list(definition.over),
         points=points,
         computed=counts[0],
         known=counts[1],
-        failed=len(points) - len(done),
+        failed=sum(point.result is None for point in points),
         by="latency of an operation" if by_work else "latency",
-        times=_spread(len(points), [number for number, _ in done], times),
-        ranks=[done[at][0] for at in order],
+        configurations=ranked,
         costs=[cost.name for cost in setup.costs],
-        point_costs=costs,
-        front=_front(costs, [number for number, _ in done], times),
-        sensitivity=sensitivity(
-            moving, [setup.points[number] for number, _ in done], [result.latency_ps for _, result in done]
-        ),
+        front=front(np.array([[each.figure_ps, *each.costs] for each in ranked])) if setup.costs and ranked else [],
+        sensitivity=_sensitivity(definition, found),
         notes=notes,
     )
 
 
-def _spread(count: int, numbers: list[int], times: npt.NDArray[np.float64]) -> list[float | None]:
-    """*times* at the *numbers* of a list of *count*."""
-    found: list[float | None] = [None] * count
-    for number, time in zip(numbers, times.tolist(), strict=True):
-        found[number] = time
-    return found
-
-
-def _front(costs: list[list[float]], numbers: list[int], times: npt.NDArray[np.float64]) -> list[int]:
-    if not numbers or not costs[0]:
-        return []
-    figures = np.column_stack([times, np.array([costs[number] for number in numbers])])
-    return [numbers[at] for at in front(figures)]
+def _sensitivity(definition: Definition, found: Sequence[Configuration]) -> Sensitivity:
+    """What each group of axes does: axes whose values belong together have one effect."""
+    values: dict[str, list[str]] = {}
+    points: list[Point] = [{} for _ in found]
+    for group in definition.groups:
+        names = [axis.name for axis in group.axes if axis.name not in definition.over]
+        settings = [" / ".join(each.values[name] for name in names) for each in found]
+        if len(set(settings)) > 1:
+            name = " / ".join(names)
+            values[name] = list(dict.fromkeys(settings))
+            for point, setting in zip(points, settings, strict=True):
+                point[name] = setting
+    return sensitivity(values, points, [each.latency_ps for each in found])
 
 
 def _axis_values(definition: Definition) -> dict[str, list[str]]:

@@ -1,0 +1,77 @@
+"""Points of a sweep that are one configuration: a chip and a way to use it, with its time for a whole workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from kb_cli.sweep.job import PointResult
+from kb_cli.sweep.points import Point
+
+
+class Configuration(Struct, frozen=True, kw_only=True):
+    """The `points`, by number, that agree in `values`, and what they need together.
+
+    `latency_ps` and `flops` are sums. `of_peak` and `of_memory` are shares (0 to 1) of the peak and of the memory's
+    bandwidth over that time, and None where a point states none. `verified` is None where a point was not verified.
+    `figure_ps` is what configurations are ranked by, in picoseconds: the latency, or that of an operation.
+    """
+
+    values: Point
+    points: list[int]
+    latency_ps: int
+    flops: int
+    figure_ps: float
+    of_peak: float | None
+    of_memory: float | None
+    verified: bool | None
+    costs: list[float]
+
+
+class Together(Struct, frozen=True):
+    """Points that agree in all axes but those of the workload, and their results."""
+
+    values: Point
+    numbers: list[int]
+    results: list[PointResult]
+
+
+def together(points: Sequence[Point], results: Sequence[PointResult | None], over: Sequence[str]) -> list[Together]:
+    """*points* by their values without the axes *over*, in order. Those of which a point has no result are left out."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, point in enumerate(points):
+        groups.setdefault(tuple(text for axis, text in point.items() if axis not in over), []).append(number)
+    found = []
+    for numbers in groups.values():
+        done = [result for number in numbers if (result := results[number]) is not None]
+        if len(done) == len(numbers):
+            values = {axis: text for axis, text in points[numbers[0]].items() if axis not in over}
+            found.append(Together(values, numbers, done))
+    return found
+
+
+def configuration(group: Together, by_work: bool, costs: list[float]) -> Configuration:
+    """The configuration of *group*. With *by_work* it is ranked by the latency of an operation."""
+    results = group.results
+    latency_ps, flops = sum(each.latency_ps for each in results), sum(each.flops for each in results)
+    verdicts = [each.verified for each in results]
+    at_peak_ps = [each.flops / each.peak_flops * 1e12 if each.peak_flops else None for each in results]
+    at_bandwidth_ps = [None if each.memory_share is None else each.memory_share * each.latency_ps for each in results]
+    return Configuration(
+        values=group.values,
+        points=group.numbers,
+        latency_ps=latency_ps,
+        flops=flops,
+        figure_ps=latency_ps / flops if by_work else float(latency_ps),
+        of_peak=_share(at_peak_ps, latency_ps),
+        of_memory=_share(at_bandwidth_ps, latency_ps),
+        verified=None if None in verdicts else all(verdicts),
+        costs=costs,
+    )
+
+
+def _share(least_ps: list[float | None], latency_ps: int) -> float | None:
+    """The time at the limit over *latency_ps*: *least_ps* of each point at its peak or at its memory's bandwidth."""
+    known = [each for each in least_ps if each is not None]
+    return sum(known) / latency_ps if latency_ps and len(known) == len(least_ps) else None
