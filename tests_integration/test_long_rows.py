@@ -105,6 +105,28 @@ def test_a_search_finds_the_first_extreme_and_the_first_nan(function: str) -> No
     assert y.tolist() == [[300], [0], [500]]
 
 
+@pytest.mark.parametrize("function", ["argmax_number", "argmin_number"])
+def test_a_search_among_numbers_leaves_out_nan_in_rows_of_several_pieces(function: str) -> None:
+    extreme = function.removeprefix("arg")
+
+    def find(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl._along(function, tl.load(x), 1))
+
+    def reduce(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl._along(extreme, tl.load(x), 1))
+
+    odd = X.copy()
+    odd[0, 300] = odd[0, 700] = np.nan
+    odd[1] = np.nan
+    odd[2, :999] = np.nan
+    y, z = np.zeros((3, 1), np.int32), np.zeros((3, 1), np.float32)
+    run(find, [odd, y])
+    run(reduce, [odd, z])
+    best = (np.nanargmax if function == "argmax_number" else np.nanargmin)(odd[0])
+    assert y.tolist() == [[best], [0], [999]]
+    np.testing.assert_array_equal(z, [[odd[0, best]], [np.nan], [odd[2, 999]]])
+
+
 @pytest.mark.parametrize(
     ("function", "reference"),
     [

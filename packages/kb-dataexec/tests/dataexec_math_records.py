@@ -13,8 +13,10 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_messages import DType, OpKind, Role
 
 REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+REDUCTIONS |= {"max_number": np.max, "min_number": np.min}
 SCANS = {"cumsum": np.cumsum, "cumprod": np.cumprod}
 SCANS |= {"cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate}
+SCANS |= {"cummax_number": np.maximum.accumulate, "cummin_number": np.minimum.accumulate}
 BITS = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}
 WHERE = "op 0 (an_op, pe0, kernel.py:3)"
 

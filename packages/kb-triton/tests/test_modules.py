@@ -121,6 +121,21 @@ def test_an_unmodified_test_file_passes(tmp_path):
     assert "kb_triton: 9 launches, " in done.stdout
 
 
+def test_a_conftest_finds_the_modules(tmp_path):
+    conftest = "import triton\nassert triton.runtime.driver.active.get_current_target().backend == 'kb'\n"
+    (tmp_path / "conftest.py").write_text(conftest, encoding="utf-8")
+    (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
+    done = run(tmp_path, "-m", "pytest", "-q", "-p", "kb_triton", "-p", "no:cacheprovider", "test_op.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_conftest_may_name_the_plugin(tmp_path):
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['kb_triton.pytest_plugin']\n", encoding="utf-8")
+    (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
+    done = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kb-issue=blocking", "test_op.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_options_of_the_plugin_are_checked(tmp_path):
     (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
     done = run(tmp_path, "-m", "pytest", "-q", "-p", "kb_triton", "--kb-autotune=0", "test_op.py")
@@ -159,6 +174,27 @@ def test_names_that_there_are(installed):
         "triton.autotun: got a name that kb-triton does not have; did you mean 'autotune"
     )
     assert not hasattr(triton, "backends")
+
+
+def test_names_that_do_nothing_here(installed):
+    import triton
+    import triton.language as tl
+
+    triton.set_allocator(lambda size, alignment, stream: None)
+    assert triton.constexpr_function(lambda n: n + 1)(2) == 3
+    with triton.knobs.amd.scope():
+        triton.knobs.amd.use_buffer_ops = True
+        assert triton.knobs.amd.use_buffer_ops
+    assert triton.knobs.amd.use_buffer_ops is None
+    assert tl.target_info.is_cuda() is False
+    assert tl.target_info.current_target().backend == "kb"
+    tl.extra.cuda.gdc_wait()
+    assert tl.math.tanh is tl.extra.libdevice.tanh
+    with pytest.raises(ModuleNotFoundError) as caught:
+        from triton.experimental import gluon  # noqa: F401
+    assert str(caught.value) == (
+        "triton.experimental: got Gluon, needs tl: kernels in Gluon choose layouts and memories of one GPU"
+    )
 
 
 def test_the_driver_answers_with_the_chip(installed, device):

@@ -75,6 +75,8 @@ BINARY = {
     "div": np.divide,
     "maximum": np.maximum,
     "minimum": np.minimum,
+    "maximum_number": np.maximum,
+    "minimum_number": np.minimum,
     "pow": np.power,
     "copysign": np.copysign,
     "atan2": np.arctan2,
@@ -118,6 +120,8 @@ def test_every_op_of_the_table_is_tested_here():
         "brev",
         "argmax",
         "argmin",
+        "argmax_number",
+        "argmin_number",
     }
     others |= {"rearrange", "combine", "gather", "histogram", "bitcast", "philox", "sort"}  # tests of their own
     others |= {"fill", "index", "cas", "spread", "isfinite", "signbit", *special.UNARY, *LIBRARY}

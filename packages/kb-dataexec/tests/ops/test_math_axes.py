@@ -94,3 +94,16 @@ def test_the_lowest_index_of_an_extreme_is_found():
     assert apply("argmin", x, axis=1, out=DType.I32, shape=(2, 1)).tolist() == [[0], [1]]
     assert apply("argmax", x, axis=0, out=DType.I32, shape=(1, 3)).tolist() == [[1, 0, 0]]
     assert apply("argmax", column(1, np.nan, 5, dtype=np.float32), axis=1, out=DType.I32, shape=(1, 1)) == 1
+
+
+def test_functions_among_numbers_leave_out_nan():
+    x = np.array([[np.nan, 3, np.nan, 7, 7, -1], [np.nan] * 6], np.float32)
+    sided = {"axis": 1, "shape": (2, 1)}
+    np.testing.assert_array_equal(apply("max_number", x, **sided), [[7], [np.nan]])
+    np.testing.assert_array_equal(apply("min_number", x, **sided), [[-1], [np.nan]])
+    assert apply("argmax_number", x, out=DType.I32, **sided).tolist() == [[3], [0]]
+    assert apply("argmin_number", x, out=DType.I32, **sided).tolist() == [[5], [0]]
+    np.testing.assert_array_equal(apply("cummax_number", x, axis=1)[0], [np.nan, 3, 3, 7, 7, 7])
+    np.testing.assert_array_equal(apply("cummin_number", x, axis=1)[0], [np.nan, 3, 3, 3, 3, -1])
+    np.testing.assert_array_equal(apply("maximum_number", x[:1], x[1:]), x[:1])
+    np.testing.assert_array_equal(apply("minimum_number", x[1:], x[:1]), x[:1])

@@ -52,7 +52,7 @@ def _table() -> dict[str, MathFunction]:
         "floor ceil rint round trunc": MathFunction(1, float_only=True),
         "isnan isinf isfinite signbit": MathFunction(1, float_only=True, is_test=True),
         "not": MathFunction(1, is_test=True),
-        "add sub mul maximum minimum": MathFunction(2),
+        "add sub mul maximum minimum maximum_number minimum_number": MathFunction(2),
         "div pow copysign atan2 hypot rhypot fmod remainder fdim nextafter ldexp": MathFunction(2, float_only=True),
         "floordiv mod tdiv trem lshift rshift bit_and bit_or bit_xor popcount clz ffs brev": MathFunction(
             2, int_only=True
@@ -67,10 +67,10 @@ def _table() -> dict[str, MathFunction]:
         "combine": MathFunction(2, lays_out=True),
         "histogram": MathFunction(1, int_only=True, lays_out=True),
         "gather": MathFunction(2, picks=True),
-        "sum prod max min": MathFunction(1, reduces=True),
+        "sum prod max min max_number min_number": MathFunction(1, reduces=True),
         "reduce_and reduce_or reduce_xor": MathFunction(1, int_only=True, reduces=True),
-        "argmax argmin": MathFunction(1, reduces=True, finds=True),
-        "cumsum cumprod cummax cummin sort": MathFunction(1, scans=True),
+        "argmax argmin argmax_number argmin_number": MathFunction(1, reduces=True, finds=True),
+        "cumsum cumprod cummax cummin cummax_number cummin_number sort": MathFunction(1, scans=True),
     }
     return {name: kind for names, kind in kinds.items() for name in names.split()}
 

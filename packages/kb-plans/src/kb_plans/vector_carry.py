@@ -22,12 +22,16 @@ from kb_plans.vector_registers import lay_out_values
 
 COMBINED: Final = {
     "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "argmax": "maximum", "argmin": "minimum",
+    "max_number": "maximum_number", "min_number": "minimum_number", "argmax_number": "maximum_number",
+    "argmin_number": "minimum_number", "cummax_number": "maximum_number", "cummin_number": "minimum_number",
     "reduce_and": "bit_and", "reduce_or": "bit_or", "reduce_xor": "bit_xor",
     "cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum",
 }  # fmt: skip
 """The function that puts the result of a piece to that of the pieces before, by the reduction or scan."""
 REDUCED: Final = {
     "argmax": "max", "argmin": "min", "cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min",
+    "argmax_number": "max_number", "argmin_number": "min_number", "cummax_number": "max_number",
+    "cummin_number": "min_number",
 }  # fmt: skip
 """The reduction whose result a search or a scan carries."""
 

@@ -108,7 +108,10 @@ class PieceStages:
         self._put(op, part, total)
 
     def _search(self, number: int, op: VectorOp) -> None:
-        """The first extreme of a piece takes the place of one before if it is beyond it; NaN is beyond all numbers."""
+        """The first extreme of a piece takes the place of one before if it is beyond it.
+
+        NaN is beyond all numbers, or for a search among numbers alone all numbers are beyond NaN.
+        """
         cut, rows = self._cut, self._rows(op)
         argument = op.read(self._values)[0]
         dtype, short = argument.dtype, short_nbytes(op, argument, rows)
@@ -132,12 +135,13 @@ class PieceStages:
             later,
         )
         self._apply("add", [index, before], index, later)
-        self._apply("le" if COMBINED[op.math.op] == "maximum" else "ge", [extreme, best], test, later)
+        beyond = COMBINED[op.math.op]
+        self._apply("le" if beyond.startswith("maximum") else "ge", [extreme, best], test, later)
         if dtype.is_float:
-            self._apply("isnan", [best], other, later)
+            self._apply("isnan", [extreme if beyond.endswith("number") else best], other, later)
             self._apply("or", [test, other], test, later)
         self._apply("where", [test, found, index], found, later)
-        self._apply(COMBINED[op.math.op], [best, extreme], best, later)
+        self._apply(beyond, [best, extreme], best, later)
 
     def _apply(self, name: str, arguments: list[_Short], out: _Short, when: When) -> None:
         operands = [*(each.operand(Role.IN) for each in arguments), out.operand(Role.OUT)]

@@ -7,6 +7,7 @@ from kb_triton.modules import install, uninstall
 from kb_triton.pytest_plugin import (
     pytest_addoption,
     pytest_configure,
+    pytest_load_initial_conftests,
     pytest_report_header,
     pytest_terminal_summary,
     pytest_unconfigure,
@@ -25,6 +26,7 @@ __all__ = [
     "launch",
     "pytest_addoption",
     "pytest_configure",
+    "pytest_load_initial_conftests",
     "pytest_report_header",
     "pytest_terminal_summary",
     "pytest_unconfigure",

@@ -15,7 +15,7 @@ from kb_topology import did_you_mean
 from kb_triton import testing
 from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
 from kb_triton.jit import CompiledKernel, JITFunction, jit
-from kb_triton.runtime import DRIVER, Autotuner, Config, Heuristics, autotune, heuristics
+from kb_triton.runtime import DRIVER, Autotuner, Config, Heuristics, Knobs, autotune, heuristics
 from kb_triton.torch_import import TorchFinder
 
 VERSION: Final = "3.4.0"
@@ -38,6 +38,10 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
     """*tensor* for a launch that takes its elements for those of *dtype*, of as many bytes."""
     base = tensor.base if isinstance(tensor, Reinterpreted) else tensor
     return Reinterpreted(base, dtype)
+
+
+def set_allocator(allocator: Any) -> None:
+    """Does nothing: kernels here need no memory beside their arguments, which an *allocator* would give them."""
 
 
 class TritonModule(ModuleType):
@@ -105,6 +109,11 @@ def install() -> None:
     _INSTALLED.install()
 
 
+def is_installed() -> bool:
+    """Whether `install` was called, and not taken back."""
+    return bool(_INSTALLED.modules)
+
+
 def uninstall() -> None:
     """Take back `install`: modules that were there before are there again."""
     _INSTALLED.uninstall()
@@ -138,6 +147,8 @@ def _made() -> dict[str, ModuleType]:
             "must_use_result": lambda fn: fn,
             "next_power_of_2": next_power_of_2,
             "reinterpret": reinterpret,
+            "constexpr_function": lambda fn: fn,
+            "set_allocator": set_allocator,
         },
         "triton.runtime": runtime,
         "triton.runtime.jit": {**runtime, "jit": jit, "TensorWrapper": Reinterpreted, "reinterpret": reinterpret},
@@ -152,6 +163,12 @@ def _made() -> dict[str, ModuleType]:
         "triton.language.extra.cuda": {},
         "triton.language.extra.hip": {},
         "triton.language.extra": {},
+        "triton.language.target_info": {
+            "current_target": DRIVER.active.get_current_target,
+            "is_cuda": lambda: DRIVER.active.backend == "cuda",
+            "is_hip": lambda: False,
+        },
+        "triton.knobs": Knobs.groups(),
     }
     modules: dict[str, ModuleType] = {}
     for name, names in contents.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from kb_messages import KbError
 from kb_triton.host import Device, Options, current, options_of, use
 from kb_triton.host.options import most_configurations
-from kb_triton.modules import install, uninstall
+from kb_triton.modules import install, is_installed, uninstall
 from kb_triton.pretending import pretend_cuda
 
 _PRETENDING: Final = ExitStack()
@@ -27,26 +26,37 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--kb-pretend", choices=["cuda"], help="Answer host code as a CUDA device would.")
 
 
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    """Put the modules in place before a conftest.py is imported. Options that are none end pytest with a sentence."""
+    _set_up(early_config.known_args_namespace)
+
+
 def pytest_configure(config: Any) -> None:
-    """Put the modules in place before any test file is imported. Options that are none end pytest with a sentence."""
+    """Put the modules in place before any test file is imported, where a conftest.py named the plugin."""
+    _set_up(config.option)
+
+
+def _set_up(given: Any) -> None:
+    if is_installed():
+        return
     try:
-        use(Device.of(_options(config.getoption)))
+        use(Device.of(_options(given)))
         install()
-        if config.getoption("--kb-pretend"):
+        if given.kb_pretend:
             _PRETENDING.enter_context(pretend_cuda())
     except KbError as error:
         usage: Any = sys.modules["pytest"]
         raise usage.UsageError(str(error)) from None
 
 
-def _options(given: Callable[[str], Any]) -> Options:
+def _options(given: Any) -> Options:
     found = options_of()
-    if given("--kb-topology"):
-        found = replace(found, topology=given("--kb-topology"))
-    if given("--kb-issue"):
-        found = replace(found, issue=given("--kb-issue"))
-    if given("--kb-autotune"):
-        found = replace(found, autotune=most_configurations("--kb-autotune", given("--kb-autotune")))
+    if given.kb_topology:
+        found = replace(found, topology=given.kb_topology)
+    if given.kb_issue:
+        found = replace(found, issue=given.kb_issue)
+    if given.kb_autotune:
+        found = replace(found, autotune=most_configurations("--kb-autotune", given.kb_autotune))
     return found
 
 

@@ -41,7 +41,10 @@ class TorchFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As `MetaPathFinder.find_spec`."""
+        """As `MetaPathFinder.find_spec`. Raises ModuleNotFoundError for Gluon, which would not run here."""
+        if fullname == "triton.experimental":
+            text = "triton.experimental: got Gluon, needs tl: kernels in Gluon choose layouts and memories of one GPU"
+            raise ModuleNotFoundError(text, name=fullname)
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
         spec = PathFinder.find_spec(fullname, path, target)

@@ -27,7 +27,8 @@ class FunctionClass(Enum):
 
 _BY_CLASS: Final = {
     FunctionClass.ELEMENTWISE: (
-        "fill index copy spread neg abs relu not add sub mul maximum minimum eq ne lt le gt ge and or where fma cas "
+        "fill index copy spread neg abs relu not add sub mul maximum minimum maximum_number minimum_number "
+        "eq ne lt le gt ge and or where fma cas "
         "sign floor ceil rint round trunc isnan isinf isfinite signbit copysign logb ldexp nextafter fdim "
         "bitcast rearrange combine lshift rshift bit_and bit_or bit_xor bit_not umulhi popcount clz ffs brev"
     ),
@@ -36,8 +37,11 @@ _BY_CLASS: Final = {
         "sinh cosh tanh asinh acosh atanh hypot rhypot erf erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma "
         "j0 j1 y0 y1 cyl_bessel_i0 cyl_bessel_i1 sigmoid gelu silu div pow fmod remainder floordiv mod tdiv trem"
     ),
-    FunctionClass.REDUCTION: "sum prod max min reduce_and reduce_or reduce_xor argmax argmin",
-    FunctionClass.SCAN: "cumsum cumprod cummax cummin",
+    FunctionClass.REDUCTION: (
+        "sum prod max min max_number min_number reduce_and reduce_or reduce_xor "
+        "argmax argmin argmax_number argmin_number"
+    ),
+    FunctionClass.SCAN: "cumsum cumprod cummax cummin cummax_number cummin_number",
     FunctionClass.SORT: "sort",
     FunctionClass.GATHER: "gather",
     FunctionClass.HISTOGRAM: "histogram",

@@ -90,6 +90,16 @@ def _reduction(function: np.ufunc) -> Callable[..., Array]:
     return lambda x, axis: function.reduce(x, axis=axis, keepdims=True)
 
 
+def _first_number(function: np.ufunc) -> Callable[..., Array]:
+    """The lowest index along an axis at which the extreme of all elements but NaN is; 0 where all are NaN."""
+
+    def first(x: Array, axis: int) -> Array:
+        found: Array = np.argmax(x == function.reduce(x, axis=axis, keepdims=True), axis=axis, keepdims=True)
+        return found
+
+    return first
+
+
 def _scan(function: np.ufunc) -> Callable[..., Array]:
     """The function of all elements up to each one along an axis, added one after the other."""
     return lambda x, axis: function.accumulate(x, axis=axis)
@@ -161,6 +171,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "div": Function(2, np.divide, float_only=True),
     "maximum": Function(2, np.maximum),
     "minimum": Function(2, np.minimum),
+    "maximum_number": Function(2, np.fmax),
+    "minimum_number": Function(2, np.fmin),
     "pow": Function(2, np.power, float_only=True),
     "copysign": Function(2, np.copysign, float_only=True, exact=True),
     "tdiv": Function(2, truncated_quotient, int_only=True),
@@ -203,11 +215,17 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "reduce_xor": Function(1, _reduction(np.bitwise_xor), reduces=True, int_only=True),
     "argmax": Function(1, lambda x, axis: np.argmax(x, axis=axis, keepdims=True), reduces=True, exact=True),
     "argmin": Function(1, lambda x, axis: np.argmin(x, axis=axis, keepdims=True), reduces=True, exact=True),
+    "argmax_number": Function(1, _first_number(np.fmax), reduces=True, exact=True),
+    "argmin_number": Function(1, _first_number(np.fmin), reduces=True, exact=True),
     "cumsum": Function(1, _scan(np.add), scans=True),
     "cumprod": Function(1, _scan(np.multiply), scans=True),
     "cummax": Function(1, _scan(np.maximum), scans=True, exact=True),
     "cummin": Function(1, _scan(np.minimum), scans=True, exact=True),
+    "cummax_number": Function(1, _scan(np.fmax), scans=True, exact=True),
+    "cummin_number": Function(1, _scan(np.fmin), scans=True, exact=True),
     "max": Function(1, lambda x, axis: x.max(axis=axis, keepdims=True), reduces=True),
     "min": Function(1, lambda x, axis: x.min(axis=axis, keepdims=True), reduces=True),
+    "max_number": Function(1, _reduction(np.fmax), reduces=True),
+    "min_number": Function(1, _reduction(np.fmin), reduces=True),
 }
 """The functions that a MATH record can ask for, by `MathAttributes.op`."""

@@ -174,19 +174,27 @@ def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _axis_functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """The functions that go along an axis."""
+    """The functions that go along an axis, and those that leave out NaN."""
     return {
+        "maximum_number": torch.fmax,
+        "minimum_number": torch.fmin,
         "sum": lambda x, axis: torch.sum(x, dim=axis, keepdim=True),
         "prod": lambda x, axis: torch.prod(x, dim=axis, keepdim=True),
         "argmax": lambda x, axis: _first(torch, x, axis, torch.amax),
         "argmin": lambda x, axis: _first(torch, x, axis, torch.amin),
+        "argmax_number": lambda x, axis: _first_number(torch, x, axis, _most(torch)),
+        "argmin_number": lambda x, axis: _first_number(torch, x, axis, _least(torch)),
         "cumsum": lambda x, axis: torch.cumsum(x, dim=axis),
         "cumprod": lambda x, axis: torch.cumprod(x, dim=axis),
         "sort": lambda x, axis: torch.sort(x, dim=axis, stable=True).values,
         "cummax": lambda x, axis: torch.cummax(x, dim=axis).values,
         "cummin": lambda x, axis: torch.cummin(x, dim=axis).values,
+        "cummax_number": lambda x, axis: _most_so_far(torch, x, axis),
+        "cummin_number": lambda x, axis: -_most_so_far(torch, -x, axis),
         "max": lambda x, axis: torch.amax(x, dim=axis, keepdim=True),
         "min": lambda x, axis: torch.amin(x, dim=axis, keepdim=True),
+        "max_number": _most(torch),
+        "min_number": _least(torch),
     }
 
 
@@ -194,6 +202,43 @@ def _first(torch: Any, x: Any, axis: int, extreme: Callable[..., Any]) -> Any:
     """The lowest index along *axis* at which *x* has its extreme, or NaN."""
     hit = (x == extreme(x, dim=axis, keepdim=True)) | (x != x)
     return torch.argmax(hit.to(torch.uint8), dim=axis, keepdim=True)
+
+
+def _most(torch: Any) -> Callable[..., Any]:
+    """The largest element along an axis of those that are not NaN; NaN where all are."""
+
+    def most(x: Any, axis: int) -> Any:
+        if not x.dtype.is_floating_point:
+            return torch.amax(x, dim=axis, keepdim=True)
+        found = torch.amax(torch.where(torch.isnan(x), -torch.inf, x), dim=axis, keepdim=True)
+        return torch.where(torch.all(torch.isnan(x), dim=axis, keepdim=True), torch.nan, found).to(x.dtype)
+
+    return most
+
+
+def _least(torch: Any) -> Callable[..., Any]:
+    """The smallest element along an axis of those that are not NaN; NaN where all are."""
+
+    def least(x: Any, axis: int) -> Any:
+        if not x.dtype.is_floating_point:
+            return torch.amin(x, dim=axis, keepdim=True)
+        return -_most(torch)(-x, axis)
+
+    return least
+
+
+def _most_so_far(torch: Any, x: Any, axis: int) -> Any:
+    """The largest number up to each element along an axis; NaN before the first one."""
+    if not x.dtype.is_floating_point:
+        return torch.cummax(x, dim=axis).values
+    found = torch.cummax(torch.where(torch.isnan(x), -torch.inf, x), dim=axis).values
+    numbers = torch.cumsum((~torch.isnan(x)).to(torch.int32), dim=axis)
+    return torch.where(numbers == 0, torch.nan, found).to(x.dtype)
+
+
+def _first_number(torch: Any, x: Any, axis: int, extreme: Callable[..., Any]) -> Any:
+    """The lowest index along *axis* at which *x* has its *extreme* of all elements but NaN; 0 where all are NaN."""
+    return torch.argmax((x == extreme(x, axis)).to(torch.uint8), dim=axis, keepdim=True)
 
 
 def _integer_functions(torch: Any) -> dict[str, Callable[..., Any]]:

@@ -46,6 +46,7 @@ from kb_triton.language.dots import dot, dot_scaled
 from kb_triton.language.dtypes import (
     bfloat16,
     block_type,
+    const,
     dtype,
     float8e4b8,
     float8e4b15,
@@ -188,6 +189,7 @@ __all__ = [
     "cdiv",
     "ceil",
     "clamp",
+    "const",
     "constexpr",
     "cos",
     "cumprod",

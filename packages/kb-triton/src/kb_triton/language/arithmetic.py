@@ -22,9 +22,11 @@ _SYMBOLS: Final = {
 }  # fmt: skip
 _INTEGERS_ONLY: Final = frozenset(("tdiv", "lshift", "rshift", "bit_and", "bit_or", "bit_xor"))
 _SIGNS_MATTER: Final = frozenset(("tdiv", "trem", "rshift", "maximum", "minimum", *COMPARISONS))
+_OF_BITS: Final = {"add": "bit_xor", "sub": "bit_xor", "mul": "bit_and"}
+"""The functions that arithmetic is on integers of one bit."""
 _FLOATS: Final[dict[str, Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum,
-    "minimum": np.minimum, "trem": np.fmod, **COMPARISONS,
+    "minimum": np.minimum, "maximum_number": np.fmax, "minimum_number": np.fmin, "trem": np.fmod, **COMPARISONS,
 }  # fmt: skip
 
 
@@ -136,6 +138,10 @@ def refuse_f64(what: str) -> None:
 def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
     """The function *op* of two tensors or numbers, computed in the type *kind*."""
     one, two = (x, y)
+    if kind.is_float and kind.primitive_bitwidth < 32:
+        one, two = (_rounded_operand(each, kind) for each in (one, two))
+    elif kind is int1:
+        op = _OF_BITS.get(op, op)
     a, one_shape = (one.value, one.shape) if type(one) is tensor else (rounded(one, kind), ())
     b, two_shape = (two.value, two.shape) if type(two) is tensor else (rounded(two, kind), ())
     shape = (
@@ -158,6 +164,11 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
         op = "fmod" if op == "trem" else op
         a, b = (float(each) if type(each) in NUMBERS else each for each in (a, b))
     return tensor(machine().math(op, [as_argument(a), as_argument(b)], out.kb), shape, out)
+
+
+def _rounded_operand(x: Any, kind: dtype) -> Any:
+    """*x* as *kind*, a float of 16 bits or less: a tensor of another type is rounded before an op, not after it."""
+    return provided("cast")(x, kind) if type(x) is tensor and x.dtype != kind else x
 
 
 def _added(one: Any, two: Any, shape: tuple[int, ...], kind: dtype) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import nan
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,10 @@ _REDUCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min, "reduce_or": lambda a, b: a | b,
     "reduce_and": lambda a, b: a & b, "reduce_xor": lambda a, b: a ^ b,
 }  # fmt: skip
-_SCANS: Final = {"sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin"}
+_SCANS: Final = {
+    "sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", "max_number": "cummax_number",
+    "min_number": "cummin_number",
+}  # fmt: skip
 _INTEGERS: Final = [(int(a), int(b)) for a, b in np.random.default_rng(0).integers(1, 100, (12, 2))]
 _FLOATS: Final = [(a + 0.5, b - 99.5) for a, b in _INTEGERS] + [(b - 99.5, a + 0.25) for a, b in _INTEGERS]
 _BOOLEANS: Final = [(False, False), (False, True), (True, False), (True, True)]
@@ -91,8 +95,14 @@ def _named(combine: Combine, kind: dtype) -> str | None:
             continue
         expected = [function(*pair) for pair in pairs]
         if all(abs(one - two) <= 1e-5 * abs(two) for one, two in zip(numbers, expected, strict=True)):
-            return name
+            return f"{name}_number" if name in ("max", "min") and kind.is_float and _drops_nan(combine) else name
     return None
+
+
+def _drops_nan(combine: Combine) -> bool:
+    """Whether the extreme *combine* of NaN and a number is the number, in one of their orders at least."""
+    pair = tensor(nan, (), float32), tensor(1.0, (), float32)
+    return any(each.value == each.value for each in (combine(*pair), combine(*pair[::-1])))
 
 
 def _halved(blocks: list[tensor], axis: int, combine: Combine) -> list[tensor]:

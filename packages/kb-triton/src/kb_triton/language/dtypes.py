@@ -147,6 +147,10 @@ class pointer_type(dtype):
         self.const = const
 
 
+class const:
+    """Marks an argument as a pointer to what the kernel only reads, as an annotation."""
+
+
 class block_type(dtype):
     """The type of blocks of *shape* of elements of *element_ty*."""
 

@@ -17,10 +17,14 @@ class VendorNames(SimpleNamespace):
         raise missing(vendor, name, fix="the chip has no extensions of one vendor")
 
 
+def _nothing() -> None:
+    """Does nothing: a launch begins when the one before it is over."""
+
+
 extra: Final = VendorNames(
     __name__="tl.extra",
     libdevice=libdevice,
-    cuda=VendorNames(__name__="tl.extra.cuda", libdevice=libdevice),
+    cuda=VendorNames(__name__="tl.extra.cuda", libdevice=libdevice, gdc_wait=_nothing, gdc_launch_dependents=_nothing),
     hip=VendorNames(__name__="tl.extra.hip", libdevice=libdevice),
 )
 """The namespace `tl.extra`."""

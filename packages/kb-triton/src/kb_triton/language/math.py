@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -174,7 +175,7 @@ def abs(x: Any) -> tensor:  # noqa: A001 - Triton's name
 
 
 def fma(x: Any, y: Any, z: Any) -> tensor:
-    """`x * y + z`, rounded once."""
+    """`x * y + z`, of a product that is rounded to f32."""
     kind = common_type(x, y, z)
     if not kind.is_float or kind.is_f64:
         return binary("add", binary("mul", as_tensor(x), y), z)  # type: ignore[no-any-return]
@@ -208,23 +209,23 @@ def umulhi(x: Any, y: Any) -> tensor:
 
 
 class PropagateNan(IntEnum):
-    """What `propagate_nan` may be. The chip gives NaN with either."""
+    """What `propagate_nan` may be: with ALL, the result is NaN where an operand is; with NONE, the other operand."""
 
     NONE = 0
     ALL = 0xFFFF
 
 
 def maximum(x: Any, y: Any, propagate_nan: Any = None) -> tensor:
-    """The larger element of each pair."""
-    return _extreme("maximum", x, y)
+    """The larger element of each pair. Where one is NaN, the other, unless *propagate_nan* is ALL."""
+    return _extreme("maximum", x, y, propagate_nan)
 
 
 def minimum(x: Any, y: Any, propagate_nan: Any = None) -> tensor:
-    """The smaller element of each pair."""
-    return _extreme("minimum", x, y)
+    """The smaller element of each pair. Where one is NaN, the other, unless *propagate_nan* is ALL."""
+    return _extreme("minimum", x, y, propagate_nan)
 
 
-def _extreme(op: str, x: Any, y: Any) -> tensor:
+def _extreme(op: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
     one = x if isinstance(x, tensor) else as_number(x)
     two = y if isinstance(y, tensor) else as_number(y)
     if not isinstance(one, tensor) and not isinstance(two, tensor):
@@ -232,12 +233,13 @@ def _extreme(op: str, x: Any, y: Any) -> tensor:
     kind = common_type(one, two)
     if kind.is_f64:
         refuse_f64(f"tl.{op}")
-    return compute(op, one, two, kind)
+    keeps_nan = plain_number(propagate_nan) == PropagateNan.ALL
+    return compute(op if keeps_nan or not kind.is_float else f"{op}_number", one, two, kind)
 
 
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = None) -> tensor:  # noqa: A002
     """The elements of *x*, those below *min* as *min*, and those above *max* as *max*."""
-    return minimum(maximum(x, min), max)
+    return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
 
 def mod(x: Any, y: Any) -> tensor:
@@ -265,6 +267,11 @@ def logical_or(x: Any, y: Any) -> tensor:
 def logical_not(x: Any) -> tensor:
     """Whether each element is false."""
     return binary("eq", cast(x, int1), False)  # type: ignore[no-any-return]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of `libdevice`, which were here in earlier releases of Triton."""
+    return getattr(import_module("kb_triton.language.libdevice"), name)
 
 
 __all__ = [

@@ -30,7 +30,7 @@ _KINDS: Final[dict[type, int]] = {bool: 0, int: 1, float: 2}
 def promoted(one: dtype, two: dtype, divides: bool = False) -> dtype:
     """The type that an op of *one* and *two* computes in; *divides* for `/` and `%`."""
     if one.is_float != two.is_float:
-        return one if one.is_float else two
+        return _of_float_and_integer(one if one.is_float else two, divides)
     if one.is_float:
         return _of_floats(one, two, divides)
     if one == two:
@@ -51,6 +51,11 @@ def _of_floats(one: dtype, two: dtype, divides: bool) -> dtype:
     if bfloat16 in (one, two):
         return bfloat16 if one == two and not divides else float32
     return float32 if divides else one if one == two else float16
+
+
+def _of_float_and_integer(kind: dtype, divides: bool) -> dtype:
+    """As of two floats of which one is narrower than *kind*: bf16 is kept by two bf16 alone."""
+    return float32 if kind == bfloat16 or (divides and kind == float16) else kind
 
 
 def type_of_number(number: float) -> dtype:

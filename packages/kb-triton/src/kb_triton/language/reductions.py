@@ -51,7 +51,7 @@ def reduced(op: str, x: tensor, axis: Any, keep_dims: Any, out: dtype | None = N
 
 def _along(op: str, x: tensor, at: int, kind: dtype, shape: tuple[int, ...]) -> Any:
     value, n = x.value, x.shape[at]
-    if type(value) in NUMBERS and op in ("sum", "max", "min", "argmax", "argmin"):
+    if type(value) in NUMBERS and op.removesuffix("_number") in ("sum", "max", "min", "argmax", "argmin"):
         return rounded(value * n if op == "sum" else 0 if op.startswith("arg") else value, kind)
     if is_known(value) and op in _KNOWN:
         array = np.broadcast_to(array_of(value, x.dtype), x.shape).astype(NUMPY[kind.name])
@@ -133,18 +133,27 @@ def min(  # noqa: A001 - Triton's name
 
 def _extreme(op: str, x: tensor, axis: Any, return_indices: Any, keep_dims: Any) -> Any:
     wide = _wide(x)
-    found = reduced(op, wide, axis, keep_dims)
-    return (found, reduced(f"arg{op}", wide, axis, keep_dims, int32)) if return_indices else found
+    found = reduced(_among_numbers(op, wide), wide, axis, keep_dims)
+    return (found, _searched(op, wide, axis, keep_dims)) if return_indices else found
+
+
+def _among_numbers(op: str, x: tensor) -> str:
+    """The reduction *op* of *x*, which leaves out NaN as Triton's does."""
+    return f"{op}_number" if x.dtype.is_float else op
+
+
+def _searched(op: str, x: tensor, axis: Any, keep_dims: Any) -> tensor:
+    return reduced(_among_numbers(f"arg{op}", x), x, axis, keep_dims, int32)
 
 
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:  # noqa: A002
-    """The index of the largest element over *axis*; of equals the lowest."""
-    return reduced("argmax", as_tensor(input), axis, keep_dims, int32)
+    """The index of the largest element over *axis* that is not NaN; of equals the lowest."""
+    return _searched("max", as_tensor(input), axis, keep_dims)
 
 
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:  # noqa: A002
-    """The index of the smallest element over *axis*; of equals the lowest."""
-    return reduced("argmin", as_tensor(input), axis, keep_dims, int32)
+    """The index of the smallest element over *axis* that is not NaN; of equals the lowest."""
+    return _searched("min", as_tensor(input), axis, keep_dims)
 
 
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:  # noqa: A002
@@ -173,7 +182,9 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
 
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False) -> tensor:  # noqa: A002
     """The products of all elements up to each one along *axis*; with *reverse*, from each one to the last."""
-    return scanned("cumprod", as_tensor(input), axis, reverse)
+    x = as_tensor(input)
+    kind = _sum_type(x, None)
+    return scanned("cumprod", cast(x, kind), axis, reverse, kind)
 
 
 provide(

@@ -1,0 +1,117 @@
+"""Numbers where Triton has a rule of its own: NaN, integers beside narrow floats, integers of one bit."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kb_triton as triton
+import kb_triton.language as tl
+
+NAN = np.array([np.nan, 1.0, np.nan, -3.0, 7.5, np.inf, -np.inf, 0.0], np.float32)
+OTHER = np.array([2.0, np.nan, np.nan, 4.0, -1.0, np.nan, 5.0, -6.0], np.float32)
+
+
+@triton.jit
+def extremes(x, y, out, reduced, found, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a, b = tl.load(x + at), tl.load(y + at)
+    tl.store(out + at, tl.maximum(a, b))
+    tl.store(out + B + at, tl.minimum(a, b))
+    tl.store(out + 2 * B + at, tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL))
+    tl.store(out + 3 * B + at, tl.clamp(a, -2.0, 2.0))
+    tl.store(reduced, tl.max(b, 0))
+    tl.store(reduced + 1, tl.min(b, 0))
+    largest, where = tl.max(b, 0, return_indices=True)
+    tl.store(found, where)
+    tl.store(found + 1, tl.argmin(b, 0))
+    tl.store(reduced + 2, largest)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_extremes_leave_out_nan_unless_they_are_told_to_propagate_it(kind):
+    x, y = NAN.astype(kind), OTHER.astype(kind)
+    out, reduced, found = np.zeros((4, 8), np.float32), np.zeros(3, np.float32), np.zeros(2, np.int32)
+    extremes[1,](x, y, out, reduced, found, B=8)
+    clamped = np.fmin(np.fmax(NAN, np.float32(-2)), np.float32(2))
+    np.testing.assert_array_equal(out, [np.fmax(NAN, OTHER), np.fmin(NAN, OTHER), np.maximum(NAN, OTHER), clamped])
+    assert reduced.tolist() == [5.0, -6.0, 5.0]
+    assert found.tolist() == [6, 7]
+
+
+@triton.jit
+def larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def nan_larger(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def folded(x, out, scanned, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(out, tl.reduce(tl.load(x + at), 0, larger))
+    tl.store(out + 1, tl.reduce(tl.load(x + at), 0, nan_larger))
+    tl.store(scanned + at, tl.associative_scan(tl.load(x + at), 0, larger))
+
+
+def test_a_function_of_a_reduction_says_what_becomes_of_nan():
+    out, scanned = np.zeros(2, np.float32), np.zeros(8, np.float32)
+    folded[1,](NAN, out, scanned, B=8)
+    np.testing.assert_array_equal(out, [np.inf, np.nan])
+    np.testing.assert_array_equal(scanned, np.fmax.accumulate(NAN))
+
+
+@triton.jit
+def beside_integers(x, n, out, same, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a, b = tl.load(x + at), tl.load(n + at)
+    tl.static_assert((a + b).dtype == out.dtype.element_ty)
+    tl.static_assert((a / b).dtype == tl.float32)
+    tl.store(out + at, a + b)
+    tl.store(same + at, a == b)
+
+
+def test_an_integer_is_rounded_to_f16_before_an_op_and_makes_f32_of_bf16():
+    n = np.array([2049, 4097, 70000, -2051], np.int32)
+    x = np.array([1.0, 0.5, 0.0, 2048.0], np.float32)
+    out, same = np.zeros(4, np.float16), np.zeros(4, bool)
+    with np.errstate(over="ignore"):
+        rounded = n.astype(np.float16)
+    beside_integers[1,](x.astype(np.float16), n, out, same, B=4)
+    np.testing.assert_array_equal(out, (x + rounded.astype(np.float32)).astype(np.float16))
+    wide = np.zeros(4, np.float32)
+    beside_integers[1,](x.astype(ml_dtypes.bfloat16), n, wide, same, B=4)
+    np.testing.assert_array_equal(wide, x + n.astype(np.float32))
+    beside_integers[1,](rounded, n, out, same, B=4)
+    assert same.all()
+
+
+@triton.jit
+def bits(x, y, out, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a, b = tl.load(x + at) > 0, tl.load(y + at) > 0
+    tl.store(out + at, a + b)
+    tl.store(out + B + at, a - b)
+    tl.store(out + 2 * B + at, a * b)
+
+
+def test_arithmetic_on_integers_of_one_bit_wraps():
+    x, y = np.array([0, 0, 1, 1], np.float32), np.array([0, 1, 0, 1], np.float32)
+    out = np.zeros((3, 4), bool)
+    bits[1,](x, y, out, B=4)
+    assert out.astype(int).tolist() == [[0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]]
+
+
+@triton.jit
+def products(x, out, B: tl.constexpr):
+    found = tl.cumprod(tl.load(x + tl.arange(0, B)), 0)
+    tl.static_assert(found.dtype == tl.int32)
+    tl.store(out + tl.arange(0, B), found)
+
+
+def test_running_products_of_narrow_integers_have_32_bits():
+    x, out = np.array([100, -100, 3, 2], np.int8), np.zeros(4, np.int32)
+    products[1,](x, out, B=4)
+    assert out.tolist() == [100, -10000, -30000, -60000]
