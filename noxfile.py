@@ -223,13 +223,15 @@ def triton(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """What people look at, in a real browser: the HTML report, and Perfetto, which counts as the op log does."""
+    """What people look at, in a real browser: the page of `kb web`, the HTML report, and Perfetto; pictures are kept."""
     install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
     finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
     found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()
     if not Path(found).is_file():
         (session.error if os.environ.get("CI") else session.skip)(found)
-    session.run("pytest", "tests_browser", *session.posargs, env={"KB_BROWSER": found})
+    pictures = Path(session.create_tmp()).resolve() / "pictures"
+    session.run("pytest", "tests_browser", *session.posargs, env={"KB_BROWSER": found, "KB_PICTURES": str(pictures)})
+    session.log(f"pictures: {pictures}")
 
 
 @nox.session(default=False)

@@ -109,7 +109,7 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         from kb_cli.terminal.failure import failure_text
 
         sentence, code = failure_text(error, arguments), FAILURE
-    say(sentence)
+    say("\n  ".join((sentence, *getattr(error, "__notes__", []))))
     return code
 
 

@@ -51,6 +51,7 @@ def test_a_trace_changes_nothing_else_and_repeats_to_the_byte(invoke: Invoke, tm
 
 def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:
     done = invoke("run", bench_file(WAIT, STUCK), "--trace", "trace.jsonl")
+    (folder,) = Path("kb-runs").iterdir()
     assert (done.exit_code, done.stdout) == (3, "")
     end = events(tmp_path / "trace.jsonl")[-1]
     assert isinstance(end, CommandComplete)
@@ -61,8 +62,12 @@ def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_fi
         f"  sip0.cube0.pe0: the kernel waits at small.py:13 since {ns} for a handle that no command in flight "
         "completes\n"
         "  missing: the handle waited for at small.py:13: no command in flight completes it\n"
+        f"  what it wrote so far is in {folder}\n"
     )
-    assert list((tmp_path / "kb-runs").iterdir()) == []
+    told = json.loads((folder / "progress.json").read_text())
+    assert (told["state"], told["standing"]) == ("stuck", done.stderr.removeprefix("error: ").splitlines()[:-1])
+    (listed,) = json.loads(invoke("runs", "--json").stdout)
+    assert (listed["state"], listed["latency_ps"]) == ("stuck", None)
 
 
 def test_a_file_that_cannot_be_written_is_refused(invoke: Invoke) -> None:

@@ -1,4 +1,4 @@
-"""A run that the user interrupts: what it has written so far stays, under a name of its own."""
+"""A run that the user interrupts, or that is stuck: what it has written so far stays, under a name of its own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from contextlib import contextmanager
 
 from kb_cli.run.data import LOG
 from kb_cli.run.folder import NewRunFolder
+from kb_messages import SimulationStuckError
 
 
 @contextmanager
 def kept_on_interrupt(folder: NewRunFolder) -> Iterator[None]:
     """Give *folder* the name of an interrupted run when a KeyboardInterrupt passes, and note the name on the error.
 
-    Only a folder with records of a log is kept, because without them there is nothing to read. SIGTERM, which raises a
-    class of its own, leaves nothing.
+    A SimulationStuckError does the same, so that somebody can look at what led there. Only a folder with records of a
+    log is kept, because without them there is nothing to read. SIGTERM raises a class of its own and leaves nothing.
     """
     try:
         yield
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, SimulationStuckError) as error:
         has_records = any(chunk for form in (LOG, f"*/{LOG}") for chunk in folder.path.glob(f"{form}/*.npy"))
-        if type(error) is KeyboardInterrupt and has_records:
+        if type(error) in (KeyboardInterrupt, SimulationStuckError) and has_records:
             error.add_note(f"what it wrote so far is in {folder.commit_interrupted()}")
         raise

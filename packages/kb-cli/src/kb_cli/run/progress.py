@@ -35,12 +35,13 @@ class Simulated(Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """progress.json. `state` is `running` or `interrupted`; `row` counts from 1 and is null without a shapes file.
+    """progress.json. `state` is `running`, `interrupted` or `stuck`.
 
-    `what` says more about the phase. `done` and `total` count stages, records or ops. `left_s` is for this phase, and
-    `left_grows` says that the total has grown since the last update. `standing` is where the kernels of an interrupted
-    run stood. `elapsed_s` and `left_s` are seconds on this machine, and `advanced_s` is `elapsed_s` at the last update
-    at which a phase began, or time or work went on.
+    `row` counts from 1 and is null without a shapes file. `what` says more about the phase. `done` and `total` count
+    stages, records or ops. `left_s` is for this phase, and `left_grows` says that the total has grown since the last
+    update. `standing` is where the kernels of an interrupted run stood, or who waits for whom in a stuck one.
+    `elapsed_s` and `left_s` are seconds on this machine, and `advanced_s` is `elapsed_s` at the last update at which a
+    phase began, or time or work went on.
     """
 
     format: str = "kernbench-progress"
@@ -124,11 +125,18 @@ class RunProgress:
         counted = self._counted(far.stages, far.planned)
         self._tell(msgspec.structs.replace(counted, t_ps=far.t_ps, pes_done=far.pes_done, pes=far.pes))
 
+    def stuck(self, standing: list[str]) -> None:
+        """The simulation is stuck, and its kernels are *standing* so."""
+        self._end("stuck", standing)
+
+    def _end(self, state: str, standing: list[str]) -> None:
+        self._line.clear()
+        self._now = msgspec.structs.replace(self._now, state=state, standing=standing, left_s=None)
+        self._write(self._now)
+
     def interrupted(self, standing: list[str]) -> str:
         """The run was interrupted, and its kernels were *standing* so. Returns a sentence on where the run was."""
-        self._line.clear()
-        self._now = msgspec.structs.replace(self._now, state="interrupted", standing=standing, left_s=None)
-        self._write(self._now)
+        self._end("interrupted", standing)
         return "in " + ", ".join(line_parts(self._now))
 
     def remove_file(self, folder: Path) -> None:

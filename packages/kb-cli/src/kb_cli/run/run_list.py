@@ -23,11 +23,11 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     """One run folder. `when` is the time at which its run.json was written, in UTC and ISO 8601.
 
     `runs` counts the rows of a shapes file, and is 1 for other runs. `latency_ps` adds up over them. `verified` is None
-    where nothing was verified. An interrupted run has neither latency nor verdict.
+    where nothing was verified. An interrupted or stuck run has neither latency nor verdict.
     """
 
     folder: str
-    state: Literal["complete", "interrupted"] = "complete"
+    state: Literal["complete", "interrupted", "stuck"] = "complete"
     benchmark: str
     topology: str
     runs: int = 1
@@ -129,13 +129,14 @@ def _nbytes_if_plain(folder: Path) -> int:
 
 
 def _interrupted(folder: Path, nbytes: int) -> ListedRun | None:
-    """The interrupted run in *folder*, None when its progress.json does not say that it is one."""
+    """The interrupted or stuck run in *folder*, None when its progress.json does not say that it is one."""
     told = read_json(file_in(folder, PROGRESS, RunFolderError), dict[str, object], RunFolderError)
-    if (told.get("format"), told.get("state")) != ("kernbench-progress", "interrupted"):
+    state = told.get("state")
+    if told.get("format") != "kernbench-progress" or (state != "interrupted" and state != "stuck"):
         return None
     name = folder.name.removesuffix(INTERRUPTED).rpartition("-")[0]
     when = _when(folder / PROGRESS)
-    return ListedRun(folder=str(folder), state="interrupted", benchmark=name, topology="", nbytes=nbytes, when=when)
+    return ListedRun(folder=str(folder), state=state, benchmark=name, topology="", nbytes=nbytes, when=when)
 
 
 def _strange_file(folder: Path) -> str:

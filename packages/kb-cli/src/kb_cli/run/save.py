@@ -88,7 +88,7 @@ def run_unsaved(setup: Setup) -> Finished:
 def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None = None) -> Finished:
     """Run *setup* in a new folder below *out*, with the trace in *trace_path*.
 
-    A failed run leaves no folder. An interrupted run with a log leaves a folder of another name.
+    A failed run leaves no folder. An interrupted or stuck run with a log leaves a folder of another name.
     """
     name = folder_name(setup.loaded.name, {**identity(setup), "params": shown_params(setup.params)})
     with NewRunFolder(out, name) as folder:

@@ -36,7 +36,7 @@ from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch
-from kb_messages import KbError
+from kb_messages import KbError, SimulationStuckError
 
 
 class Wall(NamedTuple):
@@ -113,6 +113,9 @@ def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace
         for note in (progress.interrupted(standing), *standing):
             error.add_note(note)
         raise
+    except SimulationStuckError as error:
+        progress.stuck(str(error).splitlines())
+        raise
 
 
 def _simulate(
@@ -177,10 +180,10 @@ def _simulate(
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
-    """The output tensors of the benchmark's launches. An interrupt finds all records so far in the log."""
+    """The output tensors of the benchmark's launches. An interrupted or stuck run finds all records in the log."""
     try:
         return launch(setup, host, inputs)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SimulationStuckError):
         host.engine.flush_log()
         raise
 

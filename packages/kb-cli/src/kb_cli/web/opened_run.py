@@ -67,7 +67,7 @@ class OpenedRun:
     def _new_timeline(self) -> RunTimeline:
         if self.place.state != "complete":
             log = read_log(self.place.path / LOG, prefix=True)
-            return RunTimeline(self.place.path, log, [])
+            return RunTimeline(self.place.path, log, [], self.place.state == "running")
         source = self.source
         if source.log is None:
             got = f"a run whose op log was not kept ({source.run.keep.why})"

@@ -29,10 +29,13 @@ _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
 
 
 class RunTimeline:
-    """The lanes of *log*, that of the run in *folder*. *launches* are those of its run.json, none without one."""
+    """The lanes of *log*, that of the run in *folder*. *launches* are those of its run.json, none without one.
 
-    def __init__(self, folder: Path, log: OpLog, launches: list[LaunchTimes]) -> None:
-        self.folder, self.log, self.launches = folder, log, launches
+    *goes_on* says that the run was not over when its log was read.
+    """
+
+    def __init__(self, folder: Path, log: OpLog, launches: list[LaunchTimes], goes_on: bool = False) -> None:
+        self.folder, self.log, self.launches, self._goes_on = folder, log, launches, goes_on
         self._parts = LazyParts()
         ops = log.ops
         calls = [round(each.call_ns * PS_PER_NS) for each in launches]
@@ -47,7 +50,9 @@ class RunTimeline:
         for name, what in (("kernels", "the critical path"), ("transfers", "what memories served")):
             if name in self.log.missing:
                 found.append(f"{self.folder}: got a log without the table {name}, so {what} is left out")
-        if not self.log.is_complete:
+        if self._goes_on:
+            found.append(f"The run goes on. Its log goes up to {self.end_ps / PS_PER_NS} ns so far.")
+        elif not self.log.is_complete:
             end = f"{self.end_ps / PS_PER_NS} ns"
             found.append(f"{self.folder}: got a log that was cut off: it goes up to {end}, and the rest is missing")
         return found

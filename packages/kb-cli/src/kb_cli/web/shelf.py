@@ -25,7 +25,7 @@ from kb_messages import KbError
 
 _FRESH_S: Final = 0.25
 """Seconds for which a look at the folder is good enough, for any number of pages."""
-State = Literal["complete", "interrupted", "died", "running"]
+State = Literal["complete", "interrupted", "stuck", "died", "running"]
 
 
 class NoRunError(KbError):
@@ -176,7 +176,7 @@ def _finished_run(folder: Path) -> tuple[ShelfRun, dict[str, RunPlace]] | None:
     state: State = run.state
     name = _id(folder.name)
     rows = _rows(folder) if state == "complete" else []
-    progress = _progress(folder)[0] if state == "interrupted" else None
+    progress = None if state == "complete" else _progress(folder)[0]
     shown = _shelf_run(name, folder.name.removesuffix(INTERRUPTED), run, rows, progress)
     places = {name: RunPlace(folder, folder.name, state)}
     places |= {row.id: RunPlace(folder / row.folder, f"{folder.name}/{row.folder}", state) for row in rows}

@@ -35,6 +35,11 @@ export function tools(timeline) {
             [h("dt", null, h("kbd", null, key)), h("dd", null, text)]))));
 }
 
+export function hint() {
+    return h("p", {class: "soft"}, "Select a service to see its times and what it waited for. Drag to pan, turn the wheel to zoom, "
+        + "press m at two places to measure between edges.");
+}
+
 export function legend(ops, path) {
     const swatches = ({texts, palette}) => texts.map((text, at) => {
         const ink = h("i");

@@ -60,7 +60,7 @@ function shown({folder, runs}, page) {
 
 function card(run, page) {
     const now = run.progress;
-    const words = {running: "runs", interrupted: "was interrupted", died: "died: its process is gone"};
+    const words = {running: "runs", interrupted: "was interrupted", stuck: "is stuck", died: "died: its process is gone"};
     const still = now && run.state === "running" ? sinceAdvance(run) : 0;
     return h("article", {class: `card ${run.state}`},
         h("h2", null, h("a", {href: page.link({view: "timeline", run: run.id})}, run.name), " ", h("em", null, words[run.state])),

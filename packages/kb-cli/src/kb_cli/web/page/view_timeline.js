@@ -1,16 +1,17 @@
 // The timeline: what happened when, on every block.
 
-import {Refused, json} from "/api.js";
+import {Refused, json, live} from "/api.js";
 import {h, note} from "/dom.js";
 import {count, duration, exact} from "/format.js";
 import {onChange} from "/palette.js";
 import {AXIS, Drawing, TOP, under} from "/timeline_draw.js";
 import {Windows} from "/timeline_data.js";
 import {ROW, Rows} from "/timeline_rows.js";
-import {legend, selection, tools} from "/timeline_panel.js";
+import {hint, legend, selection, tools} from "/timeline_panel.js";
 
 const LEAST_PS = 10; // the shortest window
 const ZOOM = 1.25;
+const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
 const TABLES = ["ops", "memories", "launches"];
 
 export async function show(place, page) {
@@ -36,7 +37,7 @@ class Timeline {
         this.status = h("p", {class: "soft status", role: "status"});
         this.notes = h("div");
         this.kinds = h("p", {class: "key legend"});
-        this.panel = h("aside", {"aria-live": "polite"});
+        this.panel = h("aside", {"aria-live": "polite"}, hint());
         this.marks = ["a", "b"].map((name) => page.state[name]).filter((t) => t !== undefined);
         this.colour = page.state.colour ?? "stage";
         place.append(tools(this), this.status, this.notes, h("div", {class: "stage"}, this.lanes, this.panel), this.kinds);
@@ -59,6 +60,29 @@ class Timeline {
         if (this.page.state.op !== undefined) this.choose({op: this.page.state.op}, true);
         this.soon();
         for (const table of ["memories", "launches", "path"]) this.more(table);
+        this.follow();
+    }
+
+    // Reads a run that goes on again and again, and goes over to its folder when it is complete.
+    follow() {
+        let name;
+        let read = Date.now();
+        const deaf = live(({runs}, connected) => {
+            if (!connected) return;
+            const mine = runs.find((each) => each.id === this.run);
+            if (mine?.state === "running") {
+                name = mine.name;
+                if (Date.now() - read < AGAIN_MS) return;
+                read = Date.now();
+                this.reopen().catch((error) => this.notes.replaceChildren(note(error.message)));
+            } else if (name) {
+                const done = runs.find((each) => each.name === name && each.state !== "running");
+                deaf();
+                if (done) this.page.go({run: done.id, op: null});
+                else this.notes.replaceChildren(note("The run ended and left no result. Its terminal says why."));
+            } else queueMicrotask(() => deaf());
+        });
+        this.leaves.push(deaf);
     }
 
     async reopen() {
@@ -67,6 +91,7 @@ class Timeline {
         const before = this.rows;
         const whole = this.view.t0 <= this.bounds.t0 && this.view.t1 >= this.bounds.t1;
         this.windows.forget();
+        this.stamp = undefined;
         const first = await this.list("ops");
         this.bounds = {t0: first.from_ps, t1: first.until_ps};
         this.stamp = first.stamp;
@@ -74,6 +99,7 @@ class Timeline {
         this.rows = new Rows([["ops", first.groups]]).like(before);
         if (whole) this.view = {...this.bounds};
         this.reopening = false;
+        this.notes.replaceChildren(...first.notes.map(note));
         for (const table of ["memories", "launches", "path"]) this.more(table);
         this.soon();
     }
@@ -163,7 +189,7 @@ class Timeline {
             const lanes = visible.flatMap((row) => row.lanes).filter((each) => each.table === table).map((each) => each.lane);
             this.windows.need(table, lanes, view, fields, this.bounds);
         }
-        if (this.tables.has("path")) this.windows.need("path", [0], {...this.view, pixels}, fields, this.bounds);
+        if (this.tables.get("path")?.groups.length) this.windows.need("path", [0], {...this.view, pixels}, fields, this.bounds);
     }
 
     keep() {
@@ -348,7 +374,7 @@ class Timeline {
             y: () => this.selected?.record && this.page.go({view: "why", op: this.selected.record.op}),
             Escape: () => {
                 [this.marks, this.selected] = [[], null];
-                this.panel.replaceChildren();
+                this.panel.replaceChildren(hint());
             },
             "/": () => this.search.focus(),
         };

@@ -1,0 +1,417 @@
+"""The page of `kb web` in a browser: every view with an empty console, how the timeline is used, runs that go on."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, Page
+
+from kb_cli.main import kb
+from kb_cli.terminal.units import duration, percent, quantity
+from kb_cli.web.server import PageServer
+from kb_dataexec import read_log
+
+GEMM = ["gemm", "-p", "M=200", "-p", "N=136", "-p", "K=72", "-p", "tile=32x16x24"]
+SIZES = ["-p", "M=2048", "-p", "N=2048", "-p", "K=4096", "-p", "tile=32x32x64"]
+MILLION = ["gemm", *SIZES, "--keep", "all", "--no-verify"]
+MARKUP = "<img src=x onerror=alert(1)>"
+VIEWS = ["runs", "overview", "timeline", "why", "source", "stalls", "topology", "roofline", "compare"]
+PICTURES = Path(os.environ.get("KB_PICTURES", "pictures"))
+
+
+def run_kb(*args: object) -> str:
+    done = CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+def new_run(out: Path, *args: object) -> Path:
+    return Path(json.loads(run_kb("run", *args, "--out", out, "--json"))["run_dir"])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs on one PE, on eight PEs that share memories, on 512, of another benchmark, and of a million services."""
+    out, shared = tmp_path_factory.mktemp("runs"), ["-p", "operands=shared"]
+    return {
+        "one": new_run(out, *GEMM, "--topology", "one_pe"),
+        "eight": new_run(out, *GEMM, *shared),
+        "many": new_run(out, *GEMM, *shared, "--topology", "four_sip"),
+        "other": new_run(out, "softmax"),
+        "million": new_run(out, *MILLION, "--topology", "one_pe"),
+    }
+
+
+class Shown:
+    """A page that a server shows. What the console says, or a request to another host, is an error."""
+
+    def __init__(self, page: Page, server: PageServer) -> None:
+        self.page, self.server, self.said = page, server, list[str]()
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda asked: self.ours(asked.url) or self.said.append(asked.url))
+        page.goto(server.gate.opening)
+        assert page.url.startswith(server.gate.address)
+        assert "token" not in page.url
+        self.until("document.body.dataset.shown > 0")
+
+    def ours(self, url: str) -> bool:
+        return url.startswith(self.server.gate.address)
+
+    def id(self, folder: Path) -> str:
+        ask = (
+            "async () => (await (await fetch('/api/runs')).json()).runs.map((each) => [each.name, each.id, each.state])"
+        )
+        return next(run for name, run, _ in self.page.evaluate(ask) if name == folder.name)
+
+    def go(self, **fields: object) -> None:
+        """Open an address and wait for its view."""
+        before = self.page.evaluate("document.body.dataset.shown")
+        self.page.evaluate(f"location.hash = '{'&'.join(f'{name}={value}' for name, value in fields.items())}'")
+        self.until(f"document.body.dataset.shown > {before}")
+        assert self.page.evaluate("document.body.dataset.view") == fields.get("view", "overview")
+
+    def until(self, condition: str, seconds: float = 90) -> None:
+        last = monotonic() + seconds
+        while not self.page.evaluate(f"Boolean({condition})"):
+            assert monotonic() < last, f"{condition}; the console: {self.said}"
+            self.page.wait_for_timeout(50)
+
+    def drawn(self) -> None:
+        """Wait until the canvas of the timeline has colours of a legend, and no request is under way."""
+        self.until("document.querySelector('.legend i')")
+        self.page.wait_for_timeout(600)
+
+    def keep(self, name: str) -> None:
+        """A picture for people to look at."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(PICTURES / f"{name}.png"))
+
+    @property
+    def fragment(self) -> dict[str, str]:
+        found: dict[str, str] = self.page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
+        return found
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[PageServer]:
+    with PageServer(folder, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+Open = Callable[..., Shown]
+
+
+@pytest.fixture
+def opened(browser: Browser, runs: dict[str, Path]) -> Iterator[Open]:
+    """Opens the page of the runs; its console is to be empty in the end."""
+    shown = []
+    with served(runs["one"].parent) as server:
+
+        def new(**options: Any) -> Shown:
+            page = browser.new_page(**{"viewport": {"width": 1400, "height": 850}, **options})
+            shown.append(Shown(page, server))
+            return shown[-1]
+
+        yield new
+        for each in shown:
+            assert each.said == []
+            each.page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["one", "many", "million"])
+def test_every_view_opens_with_an_empty_console(opened: Open, runs: dict[str, Path], name: str, scheme: str) -> None:
+    page = opened(color_scheme=scheme)
+    more = {"why": {"op": 40}, "compare": {"with": page.id(runs["eight"])}, "runs": {}}
+    for view in VIEWS:
+        page.go(view=view, run=page.id(runs[name]), **more.get(view, {}))
+        if view == "timeline":
+            page.drawn()
+        page.keep(f"{name}-{view}-{scheme}")
+        assert page.page.locator("p.note").count() == 0, page.page.locator("p.note").all_inner_texts()
+        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), view
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_narrow_window_has_all_views(opened: Open, runs: dict[str, Path], view: str) -> None:
+    page = opened(viewport={"width": 380, "height": 700})
+    page.go(view=view, run=page.id(runs["eight"]), op=40)
+    if view == "timeline":
+        page.drawn()
+    page.keep(f"narrow-{view}")
+    assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+
+
+def test_a_million_services_are_drawn_soon_and_zoom_to_the_picosecond(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    run = page.id(runs["million"])
+    page.go(view="timeline", run=run)
+    page.drawn()
+    log = read_log(runs["million"] / "log")
+    assert f"{log.n_ops:,} services" in page.page.locator(".status").inner_text()
+    op = int(log.ops["op_id"][log.n_ops // 2])
+    page.go(view="timeline", run=run, op=op)
+    page.until("document.querySelector('.facts')")
+    (record,) = log.ops[log.ops["op_id"] == op]
+    assert exact(int(record["t_start_ps"])) in page.page.locator(".facts").inner_text()
+    page.keep("million-slice")
+    frames = page.page.evaluate(FRAMES)
+    print(f"a frame of the timeline takes {frames:.1f} ms")
+
+
+FRAMES = """async () => {
+    const lanes = document.querySelector(".lanes"), times = [];
+    for (let each = 0; each < 20; each++) {
+        lanes.dispatchEvent(new KeyboardEvent("keydown", {key: each % 2 ? "a" : "d"}));
+        const began = performance.now();
+        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        times.push(performance.now() - began);
+    }
+    return times.sort((a, b) => a - b)[10];
+}"""
+
+
+def exact(ps: int) -> str:
+    return f"{ps // 1000:,}.{ps % 1000:03} ns"
+
+
+def test_the_timeline_zooms_pans_selects_and_marks(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    run, log = page.id(runs["eight"]), read_log(runs["eight"] / "log")
+    page.go(view="timeline", run=run)
+    page.drawn()
+    lanes = page.page.locator(".lanes")
+    box = lanes.bounding_box()
+    end = int(log.ops["t_out_ps"].max())
+    middle = {"x": box["width"] * 0.6, "y": 100}
+    lanes.hover(position=middle)
+    page.page.mouse.wheel(0, -400)
+    page.until("new URLSearchParams(location.hash).get('t0') > 0")
+    first = page.fragment
+    assert int(first["t1"]) - int(first["t0"]) < end / 2
+    lanes.press("ArrowRight")
+    page.until(f"new URLSearchParams(location.hash).get('t0') > {first['t0']}")
+    moved = page.fragment
+    width = int(first["t1"]) - int(first["t0"])
+    assert int(moved["t1"]) - int(moved["t0"]) == pytest.approx(width, abs=2)
+    assert int(moved["t0"]) - int(first["t0"]) == pytest.approx(0.15 * width, abs=2)
+    page.page.mouse.move(box["x"] + 700, box["y"] + 100)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 900, box["y"] + 100, steps=4)
+    page.page.mouse.up()
+    page.until(f"new URLSearchParams(location.hash).get('t0') < {moved['t0']}")
+    lanes.press("Home")
+    page.until("!new URLSearchParams(location.hash).has('t0')")
+    gemms = [row for row in log.ops if log.strings[row["component"]] == "sip0.cube0.pe0.pe_gemm"]
+    names = page.page.evaluate("Math.min(Math.max(document.querySelector('.lanes').clientWidth * 0.2, 112), 210)")
+    share = int(gemms[3]["t_start_ps"] + gemms[3]["t_end_ps"]) / 2 / end
+    x = names + share * (box["width"] - 2 - names)
+    lanes.click(position={"x": x, "y": 108})
+    page.until("document.querySelector('.facts')")
+    facts = page.page.locator("aside").inner_text()
+    assert exact(int(gemms[3]["t_start_ps"])) in facts
+    assert exact(int(gemms[3]["t_end_ps"])) in facts
+    lanes.press("m")  # snaps to the nearest edge of the lane under the pointer
+    page.until("new URLSearchParams(location.hash).has('a')")
+    edges = {int(gemms[3][name]) for name in ("t_start_ps", "t_end_ps")}
+    assert int(page.fragment["a"]) in edges
+    lanes.press(".")
+    page.until(f"document.querySelector('.facts').innerText.includes('{exact(int(gemms[4]['t_start_ps']))}')")
+    page.keep("timeline-used")
+    address = page.page.url
+    page.page.get_by_role("link", name="Why only then?").click()
+    page.until("document.body.dataset.view === 'why'")
+    assert int(page.fragment["op"]) == gemms[4]["op_id"]
+    page.page.locator("tbody a").first.click()  # a link of the chain, back into the timeline
+    page.until("document.body.dataset.view === 'timeline'")
+    page.until("document.querySelector('.facts')")
+    page.page.goto(address)
+    page.until("document.querySelector('.facts')")
+    assert exact(int(gemms[4]["t_start_ps"])) in page.page.locator("aside").inner_text()
+
+
+def test_coverage_on_the_screen_is_that_of_the_log(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    page.go(view="timeline", run=page.id(runs["million"]))
+    page.drawn()
+    log = read_log(runs["million"] / "log")
+    mine = log.ops[np.array(log.strings)[log.ops["name"]] == "dma_write"]
+    share = (mine["t_end_ps"] - mine["t_start_ps"]).sum() / log.ops["t_out_ps"].max()
+    row = page.page.evaluate(LANE, 5)
+    alpha = np.mean([pixel / 255 for pixel in row])
+    assert (alpha - 0.2) / 0.8 == pytest.approx(share, abs=0.02)
+
+
+LANE = """(lane) => {
+    const canvas = document.querySelector(".lanes canvas"), context = canvas.getContext("2d");
+    const y = 48 + 18 * lane + 8;
+    const data = context.getImageData(400, y, 600, 1).data;
+    return [...data].filter((_, at) => at % 4 === 3);
+}"""
+
+
+def test_a_search_finds_a_tile_and_shows_it(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    page.go(view="timeline", run=page.id(runs["many"]))
+    page.drawn()
+    page.page.locator(".lanes").press("/")
+    page.page.keyboard.type("gemm tile 1 pe 3")
+    page.page.keyboard.press("Enter")
+    page.until("document.querySelector('ol.found button')")
+    page.page.locator("ol.found button").first.click()
+    page.until("document.querySelector('.facts')")
+    assert "tile 1" in page.page.locator("aside").inner_text()
+    page.keep("many-found")
+
+
+def test_a_line_filters_every_view(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    page.go(view="source", run=page.id(runs["eight"]))
+    page.page.locator("tr.dear a").first.click()
+    page.until("document.querySelector('#filter .chip')")
+    line = page.fragment["line"]
+    for view in VIEWS[1:]:
+        page.page.locator("#views a", has_text=re.compile(f"^{view}$", re.IGNORECASE)).click()
+        page.until(f"document.body.dataset.view === '{view}'")
+        assert page.fragment["line"] == line
+    page.page.locator("#filter button").click()
+    page.until("!document.querySelector('#filter .chip')")
+
+
+def test_the_keyboard_is_enough(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    page.go(view="overview", run=page.id(runs["eight"]))
+    page.page.keyboard.press("3")
+    page.until("document.body.dataset.view === 'timeline'")
+    page.drawn()
+    page.page.locator(".lanes").focus()
+    page.page.keyboard.press("Enter")
+    page.until("document.querySelector('.facts')")
+    page.page.keyboard.press("f")
+    page.until("new URLSearchParams(location.hash).has('t0')")
+    page.page.keyboard.press("y")
+    page.until("document.body.dataset.view === 'why'")
+
+
+def test_numbers_have_the_form_that_kb_prints(opened: Open) -> None:
+    page = opened()
+    values = [0, 1, 999, 1000, 1234.5, 999_949, 1e6, 4_707_000, 1e9, 1.5e12, 123_456_789_012_345]
+    ask = """async (values) => {
+        const f = await import('/format.js');
+        return values.map((each) => [f.duration(each), f.percent(each / 1e6), f.quantity(each, 'B')]);
+    }"""
+    found = page.page.evaluate(ask, values)
+    assert found == [[duration(each), percent(each / 1e6), quantity(each, "B")] for each in values]
+
+
+def test_what_a_user_wrote_stays_text(browser: Browser, tmp_path: Path) -> None:
+    bench = tmp_path / "hostile.py"
+    bench.write_text(HOSTILE.replace("MARKUP", MARKUP))
+    folder = new_run(tmp_path / "runs", bench, "-p", f"label={MARKUP}")
+    with served(folder.parent) as server:
+        page = Shown(browser.new_page(), server)
+        alerts = []
+        page.page.on("dialog", lambda dialog: alerts.append(dialog.message))
+        for view in VIEWS:
+            page.go(view=view, run=page.id(folder), op=0)
+            page.page.wait_for_timeout(100)
+            assert page.page.locator("img").count() == 0
+        page.go(view="overview", run=page.id(folder))
+        assert MARKUP in page.page.locator("main").inner_text()
+        page.keep("hostile")
+        assert (alerts, page.said) == ([], [])
+        page.page.close()
+
+
+HOSTILE = '''"""A product whose names are markup: MARKUP."""
+
+import numpy as np
+from kb_engine import Benchmark
+from msgspec import Struct
+
+
+def kernel(tl, a, b, c):
+    tl.wait(tl.composite("gemm", a, b, out=c))  # MARKUP
+
+
+class Params(Struct):
+    size: int = 8
+    label: str = "x"
+
+
+class Hostile(Benchmark[Params]):
+    Params = Params
+
+    def inputs(self, p, rng):
+        return {name: rng.standard_normal((p.size, p.size), dtype=np.float32) for name in "ab"}
+
+    def launch(self, host, p, tensors):
+        a, b = (host.tensor(name, tensors[name], "f32") for name in "ab")
+        c = host.empty("c", (p.size, p.size), "f32")
+        host.launch(kernel, a, b, c, pes=[0])
+        return {"c": c}
+
+    def reference(self, p, inputs):
+        return {"c": inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)}
+
+    def flops(self, p):
+        return 2 * p.size**3
+'''
+
+
+def test_an_empty_folder_says_how_to_fill_it(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        page = Shown(browser.new_page(), server)
+        page.until("document.querySelector('main code')")
+        assert "kb run gemm" in page.page.locator("main").inner_text()
+        page.keep("empty")
+        assert page.said == []
+        page.page.close()
+
+
+def test_a_run_goes_on_is_killed_and_shows_how_far_it_came(browser: Browser, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    out.mkdir()
+    with served(out) as server:
+        page = Shown(browser.new_page(viewport={"width": 1400, "height": 850}), server)
+        command = [shutil.which("kb", path=Path(sys.executable).parent), "run", *MILLION, "--out", str(out)]
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            page.until("document.querySelector('.card.running dl')")
+            page.until("document.querySelector('.card.running').innerText.includes('simulated')")
+            first = page.page.locator(".card.running").inner_text()
+            page.until(f"document.querySelector('.card.running').innerText !== {json.dumps(first)}")
+            page.keep("live-runs")
+            page.page.locator(".card.running a").click()
+            page.until("document.body.dataset.view === 'timeline'")
+            page.drawn()
+            page.keep("live-timeline")
+        finally:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+        page.go(view="runs")
+        page.until("document.querySelector('.card.died')")
+        page.keep("died-runs")
+        page.page.locator(".card.died a").click()
+        page.until("document.querySelector('.status')?.innerText.includes('services')")
+        page.drawn()
+        page.keep("died-timeline")
+        assert "got a log that was cut off: it goes up to" in page.page.locator("main").inner_text()
+        assert page.said == []
+        page.page.close()
