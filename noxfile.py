@@ -223,7 +223,7 @@ def triton(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """What people look at, in a real browser: the page of `kb web`, the HTML report, and Perfetto; pictures are kept."""
+    """What people look at, in a real browser: the page of `kb web`, the HTML report, and Perfetto. Keeps pictures."""
     install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
     finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
     found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from secrets import token_hex
 
 from kb_cli.compare.side import Side, read_side
@@ -67,7 +68,7 @@ class OpenedRun:
     def _new_timeline(self) -> RunTimeline:
         if self.place.state != "complete":
             log = read_log(self.place.path / LOG, prefix=True)
-            return RunTimeline(self.place.path, log, [], self.place.state == "running")
+            return RunTimeline(Path(self.place.name), log, [], self.place.state == "running")
         source = self.source
         if source.log is None:
             got = f"a run whose op log was not kept ({source.run.keep.why})"

@@ -50,6 +50,8 @@ class RunTimeline:
         for name, what in (("kernels", "the critical path"), ("transfers", "what memories served")):
             if name in self.log.missing:
                 found.append(f"{self.folder}: got a log without the table {name}, so {what} is left out")
+        if "kernels" not in self.log.missing and not len(self.log.table("kernels")):
+            found.append("No program of the run had ended, so that there is no critical path yet.")
         if self._goes_on:
             found.append(f"The run goes on. Its log goes up to {self.end_ps / PS_PER_NS} ns so far.")
         elif not self.log.is_complete:
