@@ -127,10 +127,11 @@ def find_python(version: str) -> str | None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Ten thousand damaged topologies, or as many as the number after `--`: each runs or is refused in a sentence."""
+    """Ten thousand damaged topologies and capsules, or the number after `--`: each runs or gets a sentence."""
     install(session, "--group", "test", *EDITABLE)
     env = {"KB_FUZZ_MUTANTS": session.posargs[0] if session.posargs else "10000"}
-    session.run("pytest", *PARALLEL, "tests_integration/test_topology_fuzz.py", "-o", "timeout=600", env=env)
+    suites = ["tests_integration/test_topology_fuzz.py", "packages/kb-cli/tests/capsule"]
+    session.run("pytest", *PARALLEL, *suites, "-o", "timeout=600", env=env)
 
 
 @nox.session(default=False)

@@ -26,8 +26,8 @@ ROOMS = {
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "jit", "runtime"],
     "kb_cli": [
-        "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "report", "web",
-        "commands",
+        "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
+        "web", "commands",
     ],
 }  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Capsules: one file that holds what repeats a run anywhere."""

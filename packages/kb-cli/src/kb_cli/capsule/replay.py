@@ -1,0 +1,86 @@
+"""Repeats the run of a capsule, and says whether it is the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+from kb_cli.benchmark import bundled
+from kb_cli.capsule.unpack import unpack
+from kb_cli.run.claims import check_written
+from kb_cli.run.files import BENCH, RunFolderError
+from kb_cli.run.identity import environment, versions
+from kb_cli.run.keep import Policy
+from kb_cli.run.progress import RunProgress
+from kb_cli.run.result import RunResult
+from kb_cli.run.run_json import RunJson
+from kb_cli.run.save import record_run, run_once
+from kb_cli.whatif.ran_setup import read_setup
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """A run and its repetition. `same` is decided by the log's digest, or by the latency of a run without a log.
+
+    `digests`, `latencies_ps` and `verified` are those of the run and of the repetition. `versions` has the versions of
+    packages that are not the same, those of the run first. `run_dir` is the folder of the repetition, if it has one.
+    """
+
+    capsule: str
+    benchmark: str
+    topology: str
+    same: bool
+    digests: tuple[str | None, str | None]
+    latencies_ps: tuple[int, int]
+    verified: tuple[bool | None, bool | None]
+    versions: dict[str, tuple[str, str]]
+    run_dir: str | None
+
+
+def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) -> Replayed:
+    """Repeat the run of *capsule*, in a run folder below *out* if that is given.
+
+    Without *trust*, only benchmarks that come with kb are run, from where kb is installed. Raises RunFolderError for
+    any other benchmark then, before any code of it runs, and for a file that is no capsule.
+    """
+    with TemporaryDirectory(prefix="kb-replay-") as place:
+        folder = Path(place) / "run"
+        folder.mkdir()
+        run = unpack(capsule, folder)
+        check_written(folder, run, (BENCH,))
+        if not trust:
+            _refuse_unknown(capsule, folder, run)
+        ran = read_setup(folder)
+        setup = ran.setup._replace(verify=run.flags.verify, log=run.flags.log)
+        if out is not None:
+            result = run_once(setup, out, Policy.AUTO).result
+        else:
+            repeated = Path(place) / "repeated"
+            result = record_run((repeated, repeated), setup, Policy.NONE, progress).result
+        return _compared(capsule, run, result, out is not None)
+
+
+def _refuse_unknown(capsule: Path, folder: Path, run: RunJson) -> None:
+    """Raise RunFolderError unless the benchmark in *folder* is one that comes with kb, byte by byte."""
+    source = (folder / BENCH).read_bytes()
+    if bundled.shipped(run.benchmark.file, source) is None or run.call is not None or run.script is not None:
+        got = f"the program {run.benchmark.file!r} of {len(source)} bytes, which does not come with kb"
+        fix = f"read it with unzip -p {capsule} {BENCH}, and add --trust if you trust it"
+        raise RunFolderError(str(capsule), got, "your trust, because a replay runs it with all your rights", fix)
+
+
+def _compared(capsule: Path, run: RunJson, result: RunResult, kept: bool) -> Replayed:
+    before, here = {**run.versions, **run.environment}, {**versions(), **environment()}
+    same = run.log_digest == result.log_digest and run.results.latency_ps == result.latency_ps
+    return Replayed(
+        capsule=str(capsule),
+        benchmark=run.benchmark.name,
+        topology=run.topology.name,
+        same=same,
+        digests=(run.log_digest, result.log_digest),
+        latencies_ps=(run.results.latency_ps, result.latency_ps),
+        verified=(run.results.verified, result.verified),
+        versions={name: (was, here.get(name, "none")) for name, was in before.items() if here.get(name) != was},
+        run_dir=str(result.run_dir) if kept else None,
+    )

@@ -1,0 +1,30 @@
+"""`kb pack`: a run as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kb_cli.capsule.pack import SUFFIX, pack
+from kb_cli.terminal.output import emit_json, emit_lines
+from kb_cli.terminal.units import quantity
+
+
+@click.command("pack")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("-o", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar=f"FILE{SUFFIX}")
+@click.option("--data", is_flag=True, help="Pack memory, references and log too, so that kb verify can check them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
+def command(run: Path, out: Path, data: bool, as_json: bool) -> None:
+    """Write RUN, a run folder, as one file that repeats the run anywhere with `kb replay`.
+
+    The file is a zip that has the benchmark, the chip, and what the run claims of itself. Files that the benchmark
+    imports from its own folder are not in it. No code of RUN is run.
+    """
+    found = pack(run, out, data)
+    if as_json:
+        emit_json(found)
+    else:
+        said = f"{found.benchmark} on {found.topology}, {found.files} files, {quantity(found.nbytes, 'B')}"
+        emit_lines([f"{found.path}: {said}"])

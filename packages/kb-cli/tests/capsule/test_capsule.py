@@ -1,0 +1,155 @@
+"""Capsules: the same run comes back, and what is damaged or hostile gives a sentence and runs nothing."""
+
+import io
+import json
+import os
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from kb_cli.capsule import unpack as unpacking
+from kb_cli.capsule.replay import replay
+from kb_cli.capsule.unpack import unpack
+from kb_cli.main import main
+from kb_cli.run.progress import RunProgress
+from kb_cli.run.run_json import write_run
+from kb_messages import KbError
+
+Invoke = Callable[..., Result]
+MUTANTS = int(os.environ.get("KB_FUZZ_MUTANTS", "100"))
+
+
+@pytest.fixture
+def capsule(invoke: Invoke, bench_file: Callable[..., Path]) -> Path:
+    """A capsule of a run whose benchmark writes `ran` when it is imported."""
+    bench = bench_file("import numpy", "from pathlib import Path\nPath('ran').touch()\nimport numpy")
+    run = json.loads(invoke("run", str(bench), "--json").stdout)["run_dir"]
+    assert invoke("pack", run, "-o", "small.kbrun").exit_code == 0
+    Path("ran").unlink()
+    return Path("small.kbrun").absolute()
+
+
+def ended(*args: object) -> int:
+    with pytest.raises(SystemExit) as error:
+        main([str(arg) for arg in args])
+    return int(error.value.code or 0)
+
+
+def test_a_run_comes_back(invoke: Invoke, capsule: Path) -> None:
+    found = json.loads(invoke("replay", str(capsule), "--trust", "--json").stdout)
+    assert found["same"] is True
+    assert found["digests"][0] == found["digests"][1]
+    assert found["verified"] == [True, True]
+    kept = json.loads(invoke("replay", str(capsule), "--trust", "--out", "again", "--json").stdout)
+    assert ended("verify", kept["run_dir"]) == 0
+
+
+def test_no_program_runs_without_trust(capsule: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended("replay", capsule) == 2
+    assert "needs your trust" in capsys.readouterr().err
+    assert not Path("ran").exists()
+
+
+def test_a_bundled_benchmark_needs_no_trust(invoke: Invoke) -> None:
+    shape = ["-p", "M=32", "-p", "N=32", "-p", "K=32"]
+    run = json.loads(invoke("run", "gemm", *shape, "--no-verify", "--json").stdout)["run_dir"]
+    assert invoke("pack", run, "-o", "gemm.kbrun", "--data").exit_code == 0
+    assert json.loads(invoke("replay", "gemm.kbrun", "--json").stdout)["same"] is True
+    first = Path("gemm.kbrun").read_bytes()
+    assert invoke("pack", run, "-o", "gemm.kbrun", "--data").exit_code == 0
+    assert Path("gemm.kbrun").read_bytes() == first
+
+
+def rezipped(capsule: Path, change: Callable[[dict[str, bytes]], None]) -> None:
+    with zipfile.ZipFile(capsule) as packed:
+        files = {name: packed.read(name) for name in packed.namelist()}
+    change(files)
+    with zipfile.ZipFile(capsule, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+
+
+def test_another_log_is_told(invoke: Invoke, capsule: Path, tmp_path: Path) -> None:
+    def other_digest(files: dict[str, bytes]) -> None:
+        write_run(tmp_path, {**json.loads(files["run.json"]), "log_digest": "0" * 64})
+        files["run.json"] = (tmp_path / "run.json").read_bytes()
+
+    rezipped(capsule, other_digest)
+    told = invoke("replay", str(capsule), "--trust")
+    assert told.exit_code == 1
+    assert "not the same run" in told.stdout
+    assert "0000000000000000" in told.stdout
+
+
+CHANGES: dict[str, Callable[[dict[str, bytes]], None]] = {
+    "names of a run folder": lambda files: files.update({"../evil.py": b""}),
+    "names of a run folder, each": lambda files: files.update({"/tmp/evil.py": b""}),
+    "a file evil.py": lambda files: files.update({"evil.py": b"x"}),
+    "other bytes in bench.py": lambda files: files.update({"bench.py": files["bench.py"] + b"\n"}),
+    "other bytes in topology.yaml": lambda files: files.update({"topology.yaml": files["topology.yaml"][:-1]}),
+    "no run.json": lambda files: files.pop("run.json") and None,
+    "other content than the run wrote": lambda files: files.update(
+        {"run.json": files["run.json"].replace(b'"seed": 0', b'"seed": 1')}
+    ),
+}
+
+
+@pytest.mark.parametrize("said", CHANGES)
+def test_changed_capsules(capsule: Path, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rezipped(capsule, CHANGES[said])
+    assert ended("replay", capsule, "--trust") == 2
+    assert said in capsys.readouterr().err
+    assert not Path("ran").exists()
+
+
+def test_a_bomb_is_not_unpacked(capsule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "MOST_NBYTES", 1 << 20)
+    rezipped(capsule, lambda files: files.update({"log/big": bytes(2 << 20)}))
+    with pytest.raises(KbError, match="more than 16 GiB"):
+        unpack(capsule, tmp_path)
+
+
+def test_mutants_give_a_sentence_and_run_nothing(capsule: Path, tmp_path: Path) -> None:
+    whole, source, refused = capsule.read_bytes(), random.Random(1), 0
+    for _ in range(MUTANTS):
+        mutant = bytearray(whole)
+        for _ in range(source.choice((1, 1, 3))):
+            at = source.randrange(len(mutant))
+            kind = source.randrange(4)
+            if kind == 0:
+                mutant[at] ^= 1 << source.randrange(8)
+            elif kind == 1:
+                del mutant[at : at + source.randrange(1, 40)]
+            elif kind == 2:
+                mutant[at:at] = source.randbytes(source.randrange(1, 40))
+            else:
+                mutant = mutant[:at] or bytearray(b"\0")
+        capsule.write_bytes(mutant)
+        with pytest.raises(KbError) as error, RunProgress() as progress:
+            replay(capsule, False, None, progress)
+        refused += "needs your trust" not in str(error.value)
+    assert refused > 0.9 * MUTANTS, "the others change bytes that no reader of a zip looks at"
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", bytes(1000), b"no zip at all"])
+def test_files_that_are_no_capsule(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.kbrun").write_bytes(content)
+    assert ended("replay", tmp_path / "x.kbrun") == 2
+    assert "a file that kb pack wrote" in capsys.readouterr().err
+    assert ended("replay", tmp_path / "nowhere.kbrun") == 2
+    assert ended("pack", tmp_path, "-o", tmp_path / "y.kbrun") == 2
+    assert ended("pack", tmp_path, "-o", tmp_path / "y.zip") == 2
+
+
+def test_an_encrypted_or_odd_zip(capsule: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as packed:
+        packed.writestr("run.json", "{}")
+    capsule.write_bytes(buffer.getvalue())
+    with pytest.raises(KbError, match="a plain zip"), RunProgress() as progress:
+        replay(capsule, True, None, progress)
