@@ -171,6 +171,13 @@ def neighbours(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def folding(session: nox.Session) -> None:
+    """Folded runs are those of every event: 3,000 random commands on random chips; half an hour."""
+    install(session, *EDITABLE)
+    session.run("python", "benchmarks/validation/folding.py", *session.posargs)
+
+
+@nox.session(default=False)
 def kernels(session: nox.Session) -> None:
     """The bundled kernels at shapes of published models, in every type, on one cube and on 16; some minutes."""
     install(session, *EDITABLE)

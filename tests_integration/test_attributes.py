@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 ALLOWED = {
-    "kb_engine.engine.build": ("servers on_response on_request on_tile_waited", "this module builds chips"),
+    "kb_engine.engine.build": ("servers on_response on_request on_tile_waited on_feed", "this module builds chips"),
     "kb_engine.block": (
         (
             "t_ready t_start t_end index waits waits_since completed left refusal registers_at registers accumulators "
@@ -34,7 +34,10 @@ ALLOWED = {
         "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",
         "a command in flight carries its times and their causes",
     ),
-    "kb_engine.testing": ("servers closed", "the contract suite builds a line around one block"),
+    "kb_engine.testing": (
+        "servers closed __class__",
+        "the contract suite builds a line around one block, and watches it",
+    ),
     "kb_components.pe": (
         "input input_cut panel output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
         "a tile's token and a command in flight carry their buffers",

@@ -115,7 +115,7 @@ from kb_messages.stages import (
     rectangles_along_k,
     stage_params,
 )
-from kb_messages.tiles import TileSequence
+from kb_messages.tiles import TileSequence, tiles_from
 from kb_messages.trace import (
     ENGINE_QUEUE,
     CommandComplete,
@@ -279,6 +279,7 @@ __all__ = [
     "stage_params",
     "target_of",
     "tile_kind",
+    "tiles_from",
     "without",
 ]
 

@@ -8,7 +8,7 @@ or columns of the grid where its rectangle does not depend on them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise, repeat
+from itertools import islice, pairwise, repeat
 from typing import NamedTuple, overload
 
 from kb_messages.loop_order import LoopOrder
@@ -136,21 +136,33 @@ class TileSequence(Sequence[TilePlan]):
         return TilePlan(position, m, n, k, tuple(stages))
 
     def __iter__(self) -> Iterator[TilePlan]:
-        """The tiles in order. A lane continues from one span of K to the next, so each of its stages is used."""
+        """The tiles in order."""
+        return self._from_output(0)
+
+    def starting_at(self, first: int) -> Iterator[TilePlan]:
+        """The tiles from number *first* on, in order."""
+        output, k = divmod(first, self._grid[2])
+        tiles = self._from_output(output)
+        return islice(tiles, k, None) if k else tiles
+
+    def _from_output(self, first: int) -> Iterator[TilePlan]:
+        """The tiles from the first one of output tile *first* on.
+
+        A lane continues from one span of K to the next, so each of its stages is used.
+        """
         m_grid, n_grid, k_grid = self._grid
         cuts = sorted({0, 1, k_grid - 1, k_grid})
         spans = list(pairwise(cuts))  # of k, where all tiles have the same stages
-        tile_id = 0
-        outer_grid, inner_grid = self._order.outer_first(m_grid, n_grid)
-        for outer in range(outer_grid):
-            for inner in range(inner_grid):
-                m, n = self._order.outer_first(outer, inner)
-                lanes: dict[int, Iterator[Stage]] = {}
-                for first, end in spans:
-                    tiles = zip(*self._lanes(lanes, (m, n, first)), strict=False)
-                    for k, stages in zip(range(first, end), tiles, strict=False):
-                        yield TilePlan(tile_id, m, n, k, stages)
-                        tile_id += 1
+        inner_grid = self._order.outer_first(m_grid, n_grid)[1]
+        for output in range(first, m_grid * n_grid):
+            m, n = self._order.outer_first(*divmod(output, inner_grid))
+            tile_id = output * k_grid
+            lanes: dict[int, Iterator[Stage]] = {}
+            for start, end in spans:
+                tiles = zip(*self._lanes(lanes, (m, n, start)), strict=False)
+                for k, stages in zip(range(start, end), tiles, strict=False):
+                    yield TilePlan(tile_id, m, n, k, stages)
+                    tile_id += 1
 
     def _is_ragged(self, dimension: int) -> bool:
         """Whether the last tile along a dimension of the grid is smaller than the others."""
@@ -225,3 +237,8 @@ class TileSequence(Sequence[TilePlan]):
         end = 1 if template.when is When.FIRST_K else k_grid
         follows = self._order.outer_first(follows_m, follows_n)
         return _Moving(number, stage_type, component, memory, template.to_registers, *follows, again, end)
+
+
+def tiles_from(tiles: Sequence[TilePlan], first: int) -> Iterator[TilePlan]:
+    """The *tiles* of a plan from number *first* on, in order."""
+    return tiles.starting_at(first) if isinstance(tiles, TileSequence) else islice(tiles, first, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kb_engine.block import FeederWait, TileToken
+from kb_engine.block import FeederWait, FoldPass, TileToken
 from kb_messages import PipelinePlan, Place, StageType
 
 _BEHIND_DMA: Final = frozenset((StageType.FETCH, StageType.MATH))
@@ -55,6 +55,11 @@ class FetchOrder:
         """
         if token.stages[0].stage_type is StageType.FETCH:
             self.holds_back = True
+
+    def fold(self, over: FoldPass, turn_ps: int) -> None:
+        """As FoldPass says. What was let go before *turn_ps*, the turn of the current tile, held no later tile back."""
+        over.same(self._claimed, self.starts_differ, self.counts_fetches, self.counts_math, self.holds_back)
+        self.in_order_ps = over.moment(max(self.in_order_ps, turn_ps))
 
     def let_go(self, now_ps: int) -> None:
         """All tiles before have their registers."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import AddressTranslator, Context, Initiator, TileToken, ps_from_ns
+from kb_engine.block import AddressTranslator, Context, FoldPass, Initiator, TileToken, ps_from_ns
 from kb_messages import (
     OFFSET_BITS,
     DmaParams,
@@ -158,6 +158,11 @@ class PeDma(Initiator[PeDmaSpec]):
         """Constants alone: they came with the command, and take the set-up."""
         self._issued_ps = self.clock.now_ps + self._setup_ps
         self.clock.call_at(self._issued_ps, finish, token, self.tickets)
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        self._issued_ps = over.deadline(self._issued_ps)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
         """Set-up and transfer, without lookups of pages. Transfers that are under way together share their time.

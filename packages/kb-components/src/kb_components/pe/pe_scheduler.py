@@ -20,6 +20,7 @@ from kb_engine.block import (
     Context,
     ExclusivePort,
     FeederWait,
+    FoldPass,
     LoneCommands,
     RegisterFileOwner,
     TileToken,
@@ -98,6 +99,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             self.clock,
             self._queue.next_decoded,
             self.tile_waited,
+            self.begins_to_feed,
             self._buffers,
             self._fetch_store.registers,
             self._blocks,
@@ -172,6 +174,14 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Strike the command off the in-flight table, and publish its record."""
         self._queue.forget(context)
         super().complete(context)
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        over.part(self._queue)
+        over.part(self._lone)
+        over.part(self._feeder)
+        over.part(self._buffers)
 
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
         """From the submission queue to the first block's queue, for the tile that is fed now."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import Context, ExclusivePort, Gate, Rate, Scratchpad, SingleChannelMemory, ps_from_ns
+from kb_engine.block import Context, ExclusivePort, FoldPass, Gate, Rate, Scratchpad, SingleChannelMemory, ps_from_ns
 from kb_messages import Lever, StageType, WaitReason
 
 
@@ -84,6 +84,11 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
         self._dma_rate = self._rate if spec.dma_bw_gbs is None else Rate.from_gbs(spec.dma_bw_gbs)
         self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        over.part(self.port)
 
     def access_gates(self, stage_type: StageType) -> tuple[Gate, ...]:
         """The one port, for fetches and stores."""

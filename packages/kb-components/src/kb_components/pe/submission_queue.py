@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from kb_engine.block import Clock, CommandInFlight
+from kb_engine.block import Clock, CommandInFlight, FoldPass
 from kb_messages import DispatchWait
 
 
@@ -82,6 +82,10 @@ class SubmissionQueue:
         self._submissions.append(command)
         if self._decoding is None:
             self._take_next()
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says: commands move on by events that no command in flight causes."""
+        over.same(len(self._submissions), len(self._decoded), len(self._in_flight), self._decoding is None)
 
     def next_decoded(self) -> CommandInFlight | None:
         """Remove and return the command whose tiles are fed next, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from kb_components.pe.panels import no_room_for_panel, panel_slots
-from kb_engine.block import KIB, CommandInFlight, FeederWait, Region, Ring, Slots, TileToken
+from kb_engine.block import KIB, CommandInFlight, FeederWait, FoldPass, Region, Ring, Slots, TileToken
 from kb_messages import PipelinePlan, Place, PlanError, StageType
 
 
@@ -86,6 +86,12 @@ class TileBuffers:
         plan, panel = token.context.shared_plan, token.context.placement.panel
         if panel is not None and plan.is_last(token.tile):
             self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        placement = over.command.placement
+        self.inputs.fold(over, [(Place.PANEL, placement.panel), (Place.INPUT_BUFFER, placement.input)])
+        self.outputs.fold(over, [(Place.OUTPUT_BUFFER, placement.output)])
 
     def wait_of(self, node_id: str, token: TileToken, since_ps: int) -> FeederWait:
         """The wait of *token*, which has no piece of a panel or no input buffer, or no output buffer to these.

@@ -16,29 +16,36 @@ from kb_engine.block import (
     CommandInFlight,
     ComponentBase,
     FeederWait,
+    Feeding,
+    FoldPass,
     RegisterFile,
     StageServer,
     TileToken,
     WiringError,
+    moment_or_none,
 )
-from kb_messages import Place, StageType, TilePlan
+from kb_messages import Place, StageType, TilePlan, tiles_from
 
 
 class TileFeeder:
     """Feeds the tiles of one command after another, from *next_command* to the queues of *blocks*.
 
     `turn_ps` is since when it is the turn of the current tile, `claimed_ps` when that tile got its buffers (-1 before).
-    *tile_waited* is called with each tile that gets its buffers later than that, and with its `in_order_ps`. *node_id*
-    is the scheduler; errors name it.
+    *tile_waited* is called with each tile that gets its buffers later than that, and with its `in_order_ps`.
+    *begins* is called with each command before its first tile is made. *node_id* is the scheduler; errors name it.
     """
 
     __slots__ = (
+        "_begins",
         "_blocks",
         "_buffers",
         "_clock",
         "_command",
         "_first_queue_full",
         "_first_server",
+        "_look",
+        "_look_at",
+        "_made",
         "_next_command",
         "_node_id",
         "_op_id",
@@ -58,6 +65,7 @@ class TileFeeder:
         clock: Clock,
         next_command: Callable[[], CommandInFlight | None],
         tile_waited: Callable[[TileToken, int], None],
+        begins: Callable[[CommandInFlight, Feeding], None],
         buffers: TileBuffers,
         registers: RegisterFile,
         blocks: Mapping[str, ComponentBase[Any]],
@@ -66,6 +74,7 @@ class TileFeeder:
         self._clock = clock
         self._next_command = next_command
         self._tile_waited = tile_waited
+        self._begins = begins
         self._buffers = buffers
         self._registers = registers
         self._blocks = blocks
@@ -77,6 +86,9 @@ class TileFeeder:
         self._first_server: StageServer
         self._first_queue_full = False
         self._unplaced = 0
+        self._look_at = -1
+        self._made = 0
+        self._look: Callable[[int], None]
         self.turn_ps = 0
         self.claimed_ps = -1
 
@@ -93,6 +105,26 @@ class TileFeeder:
     def note_claim(self, claimed: StageType) -> None:
         """A tile that was not fed claims its registers with *claimed*."""
         self._order.note_claim(claimed)
+
+    @property
+    def next_op(self) -> int:
+        """As `Feeding` says."""
+        return self._op_id
+
+    def look_after(self, tile: int, look: Callable[[int], None]) -> None:
+        """As `Feeding` says."""
+        self._look_at, self._look = tile + 1, look
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        self._order.fold(over, self.turn_ps)
+        self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
+        self._op_id = over.op(self._op_id)
+        over.token(self._token)
+        over.same(self._first_queue_full, self._unplaced, id(self._first_server))
+        self._made = over.next_tile
+        if over.jumps:
+            self._tiles = tiles_from(over.command.tiles, over.next_tile)
 
     def wait(self) -> FeederWait | None:
         """What the tile whose turn it is waits for: room in the first queue, earlier fetches, or its buffers."""
@@ -151,6 +183,9 @@ class TileFeeder:
                     self.turn_ps = self._clock.now_ps
                     self._token = token = TileToken(command, tile, self._op_id)
                     self._op_id += len(tile.stages)
+                    self._made = made = tile.tile_id + 1
+                    if made == self._look_at:
+                        self._look_soon()
                     if self._order.starts_differ:
                         self._order.begin_tile(token)
                         self._first_server = self._server(token.stages[0].stage_type, token.stages[0].component)
@@ -178,6 +213,15 @@ class TileFeeder:
         self._first_server = self._server(first.stage_type, first.component)
         self._tiles = iter(command.tiles)
         self._op_id = command.first_op
+        self._look_at = -1
+        self._begins(command, self)
+
+    def _look_soon(self) -> None:
+        """Have the look when this event is over, before any other. The event may make more tiles."""
+        self._clock.call_next(self._have_look, None)
+
+    def _have_look(self, _: None) -> None:
+        self._look(self._made)
 
     def _fetched(self, token: TileToken) -> None:
         """The tile of *token* is in registers: the buffers that no other tile reads are free."""

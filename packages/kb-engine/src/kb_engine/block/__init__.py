@@ -14,11 +14,12 @@ from kb_engine.block.fabric_roles import (
     Scratchpad,
     SingleChannelMemory,
 )
+from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_engine.block.lone_commands import LoneCommands
 from kb_engine.block.message_parts import split_message
-from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait
+from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait, Feeding
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
 from kb_engine.timing.clock import Clock
@@ -38,6 +39,8 @@ __all__ = [
     "Context",
     "ExclusivePort",
     "FeederWait",
+    "Feeding",
+    "FoldPass",
     "ForwardingComponent",
     "Gate",
     "HostPort",
@@ -45,6 +48,7 @@ __all__ = [
     "LoneCommands",
     "MemoryComponent",
     "MessagePart",
+    "NotFolded",
     "PipelineError",
     "Rate",
     "Region",
@@ -58,6 +62,7 @@ __all__ = [
     "TileToken",
     "WiringError",
     "exact",
+    "moment_or_none",
     "ps_from_ns",
     "split_message",
 ]

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import TileToken
 from kb_engine.timing.clock import Clock
 
@@ -51,6 +52,16 @@ class BoundedQueue:
         it is full.
         """
         self.blocked.append((send, token))
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        over.token(self.token)
+        over.same(len(self.queue), len(self.blocked))
+        for token in self.queue:
+            over.token(token)
+        for send, token in self.blocked:
+            over.call(send)
+            over.token(token)
 
     def _serve(self, token: TileToken) -> None:
         """Make *token* the one in front, and begin with it."""

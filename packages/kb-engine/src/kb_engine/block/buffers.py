@@ -14,7 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from kb_engine.block.fold_pass import FoldPass, SlotRing
 from kb_engine.timing.interning import interned
+from kb_messages import Place
 
 _ELSEWHERE: Final = "elsewhere"
 """The cut of all claims that lie in no slot."""
@@ -113,6 +115,14 @@ class Region:
         """Give back the claim at *offset*. Raises KeyError when there is none."""
         nbytes = self._live.pop(offset, None)
         self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
+
+    def fold(self, over: FoldPass, rings: list[tuple[Place, SlotRing | None]]) -> None:
+        """As FoldPass says. Claims lie in slots of *rings*, or elsewhere."""
+        over.same(self._cut, self.live_nbytes)
+        self._live = over.places(self._live, rings)
+        over.same(len(self._others))
+        for cut, claims in self._others.items():
+            over.same(cut, *claims.items())
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
         """The begin and the end of each piece that is free."""

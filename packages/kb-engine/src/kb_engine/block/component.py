@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from kb_engine.block.block_directory import BlockDirectory
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
@@ -125,6 +126,15 @@ class ComponentBase(ABC, Generic[SpecT]):
     def service_parts(self, params: StageParams) -> dict[str, int]:
         """`service_ps(params)` split into named picoseconds, which add up to it. Pure. By default one part."""
         return {"service": self.service_ps(params)}
+
+    def fold(self, over: FoldPass) -> None:
+        """Hand all attributes in `state` to *over*, as FoldPass says, after `super().fold(over)`.
+
+        A class that has a `fold` of its own says that its blocks can be folded: what they do follows from these
+        attributes, from the time that passes and from the kinds of tiles, not from addresses and not from the time of
+        day. A block of stages with a pure cost and without state says so without a `fold`. Tiles that pass any other
+        block are all simulated.
+        """
 
     def counts(self) -> dict[str, int]:
         """The value of each of the block's `counters` so far, by name; those of base classes come first."""

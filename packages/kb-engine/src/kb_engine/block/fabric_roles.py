@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Final
 
 from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.timing.interning import interned
@@ -80,6 +81,13 @@ class MemoryComponent(ComponentBase[SpecT]):
         self.busy_ps = 0
         self.read_nbytes = 0
         self.written_nbytes = 0
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        self.busy_ps = over.total(self.busy_ps)
+        self.read_nbytes = over.total(self.read_nbytes)
+        self.written_nbytes = over.total(self.written_nbytes)
 
     @property
     def burst_nbytes(self) -> int:
@@ -158,6 +166,11 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         self.free_ps = 0
         self._costs: tuple[dict[int, _Cost], ...] = ({}, {})
         self._last = [_NO_COST, _NO_COST]
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        self.free_ps = over.deadline(self.free_ps)
 
     @abstractmethod
     def latency_ps(self, nbytes: int, write: bool) -> int:

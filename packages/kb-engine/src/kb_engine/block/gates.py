@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
+from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.block.in_flight import TileToken
 from kb_messages import KbError, StageType, WaitReason
 
@@ -56,6 +57,17 @@ class Gate:
         """The smallest change of a capacity that would let *token* in, or "". The report of a stuck simulation asks."""
         return ""
 
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says. A subclass that overrides this hands over its own attributes, and calls `fold_waiting`."""
+        raise NotFolded
+
+    def fold_waiting(self, over: FoldPass) -> None:
+        """Hand over who waits."""
+        over.same(len(self.waiting))
+        for waiter, token in self.waiting:
+            over.call(waiter.granted)
+            over.token(token)
+
     def reopen(self) -> None:
         """Let waiters in as long as they can be admitted."""
         while self.waiting and self.admit(self.waiting[0][1]):
@@ -79,6 +91,11 @@ class ExclusivePort(Gate):
             return False
         self.holder = token
         return True
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        self.fold_waiting(over)
+        over.token(self.holder)
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
         """Whether *token* is on the port."""

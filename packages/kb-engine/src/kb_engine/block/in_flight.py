@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kb_engine.block.buffers import Slots
+from kb_engine.block.fold_pass import FoldPass
 from kb_messages import (
     CallCause,
     HeldSum,
@@ -168,6 +169,13 @@ class CommandInFlight:
         got = f"a command of {self.submitted.line} whose tiles use {places} without a place"
         return PipelineError(scheduler, got, "slots for the op log to name", fix)
 
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        placement = self.placement
+        self.remaining = over.tiles_to_go(self.remaining)
+        over.same(placement.operands_held, placement.sums_held)
+        over.moved(placement.moved)
+
     def complete_tile(self, token: TileToken, component: str) -> None:
         """Count *token*'s tile as done. Raises PipelineError when it was counted before."""
         if token.completed:
@@ -181,6 +189,9 @@ class CommandInFlight:
         self.remaining -= 1
         if not self.remaining:
             self.done(self)
+
+
+_TIMES: Final = ("t_ready", "t_start", "t_end", "waits_since")
 
 
 class TileToken:
@@ -222,6 +233,33 @@ class TileToken:
         self.first_op_id = first_op_id
         self.waits: list[tuple[WaitReason, int]] | None = None
         self.completed = False
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, but for the tile and its stages, which `become` replaces."""
+        over.same(self.index, self.completed, None if self.waits is None else tuple(self.waits))
+        for name in _TIMES:
+            t_ps = getattr(self, name, None)
+            if t_ps is None:
+                over.same(None)
+            else:
+                setattr(self, name, over.moment(t_ps))
+        placement = self.context.placement
+        for name, place, slots in (
+            ("input_at", Place.INPUT_BUFFER, placement.input),
+            ("output_at", Place.OUTPUT_BUFFER, placement.output),
+            ("registers_at", Place.REGISTERS, placement.registers),
+        ):
+            offset = getattr(self, name, None)
+            if offset is None:
+                over.same(None)
+            else:
+                setattr(self, name, over.place(place, slots, offset))
+
+    def become(self, tile: TilePlan, first_op_id: int) -> None:
+        """Carry *tile*, which has the same kinds of stages, instead of the tile so far."""
+        self.tile = tile
+        self.stages = tile.stages
+        self.first_op_id = first_op_id
 
     @property
     def op_id(self) -> int:

@@ -15,6 +15,7 @@ from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import Initiator
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import ExclusivePort
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.register_file import RegisterFile
@@ -92,6 +93,10 @@ class LoneCommands:
     def is_busy(self) -> bool:
         """Whether a command is being served."""
         return self._command is not None
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says: a command that is served alone has nothing to fold."""
+        over.same(self.is_busy)
 
     def begin(self, command: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
         """Serve *command*, which is issued at *arrival_ps*, and call *done* with it at the end.

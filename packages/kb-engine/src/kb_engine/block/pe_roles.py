@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.stage_server import StageServer
 from kb_engine.memory.page_table import PageTable
@@ -76,20 +77,36 @@ class FeederWait(NamedTuple):
     change: str = ""
 
 
+class Feeding(Protocol):
+    """The feeder of a PE while it feeds the tiles of one command, as whoever skips tiles sees it."""
+
+    @property
+    def next_op(self) -> int:
+        """The first op of the tile that is made next."""
+
+    def look_after(self, tile: int, look: Callable[[int], None]) -> None:
+        """Call *look* once, after the event in which tile number *tile* of the current command is made.
+
+        It gets the number of tiles that were made by then. Replaces what was asked for before.
+        """
+
+
 class CommandScheduler(ComponentBase[SpecT]):
     """PE_SCHEDULER: plans commands, owns the in-flight table and the tile buffers, feeds tiles to the first blocks.
 
     It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
-    it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`.
+    it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`. It calls
+    `begins_to_feed` if its feeder can be folded.
     """
 
-    __slots__ = ("completions", "on_tile_waited")
+    __slots__ = ("completions", "on_feed", "on_tile_waited")
     state: ClassVar[tuple[str, ...]] = ("completions",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.completions = CompletionQueue()
         self.on_tile_waited: Callable[[tuple[int, int, int]], None] | None = None
+        self.on_feed: Callable[[CommandInFlight, Feeding], None] | None = None
 
     @property
     @abstractmethod
@@ -137,6 +154,16 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         if self.on_tile_waited is not None:
             self.on_tile_waited((token.first_op_id, in_order_ps, self.clock.now_ps))
+
+    def begins_to_feed(self, context: CommandInFlight, feeding: Feeding) -> None:
+        """The first tile of *context* is made next. A scheduler that never calls this has every tile simulated."""
+        if self.on_feed is not None:
+            self.on_feed(context, feeding)
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        over.same(len(self.completions))
 
     def complete(self, context: CommandInFlight) -> None:
         """All tiles of a command are done: publish its record. Override this to forget the command first.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.component import ComponentBase, SpecT
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_messages import HeldSum, PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
@@ -188,6 +189,13 @@ class RegisterFile(Gate):
         claimed_by = token.context.placement.claimed_by
         return claimed_by is None or _is_at(token, claimed_by)
 
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, while the tiles of one command hold registers."""
+        self.fold_waiting(over)
+        over.same(tuple(self._held.items()))
+        placement = over.command.placement
+        self._region.fold(over, [(Place.ACCUMULATOR, placement.accumulators), (Place.REGISTERS, placement.registers)])
+
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
         """Whether *token* has registers, and has yet to be computed or stored."""
         return hasattr(token, "registers_at") and not ahead.isdisjoint(_READERS)
@@ -258,6 +266,11 @@ class RegisterFileOwner(ComponentBase[SpecT]):
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
+
+    def fold(self, over: FoldPass) -> None:
+        """As ComponentBase."""
+        super().fold(over)
+        over.part(self.registers)
 
     def check_plan(self, plan: PipelinePlan) -> None:
         """Raise PlanError when not even one tile fits the register file."""

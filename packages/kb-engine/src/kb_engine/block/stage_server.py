@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 from simpy.events import NORMAL
 
 from kb_engine.block.bounded_queue import BoundedQueue
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_engine.timing.clock import Clock
@@ -138,6 +139,12 @@ class StageServer(BoundedQueue):
         """Let a service start only when its token has passed *gates*, in order, and then those of earlier calls."""
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        super().fold(over)
+        self.busy_ps = over.total(self.busy_ps)
+        self.served = over.total(self.served)
 
     @property
     def outstanding(self) -> int:

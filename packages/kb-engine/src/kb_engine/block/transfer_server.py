@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeGuard
 
 from kb_engine.block.fabric_roles import Initiator
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
@@ -81,6 +82,19 @@ class TransferServer(StageServer):
         self._busy_since_ps = self._first_since_ps = 0
         self._begin_transfer = self.begin
         self.begin = self._begin_and_set_up
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        super().fold(over)
+        for tokens in (self._in_front, self._to_begin, self._under_way, self._done):
+            over.same(len(tokens))
+            for token in tokens:
+                over.token(token)
+        over.token(self._entering)
+        over.same(self._is_blocked)
+        if self._under_way:
+            self._busy_since_ps = over.moment(self._busy_since_ps)
+        self._first_since_ps = over.deadline(self._first_since_ps)
 
     @property
     def outstanding(self) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import lcm
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
@@ -15,6 +16,7 @@ from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.transfer_rows import TransferRows
+from kb_engine.fold.folder import Folder
 from kb_engine.launch.host_calls import HostCalls
 from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
@@ -33,19 +35,32 @@ from kb_engine.timing.clock import Clock
 from kb_messages import StageType
 from kb_topology import Node, NodeKind, Topology
 
+_OF_STAGES: Final = ("on_stage", "on_wait")
+"""What observers are told of every stage of every tile."""
+
 
 class Built(NamedTuple):
-    """A finished chip and the way to run programs on it. `launches` are those under way, by number."""
+    """A finished chip and the way to run programs on it. `launches` are those under way, by number. `folder` folds
+    commands, unless every event counts."""
 
     chip: Chip
     pes: dict[str, ProcessingElement]
     session: Session
     launches: dict[int, Launch]
     host_calls: HostCalls | None
+    folder: Folder | None
 
 
-def build(topology: Topology, registry: Registry, writer: LogWriter | None, observers: Sequence[Observer]) -> Built:
+def build(
+    topology: Topology,
+    registry: Registry,
+    writer: LogWriter | None,
+    observers: Sequence[Observer],
+    folds: bool = True,
+) -> Built:
     """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
+
+    With *folds*, tiles that come in periods are not all simulated, unless an observer is told of every stage.
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
@@ -61,7 +76,13 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     store = MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions)
     memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
+    sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in _OF_STAGES)
+    folder = Folder(chip, recorder) if folds and not sees_stages else None
     for pe in pes.values():
+        if folder is not None:
+            pe.scheduler.on_feed = partial(
+                folder.watch, [chip.components[node.id] for node in topology.graph.pe_nodes(pe.pe_id)]
+            )
         pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None
     materialize = Materializer(recorder, list(pes.values()), memory) if recorder is not None else without_log
     session = Session(chip.clock, memory, listeners, recorder, tracer, materialize)
@@ -69,7 +90,7 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     host = _host(chip, directory, pes, launches, listeners)
     if listeners.on_built is not None:
         listeners.on_built(chip)
-    return Built(chip, pes, session, launches, host)
+    return Built(chip, pes, session, launches, host, folder)
 
 
 def _chip(

@@ -58,7 +58,8 @@ class Engine:
     which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
     *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
     and is None for a topology without a host. With *templates*, programs of a grid that do as one of them did are
-    repeated without their kernel, where this cannot be told from a run of it but by the time that it takes.
+    repeated without their kernel, where this cannot be told from a run of it but by the time that it takes. With
+    *folds*, so are tiles of one command that come in periods; `folder` counts them, and is None without.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
@@ -72,16 +73,18 @@ class Engine:
         no_progress_events: int = NO_PROGRESS_EVENTS,
         most_repeated_loads: int = MOST_REPEATED_LOADS,
         templates: bool = True,
+        folds: bool = True,
     ) -> None:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
         with collector_off():
-            built = build(topology, registry or Registry(), writer, (*watching, guard, polling))
+            built = build(topology, registry or Registry(), writer, (*watching, guard, polling), folds)
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
         self.host_calls = built.host_calls
+        self.folder = built.folder
         self._launches = built.launches
         self._launched = 0
         self._templates = templates

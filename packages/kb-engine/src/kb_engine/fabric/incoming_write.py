@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
 from kb_messages import CountedPieces, Rectangle, cut
 
@@ -27,6 +28,22 @@ class IncomingWrite:
         self._n_handed = 0
         self._since_ps = self._committed_ps = 0
         self.came_ps = 0
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, but for the rectangle, which `become` replaces."""
+        over.same(self._n_handed, len(self._pace))
+        self._committed_ps = over.deadline(self._committed_ps)
+        if not self._pace:
+            return
+        self.came_ps, self._since_ps = over.moment(self.came_ps), over.moment(self._since_ps)
+        for number, (from_ps, pace, delay_ps, offset) in enumerate(self._pace):
+            over.part(pace)
+            over.same(delay_ps, offset)
+            self._pace[number] = over.moment(from_ps), pace, delay_ps, offset
+
+    def become(self, rectangle: Rectangle) -> None:
+        """The bytes are those of *rectangle*, of the same shape and at the same place in its bursts."""
+        self._rectangle = rectangle
 
     def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*.

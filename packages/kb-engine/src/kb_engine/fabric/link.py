@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.timing.units import Rate
 from kb_topology import Link
 
@@ -21,3 +22,7 @@ class LinkState:
         self.free_ps = 0
         self.busy_ps = 0
         self.nbytes = 0
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says. The counts are brought up to date later, from those of the flows."""
+        self.free_ps = over.deadline(self.free_ps)

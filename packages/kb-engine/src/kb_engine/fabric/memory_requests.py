@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.fabric.incoming_write import IncomingWrite
 
 
@@ -28,6 +29,14 @@ class MemoryRequests:
     def forget_ops(self) -> None:
         """Another op log begins, which has none of the ops so far."""
         self.holders[:] = [-1] * len(self.holders)
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, after the transfers of the writes were visited."""
+        over.same(self.awaited, len(self.writes))
+        self.promised_ps = over.deadline(self.promised_ps)
+        self.holders[:] = [over.op(each) for each in self.holders]
+        for write in self.writes:
+            over.part(write)
 
     def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:
         """A request is served next: give the memory the bytes of all writes that have come by now, in their order.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import Protocol, TypeAlias
 
+from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.timing.clock import Clock
 
 _MOST_PAST = 32
@@ -39,6 +40,11 @@ class SteadyPace:
         self.end_ps = end_ps
         self.nbytes = nbytes
         self.rate = nbytes / (end_ps - start_ps) if end_ps > start_ps else inf
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        over.same(self.nbytes)
+        self.start_ps, self.end_ps = over.moment(self.start_ps), over.moment(self.end_ps)
 
     def level_at(self, t_ps: int) -> float:
         """Bytes that have passed by *t_ps*."""
@@ -78,6 +84,10 @@ class FairShare:
         self.audience: dict[Listener, None] = {}
         self._held: dict[object, int] = {}
         self._past: list[tuple[int, float, float]] = []
+
+    def fold(self, over: FoldPass) -> None:
+        """Raises NotFolded: the level is a sum of rounded numbers, which says more than the streams that wait."""
+        raise NotFolded
 
     def level_at(self, t_ps: int) -> float:
         """Bytes that each stream has got by *t_ps*, which is at most `longest_ps` ago."""

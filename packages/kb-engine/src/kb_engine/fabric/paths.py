@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.fabric.last_link import Narrowing
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.memory_requests import MemoryRequests
@@ -71,6 +72,11 @@ class Flow:
         self.unshared = bool(nbytes) and not self.shared
         self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
         self.read_alone_ps = self.write_alone_ps = alone_ps
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        self.count = over.total(self.count)
+        over.same(self.read_alone_ps, self.write_alone_ps)
 
     def forget_ops(self) -> None:
         """As if no transfer had met nobody yet: another op log begins."""
@@ -145,6 +151,16 @@ class Leg:
         flow = self._flows[nbytes] = Flow(self.hops, nbytes)
         return flow
 
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, after the transfers on their way were visited."""
+        over.same(len(self._flows), len(self._pieces_flows))
+        for flow in chain(self._flows.values(), self._pieces_flows.values()):
+            flow.fold(over)
+        for hop in self.hops:
+            over.part(hop.state)
+            if hop.shared is not None:
+                over.part(hop.shared)
+
     def forget_ops(self) -> None:
         """Forget which transfers the op log has rows of, because another log begins."""
         for flow in self._flows.values():
@@ -205,3 +221,9 @@ class MemoryPath:
     def burst_nbytes(self) -> int:
         """Bytes of a burst of the memory."""
         return self.memory.burst_nbytes
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, but for the memory."""
+        over.part(self.away)
+        over.part(self.back)
+        over.part(self.requests)

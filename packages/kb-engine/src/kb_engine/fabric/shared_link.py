@@ -20,6 +20,7 @@ from itertools import count
 from math import ceil, inf
 from typing import Final
 
+from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.fabric.departures import Departures, Leaving
 from kb_engine.fabric.group import Group
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
@@ -32,6 +33,10 @@ _LOOSE: Final = object()
 """The group of a stream that passes at a SteadyPace on a link that does not watch the rates."""
 _ROOM: Final = 0.9
 """A link stops watching rates when less than this part of its bandwidth is taken. Source: assumed; saves time alone."""
+
+
+def _order(end: tuple[int, int, Stream, SteadyPace]) -> tuple[int, int]:
+    return end[:2]
 
 
 class SharedLink:
@@ -71,6 +76,23 @@ class SharedLink:
         self._watches = False
         self._tick_ps = -1
         self._order = count()
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says. Raises NotFolded while streams share the link by rates."""
+        if self._groups or self._n_waiting or self._finishes or self._watches or self._tick_ps >= 0:
+            raise NotFolded
+        alone = self._alone if self._alone_pace.end_ps > self._clock.now_ps else None
+        over.same(alone is None, self._promised, len(self._loose), len(self._ends))
+        if alone is not None:
+            over.part(alone)
+            over.part(self._alone_pace)
+        for stream in self._loose:
+            over.part(stream)
+        self._ends.sort(key=_order)
+        for number, (end_ps, order, stream, line) in enumerate(self._ends):
+            over.part(stream)
+            over.part(line)
+            self._ends[number] = over.moment(end_ps), order, stream, line
 
     def arrive(self, stream: Stream) -> None:
         """The head of *stream* arrives now."""

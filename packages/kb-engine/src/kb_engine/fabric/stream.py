@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.fabric.pace import Pace
 
 
@@ -42,6 +43,9 @@ class Passage(Protocol):
 
     def is_due(self, due_ps: int) -> None:
         """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
 
     @property
     def flow(self) -> SharedWay:
@@ -99,6 +103,15 @@ class Stream:
         self.behind: Stream | None = None
         self.own_offset = self.finish = 0.0
         self.waits = self.complete = self.done = self.is_on_its_way = False
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, of a stream that passes, or has the link alone."""
+        over.part(self.passage)
+        over.part(self.pace)
+        over.same(self.number, id(self.link), self.delay_ps, self.offset, self.own_offset, self.finish)
+        over.same(self.waits, self.complete, self.done, self.is_on_its_way, self.behind is None)
+        if self.behind is not None:
+            over.part(self.behind)
 
     @property
     def lead(self) -> float:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
+from kb_engine.block.in_flight import TileToken
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.last_link import LastLink
 from kb_engine.fabric.pace import Pace
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_engine.fabric.served_read import ServedRead
-from kb_messages import Rectangle
+from kb_messages import DmaParams, Rectangle
 
 
 class Transfer:
@@ -57,6 +59,35 @@ class Transfer:
         self.due_ps = -1
         self.served: ServedRead | None = None
         self.last_link = None if flow.narrowing is None else LastLink(flow.narrowing, flow.nbytes)
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says. Raises NotFolded for other transfers than those of a tile of a regular command."""
+        token = self.argument
+        if type(token) is not TileToken or self.last_link is not None:
+            raise NotFolded
+        over.token(token)
+        over.call(self.finish)
+        over.same(id(self.flow), id(self.path))
+        params = token.stages[token.index].params
+        if type(params) is DmaParams:
+            self.memory = params.memory
+        self.t_start_ps = over.moment(self.t_start_ps)
+        self.head_ps, self.tail_ps = over.moment(self.head_ps), over.moment(self.tail_ps)
+        self.due_ps = moment_or_none(over, self.due_ps)
+        self._fold_served(over)
+        if self.incoming is not None and self.memory is not None:
+            self.incoming.become(self.memory)
+            over.part(self.incoming)
+
+    def _fold_served(self, over: FoldPass) -> None:
+        over.same(self.served is None)
+        if self.served is None:
+            return
+        op_id, behind_op, held_ps, first_ps, last_ps = self.served
+        over.same(held_ps is None)
+        if held_ps is not None:
+            held_ps = over.moment(held_ps[0]), over.moment(held_ps[1])
+        self.served = over.op(op_id), over.op(behind_op), held_ps, over.moment(first_ps), over.moment(last_ps)
 
     def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import TileToken
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
@@ -36,6 +37,15 @@ class WatchedWrite(IncomingWrite):
         self.behind_op = -1
         self.since_ps = 0
         self.held_ps: tuple[int, int] | None = None
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        super().fold(over)
+        self.op_id, self.behind_op = over.op(self.op_id), over.op(self.behind_op)
+        over.same(self.held_ps is None)
+        if self.held_ps is not None:
+            self.since_ps = over.moment(self.since_ps)
+            self.held_ps = over.moment(self.held_ps[0]), over.moment(self.held_ps[1])
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
         if not parts:

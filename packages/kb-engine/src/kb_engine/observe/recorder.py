@@ -18,6 +18,7 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.group_texts import intern_texts
 from kb_engine.observe.host_record import host_write_tables
+from kb_engine.observe.int64s import int64s
 from kb_engine.observe.observer import Observer, Rows
 from kb_engine.observe.operand_rows import OPERAND_DTYPE
 from kb_engine.observe.record_tables import (
@@ -28,8 +29,9 @@ from kb_engine.observe.record_tables import (
     operand_table,
     ops_table,
 )
+from kb_engine.observe.repeated import repeated
 from kb_engine.observe.row_order import RowOrder
-from kb_engine.observe.run_tables import RunTables, int64s
+from kb_engine.observe.run_tables import RunTables
 from kb_engine.timing.clock import Clock
 from kb_messages import Matrix, PipelinePlan, WaitReason
 from kb_topology import NodeKind
@@ -40,6 +42,10 @@ _CHUNK_RECORDS_A_PE: Final = 1 << 8
 
 _MOST_TEXTS: Final = 1 << 12
 """Plans whose texts are known to be in the log. Others are looked up anew."""
+
+
+_HELD_CHUNKS: Final = 8
+"""Chunks of records that are kept where some may be repeated. Source: assumed; longer periods are not repeated."""
 
 
 class Recorder(Observer):
@@ -62,6 +68,7 @@ class Recorder(Observer):
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
         self._pe_numbers: dict[str, int] = {}
         self._clock: Clock
+        self._held = self._flushes = 0
         self.tables = RunTables(writer.intern)
         self.on_stage = self._pending.extend  # type: ignore[method-assign]  # costs no Python frame
 
@@ -86,6 +93,7 @@ class Recorder(Observer):
         self.writer = writer
         for kept in (self._pending, self._waits, self._commands, self._constants, self._texts):
             kept.clear()
+        self._held, self._flushes = 0, self._flushes + 1
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
 
@@ -105,14 +113,43 @@ class Recorder(Observer):
 
     def on_housekeeping(self) -> None:
         """Write the pending records when they fill a chunk."""
-        if len(self._pending) >= self._chunk_records * FIELDS:
+        most = self._chunk_records * (_HELD_CHUNKS if self._held else 1)
+        if len(self._pending) >= most * FIELDS:
             self.flush(self._clock.now_ps)
+
+    def hold(self) -> None:
+        """Keep records, because some of them may be repeated, until `let_go`."""
+        self._held += 1
+
+    def let_go(self) -> None:
+        """Nothing more is repeated of what is pending."""
+        self._held -= 1
+
+    def can_repeat(self, mark: tuple[int, ...]) -> bool:
+        """Whether what followed *mark* is still here: very many records are written, whoever asked to keep them."""
+        return mark[-1] == self._flushes
+
+    def mark(self) -> tuple[int, ...]:
+        """How far the records have come: what `repeat` repeats follows a mark."""
+        return len(self._pending), len(self._waits), *self.tables.mark(), self._flushes
+
+    def repeat(self, mark: tuple[int, ...], n: int, ps: int, ops: int) -> None:
+        """Record *n* times more what came after *mark*, *ps* picoseconds and *ops* ops later each time.
+
+        *mark* is one that `can_repeat`.
+        """
+        pending, waits, *tables, _ = mark
+        self._pending += repeated(self._pending[pending:], FIELDS, n, {0: ops, 1: ps, 2: ps, 3: ps, 4: ps})
+        again = self._waits[waits:]
+        self._waits += [(op_id + i * ops, reason, ps) for i in range(1, n + 1) for op_id, reason, ps in again]
+        self.tables.repeat(tables, n, ps, ops)
 
     def flush(self, before_ps: int | None = None) -> None:
         """Write the pending records, and the rows of commands that are done and of programs that have ended.
 
         With *before_ps*, records of that time or later stay pending, because others may have to stand between them.
         """
+        self._flushes += 1
         order = RowOrder(self._commands, self._pe_numbers, before_ps)
         ops, operands = self._take_records(order)
         tables = self.tables.take(self._take_finished(before_ps), order)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -13,13 +12,18 @@ import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
+from kb_engine.observe.int64s import int64s
 from kb_engine.observe.observer import Rows
+from kb_engine.observe.repeated import repeated
 from kb_engine.observe.row_order import RowOrder
 from kb_engine.timing.clock import Clock
-from kb_messages import LOG_TABLES, LogError, MemorySpace
+from kb_messages import LOG_TABLES, MemorySpace
 from kb_topology import NodeKind, Topology
 
 _DTYPES: Final = {name: np.dtype(list(schema.columns)) for name, schema in LOG_TABLES.items()}
+
+_TRANSFER: Final = 1 + len(LOG_TABLES["transfers"].columns)
+"""Numbers of a row of `transfers`, and the time at which it was known."""
 
 _COMMAND_NUMBERS: Final = {
     "command_seq": "submitted.command_seq",
@@ -58,6 +62,17 @@ class RunTables:
     def number_of(self, text: str) -> int:
         """The number of *text* in the log."""
         return self._intern(text)
+
+    def mark(self) -> tuple[int, int]:
+        """How far the dispatches and the transfers have come."""
+        return len(self._dispatches), len(self._transfers)
+
+    def repeat(self, mark: Sequence[int], n: int, ps: int, ops: int) -> None:
+        """*n* times more what was collected since *mark*, *ps* picoseconds and *ops* ops later each time."""
+        dispatches, transfers = mark
+        self._dispatches += repeated(self._dispatches[dispatches:], 3, n, {0: ops, 1: ps, 2: ps})
+        steps = {0: ps, 1: ops, **dict.fromkeys(range(3, 8), ps), 10: ops}
+        self._transfers += repeated(self._transfers[transfers:], _TRANSFER, n, steps, absent=-1)
 
     def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
         """The program on *pe* ended. *numbers* are its launch and the four times of a row of `kernels`."""
@@ -100,7 +115,7 @@ class RunTables:
         columns = dict(zip(_COMMAND_NUMBERS, _columns(map(_numbers_of, finished), len(_COMMAND_NUMBERS)), strict=True))
         columns |= dict(zip(("pe", "line", "name"), _columns(self._texts_of(finished), 3), strict=True))
         dispatched = _take_in_order(self._dispatches, 3, order, op_id=0, time=2)
-        transferred = _take_in_order(self._transfers, 1 + len(LOG_TABLES["transfers"].columns), order, op_id=1, time=0)
+        transferred = _take_in_order(self._transfers, _TRANSFER, order, op_id=1, time=0)
         launch, called, target, start, end = _columns((numbers for _, numbers in kernels), 5)
         of, kind, sent, arrived = _columns((numbers for _, numbers in messages), 4)
         (pe,) = _columns(([intern(pe)] for pe, _ in kernels), 1)
@@ -135,15 +150,6 @@ def _take_in_order(flat: list[int], width: int, order: RowOrder, op_id: int, tim
     now, later = order.split(rows[:, op_id], rows[:, time])
     flat[:] = rows[later].ravel().tolist()
     return list(rows[now].T)
-
-
-def int64s(values: Iterable[int]) -> array[int]:
-    """*values* as 64-bit integers. Raises LogError for one that is larger."""
-    try:
-        return array("q", values)
-    except OverflowError:
-        got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
-        raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None
 
 
 def _columns(rows: Iterable[Iterable[int]], width: int) -> Sequence[Rows]:

@@ -15,6 +15,7 @@ from kb_engine.block.gates import Gate
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
+from kb_engine.testing.folds import check_folds_what_it_names, check_goes_on_after_a_fold
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.state import check_counts, check_names_its_state
 from kb_engine.testing.subject import PE, Neighbour, Subject
@@ -82,6 +83,8 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield Check("sees_no_store_and_no_log", partial(_check_sees_no_data, subject))
     yield Check("names_its_state", partial(check_names_its_state, subject))
     yield Check("counts_what_it_names", partial(check_counts, subject))
+    yield Check("folds_what_it_names", partial(check_folds_what_it_names, subject))
+    yield Check("goes_on_after_a_fold", partial(check_goes_on_after_a_fold, subject))
     yield from _cost_checks(subject)
     if impl.serves:
         yield from _flow_checks(subject)

@@ -81,7 +81,7 @@ class Line:
     """A block under test with work: `N_TILES` tiles, each with every stage, fed as fast as they are taken.
 
     `outs` lists (tile, stage type, t_ready, t_start, t_end, t_out) in the order in which tokens leave. The stub's
-    queue for *shut*, if one is named, lets nothing in until `latch` is opened.
+    queue for *shut*, if one is named, lets nothing in until `latch` is opened. The tiles are those of `command`.
     """
 
     def __init__(self, subject: Subject, shut: StageType | None = None) -> None:
@@ -104,23 +104,28 @@ class Line:
         self._feed_from = deque(self._tokens())
         self._is_fed = False
 
-    def run(self) -> None:
-        """Feed the tiles, in the first call, and run the clock until its queue is empty."""
+    def run(self, most_events: int = MOST_EVENTS) -> int:
+        """Feed the tiles, in the first call, and run the clock until its queue is empty, or for *most_events*.
+
+        Returns the number of events.
+        """
         where = "begin" if type(self.block).begin is not ComponentBase.begin else "process"
         where = "service_ps" if self.block.has_pure_cost else where
         try:
             if not self._is_fed:
                 self._is_fed = True
                 self._feed()
-            for _ in range(MOST_EVENTS):
+            for number in range(most_events):
                 if not self.clock.heap:
-                    return
+                    return number
                 self.clock.step()
         except KbError as error:
             raise AssertionError(f"{self.subject.impl.__name__}.{where}: {error}") from error
         except Exception as error:  # anyone's code may raise anything
             text = self.subject.sentence(where, repr(error), "a service that ends")
             raise AssertionError(text) from error
+        if most_events < MOST_EVENTS:
+            return most_events
         self.subject.fail(where, f"{MOST_EVENTS} events and no end", f"{N_TILES} tiles served")
 
     def server(self, stage_type: StageType) -> StageServer:
@@ -153,7 +158,7 @@ class Line:
         ]
         plan = PipelinePlan(kind="gemm", grid=(N_TILES, 1, 1), stages=tuple(templates), buffers=_BUFFERS)
         submitted = SubmittedCommand(command_seq=0, pe=PE, line="the contract suite", command=COMMAND)
-        context = CommandInFlight(submitted, plan, 0, self._done)
+        self.command = context = CommandInFlight(submitted, plan, 0, self._done)
         tokens = []
         for tile in range(N_TILES):
             token = TileToken(

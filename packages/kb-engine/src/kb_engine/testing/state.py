@@ -65,7 +65,7 @@ def names_of(impl: type, kind: str) -> set[str]:
     return {name for owner in impl.__mro__ for name in vars(owner).get(kind, ())}
 
 
-def _at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], None]]:
+def _at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], object]]:
     """A block and a function that makes the block work as its role does."""
     if subject.impl.serves:
         line = Line(subject)

@@ -19,7 +19,7 @@ from typing import Any
 
 import simpy
 from simpy.core import SimTime
-from simpy.events import NORMAL, Event
+from simpy.events import NORMAL, URGENT, Event
 
 from kb_engine.timing.buckets import CalendarQueue
 from kb_engine.timing.collector import collector_off
@@ -41,8 +41,16 @@ _PE_BITS = 48
 """A PE has 2^48 tickets: more than a run can use up."""
 
 
+_FEW_ENTRIES = 32
+"""Source: assumed. A PE with deep queues and several transfers under way has fewer."""
+
+
 class _Stopped(Exception):
     """Ends `drain`."""
+
+
+def _order(entry: Any) -> Any:
+    return entry[:3]
 
 
 class _Now:
@@ -98,6 +106,10 @@ class Clock(_Now, simpy.Environment):
         """The number of entries so far, those that have yet to run among them."""
         return sum(int(repr(tickets)[6:-1]) % (1 << _PE_BITS) for tickets in (self.tickets, *self._pe_tickets))
 
+    def call_next(self, function: Callable[[Any], None], argument: Any) -> None:
+        """Call `function(argument)` when the entry that runs now is over, before any other callback."""
+        self.push((self.now_ps, URGENT, next(self.tickets), function, argument))
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing is scheduled."""
@@ -146,6 +158,19 @@ class Clock(_Now, simpy.Environment):
             entry[3](entry[4])
         else:
             super().step()
+
+    @property
+    def few_entries(self) -> list[Any] | None:
+        """All entries, the next one first, where they are on one heap and so few that a look at them costs little."""
+        heap = self._queue
+        if len(heap) > _FEW_ENTRIES or (heap is self.heap and len(self._entries) > len(heap)):
+            return None
+        return sorted(heap, key=_order)
+
+    def skip(self, ps: int) -> None:
+        """It is *ps* picoseconds later now, and all entries are as far ahead as they were. They are `few_entries`."""
+        self._queue[:] = [(entry[0] + ps, *entry[1:]) for entry in self._queue]
+        self.now_ps += ps
 
     def stop(self) -> None:
         """End `drain` now. A callback calls this; entries that are scheduled stay scheduled."""

@@ -1,0 +1,202 @@
+"""Are folded runs those of every event? Runs random commands of many tiles on random chips, folded and event by event.
+
+    python benchmarks/validation/folding.py                    # 3000 cases
+    python benchmarks/validation/folding.py --cases 50 --first 7
+
+Equal are: the digest of the op log (all times, waits, transfers, dispatches and texts, and so the attribution), what
+the launch gave, the counters of all blocks, the counts of all links, and the times in which the queues were busy. The
+exit code is 1 when a case differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import random_chips
+
+from kb_dataexec import MemoryLogWriter
+from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef, TileShape
+from kb_engine.block import MemoryComponent
+from kb_messages import KbError
+from kb_topology import Topology
+
+ORDERS = ("mnk", "mnk", "nmk", "weight_stationary", "input_stationary")
+SIDES = (8, 12, 16, 24, 32)
+
+
+class Product(NamedTuple):
+    """One composite: its sizes, its tile, its loop order, the kind of its epilogue, and its switches."""
+
+    sizes: tuple[int, int, int]
+    tile: TileShape
+    loop_order: str
+    epilogue: int
+    transposed: tuple[bool, bool]
+    streams: bool
+    waits: bool
+
+
+class Case(NamedTuple):
+    """A chip of one PE and the products of its kernel. `memory` holds the operands."""
+
+    spec: random_chips.Spec
+    products: tuple[Product, ...]
+    dtype: DType
+    memory: str
+
+
+class Outcome(NamedTuple):
+    """What a run came to, by what it is, and how many tiles were not simulated. Of a refused run it is the sentence."""
+
+    found: dict[str, Any]
+    skipped: int
+
+    @property
+    def is_refused(self) -> bool:
+        return "refusal" in self.found
+
+
+def draw(seed: int) -> Case:
+    """The case of *seed*."""
+    rng = random.Random(f"folding {seed}")
+    spec = random_chips.draw(seed, 1).spec
+    nodes = spec["cube"]["pe_template"]["nodes"]
+    nodes["pe_dma"]["outstanding"] = rng.choice((1, 1, 1, 2, 4))
+    if "sram" in spec["cube"]["nodes"]:
+        spec["cube"]["nodes"]["sram"] |= {"ports": rng.choice(("shared", "separate")), "memory": _SRAM}
+    memory = rng.choice(("hbm", "sram")) if "sram" in spec["cube"]["nodes"] else "hbm"
+    products = tuple(_product(rng) for _ in range(rng.choice((1, 1, 1, 2, 3))))
+    return Case(spec, products, rng.choice((DType.F16, DType.F16, DType.F32)), memory)
+
+
+_SRAM = {"space": "sram", "size": "16 MiB"}
+
+
+def _product(rng: random.Random) -> Product:
+    tile = TileShape(*(rng.choice(SIDES) for _ in "mnk"))
+    grid = [1, 1, 1]
+    while grid[0] * grid[1] * grid[2] < rng.randint(110, 900):
+        grid[rng.randrange(3)] *= rng.choice((2, 3, 5))
+    whole = rng.random() < 0.3
+    sides = tile.m, tile.n, tile.k
+    m, n, k = (cuts * side - (0 if whole else rng.randrange(side)) for cuts, side in zip(grid, sides, strict=True))
+    turned = rng.random() < 0.2, rng.random() < 0.2
+    return Product(
+        (m, n, k), tile, rng.choice(ORDERS), rng.randrange(5), turned, rng.random() < 0.2, rng.random() < 0.7
+    )
+
+
+def kernel(tl: Language, operands: Sequence[Sequence[TensorRef]], products: Sequence[Product]) -> None:
+    """Issues *products* one after the other, and waits for some of them at once."""
+    started = []
+    for (a, b, bias, out), each in zip(operands, products, strict=True):
+        relu, row, scaled = tl.relu(), tl.bias(bias), tl.scale(0.5, scope="k_tile")
+        epilogue = ((), (relu,), (row,), (row, scaled), (tl.gelu(), row, relu))[each.epilogue]
+        left, right = a.T if each.transposed[0] else a, b.T if each.transposed[1] else b
+        done = tl.composite(
+            "gemm",
+            left,
+            right,
+            out=out,
+            tile=each.tile,
+            epilogue=epilogue,
+            b_stream=each.streams,
+            loop_order=each.loop_order,
+        )
+        started.append(done)
+        if each.waits:
+            tl.wait(done)
+    for done in started:
+        tl.wait(done)
+
+
+def run(case: Case, topology: Topology, folds: bool) -> Outcome:
+    """*case*, folded or event by event."""
+    engine = Engine(topology, MemoryLogWriter(), folds=folds)
+    host = Host(engine, Path(__file__).parent)
+    operands = [_operands(host, case, number) for number in range(len(case.products))]
+    try:
+        result = host.launch(kernel, operands, case.products)
+    except KbError as error:
+        return Outcome({"refusal": str(error)}, 0)
+    log, blocks = engine.close_log(), engine.components.values()
+    assert log is not None
+    found = {
+        "log": log.digest,
+        "launch": str(result),
+        "links": [(str(each.link), each.busy_ps, each.nbytes) for each in engine.fabric.links],
+        "counters": [block.counts() for block in blocks],
+        "memories": [
+            (each.busy_ps, each.read_nbytes, each.written_nbytes)
+            for each in blocks
+            if isinstance(each, MemoryComponent)
+        ],
+        "queues": [(server.busy_ps, server.served) for server in engine.servers],
+        "end": engine.clock.now_ps,
+    }
+    return Outcome(found, engine.folder.skipped if engine.folder is not None else 0)
+
+
+def _operands(host: Host, case: Case, number: int) -> list[Tensor]:
+    product = case.products[number]
+    m, n, k = product.sizes
+    turned_a, turned_b = product.transposed
+    shapes = {"a": (k, m) if turned_a else (m, k), "b": (n, k) if turned_b else (k, n), "bias": (1, n), "out": (m, n)}
+    return [
+        host.empty(f"{name}{number}", shape, case.dtype, slices=[0], memory=case.memory)
+        for name, shape in shapes.items()
+    ]
+
+
+class Comparison(NamedTuple):
+    """A case both ways: what differs, the tiles that were skipped, and whether it was refused."""
+
+    seed: int
+    differs: list[str]
+    skipped: int
+    is_refused: bool
+
+
+def compare(seed: int) -> Comparison:
+    """The case of *seed* both ways."""
+    case = draw(seed)
+    try:
+        topology = random_chips.topology_of(case.spec)
+    except KbError:
+        return Comparison(seed, [], 0, True)
+    folded, simulated = run(case, topology, True), run(case, topology, False)
+    names = folded.found.keys() | simulated.found.keys()
+    differs = sorted(name for name in names if folded.found.get(name) != simulated.found.get(name))
+    return Comparison(seed, differs, folded.skipped, simulated.is_refused)
+
+
+def main() -> int:
+    """Compare the cases that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=3000, help="random cases")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    seeds = range(arguments.first, arguments.first + arguments.cases)
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        found = list(pool.map(compare, seeds, chunksize=4))
+    differing = [each for each in found if each.differs]
+    for each in differing:
+        print(f"case {each.seed}: differs in {', '.join(each.differs)}")
+    skipped = [each.skipped for each in found if each.skipped]
+    refused = sum(each.is_refused for each in found)
+    print(
+        f"{len(found)} cases, {refused} refused; {len(skipped)} were folded, and {sum(skipped)} tiles skipped; "
+        f"{len(differing)} differ"
+    )
+    return int(bool(differing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Site: all that the tiles of one command meet on their way, as far as it can be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent, Scratchpad
+from kb_engine.block.fold_pass import FoldPass, NotFolded
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.block.register_file import RegisterFileOwner
+from kb_engine.block.stage_server import StageServer
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.paths import MemoryPath
+from kb_engine.fabric.stream import Stream
+from kb_engine.fabric.transfer import Transfer
+from kb_messages import OFFSET_BITS, StageType, memory_side
+
+_WORK: Final = ("begin", "process", "reserve", "held_ps", "issued_ps", "state")
+"""What a class may change in what its base does: a class that has one of these says with a `fold` how to fold it."""
+_TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
+
+
+class Site(NamedTuple):
+    """The blocks, queues and ways of one command. Blocks come after the transfers and tokens that they hold."""
+
+    command: CommandInFlight
+    blocks: Sequence[ComponentBase[Any]]
+    servers: Sequence[StageServer]
+    paths: Sequence[MemoryPath]
+
+    @property
+    def burst_nbytes(self) -> int:
+        """Bytes that hold whole bursts of every memory."""
+        found = 1
+        for path in self.paths:
+            found *= path.burst_nbytes
+        return found
+
+    def visit(self, over: FoldPass, entries: Sequence[Any]) -> None:
+        """Hand everything to *over*, what is scheduled first. Raises NotFolded for what cannot be folded now."""
+        over.same(len(entries))
+        for entry in entries:
+            if len(entry) < _CALLBACK_LENGTH:
+                raise NotFolded
+            t_ps, priority, _, function, argument = entry
+            over.moment(t_ps)
+            over.same(priority)
+            over.call(function)
+            if type(argument) is TileToken:
+                over.token(argument)
+            elif type(argument) is Transfer or type(argument) is Stream:
+                over.part(argument)
+            else:
+                raise NotFolded
+        over.part(self.command)
+        for server in self.servers:
+            over.part(server)
+            for gate in server.own_gates:
+                over.part(gate)
+        for block in self.blocks:
+            over.part(block)
+        for path in self.paths:
+            over.part(path)
+
+
+_CALLBACK_LENGTH: Final = 5
+
+
+def site_of(
+    command: CommandInFlight,
+    components: Mapping[str, ComponentBase[Any]],
+    pe: Sequence[ComponentBase[Any]],
+    fabric: Fabric,
+) -> Site | None:
+    """The site of *command* on the blocks *pe*. None where one of its parts cannot be folded."""
+    plan = command.plan
+    if command.mapped or any(
+        stage.in_pieces or (stage.math and stage.stage_type in _TRANSFERS) for stage in plan.stages
+    ):
+        return None
+    serving: dict[str, ComponentBase[Any]] = {}
+    servers: dict[int, StageServer] = {}
+    paths: dict[int, MemoryPath] = {}
+    for stage in plan.stages:
+        block = components[stage.component]
+        serving[block.node_id] = block
+        server = block.servers[stage.stage_type]
+        servers[id(server)] = server
+        if stage.stage_type in _TRANSFERS:
+            path = fabric.path(block.node_id, memory_side(stage).base >> OFFSET_BITS)
+            if type(path) is not MemoryPath:
+                return None
+            paths[id(path)] = path
+    others = [each for each in pe if isinstance(each, (CommandScheduler, RegisterFileOwner, Scratchpad))]
+    memories = [path.memory for path in paths.values()]
+    blocks = list({id(each): each for each in (*others, *serving.values(), *memories)}.values())
+    if not all(map(can_fold, blocks)):
+        return None
+    return Site(command, blocks, list(servers.values()), list(paths.values()))
+
+
+def can_fold(block: ComponentBase[Any]) -> bool:
+    """Whether the class of *block* says so: by a `fold`, or by changing nothing of what a base with one does."""
+    own = vars(type(block))
+    if isinstance(block, (CommandScheduler, Initiator)):
+        return "fold" in own
+    for owner in type(block).__mro__:
+        attributes = vars(owner)
+        if owner is ComponentBase:
+            return block.has_pure_cost
+        if "fold" in attributes and owner is not MemoryComponent:
+            return True
+        if any(attributes.get(name) for name in _WORK):
+            return False
+    return False

@@ -1,0 +1,150 @@
+"""StateLook: the state of a simulation, relative to now and to the tile that is made next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+from kb_engine.block.fold_pass import FoldPass, Folds, NotFolded, SlotRing
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.fold.kinds import TileKinds
+from kb_engine.fold.piece_numbers import PieceNumbers
+from kb_messages import Place
+
+
+class StateLook(FoldPass):
+    """What `fold` of all parts said at one moment: two looks are at equal states when their `parts` are equal.
+
+    `made` tiles of *command* were made, and `next_op` is the first op of the next one. `totals` are the numbers that
+    grew so far, and `moved` how many pieces lay elsewhere, by place. `mark` says how far the records had come.
+    """
+
+    def __init__(
+        self,
+        now_ps: int,
+        command: CommandInFlight,
+        made: int,
+        next_op: int,
+        kinds: TileKinds,
+        mark: tuple[int, ...],
+    ) -> None:
+        self.now_ps = now_ps
+        self.made = made
+        self.next_op = next_op
+        self.mark = mark
+        self.parts: list[object] = []
+        self.totals: list[int] = []
+        self.n_moved: dict[Place, int] = {}
+        self._command = command
+        self._kinds = kinds
+        self._pieces = PieceNumbers(command)
+        self._seen: dict[int, tuple[int, object]] = {}
+
+    @property
+    def command(self) -> CommandInFlight:
+        """As FoldPass says."""
+        return self._command
+
+    @property
+    def next_tile(self) -> int:
+        """As FoldPass says."""
+        return self.made
+
+    @property
+    def jumps(self) -> bool:
+        """No."""
+        return False
+
+    def moment(self, t_ps: int) -> int:
+        """As FoldPass says."""
+        self.parts.append(t_ps - self.now_ps)
+        return t_ps
+
+    def deadline(self, t_ps: int) -> int:
+        """As FoldPass says."""
+        self.parts.append(max(0, t_ps - self.now_ps))
+        return t_ps
+
+    def total(self, count: int) -> int:
+        """As FoldPass says."""
+        self.totals.append(count)
+        return count
+
+    def same(self, *values: object) -> None:
+        """As FoldPass says."""
+        self.parts.append(values)
+
+    def op(self, op_id: int) -> int:
+        """As FoldPass says. An op before the command has a number of its own, which no other op gets."""
+        is_own = op_id >= self._command.first_op
+        self.parts.append((is_own, op_id - self.next_op if is_own else op_id))
+        return op_id
+
+    def tiles_to_go(self, count: int) -> int:
+        """As FoldPass says: the tiles that are on their way."""
+        self.parts.append(self.made - (self._command.shared_plan.n_tiles - count))
+        return count
+
+    def token(self, token: Any) -> None:
+        """As FoldPass says. Raises NotFolded for a tile of another command."""
+        if token is None:
+            self.parts.append(None)
+            return
+        if type(token) is not TileToken or token.context is not self._command:
+            raise NotFolded
+        if self._is_new(token):
+            tile = token.tile.tile_id
+            self.parts.append((self.made - tile, self._kinds.of(tile)))
+            token.fold(self)
+
+    def part(self, part: Folds) -> None:
+        """As FoldPass says."""
+        if self._is_new(part):
+            part.fold(self)
+
+    def call(self, function: Callable[..., Any]) -> None:
+        """As FoldPass says. The object of the method is kept, so that no other one gets its identity."""
+        if type(function) is not MethodType:
+            raise NotFolded
+        self.parts.append((id(function.__self__), function.__func__))
+        self._seen.setdefault(-id(function.__self__), (0, function.__self__))
+
+    def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
+        """As FoldPass says."""
+        number = None if slots is None else self._pieces.slot(slots, offset)
+        if slots is None or number is None:
+            self.parts.append((place, offset))
+        else:
+            self.parts.append((number - slots.first - self._pieces.next(place, self.made)) % slots.count)
+        return offset
+
+    def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
+        """As FoldPass says."""
+        found = []
+        for offset, nbytes in claims.items():
+            where, at = -1, offset
+            for which, (place, slots) in enumerate(rings):
+                number = None if slots is None or slots.nbytes != nbytes else self._pieces.slot(slots, offset)
+                if slots is not None and number is not None:
+                    where, at = which, (number - slots.first - self._pieces.next(place, self.made)) % slots.count
+                    break
+            found.append((where, at, nbytes))
+        self.parts.append(sorted(found))
+        return claims
+
+    def moved(self, moved: dict[Place, dict[int, int]]) -> None:
+        """As FoldPass says."""
+        self.n_moved = {place: len(numbers) for place, numbers in moved.items()}
+        self.parts.append(self._pieces.rotations(self.made) if moved else None)
+
+    def _is_new(self, part: object) -> bool:
+        """Whether *part* is met for the first time. Later only its number is written down."""
+        known = self._seen.get(id(part))
+        if known is not None:
+            self.parts.append(known[0])
+            return False
+        number = len(self._seen)
+        self._seen[id(part)] = number, part
+        self.parts.append(number)
+        return True
