@@ -33,7 +33,8 @@ class PieceTransfers(MathOps):
         tile = holder.matrix
         pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=False), tile, line)
         if self._is_plain(pieces, tile):
-            return self._load_whole(access, pieces[0], holder, line, waits)
+            src = _mapped(_matrix(pieces[0], dtype), pieces[0])
+            return self._load_whole(access.shape, src, holder, line, waits)
         element = constant(other, dtype, line)
         left_out = access.left_out()
         n_constants = max((each.rows * each.cols for each in left_out), default=0)
@@ -69,18 +70,29 @@ class PieceTransfers(MathOps):
         )
 
     def _load_whole(
-        self, access: ElementAccess, only: Piece, holder: TcmHolder, line: str, waits: bool
+        self, shape: tuple[int, ...], src: Matrix, holder: TcmHolder, line: str, waits: bool
     ) -> LoadedTensor:
-        """The tile of *holder*, which is the piece *only*."""
-        port, src = self._port, _matrix(only, access.ref.tensor.dtype)
+        """The tile of *shape* in *holder*, which is the rectangle *src* row by row."""
+        port = self._port
         producer, data = port.memory.load([src])
-        known = None if producer is not None else data[0].reshape(access.shape)
-        loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
+        known = None if producer is not None else data[0].reshape(shape)
+        loaded = LoadedTensor(holder.matrix, shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
             loaded.completion.keep((holder,))
         dst = Matrix.packed(src.rows, src.cols, src.dtype, holder.matrix.address)
-        port.submit(LoadCommand(src=_mapped(src, only), dst=dst), line, loaded.completion, waits)
+        port.submit(LoadCommand(src=src, dst=dst), line, loaded.completion, waits)
         return loaded
+
+    def _store_whole(self, dst: Matrix, value: Handle, src: Matrix, line: str) -> None:
+        """Move the elements of *value*, which lies packed at *src*, to the rectangle *dst* row by row."""
+        memory = self._port.memory
+        if value.known is None:
+            assert value.producer is not None
+            memory.pending.mark(dst, value.producer)
+        else:
+            memory.write(dst, value.known.reshape(dst.rows, dst.cols))
+        packed = Matrix.packed(dst.rows, dst.cols, dst.dtype, src.address)
+        self._port.submit(StoreCommand(src=packed, dst=dst), line, Completion(), True)
 
     def constants(self, data: npt.NDArray[Any], dtype: DType, line: str) -> LoadedTensor:
         """*data*, elements of *dtype*, in TCM. They are constants of the op log, and come with a DMA command."""
@@ -101,6 +113,9 @@ class PieceTransfers(MathOps):
             return
         dtype = access.ref.tensor.dtype
         pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=True), src, line)
+        if self._is_plain(pieces, src):
+            self._store_whole(_mapped(_matrix(pieces[0], dtype), pieces[0]), value, src, line)
+            return
         for each in pieces:
             if value.known is None:
                 assert value.producer is not None
@@ -108,11 +123,6 @@ class PieceTransfers(MathOps):
             else:
                 data = np.ascontiguousarray(value.known).reshape(-1)
                 self._port.memory.write(_matrix(each, dtype), _in_tile(each, data, src))
-        if self._is_plain(pieces, src):
-            dst = _mapped(_matrix(pieces[0], dtype), pieces[0])
-            packed = Matrix.packed(dst.rows, dst.cols, dtype, src.address)
-            self._port.submit(StoreCommand(src=packed, dst=dst), line, Completion(), True)
-            return
         for chunk in self._commands(pieces):
             command = StoreCommand(src=src, dst=_first_row(chunk, dtype), pieces=chunk)
             self._port.submit(command, line, Completion(), True)

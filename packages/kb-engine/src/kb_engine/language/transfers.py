@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, cast
 
 from kb_engine.language import masks
 from kb_engine.language.accesses import ElementAccess
+from kb_engine.language.flat_accesses import flat_rectangle
 from kb_engine.language.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.random_numbers import RandomNumbers
 from kb_engine.language.views import ViewOps
@@ -65,6 +66,10 @@ class Transfers(RandomNumbers, ViewOps):
             if len(tile) == 1:
                 return tile.reshape(-1, 1)
             return cast(LoadedTensor, tile.T)  # only the tensor's layout decides, so no type can say it
+        whole = flat_rectangle(ref, port.memory.burst_nbytes) if chosen is None else None
+        if whole is not None:
+            holder = self._allocate(*sides_of(ref.shape), whole.dtype, line)
+            return self._load_whole(ref.shape, whole, holder, line, waits)
         access = masks.access_under(ref, chosen, line)
         if isinstance(access, ElementAccess):
             return self._load_pieces(access, other, line, waits)
@@ -122,11 +127,17 @@ class Transfers(RandomNumbers, ViewOps):
             ref, stored, chosen = permuted(ref, order), value.of, None if chosen is None else chosen.transposed(order)
         if isinstance(value, Transposed):
             ref, stored, chosen = exchanged(ref), value.of, None if chosen is None else chosen.T
-        access = masks.access_under(ref, chosen, line)
+        whole = flat_rectangle(ref, self._port.memory.burst_nbytes) if chosen is None else None
+        access = masks.access_under(ref, chosen, line) if whole is None else None
         src = self._arrived(stored, line)
         if not isinstance(stored, Handle) or src is None:
             needs = "a loaded tensor, or a composite's result in TCM (out=None)"
             raise KernelError(line, f"tl.store of {describe(stored)}", needs)
+        if whole is not None:
+            self._check_stored(src, stored, ref.shape, ref, line)
+            self._store_whole(whole, stored, src, line)
+            return
+        assert access is not None
         if isinstance(access, ElementAccess):
             self._check_stored(src, stored, ref.shape if chosen is None else chosen.shape, ref, line)
             self._store_pieces(access, stored, src, line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,17 +32,25 @@ class Affine(NamedTuple):
     @property
     def low(self) -> int:
         """The smallest of the integers."""
-        return self.base + sum(step * (n - 1) for n, step in zip(self.shape, self.steps, strict=True) if step < 0)
+        found = self.base
+        for n, step in zip(self.shape, self.steps, strict=True):
+            if step < 0:
+                found += step * (n - 1)
+        return found
 
     @property
     def high(self) -> int:
         """The largest of the integers."""
-        return self.base + sum(step * (n - 1) for n, step in zip(self.shape, self.steps, strict=True) if step > 0)
+        found = self.base
+        for n, step in zip(self.shape, self.steps, strict=True):
+            if step > 0:
+                found += step * (n - 1)
+        return found
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes along which the integers change."""
-        return tuple(axis for axis, step in enumerate(self.steps) if step)
+        return tuple([axis for axis, step in enumerate(self.steps) if step])
 
     @property
     def fits(self) -> bool:
@@ -59,16 +68,17 @@ class Affine(NamedTuple):
 
     def broadcast(self, shape: tuple[int, ...]) -> Affine:
         """The same integers over *shape*, to which `shape` has to broadcast."""
+        if shape == self.shape:
+            return self
         return Affine(shape, self.base, (0,) * (len(shape) - len(self.shape)) + self.steps)
 
     def plus(self, other: Affine) -> Affine:
         """The sum with *other*, which has the same shape."""
-        steps = tuple(one + two for one, two in zip(self.steps, other.steps, strict=True))
-        return Affine(self.shape, self.base + other.base, steps)
+        return Affine(self.shape, self.base + other.base, tuple(map(add, self.steps, other.steps)))
 
     def times(self, factor: int) -> Affine:
         """Every integer times *factor*."""
-        return Affine(self.shape, self.base * factor, tuple(step * factor for step in self.steps))
+        return Affine(self.shape, self.base * factor, tuple([step * factor for step in self.steps]))
 
     def floor_div(self, divisor: int) -> Affine | None:
         """Every integer divided by *divisor*, not 0, and rounded down; None where that is not affine."""

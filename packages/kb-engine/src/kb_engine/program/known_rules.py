@@ -23,7 +23,8 @@ def form_of(function: Callable[[Any, Any], Any], first: Form | None, second: For
     """
     if first is None or second is None:
         return None
-    shape = np.broadcast_shapes(first.shape, second.shape)
+    one, two = first.shape, second.shape
+    shape = one if one == two or not two else two if not one else np.broadcast_shapes(one, two)
     if not shape:
         return None
     if isinstance(first, Affine) and isinstance(second, Affine):

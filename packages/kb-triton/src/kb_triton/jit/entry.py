@@ -10,7 +10,6 @@ import numpy as np
 
 from kb_engine.template import is_pure
 from kb_triton.jit.arguments import as_argument
-from kb_triton.jit.namespace import runnable
 from kb_triton.language import Machine, Pointer, dtype
 from kb_triton.language import program as programs
 
@@ -18,7 +17,7 @@ _OWN = ("kb_triton", "triton")
 
 
 class KernelEntry:
-    """The function *fn* with *arguments*, of which *constants* are names of `tl.constexpr`.
+    """*function*, a copy of the author's *fn* that runs, with *arguments*. *constants* names those of `tl.constexpr`.
 
     *inner* gives the function that an object which kernels call, such as a `JITFunction`, stands for, and None for
     anything else.
@@ -27,13 +26,14 @@ class KernelEntry:
     def __init__(
         self,
         fn: Callable[..., Any],
+        function: Callable[..., Any],
         arguments: Mapping[str, Any],
         constants: frozenset[str],
         inner: Callable[[object], Any],
     ) -> None:
         self.__name__ = getattr(fn, "__name__", "kernel")
         self._fn = fn
-        self._function = runnable(fn)
+        self._function = function
         self._arguments = arguments
         self._constants = constants
         self._inner = inner

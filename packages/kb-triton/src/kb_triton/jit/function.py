@@ -9,13 +9,14 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
+from types import FunctionType
 from typing import Any
 
 from kb_messages import KernelError
 from kb_triton.host import current
 from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.entry import KernelEntry
-from kb_triton.jit.namespace import runnable
+from kb_triton.jit.namespace import Runnable
 from kb_triton.jit.parameters import KernelParameter
 from kb_triton.language import Machine
 from kb_triton.language import program as programs
@@ -42,6 +43,7 @@ class JITFunction:
             for at, each in enumerate(self.signature.parameters.values())
         ]
         self.constexprs = [each.num for each in self.params if each.is_constexpr]
+        self._runnable: Runnable | None = None
         self.pre_run_hooks: list[Callable[..., None]] = []
         self._constants = frozenset(self.arg_names[at] for at in self.constexprs)
         self.module = fn.__module__
@@ -99,13 +101,21 @@ class JITFunction:
 
     def entry(self, arguments: Mapping[str, Any]) -> Callable[[Machine], None]:
         """The function that a program calls with its machine. *arguments* has pointers in place of arrays."""
-        return KernelEntry(self.fn, arguments, self._constants, _inner)
+        return KernelEntry(self.fn, self._copy(), arguments, self._constants, _inner)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function from a kernel."""
         if not programs.is_running():
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
-        return runnable(self.fn)(*arguments, **named)
+        return self._copy()(*arguments, **named)
+
+    def _copy(self) -> Callable[..., Any]:
+        """The function that runs."""
+        if not isinstance(self.fn, FunctionType):
+            return self.fn
+        if self._runnable is None or self._runnable.fn is not self.fn:
+            self._runnable = Runnable(self.fn)
+        return self._runnable.function()
 
     def __repr__(self) -> str:
         return f"JITFunction({self.module}:{self.fn.__qualname__})"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
-from types import FunctionType
+from itertools import repeat
+from operator import is_
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from kb_triton.jit.boolean_operators import OPERATORS, elementwise_code
@@ -30,12 +31,36 @@ _REPLACED: Final = {"range": runtime_range, "min": _smallest, "max": _largest, "
 _BUILTINS: Final = {**vars(builtins), **_REPLACED, **OPERATORS}
 
 
-def runnable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of *fn* that sees Triton's builtins, and whose `and`, `or` and `not` take blocks. Its lines are those of
-    *fn*.
+class Runnable:
+    """Gives copies of *fn* that see Triton's builtins, and whose `and`, `or` and `not` take blocks.
+
+    Their lines are those of *fn*. There is one copy until a name that its code uses means something else.
     """
-    if not isinstance(fn, FunctionType):
-        return fn
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
+        self._names = _names_in(fn.__code__)
+        self._copy: FunctionType | None = None
+        self._values: list[Any] = []
+
+    def function(self) -> FunctionType:
+        """The copy."""
+        fn = self.fn
+        values = [*map(fn.__globals__.get, self._names, repeat(_NOTHING)), fn.__defaults__, fn.__kwdefaults__]
+        if self._copy is None or not all(map(is_, self._values, values)):
+            self._copy, self._values = _copied(fn), values
+        return self._copy
+
+
+_NOTHING: Final = object()
+
+
+def _names_in(code: CodeType) -> frozenset[str]:
+    """The names that *code*, and the code in it, may look up."""
+    return frozenset(code.co_names).union(*[_names_in(each) for each in code.co_consts if isinstance(each, CodeType)])
+
+
+def _copied(fn: FunctionType) -> FunctionType:
     names = dict(fn.__globals__)
     names["__builtins__"] = _BUILTINS
     code, cells = elementwise_code(fn), dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
