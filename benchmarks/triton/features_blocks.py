@@ -223,6 +223,32 @@ def show_stacks_of_products(rng):
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4)
 
 
+@triton.jit
+def scaled_kernel(a_ptr, a_scale_ptr, b_ptr, b_scale_ptr, c_ptr, N: tl.constexpr, K: tl.constexpr):
+    row, k, group = tl.arange(0, N), tl.arange(0, K), tl.arange(0, K // 32)
+    a = tl.load(a_ptr + row[:, None] * (K // 2) + tl.arange(0, K // 2)[None, :])
+    b = tl.load(b_ptr + k[:, None] * N + row[None, :])
+    a_scale = tl.load(a_scale_ptr + row[:, None] * (K // 32) + group[None, :])
+    b_scale = tl.load(b_scale_ptr + row[:, None] * (K // 32) + group[None, :])
+    tl.store(c_ptr + row[:, None] * N + row[None, :], tl.dot_scaled(a, a_scale, "e2m1", b, b_scale, "e4m3"))
+
+
+def show_scaled_products(rng):
+    """`tl.dot_scaled` of `e2m1`, `e4m3`, `e5m2`, `bf16` and `fp16`, with scales"""
+    numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    codes = rng.integers(0, 256, (16, 32)).astype(np.uint8)
+    pairs = np.stack([codes & 15, codes >> 4], axis=-1).reshape(16, 64)
+    b = rng.integers(0, 120, (64, 16)).astype(np.uint8)  # e4m3: from 0 on, all below NaN
+    scales = rng.integers(124, 130, (2, 16, 2)).astype(np.uint8)
+    c = np.zeros((16, 16), np.float32)
+    scaled_kernel[(1,)](codes, scales[0], b, scales[1], c, N=16, K=64)
+    factors = np.repeat(2.0 ** (scales - 127.0), 32, axis=-1)
+    exponent, fraction = b >> 3, b & 7
+    y = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10.0))
+    x = np.where(pairs & 8, -1, 1) * numbers[pairs & 7]
+    np.testing.assert_allclose(c, (x * factors[0]) @ (y * factors[1].T), rtol=1e-4, atol=1e-3)
+
+
 def main():
     for name, show in list(globals().items()):
         if name.startswith("show_"):

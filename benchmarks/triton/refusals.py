@@ -63,19 +63,6 @@ def refuse_more_programs_at_once_than_pes():
 
 
 @triton.jit
-def scaled_dot_kernel(a_ptr, scale_ptr, N: tl.constexpr):
-    at = tl.arange(0, N)
-    a = tl.load(a_ptr + at[:, None] * N + at[None, :])
-    scale = tl.load(scale_ptr + at[:, None])
-    tl.dot_scaled(a, scale, "e4m3", a, scale, "e4m3")
-
-
-def refuse_dot_scaled():
-    """`tl.dot_scaled`"""
-    scaled_dot_kernel[(1,)](np.zeros((32, 32), np.uint8), np.zeros((32, 1), np.uint8), N=32)
-
-
-@triton.jit
 def beyond_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
 

@@ -16,6 +16,7 @@ _DEFAULT_RATE = {
     DType.F8E4M3: 2.0,
     DType.F8E5M2: 2.0,
     DType.I8: 2.0,
+    DType.U8: 2.0,
     DType.F32: 0.25,
 }
 """MACs a cell does in a cycle, by operand type. Source: assumed (the usual ratios of tensor engines)."""

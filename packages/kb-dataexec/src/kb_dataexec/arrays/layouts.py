@@ -16,11 +16,11 @@ from kb_messages import MathAttributes
 
 def rearranged(x: Array, attributes: MathAttributes, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
     """The elements of *x*, counted row by row, at `first` + index * `strides`, over indices of `lengths`."""
-    flat = np.ascontiguousarray(x).reshape(*x.shape[:-2], -1)
+    flat = np.ascontiguousarray(x).reshape(*x.shape[:-2], -1).view(f"u{x.itemsize}")  # as_strided knows no f8
     steps = tuple(flat.itemsize * stride for stride in attributes.strides)
     lengths = (*flat.shape[:-1], *attributes.lengths)
     view = as_strided(flat[..., attributes.first :], lengths, (*flat.strides[:-1], *steps), writeable=False)
-    return np.array(view).reshape(*x.shape[:-2], *shape)
+    return np.array(view).reshape(*x.shape[:-2], *shape).view(x.dtype)
 
 
 def combined(a: Array, b: Array, attributes: MathAttributes, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
 
 from kb_engine.language.element_pieces import TilePiece, pieces_of_elements
+from kb_engine.language.strided import strided
 from kb_messages import DType, Matrix, Piece
 
 
@@ -34,7 +34,7 @@ class AtomicPlace(NamedTuple):
         strides = self.stride // self.target.dtype.nbytes * nbytes, nbytes
         first = self.place // self.target.dtype.nbytes
         shape = self.target.rows, self.target.cols
-        return as_strided(elements[first:], shape, strides, writeable=elements.flags.writeable)
+        return strided(elements[first:], shape, strides)
 
 
 def places_of(piece: Piece, dtype: DType) -> Iterator[AtomicPlace]:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
-from numpy.lib.stride_tricks import as_strided
 
 from kb_engine.language.accesses import ElementAccess, pieces_of
 from kb_engine.language.element_pieces import TilePiece
 from kb_engine.language.masks import constant
 from kb_engine.language.math import MathOps
+from kb_engine.language.strided import strided
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.port import Completion
@@ -241,6 +241,4 @@ def _in_tile(piece: Piece, data: npt.NDArray[Any], tile: Matrix) -> npt.NDArray[
     """The elements of a tile, *data* row by row, at the place of *piece*, as a view."""
     nbytes = tile.dtype.nbytes
     start = (piece.place - tile.address) // nbytes
-    return as_strided(
-        data[start:], (piece.rows, piece.cols), (piece.place_stride, nbytes), writeable=data.flags.writeable
-    )
+    return strided(data[start:], (piece.rows, piece.cols), (piece.place_stride, nbytes))

@@ -42,7 +42,7 @@ from kb_triton.language.control import (
     static_range,
 )
 from kb_triton.language.creation import arange, full, full_like, num_programs, program_id, zeros, zeros_like
-from kb_triton.language.dots import dot, dot_scaled
+from kb_triton.language.dots import dot
 from kb_triton.language.dtypes import (
     bfloat16,
     block_type,
@@ -125,6 +125,7 @@ from kb_triton.language.reductions import (
     sum,  # noqa: A004 - Triton's name
     xor_sum,
 )
+from kb_triton.language.scaled_dots import dot_scaled
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import (
     broadcast,

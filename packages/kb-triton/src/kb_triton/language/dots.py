@@ -61,20 +61,3 @@ def _factor(x: tensor) -> Any:
     if type(value) is Data or not isinstance(value, Handle) or value.shape != x.shape:
         return full_handle(x)
     return value
-
-
-def dot_scaled(
-    lhs: Any,
-    lhs_scale: Any,
-    lhs_format: Any,
-    rhs: Any,
-    rhs_scale: Any,
-    rhs_format: Any,
-    acc: Any = None,
-    fast_math: Any = False,
-    lhs_k_pack: Any = True,
-    rhs_k_pack: Any = True,
-    out_dtype: Any = float32,
-) -> tensor:
-    """Refused: the chip has no products of scaled formats."""
-    refuse("tl.dot_scaled", "tl.dot of blocks that are multiplied by their scales")
