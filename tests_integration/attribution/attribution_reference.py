@@ -63,15 +63,25 @@ class PlainWalk:
     def next(self, op: PlainOp) -> PlainOp | None:
         return next((each for each in self.tile(op) if each.op_id > op.op_id), None)
 
-    def left(self, server: tuple[str, str], time: int, before: PlainOp) -> PlainOp | None:
-        """The op whose tile left *server* at *time*, the last that was recorded before *before*."""
+    def left(self, server: tuple[str, str], time: int, before: PlainOp, is_ahead: bool = False) -> PlainOp | None:
+        """The op whose tile left *server* at *time*, the last that was recorded before *before*, or came before."""
+        limit = (self.entered(before) if is_ahead else 0, before.place)
         found = [
             op
             for op in self.ops
-            if op.server == server and op.out == time and op.place < before.place
+            if op.server == server and op.out == time and (self.entered(op) if is_ahead else 0, op.place) < limit
             and ((after := self.next(op)) is None or after.server != op.server)
         ]  # fmt: skip
         return max(found, key=lambda op: op.place, default=None)
+
+    def entered(self, op: PlainOp) -> int:
+        """When the tile of *op* came to the queue of *op*."""
+        found = op.ready
+        for each in reversed([stage for stage in self.tile(op) if stage.op_id <= op.op_id]):
+            if each.server != op.server:
+                break
+            found = each.ready
+        return found
 
     def ended(self, names: tuple[str, ...], time: int) -> PlainOp | None:
         return next((op for op in self.ops if op.name in names and op.end == time and op.end > op.start), None)
@@ -130,7 +140,7 @@ class PlainWalk:
                 opened = self.ended(names, op.start)
                 assert opened is not None
                 return self.goes(gate, self.service_ended, opened)
-        before = self.left(op.server, op.start, op)
+        before = self.left(op.server, op.start, op, is_ahead=True)
         if before is not None:
             return self.goes("throughput", self.tile_left, before)
         earlier = [

@@ -208,6 +208,21 @@ def test_a_transfer_begins_when_the_one_before_it_is_set_up():
     assert launch_of(log).hidden["pe_dma"] == 16
 
 
+def test_a_transfer_does_not_wait_for_a_later_one_that_leaves_at_once():
+    """The set-up of the first transfer lasts until 20. The third one moves nothing, and is recorded first."""
+    timed = one_command(60)
+    timed.op(0, 0, 2, "dma_read", 18, 20, 20, channel=2)
+    timed.op(1, 0, 0, "dma_read", 12, 12, 50)
+    timed.op(2, 0, 1, "dma_read", 14, 20, 60, channel=6)
+    log = timed.log("transfers")
+    assert segments(path(log, 0)) == [
+        *BEGINNING,
+        (12, 20, "pe_dma", "service", "throughput"),
+        (20, 60, "pe_dma", "service", "end"),
+    ]
+    launch_of(log)
+
+
 def test_of_two_that_free_a_buffer_at_once_the_first_counts_and_the_tie_is_told():
     timed = one_command(60)
     timed.op(0, 0, 0, "fetch", 12, 12, 40)

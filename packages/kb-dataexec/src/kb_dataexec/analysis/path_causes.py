@@ -105,7 +105,7 @@ class _Causes:
         events, ops, every = self.events, self.ops, self.all_ops
         started, ready = self.op(OpEvent.START, every), self.op(OpEvent.READY, every)
         waited = np.flatnonzero(ops.t_start > ops.t_ready)
-        freed = self.left.last_before(ops.server, ops.t_start, every)
+        freed = self.left.last_ahead(ops.server, ops.t_start, every)
         at_once = ops.t_start == ops.t_ready
         events.explain(started, ready, tie=at_once & (freed >= 0))
         for gate, stages in _GATES:

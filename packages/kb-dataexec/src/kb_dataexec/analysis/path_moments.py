@@ -18,6 +18,10 @@ class QueueLeaving:
     def __init__(self, rows: PathRows) -> None:
         ops = rows.ops
         self._row = ops.row
+        enters = ops.is_first.copy()
+        enters[1:] |= ops.server[1:] != ops.server[:-1]
+        entered = ops.t_ready[np.maximum.accumulate(np.where(enters, np.arange(len(ops)), 0))]
+        self._turn = np.argsort(np.lexsort((ops.row, entered)))
         self._which = np.flatnonzero(ops.leaves)
         order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
         self._which = self._which[order]
@@ -25,8 +29,14 @@ class QueueLeaving:
 
     def last_before(self, server: Array, time: Array, op: Array) -> Array:
         """The op whose tile left *server* at *time*, the last one recorded before *op*; -1 for none."""
-        rows = self._row
-        at = self._moments.last_before(server, time, rows[self._which], rows[op])
+        return self._last(server, time, op, self._row)
+
+    def last_ahead(self, server: Array, time: Array, op: Array) -> Array:
+        """As `last_before`, the last one that came to the queue before *op*: a later transfer may leave first."""
+        return self._last(server, time, op, self._turn)
+
+    def _last(self, server: Array, time: Array, op: Array, place: Array) -> Array:
+        at = self._moments.last_before(server, time, place[self._which], place[op])
         return np.where(at < 0, -1, self._which[at]) if len(self._which) else at
 
 
