@@ -7,14 +7,15 @@ import pytest
 
 from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
 from kb_engine import Engine, Host, read_tensor
+from kb_engine.observe import Callbacks
 from kb_messages import KernelError
 
 
 class Chip:
     """A host of the round chip, and the memory that pass 2 makes of its log."""
 
-    def __init__(self, topology, writer):
-        self.host = Host(Engine(topology, writer), Path(__file__).parent)
+    def __init__(self, topology, writer, observers=()):
+        self.host = Host(Engine(topology, writer, observers), Path(__file__).parent)
         self.writer = writer
 
     def pass_2(self):
@@ -29,10 +30,10 @@ def chip_of(request, chip, tmp_path):
     """Builds chips whose logs are kept in memory, or streamed to a folder each."""
     writers = []
 
-    def build(*changes):
+    def build(*changes, observers=()):
         folder = tmp_path / f"log{len(writers)}"
         writers.append(MemoryLogWriter() if request.param == "memory" else FolderLogWriter(folder))
-        return Chip(chip(*changes), writers[-1])
+        return Chip(chip(*changes), writers[-1], observers)
 
     yield build
     for writer in writers:
@@ -203,7 +204,7 @@ def test_a_value_of_another_pe_that_is_not_done_is_refused(chip_of, two_pes):
         chip.host.launch(kernel, *tensors)
     first = kernel.__code__.co_firstlineno
     assert str(caught.value) == (
-        f"test_materialize.py:{first + 4}: got tl.materialize of a value that depends on the gemm of "
+        f"test_materialize.py:{first + 4}: got a look at a value that depends on the gemm of "
         f"test_materialize.py:{first + 2} on sip0.cube0.pe0, which is not done, needs finished commands; "
         "launch what asks for it as a kernel of its own, after this one"
     )
@@ -220,7 +221,7 @@ def test_a_missing_wait_is_refused(chip_of):
         chip.host.launch(kernel, *tensors, pes=[0])
     first = kernel.__code__.co_firstlineno
     assert str(caught.value) == (
-        f"test_materialize.py:{first + 2}: got tl.materialize of a value that depends on the gemm of "
+        f"test_materialize.py:{first + 2}: got a look at a value that depends on the gemm of "
         f"test_materialize.py:{first + 1}, which is not done, needs finished commands; tl.wait for its handle first"
     )
 
@@ -245,10 +246,31 @@ def test_without_a_log_it_is_refused(chip_host):
     host = chip_host()
     with pytest.raises(KernelError) as caught:
         host.launch(kernel, host.tensor("a", A, "f32"), pes=[0])
+    line = f"test_materialize.py:{kernel.__code__.co_firstlineno + 1}"
     assert str(caught.value) == (
-        f"test_materialize.py:{kernel.__code__.co_firstlineno + 1}: got tl.materialize in a run without an op log, "
-        "needs the log, from which the value is computed; leave out --no-log, or give the Engine a LogWriter"
+        f"{line}: tl.exp of {line}: got tl.materialize of its pending result, needs a value that exists while the "
+        "kernel runs; results of compute ops are known only after the run, or where a kernel looks at them in a run "
+        "with an op log"
     )
+
+
+def test_a_kernel_steers_by_computed_values_and_the_observers_are_told_of_its_waits(chip_of):
+    """A look lasts until exp is stored: 3000 to issue the command, 4000 to take it, a FETCH of 512 bytes in 3560, exp
+    of 256 elements in 64000, and a STORE of 3560."""
+    looks = []
+
+    def kernel(tl, a, c):
+        powers = tl.exp(tl.load(a))
+        if powers[0, 0] > 0.5:
+            tl.store(c[0:1, :], tl.load(a[1:2, :]))
+
+    chip = chip_of(observers=[Callbacks(on_look=lambda *look: looks.append(look))])
+    rows = np.repeat(np.arange(16, dtype=np.float16)[:, None], 16, axis=1)
+    tensors = [chip.host.tensor(name, rows, "f16") for name in "ac"]
+    chip.host.launch(kernel, *tensors, pes=[0])
+    assert read_tensor(chip.pass_2(), tensors[1])[0, 0] == 1
+    line = f"test_materialize.py:{kernel.__code__.co_firstlineno + 2}"
+    assert looks == [("sip0.cube0.pe0", line, 7000 + 3560 + 64000 + 3560)]
 
 
 def test_what_is_concrete_needs_no_log(chip_host):

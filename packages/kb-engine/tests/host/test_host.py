@@ -242,7 +242,7 @@ def test_a_read_of_pending_bytes_is_deferred_until_pass_two(toy_host, writer):
     assert str(caught.value) == (
         f"composite gemm of test_host.py:{multiply.__code__.co_firstlineno + 1}: got a host read of c of its pending "
         "result, needs a value that exists while the kernel runs; results of compute ops are known only after the run, "
-        "or where the kernel asks for them: tl.materialize(x)"
+        "or where a kernel looks at them in a run with an op log"
     )
     memory = Executor(host.engine.close_log(), host.engine.initial_memory, "tile").run()
     np.testing.assert_array_equal(deferred.resolve(memory), array @ array)

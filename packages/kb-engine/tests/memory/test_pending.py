@@ -95,8 +95,8 @@ def test_the_error_names_the_op_the_line_the_touch_and_the_remedy():
     error = Producer("composite gemm", "gemm.py:12").error("`float()`")
     assert str(error) == (
         "composite gemm of gemm.py:12: got `float()` of its pending result, needs a value that exists while the kernel "
-        "runs; results of compute ops are known only after the run, or where the kernel "
-        "asks for them: tl.materialize(x)"
+        "runs; results of compute ops are known only after the run, or where a kernel "
+        "looks at them in a run with an op log"
     )
 
 

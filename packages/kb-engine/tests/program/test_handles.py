@@ -34,8 +34,8 @@ TOUCHES = {
 def expected(touch):
     return (
         f"composite gemm of gemm.py:12: got {touch} of its pending result, needs a value that exists while the kernel "
-        "runs; results of compute ops are known only after the run, or where the kernel "
-        "asks for them: tl.materialize(x)"
+        "runs; results of compute ops are known only after the run, or where a kernel "
+        "looks at them in a run with an op log"
     )
 
 

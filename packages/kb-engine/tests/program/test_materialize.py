@@ -65,6 +65,6 @@ def test_what_depends_on_an_unfinished_command_is_refused(toy_host, writer):
         host.launch(kernel, *tensors(host))
     line = kernel.__code__.co_firstlineno
     assert str(caught.value) == (
-        f"test_materialize.py:{line + 2}: got tl.materialize of a value that depends on the gemm of "
+        f"test_materialize.py:{line + 2}: got a look at a value that depends on the gemm of "
         f"test_materialize.py:{line + 1}, which is not done, needs finished commands; tl.wait for its handle first"
     )

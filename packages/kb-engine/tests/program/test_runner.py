@@ -31,7 +31,7 @@ def pending_touch(touch_line, producer_line, touch):
     return (
         f"{touch_line}: composite gemm of {producer_line}: got {touch} of its pending result, needs a value that "
         "exists while the kernel runs; results of compute ops are known only after the run, "
-        "or where the kernel asks for them: tl.materialize(x)"
+        "or where a kernel looks at them in a run with an op log"
     )
 
 

@@ -12,6 +12,7 @@ from kb_cli.report.roofline_points import in_flight_ps
 from kb_cli.report.run_source import RunSource, read_run_source
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.result import Busiest
+from kb_cli.run.value_waits import ValueWait
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
 from kb_dataexec.analysis import total_ps as total_ps_of
@@ -86,6 +87,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     log_digest: str | None
     versions: dict[str, str]
     environment: dict[str, str]
+    value_waits: list[ValueWait] | UnsetType = UNSET
     levers: list[TriedLever] | UnsetType = UNSET
 
 
@@ -128,6 +130,7 @@ def make_report(source: RunSource) -> TimeReport:
         log_digest=run.log_digest,
         versions=run.versions,
         environment=run.environment,
+        value_waits=results.value_waits,
     )
 
 

@@ -18,6 +18,7 @@ from kb_cli.run.sanitizer import Sanitized
 from kb_cli.run.simulate import RunOutcome
 from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.usage import Traffic
+from kb_cli.run.value_waits import ValueWait
 from kb_cli.run.verdict import OutputCheck
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import PathShare, path_shares
@@ -40,7 +41,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     `whole_ns` nor `roofline`. `shape` is the row of a shapes file, and
     missing for other runs. `where` is the critical path by block, the largest share first, and missing without a log.
     `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
-    `counters` has what blocks counted during launches.
+    `counters` has what blocks counted during launches. `value_waits` is missing unless kernels looked at computed
+    values.
     """
 
     benchmark: str
@@ -62,6 +64,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     bytes: dict[str, Traffic]
     bandwidth_gbs: dict[str, float]
     counters: list[CounterSum] = []
+    value_waits: list[ValueWait] | UnsetType = UNSET
     where: list[PathShare] | UnsetType = UNSET
     bounded_by: str
     tile_stages: int
@@ -116,6 +119,7 @@ def make_result(
         bytes=metrics.traffic,
         bandwidth_gbs=metrics.bandwidth_gbs,
         counters=outcome.counters,
+        value_waits=list(outcome.value_waits) or UNSET,
         where=UNSET if shares is None else shares,
         bounded_by=bounded_by(shares, metrics.uses),
         tile_stages=metrics.tile_stages,

@@ -29,6 +29,7 @@ from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
+from kb_cli.run.value_waits import ValueWait, ValueWaits
 from kb_cli.run.verdict import Verdict, execute_and_look, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.analysis import Where, where
@@ -73,8 +74,8 @@ class RunOutcome(NamedTuple):
     """All that one run gave.
 
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log, and `sanitized` and
-    `computed` are None unless they were asked for. `captured` has the values that the kernels captured. `host` is None
-    on a topology without a host.
+    `computed` are None unless they were asked for. `captured` has the values that the kernels captured, and
+    `value_waits` those that they looked at. `host` is None on a topology without a host.
     """
 
     metrics: Metrics
@@ -94,6 +95,7 @@ class RunOutcome(NamedTuple):
     sanitized: Sanitized | None = None
     computed: Computed | None = None
     captured: Sequence[Captured] = ()
+    value_waits: Sequence[ValueWait] = ()
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -129,10 +131,10 @@ def _simulate(
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
     counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
-    captures = CaptureCollector()
+    captures, looks = CaptureCollector(), ValueWaits()
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        observers = _given(plans, usage, counters, stages, leaks, traced, watch, captures)
+        observers = _given(plans, usage, counters, stages, leaks, traced, watch, captures, looks)
         engine = Engine(setup.topology, writer, observers, templates=setup.templates)
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
@@ -176,6 +178,7 @@ def _simulate(
         sanitized=sanitized,
         computed=_computed(setup, log, passed, outputs),
         captured=[each for each in passed.captured if not each.capture.is_print],
+        value_waits=looks.found,
     )
 
 

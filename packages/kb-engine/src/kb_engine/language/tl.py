@@ -13,7 +13,7 @@ from kb_engine.language.lookahead import LookAhead
 from kb_engine.language.looking import LookingOps
 from kb_engine.language.recorded import RecordedTensor
 from kb_engine.program.affine import Affine
-from kb_engine.program.arguments import describe, in_tcm
+from kb_engine.program.arguments import describe
 from kb_engine.program.handles import CompositeHandle, Handle
 from kb_engine.program.known import Known
 from kb_engine.program.symbols import plain, whole
@@ -98,23 +98,19 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         return self._gemm_composite(a, b, out, epilogue, tile, b_stream, loop_order, line)
 
     def materialize(self, handle: HandleT) -> HandleT:
-        """Compute a pending result now, so that the kernel may look at it. Returns *handle*, whose elements are known.
+        """Compute a pending result now. Returns *handle*, whose elements are known.
 
-        The call waits as `tl.wait` does, and takes no other simulated time. The elements are what the handle's bytes
-        hold after all commands issued so far, in the order of their issue. Raises KernelError when the result depends
-        on a command that is not done, for a handle that was freed, and in a run without an op log.
+        A kernel need not call this: a look at the elements of a pending result, as by `if`, `x[0]`, an index or a mask,
+        does the same. The program waits as in `tl.wait`, and takes no other simulated time; the report tells how often
+        and how long programs waited so, by kernel line. The elements are what the handle's bytes hold after all
+        commands issued so far, in the order of their issue. Raises KernelError when the result depends on a command
+        that is not done, for a handle that was freed, and in a run without an op log.
         """
         line = self._port.line()
         if not isinstance(handle, Handle):
             needs = "what tl.load, math or a composite returned"
             raise KernelError(line, f"tl.materialize of {describe(handle)}", needs)
-        in_tcm(handle, line)
-        self._port.wait(handle.completion)
-        if handle.is_pending:
-            elements = self._port.materialize(handle.place, line)
-            if handle.matrix is None:
-                self._port.memory.write(handle.place, elements)
-            handle.settle(elements)
+        self.evaluate(handle, "tl.materialize")
         return handle
 
     def free(self, handle: Handle) -> None:

@@ -27,7 +27,8 @@ class Producer(Struct, frozen=True):
             f"{self.op} of {self.line}",
             f"{touched_by} of its pending result",
             "a value that exists while the kernel runs",
-            "results of compute ops are known only after the run, or where the kernel asks for them: tl.materialize(x)",
+            "results of compute ops are known only after the run, or where a kernel looks at them in a run with an op "
+            "log",
         )
 
 

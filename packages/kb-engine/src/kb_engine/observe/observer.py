@@ -65,6 +65,9 @@ class Observer:
     def on_capture(self, capture: Capture) -> None:
         """A kernel captured a value, or prints one that pass 2 computes."""
 
+    def on_look(self, pe_id: str, line: str, waited_ps: int) -> None:
+        """The program on *pe_id* looked at a computed value at *line*, and waited for it for *waited_ps*."""
+
     def on_housekeeping(self) -> None:
         """Thousands of events have run since the last call: time to write what has piled up."""
 

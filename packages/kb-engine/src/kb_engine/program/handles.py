@@ -35,6 +35,12 @@ class Operators(Protocol):
     def wait_for(self, completion: Completion) -> None:
         """Return, in simulated time, when the command of *completion* is done."""
 
+    def evaluate(self, handle: Handle, touched_by: str) -> None:
+        """Make the elements of *handle*, which are pending, known, after a wait for the command that produces them.
+
+        Raises KernelError, which names *touched_by*, in a run without an op log.
+        """
+
     def leave(self, why: str) -> None:
         """The kernel looks at a value, as `ProgramPort.leave`."""
 
@@ -102,15 +108,18 @@ class Handle:
         return self.known is None
 
     def look(self, touched_by: str) -> npt.NDArray[Any]:
-        """The elements, read-only, after a wait for the command that brings them.
+        """The elements, read-only, after a wait for the command that brings them. Pending ones are computed.
 
-        Raises KernelError, which names *touched_by*, while they are pending.
+        Raises KernelError, which names *touched_by*, for pending elements that cannot be computed.
         """
         self._leave()
+        if self._operators is not None:
+            if self.known is None:
+                self._operators.evaluate(self, touched_by)
+            elif not self.completion.done:
+                self._operators.wait(self)
         if self.known is None:
             self._refuse(touched_by)
-        if self._operators is not None and not self.completion.done:
-            self._operators.wait(self)
         return self.known
 
     def _leave(self) -> None:
@@ -127,7 +136,7 @@ class Handle:
 
     @property
     def data(self) -> npt.NDArray[Any]:
-        """The elements, read-only. Raises KernelError while they are pending."""
+        """The elements, read-only, as `look` gives them."""
         return self.look("reading `.data`")
 
     @property

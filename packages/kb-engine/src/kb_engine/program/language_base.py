@@ -55,6 +55,24 @@ class LanguageBase:
         """Return, in simulated time, when the command of *completion* is done."""
         self._port.wait(completion)
 
+    def evaluate(self, handle: Handle, touched_by: str) -> None:
+        """Make the elements of *handle* known, which the kernel looks at by *touched_by*, after a wait for its command.
+
+        Raises KernelError for a handle that was freed, for elements that depend on a command that is not done, and, if
+        the elements are pending, in a run without an op log.
+        """
+        line = self._port.line()
+        if handle.is_pending and handle.producer is not None and not self._port.keeps_log:
+            raise handle.producer.error(touched_by)
+        with self._port.waits_for_value(line):
+            in_tcm(handle, line)
+            self._port.wait(handle.completion)
+        if handle.is_pending:
+            elements = self._port.materialize(handle.place, line)
+            if handle.matrix is None:
+                self._port.memory.write(handle.place, elements)
+            handle.settle(elements)
+
     def leave(self, why: str) -> None:
         """As `ProgramPort.leave`."""
         self._port.leave(why)

@@ -1,4 +1,4 @@
-"""`tl.materialize`: computes one value while the kernel runs, by executing the part of the op log it depends on.
+"""Looks at computed values: one value is computed while the kernel runs, by the part of the op log it depends on.
 
 The log stays as it is, and pass 2 executes all of it again. None of this takes simulated time.
 """
@@ -73,7 +73,7 @@ def without_log(matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
     """Stands for a Materializer in a run without an op log. Raises KernelError."""
     raise KernelError(
         line,
-        "tl.materialize in a run without an op log",
+        "a look at a computed value in a run without an op log",
         "the log, from which the value is computed",
         "leave out --no-log, or give the Engine a LogWriter",
     )
@@ -87,5 +87,5 @@ def _not_done(context: CommandInFlight, line: str, pe: str) -> KernelError:
     else:
         where, fix = f"{where} on {submitted.pe}", "launch what asks for it as a kernel of its own, after this one"
     return KernelError(
-        line, f"tl.materialize of a value that depends on the {where}, which is not done", "finished commands", fix
+        line, f"a look at a value that depends on the {where}, which is not done", "finished commands", fix
     )

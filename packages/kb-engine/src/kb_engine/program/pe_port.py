@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ class PePort:
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
+        self.keeps_log = session.recorder is not None
         self.on_capture = session.listeners.on_capture
         self.memory = session.memory
         self.max_pieces = pe.max_pieces
@@ -75,6 +78,15 @@ class PePort:
 
     def leave(self, why: str) -> None:
         """As `ProgramPort.leave`. Nobody repeats this program."""
+
+    @contextmanager
+    def waits_for_value(self, line: str) -> Iterator[None]:
+        """As `ProgramPort.waits_for_value`."""
+        clock, on_look = self._session.clock, self._session.listeners.on_look
+        began = clock.now_ps
+        yield
+        if on_look is not None:
+            on_look(self.pe_id, line, clock.now_ps - began)
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
@@ -77,6 +78,8 @@ class ProgramPort(Protocol):
     """The axes along which the programs are numbered; None for a launch that has one program on each PE."""
     max_pieces: int
     """The pieces that one DMA transfer of the PE may have."""
+    keeps_log: bool
+    """Whether the run has an op log, from which values can be computed while kernels run."""
     on_capture: Callable[[Capture], None] | None
     """Tells the observers of a value that the kernel captured; None when nobody listens."""
     tcm: Lease
@@ -136,6 +139,9 @@ class ProgramPort(Protocol):
 
         Raises AddressError when the PE has no MMU, or its page table does not map the bytes.
         """
+
+    def waits_for_value(self, line: str) -> AbstractContextManager[None]:
+        """What happens within is a wait for a value that the kernel looks at, at *line*: the observers are told."""
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """The elements of *matrix* after all commands issued so far, `rows x cols`, read-only.

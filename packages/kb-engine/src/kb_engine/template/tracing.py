@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
 import numpy.typing as npt
@@ -199,7 +200,7 @@ class TracingPort:
         self.program_id = tape.peers.own_number
         self.num_programs, self.grid = port.num_programs, port.grid
         self.max_pieces, self.fitting = port.max_pieces, port.fitting
-        self.on_capture = port.on_capture
+        self.keeps_log, self.on_capture = port.keeps_log, port.on_capture
         self.held_back: HeldBack | None = None
         self.tcm = TracingLease(port, tape)
         self.memory = TracingMemory(port, tape)
@@ -272,6 +273,11 @@ class TracingPort:
         """As `ProgramPort.translate`."""
         self.leave("uses virtual addresses")
         return self._port.translate(self._tape.holes.cut(matrix)[0])
+
+    def waits_for_value(self, line: str) -> AbstractContextManager[None]:
+        """As `ProgramPort.waits_for_value`."""
+        self.leave("looks at a computed value")
+        return self._port.waits_for_value(line)
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
