@@ -17,6 +17,15 @@ BLOCKS = {point.name: point for point in entry_points(group=GROUP) if point.name
 TCM = Neighbour("pe_tcm", PeTcm, {"bw_gbs": 200, "latency_ns": 1})
 FETCH_STORE = Neighbour("pe_fetch_store", PeFetchStore, {})
 ATTRIBUTES = {
+    "builtin.cached": {
+        "bw_gbs": 100,
+        "latency_ns": 200,
+        "cache_bw_gbs": 1000,
+        "cache_latency_ns": 50,
+        "sets": 8,
+        "ways": 4,
+        "line_nbytes": 64,
+    },
     "builtin.hbm_banked": {
         "clock_mhz": 450,
         "mapping": "5R-1BG-2B-1PC-5C-1BG",

@@ -13,6 +13,7 @@ POINTS = [point for point in entry_points(group=GROUP) if point.name.startswith(
 
 def test_all_blocks_are_registered():
     assert sorted(point.name for point in POINTS) == [
+        "builtin.cached",
         "builtin.hbm_banked",
         "builtin.hbm_fixed",
         "builtin.host",

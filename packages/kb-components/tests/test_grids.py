@@ -126,3 +126,18 @@ def test_a_program_whose_last_command_waits_in_the_queue_of_its_engine_is_explai
     found = where(finished(host, writer))
     assert found.unexplained_ps == 0
     assert sum(row.ps for row in found.launches[0].rows) == result.end_ps
+
+
+def test_startup_ns_puts_a_launch_off_and_programs_of_a_grid_pay_it_once(chip_host):
+    host = chip_host(("issue_ns: 3", "issue_ns: 3, program_ns: 1, startup_ns: 500"))
+
+    def kernel(tl):
+        del tl
+
+    once = host.launch(kernel)
+    assert (once.call_ps, once.target_start_ps, once.start_ps, once.end_ps) == (0, 500_000, 500_000, 500_000)
+    grid = host.launch(kernel, grid=3)
+    # 500 ns after the call, three programs of 1 ns each.
+    assert [(each.start_ps, each.end_ps) for each in grid.programs] == [
+        (1_000_000, 1_001_000), (1_001_000, 1_002_000), (1_002_000, 1_003_000),
+    ]  # fmt: skip

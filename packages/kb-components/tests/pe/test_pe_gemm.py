@@ -86,3 +86,9 @@ def test_it_serves_gemm_at_a_pure_cost():
 )
 def test_a_cost_is_the_steps_and_the_skew_of_the_array(clock_ghz, params, steps, fill_drain):
     assert array(clock_ghz=clock_ghz).service_parts(params) == {"steps": steps, "fill_drain": fill_drain}
+
+
+def test_services_take_the_cycles_of_the_sustained_clock_and_peak_rates_those_of_the_other():
+    slow = array(clock_ghz=2.0, sustained_clock_ghz=1.0)
+    assert slow.service_ps(gemm(16, 16, 16)) == 46_000  # 16 + 30 cycles of 1 GHz
+    assert slow.peak_flops(DType.F16) == 2 * 16 * 16 * 2e9

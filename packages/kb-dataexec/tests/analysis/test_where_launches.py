@@ -182,7 +182,7 @@ def test_the_pes_are_told_apart_however_many_events_are_looked_at_at_once(withou
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 8, 100])
 def test_nothing_of_one_pes_path_goes_over_to_the_next(length, monkeypatch):
-    """PE 0 starts after the end of PE 1, whose program ends 5 after its command, for no reason that the log tells."""
+    """PE 0 starts up until after the end of PE 1, whose program ends 5 after its command, for no reason in the log."""
     monkeypatch.setattr(path_walk, "_CHUNK", length)
     timed = TimedLog()
     for seq, (pe, start, end, done) in enumerate((("pe0", 50, 64, 64), ("pe1", 0, 40, 35), ("pe2", 0, 70, 70))):
@@ -192,7 +192,7 @@ def test_nothing_of_one_pes_path_goes_over_to_the_next(length, monkeypatch):
     (launch,) = where(timed.log("transfers")).launches
     own = {view.pes[0]: totals(view.rows) for view in launch.pes}
     work = {("pe_cpu", "issue", "submission"): (4, 1), ("pe_scheduler", "decode", "dispatch"): (8, 1)}
-    late, waits = ("unknown", "unknown", "start"), ("program", "waits for other PEs", "end")
+    late, waits = ("pe_cpu", "startup", "start"), ("program", "waits for other PEs", "end")
     assert own["pe0"] == {late: (50, 1), **work, ("pe_math", "math", "end"): (2, 1), waits: (6, 1)}
     assert own["pe1"] == {("unknown", "unknown", ""): (40, 1), waits: (30, 1)}
     assert own["pe2"] == {**work, ("pe_math", "math", "end"): (58, 1)}

@@ -20,12 +20,16 @@ class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `program_ns`: to begin a program of a grid, that is to take its number and set up the kernel's registers. Other
     launches do not pay it. Source: assumed, unless the topology says; some tens of instructions at 1 GHz.
+
+    `startup_ns`: from the arrival of a launch, or its target if that is later, to the start of the PE's first program.
+    Source: the topology, where it is not 0.
     """
 
     issue_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: issue",), "half", "issue time").extra)]
     issue: Literal["blocking", "scoreboard", "decoupled"] = "blocking"
     engine_queue_depth: Annotated[int, Meta(ge=1)] = 8
     program_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: program",), "half", "program time").extra)] = 20.0
+    startup_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: startup",), "half", "start-up time").extra)] = 0.0
 
 
 class PeCpu(CommandIssuer[PeCpuSpec]):
@@ -46,6 +50,10 @@ class PeCpu(CommandIssuer[PeCpuSpec]):
     def program_ps(self) -> int:
         """`program_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.program_ns)
+
+    def startup_ps(self) -> int:
+        """`startup_ns` in picoseconds, rounded up."""
+        return ps_from_ns(self.spec.startup_ns)
 
     def issue_ps(self, command: Command) -> int:
         """`issue_ns` in picoseconds, rounded up, for every command."""

@@ -40,8 +40,11 @@ class LaunchWay:
     def down(self, start_ps: int) -> list[HopSegment]:
         """From the call to a program's start at *start_ps*, latest first.
 
-        A program that starts later than its message comes waits for the PE that the launch reaches last.
+        A program that starts later than its message comes waits for the PE that the launch reaches last. Without any
+        messages there is no host, and a program that starts later than the call starts up until then.
         """
+        if not len(self._requests) and not len(self._responses) and start_ps > self.call_ps:
+            return [HopSegment(self.call_ps, start_ps, "pe_cpu", "startup")]
         found: list[HopSegment] = []
         last = ~np.isin(self._requests["dst"], self._requests["src"])
         at = self._latest(self._requests, last & (self._requests["t_arrived_ps"] <= start_ps))

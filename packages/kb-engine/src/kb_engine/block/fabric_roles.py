@@ -75,6 +75,8 @@ class MemoryComponent(ComponentBase[SpecT]):
 
     __slots__ = ("busy_ps", "read_nbytes", "written_nbytes")
     state: ClassVar[tuple[str, ...]] = __slots__
+    buffers_writes: ClassVar[bool] = False
+    """Whether a write comes to `reserve` as a whole when its last byte is there, whatever requests come between."""
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

@@ -54,6 +54,10 @@ class CommandIssuer(ComponentBase[SpecT]):
         """Picoseconds to begin a program of a grid: to take its number and to set the kernel up. Pure."""
         return 0
 
+    def startup_ps(self) -> int:
+        """Picoseconds from a launch to the PE's first program: the launch is to begin so much later. Pure."""
+        return 0
+
     on_request: Callable[[Request], None]
 
     def receive(self, request: Request) -> None:

@@ -195,7 +195,8 @@ class Fabric:
         else:
             incoming = IncomingWrite(path.memory, memory) if rows is None else rows.write(path, memory, argument)
         path.requests.awaited += 1
-        path.requests.writes.append(incoming)
+        if not path.memory.buffers_writes:
+            path.requests.writes.append(incoming)
         self._travel(Transfer(flow, path, memory, incoming, start_ps, finish, argument))
 
     def send(
@@ -277,7 +278,8 @@ class Fabric:
             transfer.finish(transfer.argument)
         elif incoming is not None:
             self._arrives(path, incoming)
-            path.requests.writes.remove(incoming)
+            if not path.memory.buffers_writes:
+                path.requests.writes.remove(incoming)
             committed = incoming.finish(now)
             end = committed + path.response_ps
             if self._rows is not None and isinstance(incoming, WatchedWrite):

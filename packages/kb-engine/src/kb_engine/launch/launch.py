@@ -55,6 +55,7 @@ class Launch(ABC):
         self._target_ps: dict[str, int] = {}
         self._start_ps: dict[str, int] = {}
         self._end_ps: dict[str, int] = {}
+        self._startup_ps = {pe.pe_id: pe.cpu.startup_ps() for pe in pes}
         self._done: dict[str, Callable[[], None]] = {}
 
     @property
@@ -80,12 +81,15 @@ class Launch(ABC):
     def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
         """The launch reaches PE *pe_id* now. The PE begins at *target_ps*, or now if that time has passed.
 
+        What PE_CPU takes to start up comes before, and puts the target off.
+
         *done()* is called when the PE has no program left to run, and all commands of its programs are done.
         """
         clock = self._session.clock
-        self._target_ps[pe_id] = target_ps
+        startup_ps = self._startup_ps[pe_id]
+        self._target_ps[pe_id] = target_ps + startup_ps
         self._done[pe_id] = done
-        clock.call_at(max(clock.now_ps, target_ps), self._start, pe_id)
+        clock.call_at(max(clock.now_ps, target_ps) + startup_ps, self._start, pe_id)
 
     def result(self, call_ps: int, response_ps: int) -> LaunchResult:
         """The times of this finished launch. The host called at *call_ps* and had the answer at *response_ps*."""

@@ -1,0 +1,1 @@
+"""A memory with a cache in front of it."""

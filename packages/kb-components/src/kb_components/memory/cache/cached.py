@@ -1,0 +1,109 @@
+"""A memory with a cache in front of it, which all who read and write the memory share."""
+
+from __future__ import annotations
+
+from kb_components.memory.cache.lines import LineFinder
+from kb_components.memory.cache.shared_reads import SharedReads
+from kb_components.memory.cache.spec import CachedMemorySpec
+from kb_components.memory.cache.tags import Lines, Tags
+from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
+from kb_messages import Rectangle
+
+
+class CachedMemory(MemoryComponent[CachedMemorySpec]):
+    """One port serves requests in order of arrival; lines that are missing come from the memory behind, in order too.
+
+    A read's last byte leaves when the port has moved its bytes and all its lines are there: those that it had to fetch,
+    and those that an earlier request is still fetching. Other reads overtake it. A write allocates lines without
+    fetching them, as a cache that keeps a mask of valid bytes does.
+
+    A write takes the port as a whole, when its last byte has come: a buffer collects what comes slowly.
+
+    Source: assumed (first in, first out; no limit to the number of misses under way; rows and banks of the memory
+    behind are not modelled).
+    """
+
+    spec_type = CachedMemorySpec
+    state = ("_memory_free_ps", "_port_free_ps", "_reads", "_tags", "line_hits", "line_misses", "lines_written_back")
+    caches = ("_finder",)
+    buffers_writes = True
+    counters = ("line_hits", "line_misses", "lines_written_back")
+
+    def __init__(self, spec: CachedMemorySpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._port = Rate.from_gbs(spec.cache_bw_gbs)
+        self._behind = Rate.from_gbs(spec.bw_gbs)
+        self._hit_ps = ps_from_ns(spec.cache_latency_ns)
+        self._miss_ps = ps_from_ns(spec.latency_ns)
+        self._finder = LineFinder(spec.line_nbytes)
+        self._tags = Tags(spec.sets, spec.ways, spec.index == "hashed")
+        self._reads = SharedReads(spec.multicast)
+        self._port_free_ps = self._memory_free_ps = 0
+        self.line_hits = self.line_misses = self.lines_written_back = 0
+
+    @property
+    def burst_nbytes(self) -> int:
+        """The Spec's."""
+        return self.spec.burst_nbytes
+
+    def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """Those of bytes that are in the cache."""
+        return self._hit_ps, self._port.ps(memory.nbytes)
+
+    def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
+        """Take the port for the request's bytes, and the memory behind for the lines that the cache lacks."""
+        nbytes = memory.rows * memory.row_nbytes
+        if not nbytes:
+            return t_ps + self._hit_ps, max(t_ps, last_byte_ps) + self._hit_ps
+        if write:
+            self.written_nbytes += nbytes
+        else:
+            self.read_nbytes += nbytes
+            joined = self._reads.join(memory, t_ps)
+            if joined is not None:
+                return joined
+        start = max(t_ps, self._port_free_ps)
+        occupied = self._port.ps(nbytes)
+        self._port_free_ps = end = start + occupied
+        self.busy_ps += occupied
+        lines = self._finder.lines(memory)
+        if write:
+            committed = self._write(lines, start, max(end, last_byte_ps)) + self._hit_ps
+            return committed, committed
+        first, last = self._read(lines, start, end)
+        served = first + self._hit_ps, last + self._hit_ps
+        self._reads.begin(memory, served)
+        return served
+
+    def _read(self, lines: Lines, start_ps: int, end_ps: int) -> tuple[int, int]:
+        """When the first and the last byte of *lines* are at the port, which moves them from *start_ps* to *end_ps*."""
+        missing, ready_ps = self._tags.look(lines)
+        self.line_misses += len(missing)
+        self.line_hits += len(lines) - len(missing)
+        if not len(missing):
+            return start_ps, max(end_ps, ready_ps)
+        begin = max(start_ps, self._memory_free_ps)
+        self._memory_free_ps = begin + self._behind.ps(len(missing) * self.spec.line_nbytes)
+        fetched = self._memory_free_ps + self._miss_ps
+        self._write_back(self._tags.take(missing, fetched))
+        first = start_ps if len(missing) < len(lines) else begin + self._miss_ps
+        return first, max(end_ps, ready_ps, fetched)
+
+    def _write(self, lines: Lines, start_ps: int, end_ps: int) -> int:
+        """When *lines*, which the port moves from *start_ps* to *end_ps*, are written."""
+        missing, _ = self._tags.look(lines)
+        self.line_misses += len(missing)
+        self.line_hits += len(lines) - len(missing)
+        if self.spec.write == "through":
+            self._memory_free_ps = max(start_ps, self._memory_free_ps)
+            self._memory_free_ps += self._behind.ps(len(lines) * self.spec.line_nbytes)
+            return max(end_ps, self._memory_free_ps + self._miss_ps)
+        if len(missing):
+            self._memory_free_ps = max(start_ps, self._memory_free_ps)
+            self._write_back(self._tags.take(missing, end_ps))
+        self._tags.soil(lines)
+        return end_ps
+
+    def _write_back(self, n_lines: int) -> None:
+        self.lines_written_back += n_lines
+        self._memory_free_ps += self._behind.ps(n_lines * self.spec.line_nbytes)

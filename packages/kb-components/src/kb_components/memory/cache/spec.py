@@ -1,0 +1,41 @@
+"""The attributes of a memory with a cache, which the block and its reference model share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from kb_messages import Lever
+
+
+class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cache of `sets` x `ways` lines of `line_nbytes` bytes, in front of a memory.
+
+    `cache_bw_gbs` and `cache_latency_ns` are those of the cache's port, in GB/s (reads and writes together) and ns.
+    `bw_gbs` and `latency_ns` are those of the memory behind it: a missing line takes that latency on top.
+
+    `index`: line x lies in set x modulo `sets` (`modulo`), or in a set by a multiplicative hash of x (`hashed`; Knuth,
+    The Art of Computer Programming, vol. 3, 6.4). `write`: with `back`, a written line goes to the memory when another
+    line takes its place; with `through`, at once, and a line that is missing stays so. `multicast`: so many reads of
+    the same bytes, each of which comes before the one before it has left, take the port once.
+
+    `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source of all defaults: assumed.
+    """
+
+    bw_gbs: Annotated[
+        float,
+        Meta(
+            gt=0, extra=Lever(("hbm: service", "hbm: busy with others", "pe_dma: service"), "twice", "bandwidth").extra
+        ),
+    ]
+    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: service", "pe_dma: service"), "half", "latency").extra)]
+    cache_bw_gbs: Annotated[float, Meta(gt=0, extra=Lever(("pe_dma: service",), "twice", "cache bandwidth").extra)]
+    cache_latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: service",), "half", "cache latency").extra)]
+    sets: Annotated[int, Meta(ge=1)]
+    ways: Annotated[int, Meta(ge=1)]
+    line_nbytes: Annotated[int, Meta(ge=1)] = 128
+    index: Literal["modulo", "hashed"] = "modulo"
+    write: Literal["back", "through"] = "back"
+    multicast: Annotated[int, Meta(ge=1)] = 1
+    burst_nbytes: Annotated[int, Meta(ge=1)] = 64

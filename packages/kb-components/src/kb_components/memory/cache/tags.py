@@ -1,0 +1,86 @@
+"""Which lines a cache holds, from when on, and which of them the memory behind it lacks.
+
+A line that comes in takes the place of the line that has been longest in its set (first in, first out).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Lines = npt.NDArray[np.int64]
+
+_HASH: Final = 0x9E3779B1
+"""The prime next to 2^32 over the golden ratio, the multiplier of a multiplicative hash (Knuth, vol. 3, 6.4)."""
+
+
+class LinesFound(NamedTuple):
+    """The lines of a request that were missing, and when the last of the others is there (0 for none)."""
+
+    missing: Lines
+    ready_ps: int
+
+
+class Tags:
+    """The lines of *sets* x *ways*. Numbers of lines grow from 0; the tables grow with the highest one."""
+
+    def __init__(self, sets: int, ways: int, hashed: bool) -> None:
+        self._sets = sets
+        self._ways = ways
+        self._hashed = hashed
+        self._held = np.full((sets, ways), -1, np.int64)
+        self._oldest = np.zeros(sets, np.int64)
+        self._since = np.zeros(0, np.int64)  # the picosecond from which on a line is there, plus 1; 0 for a missing one
+        self._dirty = np.zeros(0, np.bool_)
+
+    def look(self, lines: Lines) -> LinesFound:
+        """Which of *lines*, in ascending order, are here."""
+        self._make_room(int(lines[-1]))
+        since = self._since[lines]
+        is_here = since > 0
+        if is_here.all():
+            return LinesFound(lines[:0], int(since.max()) - 1)
+        return LinesFound(lines[~is_here], max(0, int(since.max()) - 1))
+
+    def take(self, missing: Lines, since_ps: int) -> int:
+        """Hold *missing*, in ascending order, from *since_ps* on. Returns how many lines have to be written back."""
+        if not len(missing):
+            return 0
+        number = self._set_of(missing)
+        order = np.argsort(number, kind="stable")
+        lines, number = missing[order], number[order]
+        begins = np.flatnonzero(np.concatenate(([True], number[1:] != number[:-1])))
+        counts = np.diff(begins, append=len(number))
+        if counts.max() > self._ways:
+            half = len(missing) // 2
+            return self.take(missing[:half], since_ps) + self.take(missing[half:], since_ps)
+        way = (self._oldest[number] + np.arange(len(number)) - np.repeat(begins, counts)) % self._ways
+        gone = self._held[number, way]
+        gone = gone[gone >= 0]
+        self._held[number, way] = lines
+        self._oldest[number[begins]] = (self._oldest[number[begins]] + counts) % self._ways
+        n_written = int(self._dirty[gone].sum())
+        self._since[gone] = 0
+        self._dirty[gone] = False
+        self._since[lines] = since_ps + 1
+        return n_written
+
+    def soil(self, lines: Lines) -> None:
+        """The memory behind lacks what was written to *lines*. Lines that are not here stay clean."""
+        self._dirty[lines] = self._since[lines] > 0
+
+    def _set_of(self, lines: Lines) -> Lines:
+        return ((lines * _HASH & 0xFFFFFFFF) if self._hashed else lines) % self._sets
+
+    def _make_room(self, highest: int) -> None:
+        if highest >= len(self._since):
+            size = max(highest + 1, 2 * len(self._since))
+            self._since, self._dirty = _longer(self._since, size), _longer(self._dirty, size)
+
+
+def _longer(table: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    longer = np.zeros(size, table.dtype)
+    longer[: len(table)] = table
+    return longer
