@@ -26,6 +26,7 @@ _MODULES = [
         "special",
         "integers",
         "along",
+        "combining",
         "layouts",
         "random",
         "dot_products",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kb_engine.language.layout_functions import LayoutFunctions
+from kb_engine.language.combining import CombiningFunctions
 from kb_engine.language.math_results import Argument
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.known import Known
@@ -21,7 +21,7 @@ _TURN: Final = 6.283185307179586
 Four = tuple[LoadedTensor, LoadedTensor, LoadedTensor, LoadedTensor]
 
 
-class RandomNumbers(LayoutFunctions):
+class RandomNumbers(CombiningFunctions):
     """Numbers that follow from *seed*, an integer of 64 bits, and from each integer of *offset*, and from nothing else.
 
     An *offset* of 64 bits counts with all its bits. The four words of a counter are computed one by one. Raises
