@@ -321,7 +321,7 @@ def test_numbers_have_the_form_that_kb_prints(opened: Open) -> None:
 
 
 def test_what_a_user_wrote_stays_text(browser: Browser, tmp_path: Path) -> None:
-    bench = tmp_path / "hostile.py"
+    bench = tmp_path / f"{MARKUP}.py"
     bench.write_text(HOSTILE.replace("MARKUP", MARKUP))
     folder = new_run(tmp_path / "runs", bench, "-p", f"label={MARKUP}")
     with served(folder.parent) as server:

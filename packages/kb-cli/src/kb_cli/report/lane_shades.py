@@ -21,16 +21,16 @@ class BusyTime:
 
     def __init__(self, start_ps: Ints, end_ps: Ints) -> None:
         reached = np.maximum.accumulate(end_ps)
-        self._begin = np.maximum(start_ps, np.concatenate((start_ps[:1], reached[:-1])))
-        self._length = np.maximum(reached - self._begin, 0)
-        self._done = np.concatenate(([0], np.cumsum(self._length)))
+        begin = np.maximum(start_ps, np.concatenate((start_ps[:1], reached[:-1])))
+        done = np.concatenate(([0], np.cumsum(np.maximum(reached - begin, 0))))
+        # as float64, which a search for moments would make of them each time
+        self._begin, self._reached, self._done = (each.astype(np.float64) for each in (begin, reached, done))
 
     def until(self, t_ps: Floats) -> Floats:
         """The picoseconds of the spans before each of *t_ps*."""
         at = np.searchsorted(self._begin, t_ps, side="right")
-        last = np.maximum(at - 1, 0)
-        within = np.clip(t_ps - self._begin[last], 0, self._length[last])
-        found: Floats = np.where(at > 0, self._done[last] + within, 0.0)
+        ahead = np.maximum(self._reached[np.maximum(at - 1, 0)] - t_ps, 0)  # of the span that has begun last
+        found: Floats = np.where(at > 0, self._done[at] - ahead, 0.0)
         return found
 
     def shares(self, edges: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -67,8 +68,9 @@ class LaneTable:
     def window(self, lane: int, edges: Floats, kinds: Kinds, few: int) -> LaneWindow:
         """What *lane* shows between the *edges* of pixels, as slices where these are at most *few*."""
         rows = self.rows(lane)
-        first = int(np.searchsorted(self.end_ps[rows], edges[0], side="right"))
-        last = int(np.searchsorted(self.start_ps[rows], edges[-1]))
+        from_ps, until_ps = int(edges[0]), ceil(edges[-1])  # whole numbers, for which no column is converted
+        first = int(np.searchsorted(self.end_ps[rows], from_ps, side="right"))
+        last = int(np.searchsorted(self.start_ps[rows], until_ps))
         if last - first <= few:
             return LaneWindow(lane, range(rows.start + first, rows.start + max(last, first)))
         parts = self._parts(lane, kinds)
@@ -93,7 +95,7 @@ class LaneTable:
         found = self._parts(lane, Kinds("", np.zeros(len(self.start_ps), np.uint8), ("",)))
         return sum(float(busy.shares(np.array([start_ps, end_ps], np.float64))[0]) for _, busy in found)
 
-    def at(self, lane: int, t_ps: float) -> int | None:
+    def at(self, lane: int, t_ps: int) -> int | None:
         """The slice of *lane* at *t_ps*, None where there is none. A slice without length counts at its time."""
         rows = self.rows(lane)
         at = int(np.searchsorted(self.start_ps[rows], t_ps, side="right")) - 1 + int(rows.start)
@@ -101,7 +103,7 @@ class LaneTable:
             return None
         return at
 
-    def nearest_edge(self, lane: int, t_ps: float) -> int:
+    def nearest_edge(self, lane: int, t_ps: int) -> int:
         """The begin or end of a slice of *lane* that is nearest to *t_ps*."""
         rows = self.rows(lane)
         found: list[int] = []

@@ -102,9 +102,14 @@ def window(asked: WebRequest) -> WebAnswer:
     timeline, name = asked.run.timeline, asked.field("table")
     table = timeline.table(name)
     kinds = timeline.kinds(name, check_colouring(asked.fields.get("colour", STAGE)), asked.fields.get("line"))
+    return WebAnswer(window_bytes(table, kinds, wanted, (t0, t1, pixels)), BINARY)
+
+
+def window_bytes(table: LaneTable, kinds: Kinds, lanes: list[int], size: tuple[int, int, int]) -> bytes:
+    """What *lanes* show in a window of *size*: its begin, its end, and a number of pixels."""
+    t0, t1, pixels = size
     edges: Floats = np.linspace(t0, t1, pixels + 1)
-    found = [table.window(lane, edges, kinds, pixels // _FEW) for lane in wanted]
-    return WebAnswer(_packed(table, found, kinds, (t0, t1, pixels)), BINARY)
+    return _packed(table, [table.window(lane, edges, kinds, pixels // _FEW) for lane in lanes], kinds, size)
 
 
 def times(asked: WebRequest) -> tuple[int, int]:

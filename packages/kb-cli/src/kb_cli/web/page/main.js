@@ -104,6 +104,7 @@ async function show() {
         clearTimeout(waits);
     }
     place.replaceChildren(content);
+    place.scrollTop = 0;
     place.dispatchEvent(new Event("shown"));
     document.body.dataset.shown = String(mine);
 }

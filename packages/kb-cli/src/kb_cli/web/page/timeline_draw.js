@@ -139,7 +139,7 @@ export class Drawing {
         const wide = this.wide.get(text) ?? this.context.measureText(text).width;
         this.wide.set(text, wide);
         if (wide <= room) return text;
-        const letters = Math.floor(text.length * (room - 9) / wide);
+        const letters = Math.floor(text.length * (room - 14) / wide);
         return letters < 3 ? "" : `${text.slice(0, letters)}…`;
     }
 

@@ -1,0 +1,68 @@
+"""The timeline of `kb web`: seconds of CPU for its index and for a window, and bytes of a window, by number of slices.
+
+    python benchmarks/speed/page_windows.py            # a million slices and ten millions: a minute
+    python benchmarks/speed/page_windows.py --quick    # a tenth of both
+
+Slices are made up, on 60 lanes, and a window shows all lanes. Targets: an index within 1 s and a window within 25 ms
+at a million slices, twice that at ten millions, and 200 kB.
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import median
+from time import process_time
+
+import numpy as np
+
+from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_cli.web.colourings import by_words
+from kb_cli.web.lane_table import LaneTable
+from kb_cli.web.timeline_answer import window_bytes
+
+LANES, PIXELS, ROUNDS = 60, 1666, 9
+NAMES = [f"stage{number} gemm.py:{number}" for number in range(LANES)]
+
+
+def made_up(count: int) -> Slices:
+    """*count* slices, the same number in each lane, of random lengths and with random gaps."""
+    rng = np.random.default_rng(0)
+    each = count // LANES
+    times = np.cumsum(rng.integers(1, 1000, (LANES, 2 * each)), axis=1)
+    lane = np.repeat(np.arange(LANES), each)
+    places = [TrackPlace(f"sip0.cube0.pe{number // 5}", f"block{number}: stage{number}") for number in range(LANES)]
+    start, end = times[:, ::2].reshape(-1), times[:, 1::2].reshape(-1)
+    return Slices(places, lane, start, end, lane, NAMES, {"op": np.arange(len(lane))})
+
+
+def measure(count: int) -> tuple[float, float, int]:
+    """CPU seconds of the index with its first window, those of a further window, and its bytes."""
+    slices = made_up(count)
+    words = [name.split() for name in NAMES]
+    began = process_time()
+    table = LaneTable(slices, [stage for stage, _ in words], [line for _, line in words])
+    kinds = by_words(table, "stage")
+    end = int(slices.end_ps.max())
+    window_bytes(table, kinds, list(range(LANES)), (0, end, PIXELS))
+    index_s = process_time() - began
+    times, nbytes = [], 0
+    for number in range(ROUNDS):
+        began = process_time()
+        nbytes = len(window_bytes(table, kinds, list(range(LANES)), (number * end // 100, end // 2, PIXELS)))
+        times.append(process_time() - began)
+    return index_s, median(times), nbytes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the slices")
+    counts = [100_000, 1_000_000] if parser.parse_args().quick else [1_000_000, 10_000_000]
+    found = [measure(count) for count in counts]
+    for count, (index_s, window_s, nbytes) in zip(counts, found, strict=True):
+        window = f"window {window_s * 1e3:.1f} ms of CPU, {nbytes / 1e3:.0f} kB"
+        print(f"{count:>12,} slices: index {index_s:.2f} s, {window}")
+    print(f"ten times the slices: a window takes {found[1][1] / found[0][1]:.2f} times as long")
+
+
+if __name__ == "__main__":
+    main()
