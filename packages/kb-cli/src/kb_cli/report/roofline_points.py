@@ -71,6 +71,8 @@ def in_flight_ps(log: OpLog) -> dict[str, int]:
     else:
         line, start, end = log.ops["line"], log.ops["t_ready_ps"], log.ops["t_out_ps"]
     told = (start >= 0) & (end >= start)
+    if not told.any():
+        return {}
     order = np.lexsort((start[told], line[told]))
     line, start, end = line[told][order], start[told][order], end[told][order]
     firsts = np.flatnonzero(np.diff(line, prepend=-1))

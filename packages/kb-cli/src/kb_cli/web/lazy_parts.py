@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import RLock
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 from kb_messages import KbError
@@ -12,21 +12,35 @@ _Part = TypeVar("_Part")
 
 
 class LazyParts:
-    """Keeps values by name. Several threads at once wait for one computation."""
+    """Keeps values by name. Threads that ask for one value wait for one computation, and not for that of another."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
-        self._parts: dict[object, Any] = {}
+        self._lock = Lock()
+        self._parts: dict[object, _LazyPart] = {}
 
     def part(self, name: object, make: Callable[[], _Part]) -> _Part:
-        """What *make* gave for *name*, now or before. A KbError that it raised is raised again for each who asks."""
+        """What *make* gave for *name*, now or before. A KbError that it raised is raised again for each who asks.
+
+        *make* may ask for other parts, as long as none of them asks for this one.
+        """
         with self._lock:
-            if name not in self._parts:
+            part = self._parts.setdefault(name, _LazyPart())
+        return cast(_Part, part.get(make))
+
+
+class _LazyPart:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._found: list[Any] = []
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if not self._found:
                 try:
-                    self._parts[name] = make()
+                    self._found.append(make())
                 except KbError as error:
-                    self._parts[name] = error
-            found = self._parts[name]
+                    self._found.append(error)
+        (found,) = self._found
         if isinstance(found, KbError):
             raise found.with_traceback(None)
-        return cast(_Part, found)
+        return found

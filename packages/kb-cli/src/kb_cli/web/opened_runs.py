@@ -14,7 +14,7 @@ from kb_cli.web.opened_run import OpenedRun
 from kb_cli.web.shelf import RunPlace
 from kb_messages import KbError
 
-_MOST: Final = 4
+_MOST: Final = 3
 """Runs that are kept. The tables of a run of a million records take some hundred megabytes."""
 _FRESH_S: Final = 2.0
 """Seconds for which a run that goes on is taken as it was read."""

@@ -60,5 +60,6 @@ export function ticks(t0, t1, wanted) {
 export function tickText(ps, step, most) {
     const [unit, size] = TIMES.find(([, each]) => most >= each) ?? ["ps", 1];
     const decimals = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
-    return `${(ps / size).toFixed(Math.min(decimals, 12))} ${unit}`;
+    const digits = Math.min(decimals, 12);
+    return `${(ps / size).toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
 }

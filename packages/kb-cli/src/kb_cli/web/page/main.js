@@ -42,7 +42,7 @@ export const page = {
 };
 
 function head() {
-    const within = {run: state.run, line: state.line, t0: state.t0, t1: state.t1, pe: state.pe};
+    const within = {run: state.run, line: state.line, t0: state.t0, t1: state.t1, pe: state.pe, op: state.op};
     document.getElementById("views").replaceChildren(...KEYS.filter((each) => state.run || each === "runs").map((each) => {
         const target = each === "runs" ? {view: each} : {...within, view: each};
         const current = each === state.view ? "page" : null;
