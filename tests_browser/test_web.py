@@ -146,6 +146,22 @@ def test_every_view_opens_with_an_empty_console(opened: Open, runs: dict[str, Pa
         page.keep(f"{name}-{view}-{scheme}")
         assert page.page.locator("p.note").count() == 0, page.page.locator("p.note").all_inner_texts()
         assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), view
+        assert page.page.evaluate(CONTRAST) >= 4.5, view
+
+
+CONTRAST = """() => {
+    const light = (text) => {
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255)
+            .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const page = light(getComputedStyle(document.body).backgroundColor);
+    return Math.min(...[...document.querySelectorAll("h1, h2, p, th, dt, dd, main a")].map((each) => {
+        const ink = light(getComputedStyle(each).color);
+        return (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
+    }));
+}"""
+"""The least contrast of a text with the page. Source: W3C, WCAG 2.2, relative luminance."""
 
 
 @pytest.mark.parametrize("view", VIEWS)

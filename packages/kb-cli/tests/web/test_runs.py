@@ -137,7 +137,10 @@ def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> No
     (folder / "progress.json").write_text(told)
     with served(tmp_path) as client:
         (run,) = listed(client)
+        found = client.ask(f"/api/lanes?run={run['id']}&table=ops")
     assert (run["state"], run["progress"]) == ("running", None)
+    sentence = "got a run that has not written a log, needs one; look again when it has simulated some time"
+    assert (found.status, found.text) == (400, f"gemm-0123456789ab: {sentence}\n")
 
 
 def test_a_folder_that_is_not_there_is_refused(invoke: Invoke) -> None:

@@ -67,7 +67,11 @@ class OpenedRun:
 
     def _new_timeline(self) -> RunTimeline:
         if self.place.state != "complete":
-            log = read_log(self.place.path / LOG, prefix=True)
+            folder = self.place.path / LOG
+            if not folder.is_dir():  # set-up, or --keep none
+                fix = "look again when it has simulated some time" if self.place.state == "running" else ""
+                raise RunFolderError(self.place.name, "a run that has not written a log", "one", fix)
+            log = read_log(folder, prefix=True)
             return RunTimeline(Path(self.place.name), log, [], self.place.state == "running")
         source = self.source
         if source.log is None:

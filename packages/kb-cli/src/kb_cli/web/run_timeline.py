@@ -24,6 +24,8 @@ from kb_messages import KbError
 
 OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
 """The tables. `path` has the critical path as one lane."""
+_TOLD: Final = {"kernels": "the critical path", "transfers": "what memories served"}
+"""What tables of a log tell. A run writes them when it ends."""
 _MOST_CHAINS: Final = 4
 _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
 
@@ -46,18 +48,22 @@ class RunTimeline:
     @property
     def notes(self) -> list[str]:
         """What the timeline cannot show."""
-        found = []
-        for name, what in (("kernels", "the critical path"), ("transfers", "what memories served")):
-            if name in self.log.missing:
-                found.append(f"{self.folder}: got a log without the table {name}, so {what} is left out")
-        if "kernels" not in self.log.missing and not len(self.log.table("kernels")):
-            found.append("No program of the run had ended, so that there is no critical path yet.")
+        lacks = {name: what for name, what in _TOLD.items() if name in self.log.missing}
+        if self.log.is_complete:
+            got = f"{self.folder}: got a log without the table"
+            return [f"{got} {name}, so {what} is left out" for name, what in lacks.items()]
+        without = f", without {' and '.join(lacks.values())}" if lacks else ""
+        end = f"{self.end_ps / PS_PER_NS} ns"
         if self._goes_on:
-            found.append(f"The run goes on. Its log goes up to {self.end_ps / PS_PER_NS} ns so far.")
-        elif not self.log.is_complete:
-            end = f"{self.end_ps / PS_PER_NS} ns"
-            found.append(f"{self.folder}: got a log that was cut off: it goes up to {end}, and the rest is missing")
-        return found
+            return [f"The run goes on. Its log goes up to {end} so far{without}."]
+        return [f"{self.folder}: got a log that was cut off: it goes up to {end}{without}, and the rest is missing"]
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables that the run has."""
+        has_path = "kernels" not in self.log.missing and len(self.log.table("kernels")) > 0
+        there = {MEMORIES: "transfers" not in self.log.missing, LAUNCHES: bool(self.launches), CRITICAL: has_path}
+        return [OPS, *(name for name, is_there in there.items() if is_there)]
 
     def table(self, name: str) -> LaneTable:
         """The table *name*. Raises KbError where the run has none, with the reason."""

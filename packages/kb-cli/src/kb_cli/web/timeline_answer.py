@@ -42,10 +42,12 @@ class LaneGroup(Struct, frozen=True, kw_only=True):
 class LaneList(Struct, frozen=True, kw_only=True):
     """The lanes of one table. `from_ps` and `until_ps` are those of the whole run.
 
-    Numbers of lanes belong to the run as it was read with `stamp`, which further requests repeat.
+    Numbers of lanes belong to the run as it was read with `stamp`, which further requests repeat. `tables` are the
+    tables that the run has.
     """
 
     stamp: str
+    tables: list[str]
     from_ps: int
     until_ps: int
     slices: int
@@ -83,6 +85,7 @@ def lanes(asked: WebRequest) -> WebAnswer:
     return json_answer(
         LaneList(
             stamp=run.stamp,
+            tables=timeline.tables,
             from_ps=timeline.start_ps,
             until_ps=timeline.end_ps,
             slices=len(table.slices.track),

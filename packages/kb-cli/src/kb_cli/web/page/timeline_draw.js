@@ -31,7 +31,7 @@ export class Drawing {
         return view.t0 + (x - this.names) / (this.width - this.names) * (view.t1 - view.t0);
     }
 
-    draw({view, rows, scroll, windows, selected, marks, hover, loading}) {
+    draw({view, rows, scroll, windows, selected, marks, hover, path}) {
         const {context: to} = this;
         to.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         to.clearRect(0, 0, this.width, this.height);
@@ -54,7 +54,7 @@ export class Drawing {
         to.fillRect(this.names - 1, 0, 1, this.height);
         this.marks(marks, view);
         if (hover) this.hover(hover, view);
-        if (loading && !visible.length) this.name("...", this.names + 10, TOP + 20, this.ink.soft);
+        if (path) this.name(path, this.names + 8, AXIS + ROW / 2, this.ink.soft);
     }
 
     row(row, y, view, windows, selected) {

@@ -12,6 +12,7 @@ import {hint, legend, selection, tools} from "/timeline_panel.js";
 const LEAST_PS = 10; // the shortest window
 const ZOOM = 1.25;
 const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
+const FURTHER = ["memories", "launches", "path"]; // asked for when the first lanes are there
 const TABLES = ["ops", "memories", "launches"];
 
 export async function show(place, page) {
@@ -59,7 +60,7 @@ class Timeline {
         this.listen();
         if (this.page.state.op !== undefined) this.choose({op: this.page.state.op}, true);
         this.soon();
-        for (const table of ["memories", "launches", "path"]) this.more(table);
+        for (const table of FURTHER) this.more(table);
         this.follow();
     }
 
@@ -100,7 +101,7 @@ class Timeline {
         if (whole) this.view = {...this.bounds};
         this.reopening = false;
         this.notes.replaceChildren(...first.notes.map(note));
-        for (const table of ["memories", "launches", "path"]) this.more(table);
+        for (const table of FURTHER) this.more(table);
         this.soon();
     }
 
@@ -109,14 +110,17 @@ class Timeline {
     }
 
     async more(table) {
+        const there = this.tables.get("ops").tables.includes(table);
         try {
-            this.tables.set(table, await this.list(table));
+            this.tables.set(table, there ? await this.list(table) : {groups: []}); // the notes say what the log lacks
         } catch (error) {
             if (!(error instanceof Refused)) throw error;
-            return; // the notes say what the log lacks
+            this.tables.set(table, {groups: []});
+            this.notes.append(note(error.message));
         }
+        if (this.isClosed) return;
         if (table !== "path") {
-            const there = TABLES.filter((each) => this.tables.has(each));
+            const there = TABLES.filter((each) => this.tables.get(each)?.groups.length);
             this.rows = new Rows(there.map((each) => [each, this.tables.get(each).groups])).like(this.rows);
         }
         this.soon();
@@ -173,10 +177,16 @@ class Timeline {
         const scroll = this.lanes.scrollTop;
         this.ask(scroll, height, width);
         this.drawing.draw({view: this.view, rows: this.rows, scroll, windows: this.windows, selected: this.selected,
-            marks: this.marks, hover: this.hover, loading: true});
+            marks: this.marks, hover: this.hover, path: this.pathText()});
         this.tell(scroll, height);
         clearTimeout(this.keeping);
         this.keeping = setTimeout(() => this.keep(), 300);
+    }
+
+    pathText() {
+        const found = this.tables.get("path");
+        if (!found) return "being worked out ...";
+        return found.groups.length ? "" : "not told by the log";
     }
 
     ask(scroll, height, width) {
