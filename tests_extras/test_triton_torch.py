@@ -129,7 +129,62 @@ assert copied(y.detach().clone().requires_grad_()).device == x.device
 torch.manual_seed(7)
 assert isinstance(torch.Generator(device="cuda"), torch.Generator)
 assert isinstance(torch.default_generator, torch.Generator)
+assert (torch.device("cuda").type, x.get_device(), torch.version.cuda is not None) == ("cuda", 0, True)
+torch.cuda.set_sync_debug_mode("error")
+x.record_stream(torch.cuda.current_stream())
+torch.cuda.Stream().record_event().synchronize()
+seen = []
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, value):
+        return value * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        seen.append(gradient.is_cuda)
+        return gradient * 2
+
+
+z = torch.ones(3, device="cuda", requires_grad=True)
+Doubled.apply(z).sum().backward()
+torch.autograd.grad(Doubled.apply(z).sum(), z)
+assert seen == [True, True]
 print("all of it ran", x)
+"""
+
+
+COMPILED = """\
+import torch
+import triton
+import triton.language as tl
+from torch.library import triton_op, wrap_triton
+
+
+@triton.jit
+def doubling(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+def doubled(x):
+    out = torch.empty_like(x)
+    doubling[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+@triton_op("kernbench::doubled", mutates_args={})
+def op(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    wrap_triton(doubling)[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def test_launches_of_compiled_functions_run():
+    x = torch.randn(100)
+    torch.testing.assert_close(torch.compile(lambda x: doubled(x) + 1, backend="eager")(x), x * 2 + 1)
+    torch.testing.assert_close(op(x), x * 2)
 """
 
 
@@ -147,6 +202,13 @@ def test_an_unmodified_test_file_passes(tmp_path: Path, topology: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "11 passed" in done.stdout
     assert "kb_triton: 20 launches, " in done.stdout
+
+
+def test_compiled_functions_and_ops_launch_kernels(tmp_path: Path) -> None:
+    (tmp_path / "test_op.py").write_text(COMPILED, encoding="utf-8")
+    done = run(tmp_path, "pytest", "-q", "-p", "kb_triton", "-p", "no:cacheprovider", "test_op.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_host_code_for_cuda_runs_when_asked(tmp_path: Path) -> None:

@@ -58,6 +58,16 @@ class _Stream:
 
     wait_stream = wait_event = synchronize
 
+    def record_event(self, event: Any = None) -> Any:
+        """*event*, or a new one, at this moment."""
+        event = _Event() if event is None else event
+        event.record()
+        return event
+
+    def query(self) -> bool:
+        """True: launches are over when they return."""
+        return True
+
 
 @contextmanager
 def pretend_cuda() -> Iterator[None]:
@@ -78,6 +88,10 @@ def pretend_cuda() -> Iterator[None]:
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func is torch.Tensor.cuda:
                 return args[0]
+            if func is torch.Tensor.get_device:
+                return 0
+            if func is torch.device:
+                return func(*args, **(kwargs or {}))
             if func == torch.Tensor.is_cuda.__get__:
                 return True
             if func == torch.Tensor.device.__get__:
@@ -90,9 +104,23 @@ def pretend_cuda() -> Iterator[None]:
             stack.enter_context(patch.object(torch.cuda, name, value))
         stack.enter_context(patch.object(torch, "Generator", _generator_class(torch)))
         stack.enter_context(patch.object(torch, "set_default_device", lambda device: None))
+        stack.enter_context(patch.object(torch.Tensor, "record_stream", lambda tensor, stream: None))
+        stack.enter_context(patch.object(torch.version, "cuda", "12.8"))
+        backward = torch.autograd._engine_run_backward
+        stack.enter_context(patch.object(torch.autograd, "_engine_run_backward", _within(OnTheCpu, backward)))
         stack.enter_context(patch.object(DRIVER.active, "backend", "cuda"))
         stack.enter_context(OnTheCpu())
         yield
+
+
+def _within(mode: Callable[[], Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    """*call* in a *mode* of torch, which leaves its modes while it runs functions of its own, such as `backward`."""
+
+    def entered(*arguments: Any, **named: Any) -> Any:
+        with mode():
+            return call(*arguments, **named)
+
+    return entered
 
 
 def _generator_class(torch: Any) -> type:
@@ -134,6 +162,14 @@ def _answers(torch: Any) -> dict[str, Any]:
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "is_available": lambda: True,
         "is_bf16_supported": lambda *arguments, **named: True,
+        "init": lambda: None,
+        "ipc_collect": lambda: None,
+        "is_current_stream_capturing": lambda: False,
+        "is_initialized": lambda: True,
+        "can_device_access_peer": lambda device, peer: True,
+        "get_sync_debug_mode": lambda: 0,
+        "set_sync_debug_mode": lambda mode: None,
+        "mem_get_info": lambda device=None: (current().hbm_nbytes, current().hbm_nbytes),
         "manual_seed": torch.default_generator.manual_seed,
         "manual_seed_all": torch.default_generator.manual_seed,
         "max_memory_allocated": lambda device=None: 0,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from kb_triton.language import Pointer, constexpr, pointer_of, tensor
+from kb_triton.host import TensorDescriptor
+from kb_triton.language import Pointer, constexpr, make_tensor_descriptor, pointer_of, tensor
 from kb_triton.language.arithmetic import rounded
 from kb_triton.language.dtypes import float32, int1
 from kb_triton.language.promotion import type_of_number
 
 
 def as_argument(value: Any, is_constant: bool) -> Any:
-    """*value* in a kernel: a constant as it is, a pointer or a number as a tensor, tuples element by element."""
+    """*value* in a kernel: a constant as it is, a pointer or a number as a tensor, tuples element by element.
+
+    A descriptor of the host becomes one of the kernel.
+    """
     if isinstance(value, Pointer):
         return pointer_of(value)
     if is_constant or value is None:
@@ -22,6 +26,10 @@ def as_argument(value: Any, is_constant: bool) -> Any:
         return tensor(int(value), (), type_of_number(int(value)))
     if isinstance(value, float):
         return tensor(rounded(value, float32), (), float32)
+    if isinstance(value, TensorDescriptor):
+        base = as_argument(value.base, False)
+        return make_tensor_descriptor(base, value.shape, value.strides, value.block_shape, value.padding)
     if isinstance(value, (tuple, list)):
-        return tuple(as_argument(each, False) for each in value)
+        items = [as_argument(each, False) for each in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value

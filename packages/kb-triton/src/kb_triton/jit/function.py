@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import operator
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
@@ -45,6 +46,7 @@ class JITFunction:
         self.constexprs = [each.num for each in self.params if each.is_constexpr]
         self._runnable: Runnable | None = None
         self.pre_run_hooks: list[Callable[..., None]] = []
+        self.device_caches: dict[int, tuple[dict[str, CompiledKernel], ...]] = {0: ({}, {})}
         self._constants = frozenset(self.arg_names[at] for at in self.constexprs)
         self.module = fn.__module__
         self.__name__ = fn.__name__
@@ -52,7 +54,7 @@ class JITFunction:
         update_wrapper(self, fn)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
-        return lambda *arguments, **named: self.run(*arguments, grid=grid, **named)
+        return _untraced(lambda *arguments, **named: self.run(*arguments, grid=grid, **named))
 
     @property
     def src(self) -> str:
@@ -80,6 +82,7 @@ class JITFunction:
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
         compiled = CompiledKernel(self.__name__, self.run, named)
+        self.device_caches[0][0][str(named)] = compiled
         if warmup:
             return compiled
         bound = self.bound(arguments, kept)
@@ -89,6 +92,16 @@ class JITFunction:
         if 0 not in sizes:
             current().launch(self, sizes, bound)
         return compiled
+
+    @property
+    def cache(self) -> dict[int, dict[str, CompiledKernel]]:
+        """What launches returned, by device and named arguments, as host code looks for facts of compiled kernels."""
+        return {device: found[0] for device, found in self.device_caches.items()}
+
+    @property
+    def starting_line_number(self) -> int:
+        """The line at which the function begins, with its decorators."""
+        return self.fn.__code__.co_firstlineno
 
     def bound(self, arguments: Any, named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name, with defaults."""
@@ -124,6 +137,12 @@ class JITFunction:
 def _inner(value: object) -> Any:
     """The function of a JITFunction; None for anything else."""
     return value.fn if isinstance(value, JITFunction) else None
+
+
+def _untraced(launch: Callable[..., CompiledKernel]) -> Callable[..., CompiledKernel]:
+    """*launch*, which `torch.compile` calls as it is: the simulator is nothing to compile."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return launch if dynamo is None else dynamo.disable(launch)
 
 
 def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:

@@ -1,0 +1,46 @@
+"""Arguments that host code makes: descriptors, named tuples; and what it asks of a kernel."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kb_triton as triton
+import kb_triton.language as tl
+from kb_triton.host import TensorDescriptor
+
+
+@triton.jit
+def doubled(source, target, rows, M: tl.constexpr, N: tl.constexpr):
+    for row in range(0, rows, M):
+        target.store([row, 0], source.load([row, 0]) * 2)
+
+
+def test_descriptors_of_the_host_load_and_store():
+    x = np.random.default_rng(0).standard_normal((13, 7), np.float32)
+    y = np.zeros_like(x)
+    doubled[1,](TensorDescriptor.from_tensor(x, [4, 8]), TensorDescriptor.from_tensor(y, [4, 8]), 13, M=4, N=8)
+    np.testing.assert_array_equal(y, x * 2)
+
+
+class Pair(NamedTuple):
+    array: Any
+    factor: Any
+
+
+@triton.jit
+def scaled(pair, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.load(pair.array + at) * pair.factor)
+
+
+def test_a_named_tuple_keeps_its_names():
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    scaled[1,](Pair(x, 3), out, N=8)
+    np.testing.assert_array_equal(out, x * 3)
+
+
+def test_a_kernel_says_what_host_code_asks():
+    launched = scaled[1,](Pair(np.zeros(8, np.float32), 3), np.zeros(8, np.float32), N=8, num_warps=2)
+    assert list(scaled.cache[0].values())[-1] is launched
+    assert list(scaled.device_caches[0][0].values())[-1].metadata.num_warps == 2
+    assert scaled.starting_line_number == scaled.fn.__code__.co_firstlineno
