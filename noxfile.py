@@ -230,6 +230,13 @@ def triton(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def interpreter(session: nox.Session) -> None:
+    """Every function of `tl` beside Triton's own interpreter, in every type, with NaN, limits and zeros; a minute."""
+    install(session, "--group", "interpreter", *EDITABLE, "-e", "packages/kb-triton[torch]")
+    session.run("python", "benchmarks/validation/triton_interpreter/compare_interpreter.py", *session.posargs)
+
+
+@nox.session(default=False)
 def browser(session: nox.Session) -> None:
     """What people look at, in a real browser: the page of `kb web`, the HTML report, and Perfetto. Keeps pictures."""
     install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
