@@ -140,3 +140,12 @@ def test_counted_pieces_are_handed_over_piece_by_piece():
     assert [counted.whole(nbytes) for nbytes in (0, 127, 128, 319, 320)] == [0, 0, 128, 256, 320]
     rest = counted.between(128, 320)
     assert (rest.base, rest.nbytes, rest.pieces, rest.ends) == (BASE + 60, 192, pieces[1:], (128, 192))
+
+
+def test_pieces_that_were_counted_once_are_moved_by_whole_bursts():
+    pieces = Rectangle(BASE, 2, 4, 128), Rectangle(BASE + 60, 1, 8, 8), Rectangle(BASE + 512, 1, 64, 64)
+    further = tuple(Rectangle(each.base + 192, each.rows, each.row_nbytes, each.stride) for each in pieces)
+    moved, wanted = CountedPieces.of(pieces, 64).moved(128).moved(64), CountedPieces.of(further, 64)
+    assert (moved.base, moved.nbytes, moved.pieces, moved.ends) == (wanted.base, wanted.nbytes, further, wanted.ends)
+    one, two = moved.between(128, 320), wanted.between(128, 320)
+    assert (one.base, one.nbytes, one.pieces, one.ends) == (two.base, two.nbytes, two.pieces, two.ends)

@@ -73,17 +73,31 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
     """Several rectangles of one memory as a DMA moves them: each of their runs in whole bursts.
 
     To a memory that only counts bytes it is a rectangle, of so many bytes and at the first of the `pieces`. `ends` has
-    the bytes counted up to the end of each piece.
+    the bytes counted up to the end of each piece. The pieces are *counted*, moved by *moved_nbytes*.
     """
 
-    pieces: tuple[Rectangle, ...]
+    counted: tuple[Rectangle, ...]
     ends: tuple[int, ...]
+    moved_nbytes: int = 0
 
     @classmethod
     def of(cls, pieces: tuple[Rectangle, ...], burst_nbytes: int) -> CountedPieces:
         """*pieces*, counted in bursts of *burst_nbytes*."""
         ends = tuple(accumulate(counted_nbytes(piece, burst_nbytes) for piece in pieces))
         return cls(pieces[0].base, 1, ends[-1], ends[-1], pieces, ends)
+
+    @property
+    def pieces(self) -> tuple[Rectangle, ...]:
+        """The rectangles."""
+        by = self.moved_nbytes
+        if not by:
+            return self.counted
+        return tuple([Rectangle(each.base + by, each.rows, each.row_nbytes, each.stride) for each in self.counted])
+
+    def moved(self, nbytes: int) -> CountedPieces:
+        """The same pieces *nbytes*, whole bursts, further."""
+        by = self.moved_nbytes + nbytes
+        return CountedPieces(self.base + nbytes, 1, self.row_nbytes, self.stride, self.counted, self.ends, by)
 
     def whole(self, nbytes: int) -> int:
         """The bytes of those pieces that lie whole in the first *nbytes*."""
@@ -93,8 +107,9 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
     def between(self, start: int, end: int) -> CountedPieces:
         """The pieces from byte *start* to byte *end*, which are ends of pieces or 0, and differ."""
         first, last = bisect_right(self.ends, start), bisect_right(self.ends, end)
-        ends = tuple(each - start for each in self.ends[first:last])
-        return CountedPieces(self.pieces[first].base, 1, ends[-1], ends[-1], self.pieces[first:last], ends)
+        ends, by = tuple(each - start for each in self.ends[first:last]), self.moved_nbytes
+        counted = self.counted[first:last]
+        return CountedPieces(counted[0].base + by, 1, ends[-1], ends[-1], counted, ends, by)
 
 
 def counted_nbytes(rectangle: Rectangle, burst_nbytes: int) -> int:

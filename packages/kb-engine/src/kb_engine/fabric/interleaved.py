@@ -7,11 +7,12 @@ the last of them is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.paths import MemoryPath
-from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
+from kb_messages import OFFSET_MASK, CountedPieces, Interleaving, Rectangle
 from kb_topology import InterleavedRegion
 
 
@@ -45,18 +46,17 @@ class InterleavedPath:
         ]
 
     def _parts_of_pieces(self, memory: CountedPieces) -> list[tuple[MemoryPath, Rectangle]]:
-        region, found = self.region, dict[int, list[Rectangle]]()
-        interleaving = region.interleaving
-        for piece in memory.pieces:
-            together = piece.rows == 1 or piece.stride % interleaving.round_nbytes == 0
-            for row in (0,) if together else range(piece.rows):
-                at = (piece.base + row * piece.stride) & OFFSET_MASK
-                rows = piece.rows if together else 1
-                for number, offset, *sides in interleaving.parts(at, rows, piece.row_nbytes, piece.stride):
-                    found.setdefault(number, []).append(Rectangle(region.slices[number] + offset, *sides))
+        """As `parts`. Pieces that lie alike in their round of granules are counted once."""
+        region, burst_nbytes, pieces = self.region, self.burst_nbytes, memory.pieces
+        interleaving, lowest = region.interleaving, min([each.base for each in pieces])
+        is_alike = interleaving.granule_nbytes % burst_nbytes == 0  # a round is whole bursts of each slice
+        rounds = (lowest & OFFSET_MASK) // interleaving.round_nbytes if is_alike else 0
+        origin = lowest - (lowest & OFFSET_MASK) + rounds * interleaving.round_nbytes
+        there = tuple([Rectangle(each.base - origin, each.rows, each.row_nbytes, each.stride) for each in pieces])
+        by = rounds * interleaving.granule_nbytes
         return [
-            (self.slices[number], CountedPieces.of(tuple(pieces), self.burst_nbytes))
-            for number, pieces in sorted(found.items())
+            (self.slices[number], part.moved(by))
+            for number, part in _counted_parts(interleaving, region.slices, burst_nbytes, there)
         ]
 
     @property
@@ -68,6 +68,22 @@ class InterleavedPath:
         """Picoseconds of *nbytes* on the link that all requests share, at `src`; 0 if they leave by several."""
         link = self._own_links[write]
         return 0 if link is None else link.rate.ps(nbytes)
+
+
+@lru_cache(maxsize=512)
+def _counted_parts(
+    interleaving: Interleaving, starts: tuple[int, ...], burst_nbytes: int, pieces: tuple[Rectangle, ...]
+) -> list[tuple[int, CountedPieces]]:
+    """The numbers of the slices, which begin at *starts*, that have bytes of *pieces*, and what these are there."""
+    found = dict[int, list[Rectangle]]()
+    for piece in pieces:
+        together = piece.rows == 1 or piece.stride % interleaving.round_nbytes == 0
+        for row in (0,) if together else range(piece.rows):
+            rows = piece.rows if together else 1
+            parts = interleaving.parts(piece.base + row * piece.stride, rows, piece.row_nbytes, piece.stride)
+            for number, offset, *sides in parts:
+                found.setdefault(number, []).append(Rectangle(starts[number] + offset, *sides))
+    return [(number, CountedPieces.of(tuple(parts), burst_nbytes)) for number, parts in sorted(found.items())]
 
 
 def _only(links: set[LinkState]) -> LinkState | None:
