@@ -32,6 +32,14 @@ def test_the_program_prints_what_is_quoted(place: Path) -> None:
     assert digits.sub("", printed(place, sys.executable, "mine.py")) == digits.sub("", quoted)
 
 
+def test_the_golden_time_is_the_one_that_is_quoted(place: Path) -> None:
+    page = (ROOT / "docs" / "golden-times.md").read_text(encoding="utf-8")
+    (place / "test_softmax.py").write_text(page.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
+    command = page.partition("```bash\n")[2].partition("\n")[0].split()
+    said = printed(place, sys.executable, "-m", *command, "-p", "no:cacheprovider")
+    assert page.partition("```text\n")[2].partition("\n")[0] in said.replace(f"{place}/", "")
+
+
 def test_the_test_passes_under_plain_pytest(place: Path) -> None:
     (place / "test_mine.py").write_text(IMPORTS + TEST, encoding="utf-8")
     assert len(TEST.splitlines()) <= 5

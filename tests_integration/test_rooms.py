@@ -27,7 +27,7 @@ ROOMS = {
     "kb_triton": ["language", "host", "jit", "runtime"],
     "kb_cli": [
         "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
-        "web", "commands",
+        "golden", "web", "commands",
     ],
 }  # fmt: skip
 

@@ -63,6 +63,15 @@ def emit_tables(*renderables: Any) -> None:
     On a terminal they fold to its width, and have colours where `has_colour` says so. Elsewhere they are plain and as
     wide as needed.
     """
+    emit(_rendered(renderables, is_terminal(sys.stdout), has_colour(sys.stdout)))
+
+
+def as_text(*renderables: Any) -> str:
+    """Rich renderables as plain text, as wide as needed."""
+    return _rendered(renderables, terminal=False, colour=False)
+
+
+def _rendered(renderables: Iterable[Any], terminal: bool, colour: bool) -> str:
     from rich.console import Console
     from rich.segment import Segment, Segments
     from rich.table import Table
@@ -70,7 +79,6 @@ def emit_tables(*renderables: Any) -> None:
 
     from kb_cli.terminal.fold import folded
 
-    terminal, colour = is_terminal(sys.stdout), has_colour(sys.stdout)
     width = get_terminal_size().columns if terminal else _PIPE_WIDTH
     written = StringIO()
     console = Console(
@@ -90,7 +98,7 @@ def emit_tables(*renderables: Any) -> None:
         for number, each in enumerate([renderable] if fits else folded(renderable, width)):
             parts = [Segment(shown(part.text), part.style, part.control) for part in console.render(each)]
             console.print(*[""] * (number > 0), Segments(parts), sep="\n")
-    emit("\n".join(line.rstrip() for line in written.getvalue().split("\n")))
+    return "\n".join(line.rstrip() for line in written.getvalue().split("\n"))
 
 
 def emit(text: str) -> None:

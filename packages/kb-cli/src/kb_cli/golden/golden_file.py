@@ -1,0 +1,48 @@
+"""Golden times in `kb-golden.json` beside the tests, and the runs that they are of, a capsule each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from kb_cli.terminal.escape import file_stem
+from kb_dataexec.files import decode_json, writing
+from kb_messages import BenchmarkError, read_bytes
+
+FILE, RUNS = "kb-golden.json", "kb-golden"
+"""The file and the folder of runs, beside the test file."""
+_MOST_NBYTES = 64 << 20
+
+
+class Golden(Struct, frozen=True, kw_only=True):
+    """The time of a run on a chip, in picoseconds, and the name of its capsule in the folder of runs."""
+
+    latency_ps: int
+    chip: str
+    run: str
+
+
+def read_golden(folder: Path) -> dict[str, Golden]:
+    """The golden times of the tests in *folder*, by run; none where there is no file. Raises BenchmarkError."""
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    return decode_json(read_bytes(path, BenchmarkError, _MOST_NBYTES), dict[str, Golden], str(path), BenchmarkError)
+
+
+def write_golden(folder: Path, changed: Mapping[str, Golden]) -> None:
+    """Write *changed* into the file of *folder*; the other times stay. Keys are sorted, so that a review is short."""
+    found = {**read_golden(folder), **changed}
+    text = json.dumps({name: msgspec.to_builtins(found[name]) for name in sorted(found)}, indent=1)
+    with writing(folder / FILE):
+        (folder / FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def capsule_name(key: str) -> str:
+    """The name of the capsule of run *key*, such as `test_mine.py::test_add[f16]`."""
+    return f"{file_stem(re.sub(r'[^A-Za-z0-9_.-]+', '-', key).strip('-'), 'run')}.kbrun"

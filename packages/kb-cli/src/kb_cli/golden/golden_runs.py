@@ -1,0 +1,84 @@
+"""The runs of one test: each is a run of `kernbench.run`, and its time is compared with the golden one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kb_cli.capsule.pack import pack
+from kb_cli.face.kernel_run import KernelRun
+from kb_cli.face.run import run
+from kb_cli.golden.explained import explained
+from kb_cli.golden.golden_file import FILE, RUNS, Golden, capsule_name, read_golden, write_golden
+from kb_cli.terminal.units import duration, percent, signed_percent
+
+
+class GoldenRuns:
+    """The fixture `kb_run` of the test *name*, whose file lies in *folder*. Run folders go below *place*.
+
+    A run is compared unless *within* is None: its latency may be longer than the golden one by that share. With
+    *update*, its latency becomes the golden one: `updated` has the new values, by run.
+    """
+
+    def __init__(self, folder: Path, name: str, within: float | None, update: bool, place: Path) -> None:
+        self._folder, self._name, self._within = folder, name, within
+        self._update, self._place = update, place
+        self._count = 0
+        self.updated: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, kernel: Any, *arguments: Any, **options: Any) -> KernelRun:
+        """Run *kernel*; everything is as for `kernbench.run`. The second run of a test has `#2` behind its name.
+
+        Raises AssertionError for a run that takes longer than its golden time allows, with the comparison of the two
+        runs by block and kernel line, and for a run without a golden time.
+        """
+        __tracebackhide__ = True  # pytest shows the line of the test
+        self._count += 1
+        if self._within is None:
+            return run(kernel, *arguments, **options)
+        key = self._name if self._count == 1 else f"{self._name}#{self._count}"
+        found = run(kernel, *arguments, **{"folder": self._place / str(self._count), "keep": "none", **options})
+        if self._update:
+            self._store(key, found)
+        else:
+            self._compare(key, found, self._within)
+        return found
+
+    def _store(self, key: str, found: KernelRun) -> None:
+        golden = Golden(latency_ps=found.latency_ps, chip=found.result.topology, run=capsule_name(key))
+        runs = self._folder / RUNS
+        runs.mkdir(exist_ok=True)
+        assert found.folder is not None, "the run has a folder"
+        pack(found.folder, runs / golden.run, data=False)
+        self.updated[key] = msgspec.to_builtins(golden)
+
+    def _compare(self, key: str, found: KernelRun, within: float) -> None:
+        __tracebackhide__ = True
+        golden = read_golden(self._folder).get(key)
+        if golden is None:
+            raise AssertionError(
+                f"{key}: got no golden time in {FILE}, needs one; run pytest --kb-update and review it"
+            )
+        if found.latency_ps <= golden.latency_ps * (1 + within):
+            return
+        change = signed_percent(found.latency_ps / golden.latency_ps - 1)
+        sentence = f"{key}: {duration(found.latency_ps)}, {change} against the golden {duration(golden.latency_ps)}"
+        assert found.folder is not None, "the run has a folder"
+        why = explained(self._folder / RUNS / golden.run, found.folder)
+        raise AssertionError(f"{sentence}; {percent(within)} more is allowed\n\n{why}")
+
+
+def write_updated(folder: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Write the golden times *runs* into the file of *folder*, and yield a line for each that is new or changed."""
+    before = read_golden(folder)
+    after = {key: msgspec.convert(golden, Golden) for key, golden in runs.items()}
+    write_golden(folder, after)
+    for key, golden in sorted(after.items()):
+        old = before.get(key)
+        if old is None:
+            yield f"{folder / FILE}: {key}: {duration(golden.latency_ps)}, new"
+        elif old.latency_ps != golden.latency_ps:
+            yield f"{folder / FILE}: {key}: {duration(old.latency_ps)} -> {duration(golden.latency_ps)}"

@@ -1,0 +1,88 @@
+"""The plugin of pytest that kb-cli brings: the fixture `kb_run`, the marker `kb_golden`, and `--kb-update`.
+
+Every pytest on a machine with kb-cli imports this module, so the simulator is imported when a test asks for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kb_cli.golden.golden_runs import GoldenRuns
+
+_pytest: Any = sys.modules["pytest"]  # pytest imports this module; kb-cli does not depend on it
+_RUNS: Any = _pytest.StashKey()
+_UPDATED = "kb_golden"
+_MARKER = "kb_golden(within=0.02): fail when a run of kb_run takes more than the golden time, by this share of it"
+
+
+def pytest_addoption(parser: Any) -> None:
+    """The option of the plugin."""
+    group = parser.getgroup("kb", "kernels on simulated chips")
+    group.addoption("--kb-update", action="store_true", help="Write the times of this run as golden times.")
+
+
+def pytest_configure(config: Any) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", _MARKER)
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(_Workers(), "kb-golden-workers")
+
+
+def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
+    """Runs a kernel on a simulated chip, as `kernbench.run` does, and returns its KernelRun.
+
+    With the marker `kb_golden`, the latency of each run is compared with its golden time.
+    """
+    from kb_cli.golden.golden_runs import GoldenRuns
+
+    marker = request.node.get_closest_marker("kb_golden")
+    within = None if marker is None else _within(marker, request.node.nodeid)
+    path = Path(request.node.path)
+    name = request.node.nodeid.rpartition("/")[2]
+    runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, tmp_path_factory.mktemp("kb-runs"))
+    yield runs
+    if runs.updated:
+        updated = _updated(request.config)
+        updated.setdefault(str(path.parent), {}).update(runs.updated)
+
+
+kb_run = _pytest.fixture(name="kb_run")(_runs_of_test)
+
+
+def _within(marker: Any, test: str) -> float:
+    within = marker.kwargs.get("within", 0.02)
+    if marker.args or set(marker.kwargs) - {"within"} or not isinstance(within, (int, float)) or within < 0:
+        raise _pytest.UsageError(f"{test}: got kb_golden with other arguments, needs within=SHARE, such as 0.02")
+    return float(within)
+
+
+def _updated(config: Any) -> dict[str, dict[str, Any]]:
+    """New golden times by folder and run. A worker of pytest-xdist hands them to the process that writes the files."""
+    if hasattr(config, "workeroutput"):
+        found: dict[str, dict[str, Any]] = config.workeroutput.setdefault(_UPDATED, {})
+        return found
+    return config.stash.setdefault(_RUNS, {})  # type: ignore[no-any-return]
+
+
+class _Workers:
+    """Hears of the workers of pytest-xdist, whose hooks exist only where it is installed."""
+
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """A worker is done: take its golden times."""
+        for folder, runs in getattr(node, "workeroutput", {}).get(_UPDATED, {}).items():
+            _updated(node.config).setdefault(folder, {}).update(runs)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    """Write the new golden times, and say which they are. A worker of pytest-xdist leaves that to the first process."""
+    if hasattr(config, "workeroutput"):
+        return
+    for folder, runs in _updated(config).items():
+        from kb_cli.golden.golden_runs import write_updated
+
+        for line in write_updated(Path(folder), runs):
+            terminalreporter.write_line(line)

@@ -1,0 +1,68 @@
+"""Golden times in a pytest of its own: they are written, kept, reviewed, and a slower kernel is explained."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNEL = """
+def add(tl, x, y, z, rows):
+    for first in range(0, x.shape[0], rows):
+        block = slice(first, first + rows)
+        tl.store(z[block, :], tl.load(x[block, :]) + tl.load(y[block, :]))
+"""
+TEST = """
+import kernbench as kb
+import numpy as np
+import pytest
+from kernels import add
+
+X = np.ones((16, 64), np.float32)
+
+
+@pytest.mark.kb_golden(within=0.02)
+@pytest.mark.parametrize("rows", [8, 16])
+def test_add(kb_run, rows):
+    r = kb_run(add, X, X, kb.empty(X.shape, "f32"), rows=rows, pes=[0], chip="one_cube")
+    r.check(X + X)
+
+
+def test_free(kb_run):
+    assert kb_run(add, X, X, kb.empty(X.shape, "f32"), rows=16, pes=[0]).latency_ns > 0
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.py").write_text(KERNEL)
+    (tmp_path / "test_add.py").write_text(TEST)
+    return tmp_path
+
+
+def pytest_of(project: Path, *options: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_add.py"]
+    env = {**os.environ, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=100, env=env, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_golden_times(project: Path) -> None:
+    code, said = pytest_of(project, "--kb-update", "-n", "1")
+    assert code == 0, said
+    assert "kb-golden.json: test_add.py::test_add[8]: " in said
+    golden = json.loads((project / "kb-golden.json").read_text())
+    assert list(golden) == ["test_add.py::test_add[16]", "test_add.py::test_add[8]"]
+    assert sorted(path.name for path in (project / "kb-golden").iterdir()) == [each["run"] for each in golden.values()]
+
+    (project / "kernels.py").write_text(KERNEL.replace("tl.load(x", "tl.load(x[block, :]) + tl.load(x"))
+    (project / "test_add.py").write_text(TEST.replace("[8, 16]", "[8, 16, 4]").replace("r.check(X + X)", "pass"))
+    code, said = pytest_of(project, "-k", "8 or 4")
+    assert code == 1, "the kernel loads x twice"
+    assert "test_add.py::test_add[4]: got no golden time in kb-golden.json, needs one; run pytest --kb-update" in said
+    assert "against the golden" in said
+    assert "2.0 % more is allowed" in said
+    assert "kernels.py:5" in said, "the comparison names the line"
+    assert "on the path before" in said, "and the blocks"
