@@ -15,6 +15,7 @@ from kb_cli.run.verify_folder import verify_run
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import backward_slice
 from kb_dataexec.log import write_log
+from kb_dataexec.verify import product_sample
 
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
 
@@ -46,8 +47,12 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("mutations")
-    done = CliRunner().invoke(kb, ["run", "gemm", *SMALL, "--out", str(folder), "--json"], catch_exceptions=False)
+    return new_run(tmp_path_factory.mktemp("mutations"))
+
+
+def new_run(folder: Path, *options: str) -> Run:
+    command = ["run", "gemm", *SMALL, "--out", str(folder), "--json", *options]
+    done = CliRunner().invoke(kb, command, catch_exceptions=False)
     assert done.exit_code == 0
     return Run(Path(json.loads(done.stdout)["run_dir"]))
 
@@ -69,4 +74,13 @@ def test_no_record_can_be_dropped(run: Run) -> None:
 def test_no_address_can_be_moved(run: Run, delta: int) -> None:
     unnoticed = [operand for operand in range(run.log.n_operands) if run.passes(run.moved(operand, delta))]
     print(f"{run.log.n_operands} operands moved by {delta} bytes, {len(unnoticed)} unnoticed: {unnoticed}")
+    assert unnoticed == []
+
+
+def test_random_sums_alone_notice_every_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product_sample, "ROWS", 1)
+    run = new_run(tmp_path, "--verify", "sample")
+    assert run.passes(run.log)
+    unnoticed = [op_id for op_id in run.log.ops["op_id"].tolist() if run.passes(run.without(op_id))]
+    unnoticed += [at for at in range(run.log.n_operands) if at % 3 == 0 and run.passes(run.moved(at, 2))]
     assert unnoticed == []

@@ -8,7 +8,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import load_benchmark
 from kb_cli.benchmark.params import build_params
-from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.setup import CheckMode, Setup
 from kb_cli.run.keep import Policy
 from kb_cli.run.progress import PASS_2, RunProgress
 from kb_cli.run.save import record_run
@@ -80,13 +80,19 @@ def plain_s(case: Case) -> float:
     return time.process_time() - began
 
 
-def parts_of(case: Case, verify: bool, texts: Sequence[str] = ()) -> dict[str, float]:
-    """CPU seconds of the parts of one run of `benchmarks/gemm.py` in a folder of its own. Stops for a wrong result."""
+def parts_of(case: Case, check: str) -> dict[str, float]:
+    """CPU seconds of the parts of one run of `benchmarks/gemm.py` in a folder of its own.
+
+    *check* is as for `--verify`, or `none`. Stops for a wrong result.
+    """
     loaded = load_benchmark("gemm")
     sizes = {"M": str(case.m), "N": str(case.n), "K": str(case.k)}
-    params = build_params(loaded.bench.Params, sizes | dict(text.split("=", 1) for text in texts))
+    params = build_params(loaded.bench.Params, sizes)
     topology = load_topology(bundled.find("topologies", case.chip))
-    setup = Setup(loaded, params, topology, seed=0, verify=verify, log=True)
+    verify = check != "none"
+    setup = Setup(
+        loaded, params, topology, seed=0, verify=verify, log=True, check=CheckMode(check if verify else "auto")
+    )
     gc.collect()
     with tempfile.TemporaryDirectory() as folder, PartTimes() as times:
         place = Path(folder) / "run"
@@ -118,14 +124,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="small products, one round")
     parser.add_argument("--case", choices=[case.chip for case in CASES], help="one of the two runs")
-    parser.add_argument("--no-verify", action="store_true", help="pass 1 alone")
+    parser.add_argument(
+        "--verify", choices=[*CheckMode, "none"], default="auto", help="as for kb run; none: pass 1 alone"
+    )
     options = parser.parse_args()
     rounds = 1 if options.quick else options.rounds
     for case in QUICK if options.quick else [case for case in CASES if options.case in (None, case.chip)]:
         plain, runs = [], []
         for _ in range(rounds):
             plain.append(plain_s(case))
-            runs.append(parts_of(case, not options.no_verify))
+            runs.append(parts_of(case, options.verify))
         medians = {part: statistics.median(run[part] for run in runs) for part in runs[0]}
         show(case, statistics.median(plain), medians)
 

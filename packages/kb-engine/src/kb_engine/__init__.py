@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kb_dataexec import cast as cast
     from kb_dataexec import default_tolerance as default_tolerance
     from kb_dataexec import gemm_tolerance as gemm_tolerance
+    from kb_dataexec import product_tolerance as product_tolerance
     from kb_engine.engine.engine import Engine as Engine
     from kb_engine.host.benchmark import Arrays as Arrays
     from kb_engine.host.benchmark import Benchmark as Benchmark
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "kb_dataexec": ("cast", "default_tolerance", "gemm_tolerance"),
+    "kb_dataexec": ("product_tolerance", "cast", "default_tolerance", "gemm_tolerance"),
     "kb_engine.engine.engine": ("Engine",),
     "kb_engine.host.benchmark": ("Arrays", "Benchmark"),
     "kb_engine.host.host": ("Host",),

@@ -1,4 +1,4 @@
-"""What a benchmark expects of one output."""
+"""What a benchmark expects of one output: its elements, or the factors of which it is the product."""
 
 from __future__ import annotations
 
@@ -12,17 +12,10 @@ from kb_engine import Tensor, read_tensor
 from kb_messages import split_address
 
 
-class Expected(NamedTuple):
-    """One output: its tensor on the chip, its float64 reference, and the allowed absolute error.
-
-    The allowed error is one number, or an array of the reference's shape. `default_terms` is None when the benchmark
-    stated the allowed error. Otherwise the error is the default for sums of that many terms.
-    """
+class OutputTensor(NamedTuple):
+    """One output on the chip."""
 
     tensor: Tensor
-    reference: npt.NDArray[Any]
-    allowed: npt.NDArray[Any]
-    default_terms: int | None = None
 
     def read(self, memory: MemoryStore) -> npt.NDArray[Any]:
         """The output's values in *memory*. Raises StoreError when bytes are not initialised."""
@@ -37,3 +30,38 @@ class Expected(NamedTuple):
         address = block.address + (row - tensor.row_bounds[i]) * block.stride
         address += (col - tensor.col_bounds[j]) * tensor.dtype.nbytes
         return split_address(address)
+
+
+class Expected(NamedTuple):
+    """One output: its tensor on the chip, its float64 reference, and the allowed absolute error.
+
+    The allowed error is one number, or an array of the reference's shape. `default_terms` is None when the benchmark
+    stated the allowed error. Otherwise the error is the default for sums of that many terms.
+    """
+
+    tensor: Tensor
+    reference: npt.NDArray[Any]
+    allowed: npt.NDArray[Any]
+    default_terms: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.reference.nbytes + self.allowed.nbytes
+
+
+class ExpectedProduct(NamedTuple):
+    """One output that is a product: its tensor on the chip, the factors A and B, and the seed of the sample."""
+
+    tensor: Tensor
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
+    seed: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.a.nbytes + self.b.nbytes
+
+
+AnyExpected = Expected | ExpectedProduct

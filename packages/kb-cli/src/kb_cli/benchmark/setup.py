@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from kb_cli.benchmark.load import LoadedBenchmark
@@ -9,8 +10,17 @@ from kb_messages import BenchmarkError
 from kb_topology import Topology
 
 
+class CheckMode(StrEnum):
+    """How outputs are compared: each element with the reference, or a sample of products. `auto` chooses by size."""
+
+    AUTO = "auto"
+    FULL = "full"
+    SAMPLE = "sample"
+
+
 class Setup(NamedTuple):
-    """One run to do. `log` records the ops, and `verify` computes them from the log and compares the outputs.
+    """One run to do. `log` records the ops, and `verify` computes them from the log and compares the outputs, as
+    `check` says.
 
     `sanitize` searches the log for missing waits, races and leaks; it changes no result. `compute` asks for the outputs
     of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be repeated
@@ -26,6 +36,7 @@ class Setup(NamedTuple):
     sanitize: bool = False
     compute: bool = False
     templates: bool = True
+    check: CheckMode = CheckMode.AUTO
 
     @property
     def checks(self) -> bool:

@@ -12,7 +12,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import load_benchmark
 from kb_cli.benchmark.param_docs import BenchmarkDoc, benchmark_doc
 from kb_cli.benchmark.params import build_params, parse_assignments
-from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.setup import CheckMode, Setup
 from kb_cli.benchmark.shapes import read_shapes
 from kb_cli.run.keep import Policy
 from kb_cli.run.result import RunResult
@@ -48,6 +48,13 @@ from kb_topology import load_topology
     show_default=True,
     help="Memory, references and log in the run folder: auto keeps up to 256 MiB a run, 1 GiB over all shapes.",
 )
+@click.option(
+    "--verify",
+    "check",
+    type=click.Choice([each.value for each in CheckMode]),
+    help="How to compare outputs: full, each element; sample, random sums and some rows of products, with the "
+    "probability of a miss in the report; auto, sample above 2^37 FLOPs where the benchmark allows.  [default: auto]",
+)
 @click.option("--no-verify", is_flag=True, help="Do not compute the data; time alone.")
 @click.option("--no-log", is_flag=True, help="Do not record operations, which leaves nothing to verify.")
 @click.option(
@@ -71,6 +78,7 @@ def command(
     seed: int,
     out: Path,
     policy: str,
+    check: str | None,
     no_verify: bool,
     no_log: bool,
     trace_path: Path | None,
@@ -83,6 +91,9 @@ def command(
         raise BenchmarkError("--trace", "the many runs of --shapes", "one run", "leave out one of the two options")
     if sanitize and no_log:
         raise BenchmarkError("--sanitize", "no log (--no-log)", "one", "leave out one of the two options")
+    if check is not None and (no_verify or no_log):
+        option = "--no-verify" if no_verify else "--no-log"
+        raise BenchmarkError(f"--verify {check}", f"{option}, which leaves nothing to verify", "one of the two options")
     with (
         redirect_stdout(sys.stderr) if as_json else nullcontext()
     ):  # a benchmark's own prints must not mix with the JSON
@@ -100,7 +111,7 @@ def command(
         if trace_path is not None:
             refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
         flags = {"verify": not no_verify, "log": not no_log, "sanitize": sanitize, "templates": not no_templates}
-        setup = Setup(loaded, params, chip, seed, **flags)
+        setup = Setup(loaded, params, chip, seed, **flags, check=CheckMode(check or CheckMode.AUTO))
         results = (
             [run_once(setup, out, Policy(policy), trace_path).result]
             if rows is None

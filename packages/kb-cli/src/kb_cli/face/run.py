@@ -18,7 +18,7 @@ from kb_cli.benchmark.kernel_source import kernel_source
 from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined
 from kb_cli.benchmark.loading import refuse_while_loading
 from kb_cli.benchmark.params import as_text, build_params
-from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.setup import CheckMode, Setup
 from kb_cli.face.chips import Chip
 from kb_cli.face.chips import chip as chip_of
 from kb_cli.face.kernel_run import KernelRun
@@ -35,6 +35,7 @@ def run(
     folder: str | os.PathLike[str] | None = None,
     keep: str = "auto",
     compute: bool = True,
+    verify: str = "auto",
     sanitize: bool = False,
     seed: int = 0,
     **named: Any,
@@ -48,7 +49,8 @@ def run(
 
     *chip* is a bundled name, the path of a YAML file, or a Topology. With *folder*, the run writes a run folder there,
     which `kb report`, `trace`, `whatif`, `compare` and `verify` take; *keep* is `auto`, `all` or `none` as for
-    `kb run`. With `compute=False` the run gives times alone. With *sanitize* it looks for missing waits and races.
+    `kb run`, and *verify* is `auto`, `full` or `sample` as for its `--verify`. With `compute=False` the run gives times
+    alone. With *sanitize* it looks for missing waits and races.
 
     Raises KbErrors, whose text names what was found and what is needed: BenchmarkError for arguments that do not fit,
     KernelError for what the kernel does wrong, SimulationStuckError for a kernel that waits for ever.
@@ -66,6 +68,7 @@ def run(
         log=True,
         sanitize=sanitize,
         compute=compute,
+        check=_check(verify),
     )
     finished = run_unsaved(setup) if folder is None else run_once(setup, Path(folder), _policy(keep))
     return KernelRun(setup, finished, has_folder=folder is not None)
@@ -105,6 +108,12 @@ def _text(value: object) -> str:
         return "x".join(map(str, value))
     shown = as_text(value)
     return "none" if shown is None else str(shown)
+
+
+def _check(verify: str) -> CheckMode:
+    if verify not in list(CheckMode):
+        raise BenchmarkError("verify", repr(verify), f"one of {', '.join(CheckMode)}")
+    return CheckMode(verify)
 
 
 def _policy(keep: str) -> Policy:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.report.performance import operation
-from kb_cli.report.verification import sanitizer_texts, verdict_count, verdict_sentences, verdict_style
+from kb_cli.report.verification import sanitizer_texts, verdict_count, verdict_sentences, verdict_style, was_sampled
 from kb_cli.run.result import RunResult
 from kb_cli.run.roofline import Roofline
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
@@ -64,7 +64,8 @@ def _figures(result: RunResult, with_whole: bool) -> Iterable[Any]:
     share = roof.memory_share if isinstance(roof, Roofline) else None
     hbm = result.bytes.get("hbm")
     gbs = f"{(hbm.read + hbm.write) / result.latency_ns:.1f}" if hbm and result.latency_ns else "-"
-    verified = {None: "-", True: "ok", False: "FAILED"}[result.verified]
+    passed = "ok, by sample" if was_sampled(result) else "ok"
+    verified = {None: "-", True: passed, False: "FAILED"}[result.verified]
     error = "-" if result.max_abs_err is None else f"{result.max_abs_err:.3g}"
     whole = [duration(result.whole_ns * PS_PER_NS)] if with_whole and isinstance(result.whole_ns, float) else []
     memory = "-" if share is None else percent(share)

@@ -39,6 +39,11 @@ def verdict_cell(result: RunResult) -> str:
     return sentences if result.verified else f"FAILED\n{sentences}"
 
 
+def was_sampled(result: RunResult) -> bool:
+    """Whether an output was checked by sample."""
+    return any(not isinstance(check.sample, UnsetType) for check in result.outputs)
+
+
 def verdict_style(verified: bool | None) -> str:
     """The style of a verdict on a terminal."""
     return {None: "", True: GOOD, False: BAD}[verified]

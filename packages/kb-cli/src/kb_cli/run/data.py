@@ -6,16 +6,18 @@ import math
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from kb_cli.benchmark.expected import Expected
+from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct
+from kb_cli.benchmark.tensor_argument import dtype_of
 from kb_cli.run.files import RunFolderError, write_json
 from kb_dataexec import MemoryStore, OpLog, numpy_dtype, read_log
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
+from kb_dataexec.verify import why_not_sampled
 from kb_engine import Tensor
 from kb_messages import DType
 
@@ -25,14 +27,34 @@ INDEX = "index.json"
 """The list of the outputs in the folder of expected outputs."""
 
 
+class StoredFactor(Struct, frozen=True, kw_only=True):
+    """A factor of an output that is checked by sample: the file of its bytes, and its type."""
+
+    file: str
+    dtype: DType
+
+
+class StoredProduct(Struct, frozen=True, kw_only=True):
+    """The factors of an output of M x N, A of M x `k` and B of `k` x N, and the seed of the sample."""
+
+    a: StoredFactor
+    b: StoredFactor
+    k: Annotated[int, Meta(ge=1)]
+    seed: Annotated[int, Meta(ge=0)]
+
+
 class StoredOutput(Struct, frozen=True, kw_only=True):
-    """One output in the index: its name, the files of its reference and its allowed error, and the rest of Expected."""
+    """One output in the index: its name, the files of its reference and its allowed error, and the rest of Expected.
+
+    With `product`, the output is checked by sample and has neither of the two files.
+    """
 
     name: str
-    reference: str
-    allowed: str
+    reference: str = ""
+    allowed: str = ""
     tensor: Tensor
-    default_terms: int | None
+    default_terms: int | None = None
+    product: StoredProduct | UnsetType = UNSET
 
 
 class RunData(NamedTuple):
@@ -40,7 +62,7 @@ class RunData(NamedTuple):
 
     log: OpLog
     memory: MemoryStore
-    expected: dict[str, Expected]
+    expected: dict[str, AnyExpected]
 
 
 def load_data(folder: Path) -> RunData:
@@ -48,17 +70,51 @@ def load_data(folder: Path) -> RunData:
     return RunData(read_log(folder / LOG), MemoryStore.load(folder / MEMORY), load_expected(folder / EXPECTED))
 
 
-def save_expected(folder: Path, expected: Mapping[str, Expected]) -> None:
-    """Create *folder* with each output's reference and allowed error as .npy, and an index of the output tensors."""
+def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:
+    """Create *folder* with each output's reference and allowed error as .npy, and an index of the output tensors.
+
+    Of an output that is checked by sample, the bytes of its factors are written instead.
+    """
     with writing(folder):
         folder.mkdir()
     index = []
     for number, (name, output) in enumerate(expected.items()):
-        files = {"reference": f"{number:06d}.npy", "allowed": f"{number:06d}.allowed.npy"}
-        write_array(folder / files["reference"], output.reference)
-        write_array(folder / files["allowed"], output.allowed)
-        index.append(StoredOutput(name=name, **files, tensor=output.tensor, default_terms=output.default_terms))
+        if isinstance(output, ExpectedProduct):
+            product = _save_product(folder, number, output)
+            index.append(StoredOutput(name=name, tensor=output.tensor, product=product))
+            continue
+        stored = StoredOutput(
+            name=name,
+            reference=f"{number:06d}.npy",
+            allowed=f"{number:06d}.allowed.npy",
+            tensor=output.tensor,
+            default_terms=output.default_terms,
+        )
+        write_array(folder / stored.reference, output.reference)
+        write_array(folder / stored.allowed, output.allowed)
+        index.append(stored)
     write_json(folder / INDEX, index)
+
+
+def _save_product(folder: Path, number: int, output: ExpectedProduct) -> StoredProduct:
+    def save(letter: str, array: npt.NDArray[Any]) -> StoredFactor:
+        _save_bytes(folder / f"{number:06d}.{letter}.npy", array)
+        return StoredFactor(file=f"{number:06d}.{letter}.npy", dtype=dtype_of(array.dtype))
+
+    return StoredProduct(a=save("a", output.a), b=save("b", output.b), k=output.a.shape[1], seed=output.seed)
+
+
+def _save_bytes(path: Path, array: npt.NDArray[Any]) -> None:
+    write_array(path, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _load_bytes(folder: Path, name: str, shape: tuple[int, ...], dtype: DType) -> npt.NDArray[Any]:
+    """The array that `_save_bytes` wrote. Raises RunFolderError for a file of another length."""
+    path = file_in(folder, name, RunFolderError)
+    data = read_array(path, RunFolderError, kinds="u", ndim=1)
+    if data.dtype != np.uint8 or data.size != math.prod(shape) * dtype.nbytes:
+        raise RunFolderError(str(path), f"{data.size} bytes", f"those of {dtype} {shape}")
+    return data.view(numpy_dtype(dtype)).reshape(shape)
 
 
 def save_inputs(folder: Path, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -66,7 +122,7 @@ def save_inputs(folder: Path, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
     with writing(folder):
         folder.mkdir()
     for number, array in enumerate(inputs.values()):
-        write_array(folder / f"{number:06d}.npy", np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        _save_bytes(folder / f"{number:06d}.npy", array)
 
 
 def load_inputs(folder: Path, forms: Mapping[str, tuple[tuple[int, ...], DType]]) -> dict[str, npt.NDArray[Any]]:
@@ -74,17 +130,13 @@ def load_inputs(folder: Path, forms: Mapping[str, tuple[tuple[int, ...], DType]]
 
     Raises RunFolderError when a file is missing, damaged, or of another length.
     """
-    found = {}
-    for number, (name, (shape, dtype)) in enumerate(forms.items()):
-        path = file_in(folder, f"{number:06d}.npy", RunFolderError)
-        data = read_array(path, RunFolderError, kinds="u", ndim=1)
-        if data.dtype != np.uint8 or data.size != math.prod(shape) * dtype.nbytes:
-            raise RunFolderError(str(path), f"{data.size} bytes", f"those of {dtype} {shape}")
-        found[name] = data.view(numpy_dtype(dtype)).reshape(shape)
-    return found
+    return {
+        name: _load_bytes(folder, f"{number:06d}.npy", shape, dtype)
+        for number, (name, (shape, dtype)) in enumerate(forms.items())
+    }
 
 
-def load_expected(folder: Path) -> dict[str, Expected]:
+def load_expected(folder: Path) -> dict[str, AnyExpected]:
     """The outputs that `save_expected` wrote. Raises RunFolderError when a file is damaged, or no output is there."""
     path = file_in(folder, INDEX, RunFolderError)
     index = read_json(path, list[StoredOutput], RunFolderError)
@@ -96,14 +148,16 @@ def load_expected(folder: Path) -> dict[str, Expected]:
     return expected
 
 
-def _load(folder: Path, entry: StoredOutput) -> Expected:
+def _load(folder: Path, entry: StoredOutput) -> AnyExpected:
+    where, tensor = f"{folder / INDEX}: {entry.name[:80]!r}", entry.tensor
+    if not _is_grid(tensor):
+        raise RunFolderError(where, "a tensor of unequal shape, bounds or addresses", "the tensor that the run wrote")
+    if not isinstance(entry.product, UnsetType):
+        return _load_product(folder, where, tensor, entry.product)
     reference, allowed = (
         read_array(file_in(folder, name, RunFolderError), RunFolderError, kinds=kinds)
         for name, kinds in ((entry.reference, "biuf"), (entry.allowed, "f"))
     )
-    where, tensor = f"{folder / INDEX}: {entry.name[:80]!r}", entry.tensor
-    if not _is_grid(tensor):
-        raise RunFolderError(where, "a tensor of unequal shape, bounds or addresses", "the tensor that the run wrote")
     if reference.shape != tensor.shape:
         raise RunFolderError(where, f"a reference of shape {reference.shape}", f"the tensor's, {tensor.shape}")
     if allowed.shape not in ((), (1,), tensor.shape) and not _broadcasts(allowed.shape, tensor.shape):
@@ -111,6 +165,18 @@ def _load(folder: Path, entry: StoredOutput) -> Expected:
     if not np.all(np.isfinite(allowed) & (allowed >= 0)):
         raise RunFolderError(where, "an allowed error that is negative or not finite", "finite numbers of 0 or more")
     return Expected(tensor, reference, allowed, entry.default_terms)
+
+
+def _load_product(folder: Path, where: str, tensor: Tensor, stored: StoredProduct) -> ExpectedProduct:
+    if len(tensor.shape) != 2:
+        raise RunFolderError(where, f"a product of shape {tensor.shape}", "one of two dimensions")
+    (rows, cols), k = tensor.shape, stored.k
+    a = _load_bytes(folder, stored.a.file, (rows, k), stored.a.dtype)
+    b = _load_bytes(folder, stored.b.file, (k, cols), stored.b.dtype)
+    why = why_not_sampled(a, b, tensor.dtype)
+    if why is not None:
+        raise RunFolderError(where, why, "a product that can be sampled")
+    return ExpectedProduct(tensor, a, b, stored.seed)
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.setup import CheckMode, Setup
 from kb_cli.terminal.escape import file_stem
 
 _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
@@ -25,9 +25,14 @@ def identity(setup: Setup) -> dict[str, Any]:
         "benchmark": {"name": setup.loaded.name, "file": setup.loaded.label, "sha256": setup.loaded.sha256},
         "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
         "seed": setup.seed,
-        "flags": {"verify": setup.verify, "log": setup.log},
+        "flags": {"verify": setup.verify, "log": setup.log, **_check_of(setup)},
         "versions": versions(),
     }
+
+
+def _check_of(setup: Setup) -> dict[str, str]:
+    """How outputs are compared, where the run was told so."""
+    return {} if setup.check is CheckMode.AUTO else {"check": setup.check}
 
 
 def versions() -> dict[str, str]:

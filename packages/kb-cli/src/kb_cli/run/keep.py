@@ -59,7 +59,7 @@ def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = S
 
 def _nbytes(folder: Path, outcome: RunOutcome) -> int:
     log = sum(file.stat().st_size for file in (folder / LOG).glob("*"))
-    arrays = sum(output.reference.nbytes + output.allowed.nbytes for output in outcome.expected.values())
+    arrays = sum(output.nbytes for output in outcome.expected.values())
     captured = sum(0 if each.value is None else each.value.nbytes for each in outcome.captured)
     return outcome.initial_memory.nbytes_held + arrays + captured + log
 

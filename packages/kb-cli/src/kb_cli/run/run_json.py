@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from kb_cli.benchmark.call_record import RecordedCall
 from kb_cli.benchmark.script_record import RecordedScript
+from kb_cli.benchmark.setup import CheckMode
 from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
 from kb_cli.run.keep import Kept
 from kb_cli.run.result import RunResult
@@ -35,10 +36,11 @@ class RanTopology(Struct, frozen=True, kw_only=True):
 
 
 class RunFlags(Struct, frozen=True, kw_only=True):
-    """Which steps the run did."""
+    """Which steps the run did, and how it was told to compare outputs."""
 
     verify: bool
     log: bool
+    check: CheckMode = CheckMode.AUTO
 
 
 class FileClaim(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from kb_cli.benchmark.author_calls import Arrays, expected_outputs, flops_of, inputs_of, launch
 from kb_cli.benchmark.capacity import check_capacity
-from kb_cli.benchmark.expected import Expected
+from kb_cli.benchmark.expected import AnyExpected
+from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.counters import BlockCounters, CounterSum
@@ -52,6 +53,14 @@ class Wall(NamedTuple):
     verify: float = 0.0
 
 
+class Made(NamedTuple):
+    """What the benchmark says before its launches: inputs, operations, and the factors of outputs to sample."""
+
+    inputs: Arrays
+    flops: int
+    factors: Factors
+
+
 class Computed(NamedTuple):
     """What pass 2 gave: the op log, the memory after it or the error that stopped it, and the output tensors."""
 
@@ -65,7 +74,7 @@ class DataPass(NamedTuple):
 
     wall: Wall
     memory: MemoryStore | KbError | None = None
-    expected: Mapping[str, Expected] = {}
+    expected: Mapping[str, AnyExpected] = {}
     verdict: Verdict | None = None
     captured: Sequence[Captured] = ()
 
@@ -89,7 +98,7 @@ class RunOutcome(NamedTuple):
     stage_times: dict[str, dict[str, int]] | None
     where: Where | None
     initial_memory: MemoryStore
-    expected: Mapping[str, Expected]
+    expected: Mapping[str, AnyExpected]
     verdict: Verdict | None
     wall: Wall
     sanitized: Sanitized | None = None
@@ -125,9 +134,8 @@ def _simulate(
 ) -> RunOutcome:
     progress.begin(SET_UP, "inputs()")
     check_capacity(setup)
-    inputs = inputs_of(setup)
-    flops = flops_of(setup)
-    digests = {name: array_sha256(array) for name, array in inputs.items()}
+    made = _made(setup)
+    digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
     counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
@@ -139,7 +147,7 @@ def _simulate(
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
         progress.begin(SET_UP, "launch()")
-        outputs = _launched(setup, host, inputs)
+        outputs = _launched(setup, host, made.inputs)
     began = perf_counter()
     closed = engine.close_log()
     timing = host.wall_s + perf_counter() - began
@@ -150,7 +158,7 @@ def _simulate(
     progress.begin(PASS_2, "following the critical path")
     found = None if log is None else where(log)
     passed = (
-        _data_pass(setup, log, initial, (inputs, outputs), captures, progress)
+        _data_pass(setup, log, initial, (made, outputs), captures, progress)
         if (setup.checks or setup.compute) and log is not None
         else DataPass(Wall(0.0), captured=captures.without_pass_2())
     )
@@ -166,7 +174,7 @@ def _simulate(
         counters=counters.sums,
         launches=host.launches,
         host=host.times,
-        flops=flops,
+        flops=made.flops,
         inputs_sha256=digests,
         log=writer.summary if writer is not None else None,
         stage_times=stages.stage_times if writer is not None else None,
@@ -180,6 +188,12 @@ def _simulate(
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
     )
+
+
+def _made(setup: Setup) -> Made:
+    inputs = inputs_of(setup)
+    flops = flops_of(setup)
+    return Made(inputs, flops, factors_of(setup, inputs, flops))
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
@@ -226,7 +240,7 @@ def _data_pass(
     setup: Setup,
     log: OpLog,
     initial: MemoryStore,
-    tensors: tuple[Arrays, dict[str, Tensor]],
+    given: tuple[Made, dict[str, Tensor]],
     captures: CaptureCollector,
     progress: RunProgress,
 ) -> DataPass:
@@ -237,10 +251,20 @@ def _data_pass(
     found = captures.captured(seen)
     if not setup.checks:
         return DataPass(Wall(0.0, executed - began), memory, captured=found)
-    progress.begin(VERIFY, "reference() and tolerance()")
-    expected = expected_outputs(setup, *tensors, partial(terms_behind, log))
+    expected = _expected(setup, log, *given, progress)
     verdict = judge(log, memory, expected, progress)
     return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)
+
+
+def _expected(
+    setup: Setup, log: OpLog, made: Made, outputs: dict[str, Tensor], progress: RunProgress
+) -> Mapping[str, AnyExpected]:
+    """What is expected of *outputs*: factors where they are sampled, else references and allowed errors."""
+    sampled = sampled_outputs(setup, made.factors, outputs)
+    if sampled is not None:
+        return sampled
+    progress.begin(VERIFY, "reference() and tolerance()")
+    return expected_outputs(setup, made.inputs, outputs, partial(terms_behind, log))
 
 
 def array_sha256(array: npt.NDArray[Any]) -> str:

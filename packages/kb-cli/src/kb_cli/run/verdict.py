@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from kb_cli.benchmark.expected import Expected
+from kb_cli.benchmark.expected import AnyExpected, ExpectedProduct, OutputTensor
 from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_dataexec import Executor, MemoryStore, OpLog
 from kb_dataexec.execute import Look
-from kb_dataexec.verify import compare_output, debug, read_output, sum_lengths
+from kb_dataexec.verify import ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
 from kb_engine import Tensor
 from kb_messages import KbError
 
@@ -26,7 +26,8 @@ class OutputCheck(Struct, frozen=True, kw_only=True):
 
     `text` is the outcome in one sentence. For a wrong output, the sentence names the op that wrote the worst element.
     `max_abs_err` is None when the output could not be read. `tolerance` says which tolerance was used, and how to state
-    another; folders of an older kb do not say it.
+    another; folders of an older kb do not say it. With `sample`, the output was checked by sample: `n_elements`,
+    `n_wrong` and `max_abs_err` are those of the rows that were compared in full.
     """
 
     name: str
@@ -36,6 +37,7 @@ class OutputCheck(Struct, frozen=True, kw_only=True):
     max_abs_err: float | None
     text: str
     tolerance: str = ""
+    sample: ProductSample | UnsetType = UNSET
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -81,7 +83,9 @@ def execute_debugging(log: OpLog, memory: MemoryStore, progress: RunProgress) ->
     return KbError(wrong.where, f"a wrong result ({wrong.comparison})", "that of float64, within the op's own rounding")
 
 
-def judge(log: OpLog, memory: MemoryStore | KbError, expected: dict[str, Expected], progress: RunProgress) -> Verdict:
+def judge(
+    log: OpLog, memory: MemoryStore | KbError, expected: Mapping[str, AnyExpected], progress: RunProgress
+) -> Verdict:
     """Compare every output in *memory*, which *log* leaves behind, with what the benchmark expects."""
     if isinstance(memory, KbError):
         return refused(str(memory))
@@ -103,7 +107,9 @@ def terms_behind(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, int]:
     return dict(zip(tensors, sum_lengths(log, rectangles), strict=True))
 
 
-def _tolerance_used(output: Expected) -> str:
+def _tolerance_used(output: AnyExpected) -> str:
+    if isinstance(output, ExpectedProduct):
+        return "the tolerance of a product"
     if output.default_terms is None:
         return "the tolerance that the benchmark or the caller states"
     terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
@@ -111,17 +117,25 @@ def _tolerance_used(output: Expected) -> str:
     return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
 
 
-def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> OutputCheck:
+def _check(log: OpLog, name: str, memory: MemoryStore, expected: AnyExpected) -> OutputCheck:
+    output = OutputTensor(expected.tensor)
     try:
         got = read_output(log, memory, output)
     except KbError as error:
         n_elements, text = int(np.prod(output.tensor.shape)), f"{name}: {error}"
         return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
-    found, origin = compare_output(log, name, output, got, output.reference, output.allowed)
+    sample: ProductSample | UnsetType = UNSET
+    if isinstance(expected, ExpectedProduct):
+        factors, dtype = (expected.a, expected.b), output.tensor.dtype
+        (found, origin), sample = sample_output(log, name, output, got, factors, dtype, expected.seed)
+    else:
+        found, origin = compare_output(log, name, output, got, expected.reference, expected.allowed)
+    tolerance = _tolerance_used(expected)
     texts = [str(found), *([] if origin is None else [str(origin)])]
-    tolerance = _tolerance_used(output)
     if not found.ok:
         texts.append(f"that is {tolerance}")
+    if sample is not UNSET:
+        texts.append(str(sample))
     return OutputCheck(
         name=name,
         ok=found.ok,
@@ -130,4 +144,5 @@ def _check(log: OpLog, name: str, memory: MemoryStore, output: Expected) -> Outp
         max_abs_err=found.max_abs_err,
         text="; ".join(texts),
         tolerance=tolerance,
+        sample=sample,
     )

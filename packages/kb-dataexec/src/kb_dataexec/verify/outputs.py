@@ -9,6 +9,8 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.compare import Comparison, compare
+from kb_dataexec.verify.product_sample import ProductSample, check_product
+from kb_messages import DType
 
 
 class StoredArray(Protocol):
@@ -43,5 +45,19 @@ def compare_output(
     log: OpLog, name: str, output: StoredArray, got: Array, expected: Array, allowed: Array | float
 ) -> OutputVerdict:
     """Compare *got*, the values of *output*, as `compare` does. Names the origin of a wrong element."""
-    comparison = compare(name, got, expected, allowed)
+    return _with_origin(log, output, compare(name, got, expected, allowed))
+
+
+def sample_output(
+    log: OpLog, name: str, output: StoredArray, got: Array, factors: tuple[Array, Array], dtype: DType, seed: int
+) -> tuple[OutputVerdict, ProductSample]:
+    """Compare *got*, the values of *output* in *dtype*, with the product of *factors* as `check_product` does.
+
+    Names the origin of a wrong element, and says what was sampled.
+    """
+    comparison, sample = check_product(name, got, *factors, dtype, seed)
+    return _with_origin(log, output, comparison), sample
+
+
+def _with_origin(log: OpLog, output: StoredArray, comparison: Comparison) -> OutputVerdict:
     return OutputVerdict(comparison, None if comparison.ok else origin(log, *output.byte_of(comparison.worst)))

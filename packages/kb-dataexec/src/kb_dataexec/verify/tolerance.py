@@ -35,11 +35,11 @@ class ToleranceError(KbError):
 def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: DType) -> Array:
     """The error that each element of a product A @ B may have, as f64 of the reference's shape.
 
-    *expected_f64* is A @ B and *abs_product* is |A| @ |B|, both in f64 and of shape (M, N); *k* is the length of the
-    sums. The bound is 2 u |A @ B| + sqrt(k) 2^-24 (|A| @ |B|) + the smallest subnormal of *dtype_out*, where u is the
-    unit roundoff of *dtype_out*. Source: Higham and Mary (2019), see `ACCUMULATOR_ROUNDOFF`. Integers must be exact, so
-    the bound is zero for them. Raises ToleranceError when the shapes differ, *k* is negative, or |A| @ |B| is negative
-    somewhere.
+    *expected_f64* is A @ B in f64 and *abs_product* is |A| @ |B|, or a bound on it; both have shape (M, N). *k* is the
+    length of the sums. The bound is 2 u |A @ B| + sqrt(k) 2^-24 (|A| @ |B|) + the smallest subnormal of *dtype_out*,
+    where u is the unit roundoff of *dtype_out*. Source: Higham and Mary (2019), see `ACCUMULATOR_ROUNDOFF`. Integers
+    must be exact, so the bound is zero for them. Raises ToleranceError when the shapes differ, *k* is negative, or
+    |A| @ |B| is negative somewhere.
     """
     if expected_f64.shape != abs_product.shape:
         raise ToleranceError("gemm_tolerance", f"an |A| @ |B| of shape {abs_product.shape}", f"{expected_f64.shape}")
@@ -50,7 +50,8 @@ def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: D
     if not dtype_out.is_float:
         return np.zeros(expected_f64.shape)
     info = dtype_out.info
-    tolerance: Array = np.abs(expected_f64) * (2.0 * info.unit_roundoff)
+    tolerance: Array = np.abs(expected_f64)
+    tolerance *= 2.0 * info.unit_roundoff
     tolerance += abs_product * (math.sqrt(k) * ACCUMULATOR_ROUNDOFF)
     tolerance += info.smallest_subnormal
     return tolerance

@@ -48,6 +48,14 @@ class Benchmark(ABC, Generic[ParamsT]):
     def flops(self, p: ParamsT) -> int:
         """The number of arithmetic operations of the algorithm. A multiply-add counts as two."""
 
+    def products(self, p: ParamsT, inputs: Arrays) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """The factors A and B of each output that is the product A @ B and nothing more, (M, K) and (K, N).
+
+        `kb run` may check such outputs by sample, within `gemm_tolerance`, and then calls neither `reference` nor
+        `tolerance`. The default states no products.
+        """
+        return {}
+
     def tolerance(self, p: ParamsT, inputs: Arrays, expected: Arrays) -> Arrays:
         """The allowed absolute error of each element, by output. A missing output gets the default of its dtype."""
         return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product as pairs
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from kb_dataexec.backends import current
 from kb_dataexec.backends.blas_threads import single_threaded, threads_for
 from kb_dataexec.execute.fused.grids import Accumulation, ProductGrid, runs
 from kb_dataexec.execute.fused.panels import factor_of
-from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, below, beside, join
+from kb_dataexec.execute.fused.stored_matrix import StoredMatrix, adjoining, below, beside, hull, join, spans
 from kb_dataexec.log.rows import DTYPES
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
@@ -42,8 +42,8 @@ class GridProduct:
         self._store = store
         self._a = factor_of(store, [line[0].a for line in grid], scratch)
         self._b = factor_of(store, [each.b for each in grid[0]], scratch)
-        self._rows = _spans([line[0].a.breadth for line in grid])
-        self._cols = _spans([each.b.breadth for each in grid[0]])
+        self._rows = spans([line[0].a.breadth for line in grid])
+        self._cols = spans([each.b.breadth for each in grid[0]])
 
     def parts(self) -> Iterator[tuple[Accumulation, slice, slice]]:
         """Every accumulation, with its rows and columns in the product."""
@@ -58,7 +58,7 @@ class GridProduct:
         results = {casts: np.empty(shape, _dtype_after(casts, summed)) for casts in wanted}
 
         def fill(block: _Block) -> None:
-            rows, cols = _hull(self._rows[block.lines]), _hull(self._cols[block.columns])
+            rows, cols = hull(self._rows[block.lines]), hull(self._cols[block.columns])
             sums = product(self._a[rows], self._b[:, cols])
             self._add_initial(block, sums)
             for casts, result in results.items():
@@ -72,14 +72,14 @@ class GridProduct:
     def placed(self, casts: Casts, result: Array) -> Iterator[tuple[StoredMatrix, Array]]:
         """Where the parts of *result*, cast to *casts*, go. Destinations that adjoin come as one matrix."""
         found = [[[to.matrix for to in each.destinations if to.casts == casts] for each in line] for line in self._grid]
-        down = _adjoining([line[0] for line in found], below)
-        along = _adjoining(found[0], beside)
+        down = adjoining([next(iter(line[0]), None) for line in found], below)
+        along = adjoining([next(iter(matrices), None) for matrices in found[0]], beside)
         for lines, columns in pairs(down, along):
             part = [line[columns] for line in found[lines]]
             rows, cols = self._rows[lines], self._cols[columns]
             whole = _joined(part)
             if whole is not None:
-                yield whole, result[_hull(rows), _hull(cols)]
+                yield whole, result[hull(rows), hull(cols)]
                 continue
             for line, mine in zip(part, rows, strict=True):
                 for matrices, beside_it in zip(line, cols, strict=True):
@@ -127,25 +127,3 @@ def _joined(part: Sequence[Sequence[Sequence[StoredMatrix]]]) -> StoredMatrix | 
         return None
     whole = join([[matrices[0] for matrices in line] for line in part])
     return whole if whole is not None and (whole.rows == 1 or whole.stride >= whole.row_nbytes) else None
-
-
-def _adjoining(
-    destinations: Sequence[Sequence[StoredMatrix]], joined: Callable[[list[StoredMatrix]], StoredMatrix | None]
-) -> list[slice]:
-    """The numbers of *destinations* in runs, of which each one and the next one adjoin, as *joined* says."""
-    begin, found = 0, []
-    for at in range(1, len(destinations)):
-        pair = [*destinations[at - 1][:1], *destinations[at][:1]]
-        if len(pair) < 2 or joined(pair) is None:
-            found.append(slice(begin, at))
-            begin = at
-    return [*found, slice(begin, len(destinations))]
-
-
-def _hull(spans: Sequence[slice]) -> slice:
-    return slice(spans[0].start, spans[-1].stop)
-
-
-def _spans(lengths: list[int]) -> list[slice]:
-    ends = np.cumsum(lengths).tolist()
-    return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]

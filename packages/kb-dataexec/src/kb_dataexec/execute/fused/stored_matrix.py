@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,14 +77,39 @@ def gather(store: MemoryStore, grid: Sequence[Sequence[StoredMatrix]], dtype: np
     whole = join(grid)
     if whole is not None:
         return convert(whole.read(store), dtype, scratch.empty)
-    shape = (sum(line[0].rows for line in grid), sum(matrix.cols for matrix in grid[0]))
-    out = scratch.empty(shape, dtype)
-    row = 0
-    for line in grid:
-        col = 0
-        joined = beside(line)
-        for matrix in line if joined is None else (joined,):
-            out[row : row + matrix.rows, col : col + matrix.cols] = matrix.read(store)
-            col += matrix.cols
-        row += line[0].rows
+    down, along = spans([line[0].rows for line in grid]), spans([matrix.cols for matrix in grid[0]])
+    out = scratch.empty((down[-1].stop, along[-1].stop), dtype)
+    for lines, columns in product(adjoining([line[0] for line in grid], below), adjoining(grid[0], beside)):
+        part = [line[columns] for line in grid[lines]]
+        joined = join(part)
+        if joined is not None:
+            out[hull(down[lines]), hull(along[columns])] = joined.read(store)
+            continue
+        for line, rows in zip(part, down[lines], strict=True):
+            for matrix, cols in zip(line, along[columns], strict=True):
+                out[rows, cols] = matrix.read(store)
     return out
+
+
+def adjoining(
+    matrices: Sequence[StoredMatrix | None], joined: Callable[[list[StoredMatrix]], StoredMatrix | None]
+) -> list[slice]:
+    """The numbers of *matrices* in runs, of which each matrix and the next one adjoin, as *joined* says; None never
+    does."""
+    begin, found = 0, []
+    for at, (left, right) in enumerate(pairwise(matrices), 1):
+        if left is None or right is None or joined([left, right]) is None:
+            found.append(slice(begin, at))
+            begin = at
+    return [*found, slice(begin, len(matrices))]
+
+
+def spans(lengths: Sequence[int]) -> list[slice]:
+    """Parts of *lengths*, one behind the other."""
+    ends = list(accumulate(lengths))
+    return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+
+
+def hull(parts: Sequence[slice]) -> slice:
+    """What *parts*, one behind the other, cover together."""
+    return slice(parts[0].start, parts[-1].stop)
