@@ -19,6 +19,9 @@ from kb_messages import LogError
 
 SHARED = ["gemm", "-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "operands=shared", "-p"]
 
+LARGE = ["gemm", "-p", "M=256", "-p", "N=1024", "-p", "K=1024", "-p", "tile=256x256x256", "--topology", "one_pe"]
+LARGE += ["--no-verify", "--keep", "all"]
+
 
 def run_kb(*args: object) -> str:
     done = CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
@@ -28,9 +31,9 @@ def run_kb(*args: object) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A product of eight PEs that share memories, the same in smaller tiles, and another benchmark."""
+    """A product of eight PEs that share memories, the same in smaller tiles, another benchmark, and large tiles."""
     out = tmp_path_factory.mktemp("runs")
-    args = ([*SHARED, "tile=16x16x24"], [*SHARED, "tile=8x16x24"], ["rope"])
+    args = ([*SHARED, "tile=16x16x24"], [*SHARED, "tile=8x16x24"], ["rope"], LARGE)
     return [Path(json.loads(run_kb("run", *each, "--out", out, "--json"))["run_dir"]) for each in args]
 
 
@@ -112,7 +115,8 @@ def test_why_pages_through_its_chain(ask: Any, log: OpLog) -> None:
 
 def test_the_matrix_has_all_time_of_all_tiles(ask: Any, log: OpLog) -> None:
     found = ask("stalls").json
-    spent = sum(sum(row["ps"].values()) for row in found["rows"])
+    before = {"tile_buffer", "fetch_order"}
+    spent = sum(ps for row in found["rows"] for reason, ps in row["ps"].items() if reason not in before)
     assert spent == int((log.ops["t_out_ps"] - log.ops["t_ready_ps"]).sum())
     assert sum(row["tiles"] for row in found["rows"]) == found["tiles"] == log.n_ops
     waits = [each["ps"] for each in found["worst"]]
@@ -122,6 +126,23 @@ def test_the_matrix_has_all_time_of_all_tiles(ask: Any, log: OpLog) -> None:
     by_memory = [each for each in found["worst"] if each["reason"] == "memory"]
     assert {each["via"] for each in by_memory} <= {"memory"}
     assert all(each["holder"] is not None for each in by_memory)
+
+
+def test_waits_for_tile_buffers_are_those_of_the_table_of_dispatches(ask: Any, runs: list[Path]) -> None:
+    log = read_log(runs[3] / "log")
+    ready = dict(zip(log.ops["op_id"].tolist(), log.ops["t_ready_ps"].tolist(), strict=True))
+    rows = log.table("dispatches")
+    waited = dict(zip(rows["op_id"].tolist(), (rows["t_claimed_ps"] - rows["t_in_order_ps"]).tolist(), strict=True))
+    assert max(waited.values()) > 0
+    found = ask("stalls", run=3).json
+    assert sum(row["ps"].get("tile_buffer", 0) for row in found["rows"]) == sum(waited.values())
+    mine = [each for each in found["worst"] if each["reason"] == "tile_buffer"]
+    assert mine
+    for each in mine:
+        assert (each["ps"], each["t_ps"]) == (waited[each["op"]], ready[each["op"]])
+        assert each["via"] == "tile_buffer"
+        (held_by,) = log.ops[log.ops["op_id"] == each["holder"]]
+        assert held_by["t_end_ps"] == each["t_ps"]  # the fetch, or the write, that freed the buffer
 
 
 def test_stalls_of_one_pe_line_and_window(ask: Any, log: OpLog) -> None:

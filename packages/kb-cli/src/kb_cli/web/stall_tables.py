@@ -16,6 +16,8 @@ from kb_messages import WaitReason
 
 WORST: Final = 100
 SERVICE, QUEUE_FULL, MEMORY, SHARED = "service", "queue_full", "memory", "shared_links"
+TILE_BUFFER, FETCH_ORDER = BEFORE = ("tile_buffer", "fetch_order")
+"""Reasons for which a tile came late to its first block. All other waits are of tiles that are there."""
 
 
 class StallRow(Struct, frozen=True, kw_only=True):
@@ -67,6 +69,8 @@ class Stalls:
         self.columns.append(WaitColumn(QUEUE_FULL, ops["t_out_ps"] - ops["t_end_ps"], "left"))
         held, shared = _transfer_waits(log)
         self.columns += [WaitColumn(MEMORY, held, "served"), WaitColumn(SHARED, shared, "start")]
+        buffer, order = _dispatch_waits(timeline)
+        self.columns += [WaitColumn(TILE_BUFFER, buffer, "ready"), WaitColumn(FETCH_ORDER, order, "ready")]
         self._service = ops["t_end_ps"] - ops["t_start_ps"] - held - shared
 
     def which(self, pe: str | None, line: str | None, window: tuple[int, int] | None) -> npt.NDArray[np.bool_]:
@@ -153,8 +157,25 @@ def _transfer_waits(log: OpLog) -> tuple[Ints, Ints]:
     if "transfers" in log.missing or not log.n_ops:
         return waited, shared
     parts = service_parts(log, all_transfers(log))
-    ids = np.ascontiguousarray(log.ops["op_id"])
-    order = np.argsort(ids, kind="stable")
-    rows = order[np.searchsorted(ids[order], parts["op_id"])]
+    rows = _rows_of(log, parts["op_id"])
     waited[rows], shared[rows] = parts["wait_ps"], parts["shared_ps"]
     return waited, shared
+
+
+def _dispatch_waits(timeline: RunTimeline) -> tuple[Ints, Ints]:
+    """For each op, the picoseconds for which its tile waited for a buffer, and for the fetches of earlier tiles."""
+    log = timeline.log
+    buffer, order = np.zeros(log.n_ops, np.int64), np.zeros(log.n_ops, np.int64)
+    if "kernels" not in log.missing and log.n_ops:
+        found = timeline.causes.dispatch_waits()
+        rows = _rows_of(log, found.op_id)
+        buffer[rows], order[rows] = found.tile_buffer_ps, found.fetch_order_ps
+    return buffer, order
+
+
+def _rows_of(log: OpLog, op_ids: Ints) -> Ints:
+    """The rows of *op_ids*, which are all in *log*."""
+    ids = np.ascontiguousarray(log.ops["op_id"])
+    order = np.argsort(ids, kind="stable")
+    found: Ints = order[np.searchsorted(ids[order], op_ids)]
+    return found

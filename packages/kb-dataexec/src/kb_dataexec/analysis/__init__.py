@@ -17,12 +17,13 @@ from kb_dataexec.analysis.shares import (
     total_ps,
 )
 from kb_dataexec.analysis.transfers import all_transfers, memory_spans, service_parts
-from kb_dataexec.analysis.where_time import Causes, Holder, Moment, path, paths, where
+from kb_dataexec.analysis.where_time import Causes, DispatchWaits, Holder, Moment, path, paths, where
 
 __all__ = [
     "WHERE_FORMAT",
     "BlockShare",
     "Causes",
+    "DispatchWaits",
     "Finding",
     "Hazard",
     "Holder",

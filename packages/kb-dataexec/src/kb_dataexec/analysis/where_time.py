@@ -67,6 +67,14 @@ class Holder(NamedTuple):
     op_id: int
 
 
+class DispatchWaits(NamedTuple):
+    """Waits of tiles before the first op of each, in picoseconds: for a buffer in TCM, and for earlier fetches."""
+
+    op_id: Array
+    tile_buffer_ps: Array
+    fetch_order_ps: Array
+
+
 class Causes:
     """The causes of everything in *log*, found once for any number of questions.
 
@@ -94,6 +102,10 @@ class Causes:
         the tile has `left` for its next block.
         """
         return self._paths.holders(op_ids, _MOMENTS[moment])
+
+    def dispatch_waits(self) -> DispatchWaits:
+        """What tiles waited for before they came to their first block."""
+        return self._paths.dispatch_waits()
 
 
 class _Paths:
@@ -147,6 +159,16 @@ class _Paths:
         is_op = (ops >= 0) & (cause >= 0) & (cause < len(OpEvent) * numbers.n_ops)
         held_by = np.where(is_op, self.rows.ops.op_id[np.where(is_op, cause % max(numbers.n_ops, 1), 0)], -1)
         return [Holder(VIA[at], found) for at, found in zip(edge.tolist(), held_by.tolist(), strict=True)]
+
+    def dispatch_waits(self) -> DispatchWaits:
+        """The rows of the table of dispatches as waits, since it was the tile's turn."""
+        ops, commands, rows = self.rows.ops, self.rows.commands, self.rows.optional("dispatches")
+        op = ops.find(rows["op_id"])
+        op, rows = op[op >= 0], rows[op >= 0]
+        before = ops.tile_before[op]
+        turn = np.where(before < 0, commands.t_fed[ops.command[op]], ops.t_ready[before])
+        in_order, claimed = rows["t_in_order_ps"], rows["t_claimed_ps"]
+        return DispatchWaits(rows["op_id"], np.maximum(claimed - in_order, 0), np.maximum(in_order - turn, 0))
 
     def launch_where(self, launch: int) -> LaunchWhere:
         """The rows of *launch*, of the whole and of each PE."""

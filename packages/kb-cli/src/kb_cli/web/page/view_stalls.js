@@ -29,7 +29,7 @@ function matrix({rows, reasons, tiles}) {
         if (ps) found.style.setProperty("--heat", `${Math.max(Math.round(70 * Math.sqrt(ps / most)), 4)}%`);
         return found;
     };
-    return section("Time of tiles", `Over ${count(tiles)} stages of tiles that were there in the window, whole. Tiles wait side by side, so this adds up to more than the run.`,
+    return section("Time of tiles", `Over ${count(tiles)} stages of tiles that were there in the window, whole. Tiles wait side by side, so this adds up to more than the run. Waits for tile buffers and for fetches before are over when a tile comes to its first block.`,
         h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "waits by block and reason"}, h("table", {class: "matrix"},
             h("thead", null, h("tr", null, ["block", "stage", "tiles", REASONS.service, ...reasons.map((each) => REASONS[each])].map((each, at) =>
                 h("th", {scope: "col", class: at < 2 ? "text" : "number"}, each)))),

@@ -4,6 +4,7 @@ export const REASONS = {
     service: "at work", channel: "block busy", tcm_port: "TCM port busy", register_file: "no room in registers",
     compute_slot: "compute slot taken", operand: "operand missing", barrier: "barrier", queue_full: "next queue full",
     memory: "memory serving others", shared_links: "links shared",
+    tile_buffer: "no tile buffer", fetch_order: "fetches before it",
 };
 
 export const VIA = {
