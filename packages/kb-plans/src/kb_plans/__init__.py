@@ -13,16 +13,21 @@ from kb_plans.suggest import suggest_math_tile, suggest_tile
 from kb_plans.tile_times import StageTime, TileCosts
 from kb_plans.transfer import generate_transfer_plan
 from kb_plans.vector import generate_vector_plan
+from kb_plans.waves import SUMS_NBYTES, ChipCosts, GemmSize, Waves, suggest_waves
 
 __all__ = [
     "ATOMIC_ARGUMENTS",
     "EPILOGUE_OPS",
+    "SUMS_NBYTES",
+    "ChipCosts",
     "Estimate",
+    "GemmSize",
     "PlanCounts",
     "StageTime",
     "TileCosts",
     "TileRoom",
     "TilesAtOnce",
+    "Waves",
     "__version__",
     "count",
     "estimate",
@@ -35,6 +40,7 @@ __all__ = [
     "generate_vector_plan",
     "suggest_math_tile",
     "suggest_tile",
+    "suggest_waves",
 ]
 
 __version__ = "0.1.0"
