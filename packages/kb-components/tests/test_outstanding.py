@@ -282,3 +282,15 @@ def test_any_commands_end_and_keep_the_laws(simulate, number, depth, sizes, stre
     )
     changes += (SLOW_AND_FAST if slow else ()) + (AHEAD if ahead else ()) + outstanding(number)
     simulate(kernel, (80, 40, "f16", (2, 1)), (40, 80, "f16", (1, 2)), *[(40, 40, "f16")] * 3, changes=changes)
+
+
+def test_writes_may_have_a_set_up_of_their_own(chip_host):
+    ends = []
+    for change in ("setup_ns: 2, outstanding: 2", "setup_ns: 2, write_setup_ns: 50, outstanding: 2"):
+        host = chip_host(("setup_ns: 2", change))
+        a, c = host.tensor("a", np.ones((16, 16), np.float16), "f16"), host.empty("c", (16, 16), "f16")
+        loaded = host.launch(lambda tl, a: tl.load(a), a)
+        stored = host.launch(lambda tl, a, c: tl.store(c, tl.load(a)), a, c)
+        ends.append((loaded.end_ps - loaded.start_ps, stored.end_ps - stored.start_ps))
+    assert ends[1][0] == ends[0][0]
+    assert ends[1][1] == ends[0][1] + 48_000  # 50 - 2 ns, in the write alone

@@ -138,3 +138,26 @@ def test_a_wrong_value_anywhere_loads_or_is_refused_on_one_line(value, data):
     text = ": ".join([*words[:index], value + separator + rest, *words[index + 1 :]])
     said = refusal(text)
     assert said is None or re.match(r"fuzz\.yaml:\d+:\d+: (\$.*: )?got .*, needs .*\Z", said) is not None
+
+
+def test_a_one_way_torus_leads_east_and_south_and_around_the_edges():
+    text = """
+name: torus
+wire_ps_per_mm: 0
+cubes_per_sip: 6
+sip:
+  cube_mesh: {rows: 2, cols: 3, torus: one_way, north: noc, east: noc, south: noc, west: noc, bw_gbs: 32, length_mm: 0}
+cube:
+  nodes:
+    noc: {kind: noc, impl: builtin.transit}
+"""
+    graph = loads_topology(text, "torus.yaml").graph
+
+    def after(cube):
+        return [
+            int(link.dst.removeprefix("sip0.cube").removesuffix(".noc"))
+            for link in graph.out_links(f"sip0.cube{cube}.noc")
+        ]
+
+    # Rows 0 1 2 and 3 4 5: each cube leads to the next in its row, and to the other row, never back.
+    assert [sorted(after(cube)) for cube in range(6)] == [[1, 3], [2, 4], [0, 5], [0, 4], [1, 5], [2, 3]]

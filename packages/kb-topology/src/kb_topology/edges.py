@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from kb_messages import TopologyError
 from kb_topology.endpoints import expand, pairs
@@ -51,7 +51,8 @@ def _level_edges(spec: TopologySpec, level: Level, edges: _Edges) -> Iterator[_E
     mesh = None if isinstance(spec.sip, UnsetType) or level.name != "sip" else spec.sip.cube_mesh
     if mesh:
         make = _link_maker(mesh, wire_ps_per_mm)
-        ends = _both_ways(mesh_pairs(mesh, level.parts[-1], source))
+        faces = mesh_pairs(mesh, level.parts[-1], source)
+        ends = _both_ways(faces) if mesh.torus is UNSET else faces
         yield from (_Edge(src, dst, make) for src, dst in edges.add(ends, MESH_PATH))
     for index, template in enumerate(level.links):
         path = (*level.yaml_path, "links", index)

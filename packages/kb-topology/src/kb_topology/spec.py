@@ -134,6 +134,8 @@ class MeshTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Cube `row * cols + col` is in row `row` from the north and in column `col` from the west. The node `east` of a cube
     faces the node `west` of its neighbour, and `south` faces `north`. An axis with one cube needs neither.
+
+    With `torus: one_way`, links lead east and south alone, and the last cube of a row or column is linked to its first.
     """
 
     rows: Count
@@ -142,6 +144,7 @@ class MeshTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     east: str | None = None
     south: str | None = None
     west: str | None = None
+    torus: Literal["one_way"] | UnsetType = UNSET
     bw_gbs: Bandwidth
     length_mm: Length
 

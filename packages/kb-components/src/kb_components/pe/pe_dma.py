@@ -28,6 +28,7 @@ from kb_messages import (
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`setup_ns`: how long a transfer holds its channel before the request leaves. Source: assumed, unless stated.
+    `write_setup_ns`: the same for writes, where they differ.
 
     `outstanding`: how many reads may be under way at once, and how many writes. Set-ups of one channel do not overlap:
     a transfer's set-up, and the lookups of its pages after it, end before the next set-up begins.
@@ -40,6 +41,12 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     setup_ns: Annotated[
         float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "set-up time").extra)
     ] = 0.0
+    write_setup_ns: (
+        Annotated[
+            float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "set-up time of writes").extra)
+        ]
+        | None
+    ) = None
     piece_ns: Annotated[
         float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "time of a piece").extra)
     ] = 4.0
@@ -61,7 +68,7 @@ class PeDma(Initiator[PeDmaSpec]):
     bursts of the memory, on the way and there.
     """
 
-    __slots__ = ("_fabric", "_issued_ps", "_last_owner", "_last_path", "_mmu", "_paths", "_piece_ps", "_setup_ps")
+    __slots__ = ("_fabric", "_issued_ps", "_last_owner", "_last_path", "_mmu", "_paths", "_piece_ps", "_setups_ps")
 
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
@@ -71,7 +78,8 @@ class PeDma(Initiator[PeDmaSpec]):
 
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:
         super().__init__(spec, context)
-        self._setup_ps = ps_from_ns(spec.setup_ns)
+        write_ns = spec.setup_ns if spec.write_setup_ns is None else spec.write_setup_ns
+        self._setups_ps = ps_from_ns(spec.setup_ns), ps_from_ns(write_ns)
         self._piece_ps = ps_from_ns(spec.piece_ns)
         self._issued_ps = 0
         self._mmu: AddressTranslator[Any] | None = None
@@ -82,8 +90,8 @@ class PeDma(Initiator[PeDmaSpec]):
 
     @property
     def lead_ps(self) -> int:
-        """The set-up."""
-        return self._setup_ps
+        """The shorter set-up."""
+        return min(self._setups_ps)
 
     @property
     def outstanding(self) -> int:
@@ -139,7 +147,7 @@ class PeDma(Initiator[PeDmaSpec]):
                 self._fill(token, finish)
                 return
             self._last_owner, self._last_path = owner, self._paths.get(owner) or self._find_path(owner)
-        start_ps = self.clock.now_ps + self._setup_ps
+        start_ps = self.clock.now_ps + self._setups_ps[stage.stage_type is StageType.DMA_WRITE]
         if params.pieces:
             memory = self._fabric.counted(self._last_path, params.pieces)
             start_ps += (len(params.pieces) - 1) * self._piece_ps + self._lookups_ps(token, params.pieces)
@@ -156,7 +164,8 @@ class PeDma(Initiator[PeDmaSpec]):
 
     def _fill(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Constants alone: they came with the command, and take the set-up."""
-        self._issued_ps = self.clock.now_ps + self._setup_ps
+        write = token.stages[token.index].stage_type is StageType.DMA_WRITE
+        self._issued_ps = self.clock.now_ps + self._setups_ps[write]
         self.clock.call_at(self._issued_ps, finish, token, self.tickets)
 
     def fold(self, over: FoldPass) -> None:
@@ -172,16 +181,17 @@ class PeDma(Initiator[PeDmaSpec]):
         """
         assert isinstance(params, DmaParams)
         owner = params.memory.base >> OFFSET_BITS
+        write = stage_type is StageType.DMA_WRITE
+        setup_ps = self._setups_ps[write]
         if not owner:
-            return self._setup_ps, self._setup_ps, 0
+            return setup_ps, setup_ps, 0
         if owner not in self._paths:
             self._check_reaches(owner)
-        write = stage_type is StageType.DMA_WRITE
         path, memory, n_more = self._paths[owner], params.memory, max(0, len(params.pieces) - 1)
         if params.pieces:
             memory = self._fabric.counted(path, params.pieces)
         transfer_ps, memory_ps = self._fabric.alone_ps(path, memory, write)
-        alone_ps = self._setup_ps + n_more * self._piece_ps + transfer_ps
+        alone_ps = setup_ps + n_more * self._piece_ps + transfer_ps
         return alone_ps, max(memory_ps, -(-alone_ps // self.outstanding)), memory_ps
 
     def _lookups_ps(self, token: TileToken, pieces: tuple[Rectangle, ...]) -> int:

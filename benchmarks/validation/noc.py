@@ -1,0 +1,199 @@
+"""Does a network on a chip take as long for transactions as the device that it describes? See README.md.
+
+    python benchmarks/validation/noc.py --data FILE [--picture scatter.svg] [--explain N] [--json]
+
+FILE is a CSV with the columns device, test, params, value, unit, source, licence. A row of `noc_one_from_one_read` or
+`noc_one_to_one_write` has params `nbytes= count=`: one core reads from, or writes to, a core one row and one column
+away, *count* transactions one behind the other. The value is in cycles of the clock
+that the unit names (`cycles at 1 GHz`).
+Exit code 1: the p90 of a device is above its target. Exit code 2: FILE cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import measured
+from measured import Comparison, MeasuredRow
+
+from kb_engine import Engine
+from kb_messages import Rectangle
+from kb_topology import Topology, load_topology
+
+READ: Final = "noc_one_from_one_read"
+TESTS: Final = (READ, "noc_one_to_one_write")
+CLOCK: Final = re.compile(r"cycles at ([0-9.]+) GHz")
+
+
+class NocDevice(NamedTuple):
+    """The topology of a device, its columns of tiles, the largest packet in bytes, and the target of p90."""
+
+    topology: str
+    cols: int
+    packet_nbytes: int
+    p90: float
+
+
+DEVICES: Final = {"wormhole_b0": NocDevice("wormhole", 10, 8192, 0.05)}
+MOST_FITTED: Final = 3
+
+
+class Transactions:
+    """Transactions of the tile in row 1 and column 1 with the tile in row 2 and column 2, packet by packet.
+
+    A packet is asked for when the set-up of the one before is over, and not more than `outstanding` are under way.
+    """
+
+    def __init__(self, topology: Topology, device: NocDevice, write: bool) -> None:
+        engine = Engine(topology)
+        first, second = (f"sip0.cube{row * device.cols + row}.pe0" for row in (1, 2))
+        dma: Any = engine.components[f"{first}.pe_dma"]
+        region = engine.topology.address_map.region_of_node(f"{second}.pe_tcm")
+        self._clock, self._fabric, self._base = engine.clock, engine.fabric, region.base
+        self._path = engine.fabric.path(f"{first}.pe_dma", region.owner)
+        self._write, self._packet_nbytes = write, device.packet_nbytes
+        self._outstanding = dma.spec.outstanding
+        setup_ns = dma.spec.write_setup_ns if write and dma.spec.write_setup_ns is not None else dma.spec.setup_ns
+        self._setup_ps = round(1000 * setup_ns)
+        self._left: list[int] = []
+        self._under_way = 0
+        self._is_setting_up = False
+
+    def take_ps(self, nbytes: int, count: int) -> int:
+        """Picoseconds of *count* transactions of *nbytes*, from the first set-up to the last byte or answer."""
+        whole, rest = divmod(nbytes, self._packet_nbytes)
+        packets = [self._packet_nbytes] * whole + [rest] * bool(rest)
+        self._left = packets * count
+        began = self._clock.now_ps
+        self._next()
+        self._clock.drain()
+        return self._clock.now_ps - began
+
+    def _next(self) -> None:
+        if self._left and not self._is_setting_up and self._under_way < self._outstanding:
+            self._is_setting_up = True
+            self._under_way += 1
+            self._clock.call_at(self._clock.now_ps + self._setup_ps, self._send, self._left.pop())
+
+    def _send(self, nbytes: int) -> None:
+        self._is_setting_up = False
+        move = self._fabric.write if self._write else self._fabric.read
+        move(self._path, Rectangle(self._base, 1, nbytes, nbytes), self._clock.now_ps, self._done, None)
+        self._next()
+
+    def _done(self, _: object) -> None:
+        self._under_way -= 1
+        self._next()
+
+
+def size_of(row: MeasuredRow) -> tuple[int, int, float]:
+    """Bytes and number of the transactions of *row*, and the clock in GHz. Raises ValueError for other rows."""
+    clock = CLOCK.fullmatch(row.unit)
+    if clock is None:
+        raise ValueError(f"a row of {row.device} in {row.unit!r}, and not in 'cycles at N GHz'")
+    try:
+        nbytes, count = int(row.params["nbytes"]), int(row.params["count"])
+    except (KeyError, ValueError):
+        raise ValueError(f"a row of {row.device} with {row.params}, and not with nbytes and count") from None
+    if min(nbytes, count) < 1 or len(row.params) > 2:
+        raise ValueError(f"a row of {row.device} with {row.params}: nbytes and count are at least 1, and all there is")
+    return nbytes, count, float(clock[1])
+
+
+@cache
+def chip(name: str) -> Topology:
+    """The topology *name* of a device."""
+    return load_topology(measured.TOPOLOGIES / f"{name}.yaml")
+
+
+def simulate(row: MeasuredRow) -> Comparison:
+    """Send the transactions of *row*."""
+    began, device = time.perf_counter(), DEVICES[row.device]
+    nbytes, count, ghz = size_of(row)
+    taken = Transactions(chip(device.topology), device, row.test != READ).take_ps(nbytes, count)
+    return Comparison(row, taken * ghz / 1000, time.perf_counter() - began)
+
+
+def explain(comparison: Comparison) -> str:
+    """How long one transaction of the row takes, and by how much each further one makes it longer."""
+    nbytes, count, ghz = size_of(comparison.row)
+    device = DEVICES[comparison.row.device]
+    alone = Transactions(chip(device.topology), device, comparison.row.test != READ).take_ps(nbytes, 1) * ghz / 1000
+    each = (comparison.simulated - alone) / (count - 1) if count > 1 else 0.0
+    return f"the first transaction takes {alone:.0f} cycles" + (f", each further one {each:.1f}" if count > 1 else "")
+
+
+def validate(device: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """What the *comparisons* of *device* come to."""
+    ledger = measured.fitted(measured.TOPOLOGIES / f"{DEVICES[device].topology}.yaml")
+    p90 = measured.p90(comparisons)
+    return {
+        "device": device,
+        "rows": len(comparisons),
+        "p90": p90,
+        "target_p90": DEVICES[device].p90,
+        "mape_percent": measured.mape_of(comparisons),
+        "fitted": ledger,
+        "wall_s": sum(each.wall_s for each in comparisons),
+        "passed": p90 <= DEVICES[device].p90 and len(ledger) <= MOST_FITTED,
+    }
+
+
+def report(summary: dict[str, Any]) -> str:
+    """A sentence on one device."""
+    return (
+        f"{summary['device']}: {summary['rows']} rows, p90 {summary['p90']:.3f} (target {summary['target_p90']:g}), "
+        f"MAPE {summary['mape_percent']:.1f} %; {len(summary['fitted'])} fitted numbers "
+        f"({', '.join(summary['fitted']) or 'none'}); {summary['wall_s']:.1f} s"
+    )
+
+
+def rows_of(path: Path) -> list[MeasuredRow]:
+    """The rows of *path*, which are all of known devices. Raises OSError and ValueError."""
+    rows = measured.read_rows(path, TESTS)
+    unknown = sorted({row.device for row in rows} - set(DEVICES))
+    if unknown:
+        raise ValueError(f"rows of {', '.join(unknown)}, needs {', '.join(DEVICES)}")
+    for row in rows:
+        size_of(row)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, print, and say by the exit code whether the targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="CSV of measured rows")
+    parser.add_argument("--picture", type=Path, help="write an SVG of simulated over measured values")
+    parser.add_argument("--explain", type=int, default=3, metavar="N", help="explain the N largest errors (default: 3)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    try:
+        rows = rows_of(options.data)
+    except (OSError, ValueError) as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error
+        print(f"{options.data}: got {reason}; needs measured rows, see --help", file=sys.stderr)
+        return 2
+    comparisons = [simulate(row) for row in rows]
+    devices = dict.fromkeys(row.device for row in rows)
+    found = [validate(name, [each for each in comparisons if each.row.device == name]) for name in devices]
+    if options.picture is not None:
+        options.picture.write_text(measured.picture(comparisons, "Transactions on a network"), encoding="utf-8")
+    if options.json:
+        print(measured.as_json(comparisons, {"devices": found}))
+    else:
+        print(measured.table(comparisons))
+        print("\n".join(["", *map(report, found)]))
+        if options.explain:
+            print(f"\nLargest errors\n{measured.largest(comparisons, options.explain, explain)}")
+    return 0 if all(summary["passed"] for summary in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
