@@ -77,7 +77,7 @@ def test_a_row_needs_no_ports_to_the_north_and_south(whole):
             "length_nm: 2}\n  links",
             (
                 "15:107: $.sip.cube_mesh.length_nm: got an unknown key, needs one of rows, cols, north, east, south, "
-                "west, bw_gbs, length_mm; did you mean 'length_mm'?"
+                "west, torus, bw_gbs, length_mm; did you mean 'length_mm'?"
             ),
         ),
     ],
