@@ -18,7 +18,7 @@ from kb_messages import KbError
 
 LATEST_PS: Final = 2**53
 """Times up to it are whole numbers of a browser: 2.5 hours."""
-_MOST_LANES, _MOST_PIXELS = 400, 4096
+_MOST_LANES, _MOST_PIXELS = 2000, 4096
 _BUDGET: Final = 100_000
 """Pixels of all lanes of an answer, which has a byte or two for each."""
 _FEW: Final = 12
