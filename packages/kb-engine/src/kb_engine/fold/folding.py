@@ -15,17 +15,18 @@ from kb_engine.fold.state_look import StateLook
 from kb_engine.observe.recorder import Recorder
 from kb_engine.timing.clock import Clock
 
-LEAST_TILES: Final = 100
-"""Tiles of a command below which a search costs more than it saves. Source: measured, benchmarks/speed/folding.py."""
+LEAST_TILES: Final = 800
+"""Tiles below which a search may cost more than it saves. Source: measured by benchmarks/speed/folding.py."""
 _FIRST_LOOK: Final = 8
 _ALONG_K: Final = 12
 """The tile along K from which on looks compare tiles of one output tile. Source: assumed; a pipeline fills before."""
 _LEAST_JUMP: Final = 12
-_COST_LOOK, _COST_GLANCE = 30, 1
-"""Stages that take as long as a look at a whole state, and as one at the times of events."""
-_BUDGET: Final = 10
-"""The search may take one part in so many of what the simulation takes."""
-_GRACE: Final = 90
+_COST_BEGIN, _COST_LOOK, _COST_GLANCE = 60, 45, 4
+"""Stages that take as long as preparing, as a look at a whole state, and as one at the times of events."""
+_SHARE: Final = 20
+"""The search may cost one part in so many of the stages of the command, and no more if it finds nothing."""
+_SHARE_OF_GAIN: Final = 4
+"""And one part in so many of the stages that were skipped."""
 _FUTILE: Final = 3
 """Output tiles along which nothing was found, before looks along K end."""
 
@@ -42,12 +43,13 @@ class Folding:
         self._kinds = TileKinds(site.command.plan, site.burst_nbytes)
         self._n_tiles = plan.n_tiles
         self._stages_a_tile = plan.n_stages / plan.n_tiles
+        self._budget = plan.n_stages / _SHARE
         self._rows, self._outputs, self._depth = PeriodSearch(), PeriodSearch(), PeriodSearch()
         self._k_grid = plan.grid[2]
         self._looks_along_k = self._k_grid >= 2 * _ALONG_K
         self._futile = 0
         self._output = self._asked = 0
-        self._spent = 0
+        self._spent = _COST_BEGIN
         self._skipped = 0
         self._pause = 1
         self._holds = False
@@ -104,7 +106,7 @@ class Folding:
         if look is None:
             return None
         if look.parts != kept.parts:
-            search.false_alarm()
+            search.false_alarm(look)
             return None
         return self._jump(kept, look, n, entries)
 
@@ -120,8 +122,7 @@ class Folding:
 
     def _take(self, made: int, entries: list[Any]) -> StateLook | None:
         """The whole state now. None where it would cost too much, or where something cannot be folded now."""
-        simulated = (made - self._skipped) * self._stages_a_tile
-        if _BUDGET * (self._spent + _COST_LOOK) > simulated + _BUDGET * _GRACE:
+        if not self._can_afford(_COST_LOOK):
             return None
         self._spent += _COST_LOOK
         recorder = self._recorder
@@ -136,6 +137,11 @@ class Folding:
             return None
         return look
 
+    def _can_afford(self, stages: int) -> bool:
+        """Whether the search may cost so many *stages* more."""
+        gain = self._skipped * self._stages_a_tile
+        return self._spent + stages <= self._budget + gain / _SHARE_OF_GAIN
+
     def _look_next(self, made: int) -> None:
         """Ask for the next look, when *made* tiles were made."""
         output, k = divmod(made, self._k_grid)
@@ -148,7 +154,7 @@ class Folding:
         if self._looks_along_k and k and k + _ALONG_K < self._k_grid:
             tile = max(made, output * self._k_grid + _ALONG_K)
         self._asked = tile
-        if tile + _LEAST_JUMP < self._n_tiles:
+        if tile + _LEAST_JUMP < self._n_tiles and self._can_afford(_COST_GLANCE):
             self._feeding.look_after(tile, self._look)
         elif self._recorder is not None and self._holds:
             self._recorder.let_go()
