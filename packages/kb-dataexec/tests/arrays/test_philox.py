@@ -47,3 +47,16 @@ def test_counters_of_any_shape_and_their_lowest_bits():
     zero = np.zeros((1, 1), np.int64)
     found = philox(counter, zero, zero, zero, zero + 2**33 + 7, zero, zero + 10, zero + 2)
     assert found.tolist() == [[words((at, 0, 0, 0), (7, 0))[2] for at in row] for row in np.arange(12).reshape(3, 4)]
+
+
+def test_rounds_and_words_of_elements_are_their_own():
+    counter = np.arange(4, dtype=np.uint32).reshape(1, 4)
+    zero = np.zeros((1, 1), np.uint32)
+    rounds, word = np.array([[10, 7, 0, 10]], np.uint32), np.array([[0, 1, 2, 3]], np.uint32)
+    found = philox(counter, zero + 5, zero, zero, zero + 11, zero + 12, rounds, word)
+    one_by_one = [
+        philox(counter[:, at : at + 1], zero + 5, zero, zero, zero + 11, zero + 12, rounds[:, [at]], word[:, [at]])
+        for at in range(4)
+    ]
+    np.testing.assert_array_equal(found, np.concatenate(one_by_one, axis=1))
+    assert len({*found[0].tolist()}) == 4

@@ -158,7 +158,7 @@ def _made() -> dict[str, ModuleType]:
         "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": KernelError},
         "triton.compiler.errors": {"CompilationError": KernelError},
         "triton.errors": {"TritonError": KernelError},
-        "triton.tools": {},
+        **{name: {} for name in ("triton.tools", "triton.tools.experimental_descriptor")},
         "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
         "triton.language.extra.cuda": {},
         "triton.language.extra.hip": {},

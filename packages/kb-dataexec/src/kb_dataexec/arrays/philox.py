@@ -22,13 +22,18 @@ def philox(
 ) -> Array:
     """Word number *word* (0 to 3) of the four that *rounds* rounds make of a counter of four words and a key of two.
 
-    The lowest 32 bits of each argument count. *rounds* and *word* have one element.
+    The lowest 32 bits of each argument count. *rounds* and *word* may differ from element to element.
     """
     given = np.broadcast_arrays(*(each.astype(np.uint64) & _LOW for each in (c0, c1, c2, c3)))
     w0, w1, w2, w3 = given
     k0, k1 = (each.astype(np.uint64) & _LOW for each in (low_key, high_key))
-    for _ in range(int(rounds.flat[0])):
+    for number in range(int(rounds.max(initial=0))):
+        before = w0, w1, w2, w3
         one, two = w0 * _MULTIPLIERS[0], w2 * _MULTIPLIERS[1]
         w0, w1, w2, w3 = (two >> _HALF) ^ w1 ^ k0, two & _LOW, (one >> _HALF) ^ w3 ^ k1, one & _LOW
+        if rounds.size > 1:
+            w0, w1, w2, w3 = (np.where(number < rounds, *each) for each in zip((w0, w1, w2, w3), before, strict=True))
         k0, k1 = (k0 + _RAISES[0]) & _LOW, (k1 + _RAISES[1]) & _LOW
-    return (w0, w1, w2, w3)[int(word.flat[0])].astype(c0.dtype)
+    if word.size == 1:
+        return (w0, w1, w2, w3)[int(word.flat[0])].astype(c0.dtype)
+    return np.choose(word.astype(np.intp), (w0, w1, w2, w3)).astype(c0.dtype)
