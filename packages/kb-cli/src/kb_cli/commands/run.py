@@ -64,7 +64,11 @@ from kb_topology import load_topology
     metavar="FILE",
     help="Write every event of the simulation to FILE, one JSON object a line.",
 )
-@click.option("--sanitize", is_flag=True, help="Look for missing waits, races between PEs, and leaks of TCM.")
+@click.option(
+    "--sanitize",
+    is_flag=True,
+    help="Look for missing waits, races of PEs, leaks of TCM, wrapped indices.",
+)
 @click.option(
     "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
 )

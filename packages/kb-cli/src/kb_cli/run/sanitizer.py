@@ -1,8 +1,9 @@
-"""`--sanitize`: accesses in a log that hardware could do in another order, and TCM that kernels leak."""
+"""`--sanitize`: accesses in a log that hardware could do in another order, TCM that kernels leak, wrapped indices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -10,28 +11,40 @@ from kb_cli.run.launch_times import LaunchTimes
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec import MemoryStore, OpLog, sanitize
 from kb_dataexec.analysis import Finding
-from kb_engine.program import Leak, LeakWatch
+from kb_engine.program import Leak, LeakWatch, WrappedIndex, WrapWatch
 
 
 class Sanitized(Struct, frozen=True, kw_only=True):
-    """The findings of the sanitizers. `leaks` is missing when only a log was searched, because a log shows no leaks."""
+    """The findings of the sanitizers. `leaks` is missing when only a log was searched, because a log shows no leaks.
+
+    `wraps` is missing unless a kernel indexed by integers that wrapped. A log does not show that either.
+    """
 
     findings: list[Finding]
     leaks: list[Leak] | UnsetType = UNSET
+    wraps: list[WrappedIndex] | UnsetType = UNSET
 
     @property
     def texts(self) -> list[str]:
-        """A sentence for each finding and leak."""
-        return [*map(str, self.findings), *map(str, self.leaks or ())]
+        """A sentence for each finding, leak and wrapped index."""
+        return [*map(str, self.findings), *map(str, self.leaks or ()), *map(str, self.wraps or ())]
 
 
 Windows = Sequence[tuple[int, int]]
 """Start and end of each launch, in picoseconds."""
 
 
-def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: LeakWatch) -> Sanitized:
-    """Search a run that has just ended. *memory* gives the names of the chip's memories, *watch* the leaks."""
-    return Sanitized(findings=sanitize(log, launches, _names(memory)), leaks=watch.leaks)
+class SanitizerWatch(NamedTuple):
+    """The observers that see what a log does not show."""
+
+    leaks: LeakWatch
+    wraps: WrapWatch
+
+
+def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: SanitizerWatch) -> Sanitized:
+    """Search a run that has just ended. *memory* gives the names of the chip's memories, *watch* what no log shows."""
+    found = sanitize(log, launches, _names(memory))
+    return Sanitized(findings=found, leaks=watch.leaks.leaks, wraps=watch.wraps.wraps or UNSET)
 
 
 def sanitize_stored(log: OpLog, memory: MemoryStore, launches: Sequence[LaunchTimes]) -> Sanitized:

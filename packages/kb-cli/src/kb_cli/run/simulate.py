@@ -23,7 +23,7 @@ from kb_cli.run.counters import BlockCounters, CounterSum
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
-from kb_cli.run.sanitizer import Sanitized, sanitize_run
+from kb_cli.run.sanitizer import Sanitized, SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
 from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
@@ -37,7 +37,7 @@ from kb_dataexec.analysis import Where, where
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
-from kb_engine.program import LeakWatch
+from kb_engine.program import LeakWatch, WrapWatch
 from kb_messages import KbError, SimulationStuckError
 
 
@@ -137,12 +137,13 @@ def _simulate(
     made = _made(setup)
     digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage, stages, leaks = PlanTally(), Usage(), StageTally(), LeakWatch() if setup.sanitize else None
+    plans, usage, stages = PlanTally(), Usage(), StageTally()
+    watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
     counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
     captures, looks = CaptureCollector(), ValueWaits()
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        observers = _given(plans, usage, counters, stages, leaks, traced, watch, captures, looks)
+        observers = _given(plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
         engine = Engine(setup.topology, writer, observers, templates=setup.templates)
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
@@ -164,9 +165,9 @@ def _simulate(
     )
     print_captured(passed.captured)
     sanitized = None
-    if leaks is not None and log is not None:
+    if watched is not None and log is not None:
         progress.begin(VERIFY, "sanitizing")
-        sanitized = sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], leaks)
+        sanitized = sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watched)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
         metrics=metrics,

@@ -26,6 +26,7 @@ from kb_engine.language.math_results import (
 from kb_engine.language.recorded import RecordedOp, VectorInput, recorded_function
 from kb_engine.language.result_types import result_dtype
 from kb_engine.language.vector_programs import VectorPrograms
+from kb_engine.language.wraps import wrapped_at
 from kb_engine.memory.pending import Producer
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.arguments import dtype_named, tile_shape
@@ -156,7 +157,10 @@ class MathOps(AxisFunctions):
         if rule.may_be_known:
             known = known_value(function.math, tensors, rule.shape, function.value.dtype)
         sources = tuple([self._source(each, op, line) for each in tensors])
-        return self._programs.record(function, sources, rule.shape, known, self, line)
+        found = self._programs.record(function, sources, rule.shape, known, self, line)
+        if known is not None and self._port.on_wrapped_index is not None:
+            found.note_wrap(wrapped_at(function.math, tensors, function.value.dtype, line))
+        return found
 
     def _spread(self, value: Handle, shape: tuple[int, ...], op: str, line: str) -> Handle:
         """*value* with its rows repeated so that they are those of a value of *shape*, or with one row."""

@@ -247,7 +247,10 @@ class RecordedTensor(LoadedTensor):
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not (self.is_issued or self._is_forgotten):
             wanted = np.empty(self.shape, np.bool_).reshape(sizes).shape
-            return self._view(self, wanted)
+            found = self._view(self, wanted)
+            if self.wrapped_at:
+                found.note_wrap(self.wrapped_at)
+            return found
         return super().reshape(sizes)
 
     def arrive(self, matrix: Matrix, holder: TcmHolder, completion: Completion) -> None:
@@ -261,6 +264,7 @@ class RecordedTensor(LoadedTensor):
         self._leave()
         for completion in _unfinished(self.op):
             self._operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
+        self._tell_wrap(touched_by)
         return self.known
 
 

@@ -26,6 +26,7 @@ class Listeners:
     on_program_end: Callable[..., None] | None
     on_capture: Callable[..., None] | None
     on_look: Callable[..., None] | None
+    on_wrapped_index: Callable[..., None] | None
     on_housekeeping: Callable[..., None] | None
 
     def __init__(self, observers: Sequence[Observer]) -> None:

@@ -68,6 +68,9 @@ class Observer:
     def on_look(self, pe_id: str, line: str, waited_ps: int) -> None:
         """The program on *pe_id* looked at a computed value at *line*, and waited for it for *waited_ps*."""
 
+    def on_wrapped_index(self, pe_id: str, line: str, wrapped_at: str) -> None:
+        """The program on *pe_id* indexes at *line* by integers that follow from some that wrapped at *wrapped_at*."""
+
     def on_housekeeping(self) -> None:
         """Thousands of events have run since the last call: time to write what has piled up."""
 

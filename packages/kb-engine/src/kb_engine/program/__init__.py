@@ -18,6 +18,7 @@ from kb_engine.program.symbols import Symbol, plain
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.program.transposed import Transposed
+from kb_engine.program.wrapped_indices import WrappedIndex, WrapWatch
 
 __all__ = [
     "Affine",
@@ -46,6 +47,8 @@ __all__ = [
     "Tensor",
     "TensorRef",
     "Transposed",
+    "WrapWatch",
+    "WrappedIndex",
     "explain",
     "form_of",
     "inverted",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,9 @@ class Operators(Protocol):
     def leave(self, why: str) -> None:
         """The kernel looks at a value, as `ProgramPort.leave`."""
 
+    def tell_wrapped_index(self, wrapped_at: str) -> None:
+        """The kernel uses a value as an index that follows from integers that wrapped at the line *wrapped_at*."""
+
 
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     return lambda self, other: self._compute(op, self, other)
@@ -54,6 +57,10 @@ def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     return lambda self, other: self._compute(op, other, self)
 
 
+INDEX_USE: Final = "use as an index"
+"""What the kernel does with a value that it indexes a tensor by."""
+
+
 class Handle:
     """A matrix whose elements are known now, or pending because a compute op produces them.
 
@@ -61,8 +68,11 @@ class Handle:
     are pending; `producer` is then the op that produces them. `completion` says whether the command behind the handle
     is done, and `readers` which composites have the handle as an operand. *operators* issues the commands of `x + y`
     and the like. `holder` is the allocation in TCM that the handle lies in, alone or with others; None if it lies
-    elsewhere.
+    elsewhere. `wrapped_at` is the kernel line where integers wrapped from which the elements follow, empty for none; it
+    is told where somebody listens.
     """
+
+    wrapped_at = ""
 
     def __init__(
         self,
@@ -120,7 +130,17 @@ class Handle:
                 self._operators.wait(self)
         if self.known is None:
             self._refuse(touched_by)
+        self._tell_wrap(touched_by)
         return self.known
+
+    def _tell_wrap(self, touched_by: str) -> None:
+        """Tell of an index that wrapped, if the kernel uses the value as one."""
+        if self.wrapped_at and touched_by == INDEX_USE and self._operators is not None:
+            self._operators.tell_wrapped_index(self.wrapped_at)
+
+    def note_wrap(self, line: str) -> None:
+        """The elements follow from integers that wrapped at *line*."""
+        self.wrapped_at = line
 
     def _leave(self) -> None:
         if self._operators is not None:
@@ -191,7 +211,7 @@ class Handle:
         return int(self.look("`int()`").item())
 
     def __index__(self) -> int:
-        return int(self.look("use as an index").item())
+        return int(self.look(INDEX_USE).item())
 
     def to(self, dtype: DType | str) -> LoadedTensor:
         """The elements as *dtype*: floats are rounded to nearest even, integers lose the fraction and wrap."""
@@ -265,6 +285,7 @@ class TensorView(LoadedTensor):
         place = Matrix.packed(rows, cols, dtype or of.dtype, lies.address)
         super().__init__(place, shape, known, of.producer, of.operators, of.holder)
         self.completion, self.readers = of.completion, of.readers
+        self.wrapped_at = of.wrapped_at
 
 
 class CompositeHandle(Handle):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.program.affine import Affine, merged_axes, places_before
-from kb_engine.program.handles import Handle
+from kb_engine.program.handles import INDEX_USE, Handle
 from kb_engine.program.known import Known
 from kb_engine.program.symbols import Symbol, plain, whole
 from kb_messages import KernelError
@@ -169,7 +169,7 @@ def _pick(key: Any, size: int, inside: int, where: object) -> Pick:
     if isinstance(key, slice):
         return _stretch(key, inside, where)
     if isinstance(key, Handle) and key.shape:
-        key = key.look("use as an index")
+        key = key.look(INDEX_USE)
     if isinstance(key, np.ndarray) and key.shape and key.dtype.kind in "iu":
         key = Known(key, lambda: str(where))
     if isinstance(key, Known) and key.shape:

@@ -73,6 +73,12 @@ class LanguageBase:
                 self._port.memory.write(handle.place, elements)
             handle.settle(elements)
 
+    def tell_wrapped_index(self, wrapped_at: str) -> None:
+        """Tell the observers that the kernel indexes by what follows from integers that wrapped at *wrapped_at*."""
+        tell = self._port.on_wrapped_index
+        if tell is not None:
+            tell(self._port.pe_id, self._port.line(), wrapped_at)
+
     def leave(self, why: str) -> None:
         """As `ProgramPort.leave`."""
         self._port.leave(why)

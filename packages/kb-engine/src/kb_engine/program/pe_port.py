@@ -27,6 +27,7 @@ class PePort:
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
+        self.on_wrapped_index = session.listeners.on_wrapped_index
         self.keeps_log = session.recorder is not None
         self.on_capture = session.listeners.on_capture
         self.memory = session.memory

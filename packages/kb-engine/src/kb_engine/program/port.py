@@ -82,6 +82,8 @@ class ProgramPort(Protocol):
     """Whether the run has an op log, from which values can be computed while kernels run."""
     on_capture: Callable[[Capture], None] | None
     """Tells the observers of a value that the kernel captured; None when nobody listens."""
+    on_wrapped_index: Callable[[str, str, str], None] | None
+    """Tells the observers of an index that wrapped, as `Observer.on_wrapped_index`; None when nobody listens."""
     tcm: Lease
     """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
     fitting: set[VectorProgram]

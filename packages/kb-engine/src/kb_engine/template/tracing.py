@@ -201,6 +201,7 @@ class TracingPort:
         self.num_programs, self.grid = port.num_programs, port.grid
         self.max_pieces, self.fitting = port.max_pieces, port.fitting
         self.keeps_log, self.on_capture = port.keeps_log, port.on_capture
+        self.on_wrapped_index = port.on_wrapped_index
         self.held_back: HeldBack | None = None
         self.tcm = TracingLease(port, tape)
         self.memory = TracingMemory(port, tape)
