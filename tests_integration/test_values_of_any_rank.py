@@ -246,20 +246,21 @@ def test_a_dropped_axis_and_a_new_one_take_no_command_and_no_stage() -> None:
 
 
 @pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize("outer", [(3,), (2, 3), (2, 1, 2)])
 @pytest.mark.parametrize("dtype", [np.float16, np.int8])
-def test_a_dot_of_three_dimensions_is_one_of_each_entry(dtype: type, mode: str) -> None:
+def test_a_dot_of_more_than_two_dimensions_is_one_of_each_entry(dtype: type, outer: tuple[int, ...], mode: str) -> None:
     summed = np.dtype(np.int32 if dtype is np.int8 else np.float32)
 
     def kernel(tl: Any, a: Any, b: Any, out: Any) -> None:
         left, right = tl.load(a), tl.load(b)
-        total = tl.dot(left, right, tl.zeros((3, 5, 4), KINDS[summed]))
+        total = tl.dot(left, right, tl.zeros((*outer, 5, 4), KINDS[summed]))
         for _ in range(2):
             total = tl.dot(left, right, total)
         tl.store(out, total + tl.dot(left, right))
 
     data = np.random.default_rng(3)
-    a, b = (data.integers(-4, 5, shape).astype(dtype) for shape in ((3, 5, 6), (3, 6, 4)))
-    *_, found = run(kernel, [a, b, np.zeros((3, 5, 4), summed)], mode)
+    a, b = (data.integers(-4, 5, shape).astype(dtype) for shape in ((*outer, 5, 6), (*outer, 6, 4)))
+    *_, found = run(kernel, [a, b, np.zeros((*outer, 5, 4), summed)], mode)
     np.testing.assert_array_equal(found, 4 * (a.astype(int) @ b.astype(int)))
 
 
@@ -319,7 +320,7 @@ def wrong_order(tl: Any, x: Any) -> None:
         ),
         (other_rows, "got add of 3 x 8 x 4, 3 x 4, needs shapes that broadcast"),
         (sum_over_rows, "got tl.sum over axis 3, needs an axis from 0 to 2"),
-        (dot_of_three, "got tl.dot of 3 x 8 x 4, needs two matrices, or two values of three dimensions"),
+        (dot_of_three, "got tl.dot of 3 x 8 x 4, needs two matrices, or two values of as many dimensions"),
         (dot_of_others, "got tl.dot of 3 x 8 x 4 and 2 x 4 x 4, needs B x M x K and B x K x N"),
         (wrong_size, "got tl.reshape of 3 x 8 x 4, needs a shape of as many elements"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from math import prod
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -44,13 +45,14 @@ class GemmOps(MathOps):
         STORE, until something needs it in TCM; `acc = tl.dot(a, b, acc)` adds to it there, without a FETCH. The number
         0 begins such a sum, as `tl.zeros` does. A result that does not fit the register file is stored at once.
 
-        Values of three dimensions are multiplied entry by entry of the first one, with a command for each.
+        Values of three or more dimensions are multiplied entry by entry of all but the last two, which both have alike,
+        with a command for each.
 
         Raises KernelError when TCM is full, for shapes that do not fit together, for dtypes that the machine does not
         multiply, for an accumulator of another dtype, and for arguments that are not in TCM.
         """
         line = self._port.line()
-        if isinstance(a, Handle) and isinstance(b, Handle) and len(a.shape) == len(b.shape) == 3:
+        if isinstance(a, Handle) and isinstance(b, Handle) and len(a.shape) == len(b.shape) > 2:
             return self._dot_of_entries(a, b, acc, out_dtype, line)
         if acc is not None:
             self._later.issue()
@@ -89,10 +91,11 @@ class GemmOps(MathOps):
     def _dot_of_entries(
         self, a: Handle, b: Handle, acc: Handle | float | None, out_dtype: DType | str | None, line: str
     ) -> LoadedTensor:
-        """`dot` of a stack of matrices and another one. The results lie one after the other in TCM."""
+        """`dot` of stacks of matrices, of as many axes. The results lie one after the other in TCM."""
         left, right = self._loaded(a, "dot", line), self._loaded(b, "dot", line)
-        (n, m, k), (n_right, k_right, cols) = a.shape, b.shape
-        if (n, k) != (n_right, k_right):
+        (*outer, m, k), (*outer_right, k_right, cols) = a.shape, b.shape
+        n = prod(outer)
+        if (outer, k) != (outer_right, k_right):
             shapes = [" x ".join(map(str, each.shape)) for each in (a, b)]
             raise KernelError(line, f"tl.dot of {shapes[0]} and {shapes[1]}", "B x M x K and B x K x N")
         summed = left.dtype.accumulator
@@ -105,7 +108,7 @@ class GemmOps(MathOps):
         before = self._loaded(acc, "dot", line) if isinstance(acc, Handle) else None
         holder = self._allocate(n * m, cols, dtype, line)
         producer = Producer("tl.dot", line)
-        result = LoadedTensor(holder.matrix, (n, m, cols), None, producer, self, holder)
+        result = LoadedTensor(holder.matrix, (*outer, m, cols), None, producer, self, holder)
         self._port.memory.pending.mark(holder.matrix, producer)
         for number in range(n):
             command = GemmCommand(
@@ -201,7 +204,7 @@ class GemmOps(MathOps):
         stored = _stored(value)
         if isinstance(stored, Handle) and len(stored.shape) > 2:
             sizes = " x ".join(map(str, stored.shape))
-            raise KernelError(line, f"tl.dot of {sizes}", "two matrices, or two values of three dimensions")
+            raise KernelError(line, f"tl.dot of {sizes}", "two matrices, or two values of as many dimensions")
         return self._loaded(stored, "dot", line), isinstance(value, Transposed)
 
     def _epilogue(self, epilogue: object, line: str) -> tuple[EpilogueOp, ...]:
