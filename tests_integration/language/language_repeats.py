@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from language_kernel import Kernel, Rows
 from language_programs import Case, draw, inputs_of
-from language_runs import ISSUES, HeldAtTheEnd, chip_of
+from language_runs import ISSUES, TcmWatch, chip_of
 from language_steps import SIDE, Step
 
 from kb_dataexec import MemoryLogWriter
@@ -128,7 +128,7 @@ def shown(case: Case, chip: dict[str, Any], steps: tuple[Step, ...], wrong: set[
     rng = random.Random(case.seed + 1)
     grid = rng.choice(GRIDS)
     arrays = inputs_of(random.Random(case.seed), case.float_dtype, case.int_dtype, prod(grid))
-    watch = HeldAtTheEnd()
+    watch = TcmWatch()
     topology = loads_topology(yaml.safe_dump(chip, sort_keys=False), "random.yaml")
     engine = Engine(topology, MemoryLogWriter(), observers=[watch], templates=repeated)
     host = Host(engine, Path(__file__).parent)

@@ -32,27 +32,42 @@ from attribution_laws import check_laws  # noqa: E402
 SMALL_REGISTER_FILES = "768 B", "1 KiB", "1536 B", "2 KiB"
 """Sizes that hold a row of few values at a time: math works in pieces of rows, and products in small tiles."""
 WHOLE_VALUES = "ordered", "gathered", "extreme", "binned", "paired", "halved", "turned"
+SMALL_TCM_EVERY, ROOM_IN_SMALL_TCM = 3, 2
+"""Every so many seeds also run with a TCM that has room for so many times what their values took at a time, so that
+bytes are taken again soon. More than once, because room in pieces is none for a value."""
 OUTPUTS = ("y", "z", "counts")
 ISSUES = ("blocking", "scoreboard", "decoupled")
 
 
-class HeldAtTheEnd(Observer):
-    """The TCM that programs hold when their kernels have returned."""
+class TcmWatch(Observer):
+    """The TCM that programs hold when their kernels have returned, and the most bytes that a PE held at a time."""
 
     def __init__(self) -> None:
         self.held: list[int] = []
+        self.peak_nbytes = 0
+        self._live: dict[str, dict[int, int]] = {}
+
+    def on_allocate(self, pe_id: str, address: int, nbytes: int, line: str) -> None:
+        live = self._live.setdefault(pe_id, {})
+        live[address] = nbytes
+        self.peak_nbytes = max(self.peak_nbytes, sum(live.values()))
+
+    def on_free(self, pe_id: str, address: int) -> None:
+        del self._live[pe_id][address]
 
     def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
         self.held += held
+        for address in held:
+            del self._live[pe_id][address]
 
 
 class Run(NamedTuple):
-    """The log, the bytes that each mode of pass 2 leaves, and what the programs looked at."""
+    """The log, the bytes that each mode of pass 2 leaves, what the programs looked at, and the TCM that they held."""
 
     log: OpLog
     outputs: dict[str, dict[str, np.ndarray]]
     seen: dict[int, list[Any]]
-    held: list[int]
+    tcm: TcmWatch
 
 
 def needs_whole_values(step: Step) -> bool:
@@ -79,20 +94,24 @@ def chip_of(seed: int, issue: str, steps: Sequence[Step]) -> dict[str, Any]:
 
 
 class Simulated(NamedTuple):
-    """The log of a launch on `engine` with `tensors`, what the programs looked at, and the TCM held at the end."""
+    """The log of a launch on `engine` with `tensors`, what the programs looked at, and the TCM that they held."""
 
     engine: Engine
     log: OpLog
     tensors: dict[str, Tensor]
     seen: dict[int, list[Any]]
-    held: list[int]
+    tcm: TcmWatch
 
 
-def simulate(case: Case, issue: str) -> Simulated:
-    """Pass 1 of *case* with *issue* on the chip of its seed."""
+def simulate(case: Case, issue: str, tcm_nbytes: int | None = None) -> Simulated:
+    """Pass 1 of *case* with *issue* on the chip of its seed. *tcm_nbytes* is the TCM for values, if stated."""
     rng = random.Random(case.seed)
-    watch = HeldAtTheEnd()
-    topology = loads_topology(yaml.safe_dump(chip_of(case.seed, issue, case.steps), sort_keys=False), "random.yaml")
+    watch, chip = TcmWatch(), chip_of(case.seed, issue, case.steps)
+    if tcm_nbytes is not None:
+        nodes = chip["cube"]["pe_template"]["nodes"]
+        buffers = nodes["pe_scheduler"]["input_kib"] + nodes["pe_scheduler"]["output_kib"]
+        nodes["pe_tcm"]["memory"]["size"] = f"{buffers + -(-tcm_nbytes // 1024)} KiB"
+    topology = loads_topology(yaml.safe_dump(chip, sort_keys=False), "random.yaml")
     engine = Engine(topology, MemoryLogWriter(), observers=[watch])
     host = Host(engine, Path(__file__).parent)
     floats, ints = dict.fromkeys("fy", case.float_dtype), dict.fromkeys("nz", case.int_dtype)
@@ -105,29 +124,32 @@ def simulate(case: Case, issue: str) -> Simulated:
     host.launch(kernel, *tensors.values(), case.steps, seen, pes=pes, grid=programs, schedule=how)
     log = engine.close_log()
     assert isinstance(log, OpLog)
-    return Simulated(engine, log, tensors, seen, watch.held)
+    return Simulated(engine, log, tensors, seen, watch)
 
 
-def run(case: Case, issue: str) -> Run:
+def run(case: Case, issue: str, tcm_nbytes: int | None = None) -> Run:
     """Both passes of *case*, the second one in both modes."""
-    engine, log, tensors, seen, held = simulate(case, issue)
+    engine, log, tensors, seen, tcm = simulate(case, issue, tcm_nbytes)
     assert engine.initial_memory is not None
     outputs = {}
     for mode in ("tile", "fused"):
         after = Executor(log, engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
         outputs[mode] = {name: np.array(read_tensor(after, tensors[name])) for name in OUTPUTS}
-    return Run(log, outputs, seen, held)
+    return Run(log, outputs, seen, tcm)
 
 
 def check(case: Case) -> None:
     """Raise AssertionError unless all that must hold of *case* holds, with every way of issue."""
     runs = {issue: run(case, issue) for issue in ISSUES}
+    if case.seed % SMALL_TCM_EVERY == 0:
+        room = ROOM_IN_SMALL_TCM * max(runs["blocking"].tcm.peak_nbytes, 1024)
+        runs |= {f"{issue} in a small TCM": run(case, issue, room) for issue in ISSUES[1:]}
     expected = {name: _whole([model.memory[name] for model in case.models]) for name in "yz"}
     expected["counts"] = _counted([model.shared for model in case.models])
     same_order = not any(model.products_round for model in case.models)
     for issue, found in runs.items():
         assert sanitize(found.log) == [], issue
-        assert found.held == [], f"{issue}: TCM is held at the end"
+        assert found.tcm.held == [], f"{issue}: TCM is held at the end"
         check_laws(found.log)
         for mode, outputs in found.outputs.items():
             for name, array in outputs.items():

@@ -139,8 +139,8 @@ def _simulate(
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages = PlanTally(), Usage(), StageTally()
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
-    counters, traced = BlockCounters(), Callbacks(on_trace=trace) if trace is not None else None
-    captures, looks = CaptureCollector(), ValueWaits()
+    counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
+    traced = Callbacks(on_trace=trace) if trace is not None else None
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
         observers = _given(plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
@@ -164,10 +164,7 @@ def _simulate(
         else DataPass(Wall(0.0), captured=captures.without_pass_2())
     )
     print_captured(passed.captured)
-    sanitized = None
-    if watched is not None and log is not None:
-        progress.begin(VERIFY, "sanitizing")
-        sanitized = sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watched)
+    sanitized = _sanitized(watched, log, initial, host, progress)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
         metrics=metrics,
@@ -195,6 +192,16 @@ def _made(setup: Setup) -> Made:
     inputs = inputs_of(setup)
     flops = flops_of(setup)
     return Made(inputs, flops, factors_of(setup, inputs, flops))
+
+
+def _sanitized(
+    watched: SanitizerWatch | None, log: OpLog | None, initial: MemoryStore, host: TimedHost, progress: RunProgress
+) -> Sanitized | None:
+    """What the sanitizers found in a run; None where nobody asked, and without a log."""
+    if watched is None or log is None:
+        return None
+    progress.begin(VERIFY, "sanitizing")
+    return sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watched)
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
