@@ -171,7 +171,7 @@ def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: P
     (tmp_path / "waiting.py").write_text(RAISING.replace("    helper(tl.program_id())\n", waiting))
     done = kb(tmp_path, "run", "waiting.py", "--trace", "trace.jsonl")
     assert (done.returncode, done.stdout) == (3, "")
-    first, *lines, others = done.stderr.splitlines()
+    first, *lines, others, kept = done.stderr.splitlines()
     assert re.fullmatch(
         r"error: simulation: got nothing left to happen after [\d.]+ ns with 8 of 8 kernels unfinished, needs an event "
         r"that lets one of them go on; who waits for whom:",
@@ -185,7 +185,9 @@ def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: P
     assert lines[1:] == ["  missing: the handle waited for at waiting.py:14: no command in flight completes it"]
     assert others == "  and 7 more PEs wait alike: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 4 more"
     assert (tmp_path / "trace.jsonl").read_text().count("command_complete") == 8
-    assert list((tmp_path / "kb-runs").iterdir()) == []
+    [folder] = (tmp_path / "kb-runs").iterdir()
+    assert kept.endswith(f"what it wrote so far is in kb-runs/{folder.name}")
+    assert folder.name.endswith("-interrupted")
 
 
 def test_a_tile_that_does_not_fit_names_the_kernel_line(tmp_path: Path) -> None:

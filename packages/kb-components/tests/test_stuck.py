@@ -144,7 +144,7 @@ def test_a_tile_that_must_not_overtake_says_whom(simulate, stuck_gemm):
     # 58240 and decoded at 62240.
     assert lines_of(simulate, kernel, ("size: 64 KiB", "size: 2048 B"), rows=32) == [
         (
-            "tile 0 of command 2 waits to be fed since 62.24 ns for the tiles before it to be fetched, "
+            "tile 0 of command 2 waits to be fed since 62.24 ns for the tiles before it to have registers, "
             "with tile 1 of command 1"
         ),
         (

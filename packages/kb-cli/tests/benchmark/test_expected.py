@@ -1,8 +1,6 @@
 """An element of an output is a byte of one memory."""
 
-import numpy as np
-
-from kb_cli.benchmark.expected import Expected
+from kb_cli.benchmark.expected import OutputTensor
 from kb_engine import Tensor
 from kb_messages import DType
 
@@ -12,7 +10,7 @@ def test_the_byte_of_an_element_is_found_in_a_tensor_of_several_blocks() -> None
         name="c", shape=(4, 6), dtype=DType.F16, row_bounds=(0, 2, 4), col_bounds=(0, 4, 6),
         addresses=((1 << 32, 2 << 32), (3 << 32, (4 << 32) + 64)),
     )  # fmt: skip
-    expected = Expected(tensor, np.zeros((4, 6)), np.zeros(()))
+    expected = OutputTensor(tensor)
     assert expected.byte_of((0, 0)) == (1, 0)
     assert expected.byte_of((1, 3)) == (1, 14)  # the second row of 4, the fourth of 2 bytes each
     assert expected.byte_of((0, 5)) == (2, 2)

@@ -144,7 +144,8 @@ def _simulate(
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
         observers = _given(plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
-        engine = Engine(setup.topology, writer, observers, templates=setup.templates)
+        templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
+        engine = Engine(setup.topology, writer, observers, templates=templates)
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
         progress.begin(SET_UP, "launch()")

@@ -35,5 +35,5 @@ def philox(
             w0, w1, w2, w3 = (np.where(number < rounds, *each) for each in zip((w0, w1, w2, w3), before, strict=True))
         k0, k1 = (k0 + _RAISES[0]) & _LOW, (k1 + _RAISES[1]) & _LOW
     if word.size == 1:
-        return (w0, w1, w2, w3)[int(word.flat[0])].astype(c0.dtype)
-    return np.choose(word.astype(np.intp), (w0, w1, w2, w3)).astype(c0.dtype)
+        return (w0, w1, w2, w3)[int(word.flat[0]) % 4].astype(c0.dtype)
+    return np.choose(word.astype(np.intp), (w0, w1, w2, w3), mode="wrap").astype(c0.dtype)
