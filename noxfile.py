@@ -194,6 +194,13 @@ def programs(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def closed(session: nox.Session) -> None:
+    """Random kernels with commands closed, against event by event: `nox -s closed -- 10000`."""
+    install(session, *EDITABLE)
+    session.run("python", "tests_integration/closed/closed_fuzz.py", *session.posargs)
+
+
+@nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """Every single change of small logs is noticed or equivalent; some minutes. The tests try a sample."""
     install(session, *EDITABLE)

@@ -10,7 +10,10 @@ from pathlib import Path
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 ALLOWED = {
-    "kb_engine.engine.build": ("servers on_response on_request on_tile_waited on_feed", "this module builds chips"),
+    "kb_engine.engine.build": (
+        "servers on_response on_request on_tile_waited on_feed closer",
+        "this module builds chips",
+    ),
     "kb_engine.block": (
         (
             "t_ready t_start t_end index waits waits_since completed left refusal registers_at registers accumulators "
@@ -23,6 +26,7 @@ ALLOWED = {
         ("count head_ps tail_ps served promised_ps awaited free_ps busy_ps nbytes group read_alone_ps write_alone_ps"),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
+    "kb_engine.closed": ("name free_ps value", "a footprint leaves and puts back what a command leaves on a PE"),
     "kb_engine.language.held": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
     "kb_engine.language.held_back": ("held_back", "a program asks the language before it issues a command"),
     "kb_engine.program.engine_queues": (

@@ -12,7 +12,7 @@ def commands(*pairs):
 
 
 def test_rows_are_in_order_of_time_then_of_pes_and_those_of_a_pe_stay_as_they_came():
-    order = RowOrder(commands((0, "pe1"), (10, "pe0"), (20, "pe1")), PES, None)
+    order = RowOrder(commands((0, "pe1"), (10, "pe0"), (20, "pe1")), PES, 1 << 62)
     op_ids, times = np.array([0, 21, 20, 11, 10, 1]), np.array([5, 5, 5, 5, 5, 4])
     now, later = order.split(op_ids, times)
     assert op_ids[now].tolist() == [1, 11, 10, 0, 21, 20]

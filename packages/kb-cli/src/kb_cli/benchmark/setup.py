@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_messages import BenchmarkError
@@ -24,7 +24,7 @@ class Setup(NamedTuple):
 
     `sanitize` searches the log for missing waits, races and leaks; it changes no result. `compute` asks for the outputs
     of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be repeated
-    without their kernel.
+    without their kernel. `exact` says how commands are simulated that nothing can meet, as the Engine has it.
     """
 
     loaded: LoadedBenchmark
@@ -37,6 +37,7 @@ class Setup(NamedTuple):
     compute: bool = False
     templates: bool = True
     check: CheckMode = CheckMode.AUTO
+    exact: Literal["closed", "events", "check"] = "closed"
 
     @property
     def checks(self) -> bool:

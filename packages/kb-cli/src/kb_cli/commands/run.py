@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -72,6 +73,13 @@ from kb_topology import load_topology
 @click.option(
     "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
 )
+@click.option(
+    "--exact",
+    type=click.Choice(["closed", "events", "check"]),
+    default="closed",
+    show_default=True,
+    help="Commands that nothing can meet: simulate equal ones once, or each, or compare some of both.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
     bench: str,
@@ -88,6 +96,7 @@ def command(
     trace_path: Path | None,
     sanitize: bool,
     no_templates: bool,
+    exact: Literal["closed", "events", "check"],
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
@@ -115,7 +124,8 @@ def command(
         if trace_path is not None:
             refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
         flags = {"verify": not no_verify, "log": not no_log, "sanitize": sanitize, "templates": not no_templates}
-        setup = Setup(loaded, params, chip, seed, **flags, check=CheckMode(check or CheckMode.AUTO))
+        mode = CheckMode(check or CheckMode.AUTO)
+        setup = Setup(loaded, params, chip, seed, **flags, check=mode, exact=exact)
         results = (
             [run_once(setup, out, Policy(policy), trace_path).result]
             if rows is None

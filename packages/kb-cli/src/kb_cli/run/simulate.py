@@ -145,7 +145,7 @@ def _simulate(
     with _closed_on_error(writer):
         observers = _given(plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
         templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
-        engine = Engine(setup.topology, writer, observers, templates=templates)
+        engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
         watch.follow(engine)
         host = TimedHost(engine, setup.loaded.root, progress)
         progress.begin(SET_UP, "launch()")

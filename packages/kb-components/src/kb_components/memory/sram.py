@@ -40,6 +40,7 @@ class Sram(SingleChannelMemory[SramSpec]):
     """
 
     spec_type = SramSpec
+    free_times = ("free_ps", "_write_free_ps")
     state = ("_write_free_ps",)
 
     def __init__(self, spec: SramSpec, context: Context) -> None:

@@ -33,6 +33,14 @@ class FetchOrder:
         self.holds_back = False
         self.in_order_ps = 0
 
+    def state(self) -> tuple[StageType, bool, bool, bool, int]:
+        """What `put_back` needs to undo the order of later commands."""
+        return self._claimed, self.starts_differ, self.counts_fetches, self.holds_back, self.in_order_ps
+
+    def put_back(self, state: tuple[StageType, bool, bool, bool, int]) -> None:
+        """Be as when the state was *state*."""
+        self._claimed, self.starts_differ, self.counts_fetches, self.holds_back, self.in_order_ps = state
+
     def begin(self, plan: PipelinePlan) -> None:
         """The tiles of *plan* come next."""
         registers = plan.lifetimes.get(Place.REGISTERS)

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from kb_components.pe.fed_work import FedWork
 from kb_components.pe.shared_plans import SharedPlans
 from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
 from kb_components.pe.tile_buffers import TileBuffers
@@ -87,7 +88,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._shared_plans = SharedPlans()
         self._uses_short_ways = self.takes_short_ways and type(self) is PeScheduler
         self._queue = SubmissionQueue(
-            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), lambda: self._feeder.wake(), self.tickets
+            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), self._feed_decoded, self.tickets
         )
 
     def connect(self) -> None:
@@ -192,6 +193,18 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def feeder_wait(self) -> FeederWait | None:
         """The tile whose turn it is, and what it waits for."""
         return self._feeder.wait()
+
+    def _feed_decoded(self) -> None:
+        """A command is decoded: have it closed if nothing can meet it here, or feed it."""
+        if self.closer is not None and self._feeder.is_idle and type(self) is PeScheduler:
+            command = self._queue.lone_command
+            if command is not None and self.closer.close(self._work(command)):
+                return
+        self._feeder.wake()
+
+    def _work(self, command: CommandInFlight) -> FedWork:
+        places = self._buffers, self._fetch_store.registers
+        return FedWork(command, self._queue, self._feeder, places, self.complete)
 
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
         if isinstance(command, GemmCommand) and command.tile is None:

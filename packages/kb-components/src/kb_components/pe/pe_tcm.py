@@ -75,6 +75,7 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
     """Two ports, which serve one whole transfer at a time, first come, first served. They do not disturb each other."""
 
     spec_type = PeTcmSpec
+    free_times = ("free_ps",)
     state = ("port",)
 
     def __init__(self, spec: PeTcmSpec, context: Context) -> None:

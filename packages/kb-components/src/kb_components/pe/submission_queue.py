@@ -95,6 +95,15 @@ class SubmissionQueue:
         command.t_fed_ps = self._clock.now_ps
         return command
 
+    def put_back(self, command: CommandInFlight) -> None:
+        """*command* is decoded, and `next_decoded` has yet to take it."""
+        self._decoded.appendleft(command)
+
+    @property
+    def lone_command(self) -> CommandInFlight | None:
+        """The command that was decoded, if no other one is in flight."""
+        return self._decoded[0] if len(self._in_flight) == len(self._decoded) == 1 else None
+
     def forget(self, command: CommandInFlight) -> None:
         """Strike *command*, which is done, off the table."""
         del self._in_flight[command.submitted.command_seq]

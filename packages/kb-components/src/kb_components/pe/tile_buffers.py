@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 from kb_components.pe.panels import no_room_for_panel, panel_slots
 from kb_engine.block import KIB, CommandInFlight, FeederWait, FoldPass, Region, Ring, Slots, TileToken
@@ -59,6 +60,15 @@ class TileBuffers:
             m, n, _ = plan.grid
             count = self.outputs.nbytes // buffers.output_nbytes
             placement.output = self._output_ring.cut(self.outputs.base, buffers.output_nbytes, count, m * n)
+
+    def cuts(self) -> tuple[Any, ...]:
+        """What `put_back` needs to undo later cuts."""
+        return tuple(ring.state() for ring in (self._input_ring, self._output_ring, self._panel_ring))
+
+    def put_back(self, cuts: tuple[Any, ...]) -> None:
+        """Be as when the cuts were *cuts*. No tile of a later command has a buffer."""
+        for ring, state in zip((self._input_ring, self._output_ring, self._panel_ring), cuts, strict=True):
+            ring.put_back(state)
 
     def claim(self, token: TileToken) -> bool:
         """Give *token* all of its buffers, or none.

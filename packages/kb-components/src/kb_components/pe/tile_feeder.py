@@ -102,6 +102,25 @@ class TileFeeder:
         if self._command is None:
             self._feed()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no tile is left to be fed."""
+        return self._command is None
+
+    def order_state(self) -> Any:
+        """What `put_back` needs to undo the order of later commands."""
+        return self._order.state()
+
+    def put_back(self, order: Any) -> None:
+        """Be as when the order was *order*. There is nothing to feed."""
+        self._order.put_back(order)
+
+    def place(self, command: CommandInFlight) -> None:
+        """Cut buffers and registers for *command*, whose tiles come next."""
+        self._buffers.place(command)
+        self._registers.place(command)
+        self._order.begin(command.shared_plan)
+
     def note_claim(self, claimed: StageType) -> None:
         """A tile that was not fed claims its registers with *claimed*."""
         self._order.note_claim(claimed)
@@ -199,9 +218,7 @@ class TileFeeder:
         """Have the tiles of *command* claim and free their places, and begin with the first of them."""
         plan = command.shared_plan
         lifetimes = plan.lifetimes
-        self._buffers.place(command)
-        self._registers.place(command)
-        self._order.begin(plan)
+        self.place(command)
         if Place.OUTPUT_BUFFER in lifetimes:
             for stage_type in lifetimes[Place.OUTPUT_BUFFER].freed:
                 command.frees[stage_type] = self._written

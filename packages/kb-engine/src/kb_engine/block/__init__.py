@@ -4,6 +4,7 @@ Only kb_messages has to be imported besides.
 """
 
 from kb_engine.block.buffers import Region, Ring, Slots
+from kb_engine.block.closable import ClosableWork, Closer
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.control_roles import CommandDispatcher, HostPort, MessagePart
@@ -30,6 +31,8 @@ __all__ = [
     "KIB",
     "AddressTranslator",
     "Clock",
+    "ClosableWork",
+    "Closer",
     "CommandDispatcher",
     "CommandInFlight",
     "CommandIssuer",

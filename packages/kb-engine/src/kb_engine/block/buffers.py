@@ -44,6 +44,14 @@ class Ring:
         self._last: Slots | None = None
         self._pieces = 0
 
+    def state(self) -> tuple[Slots | None, int]:
+        """What `put_back` needs to undo later cuts."""
+        return self._last, self._pieces
+
+    def put_back(self, state: tuple[Slots | None, int]) -> None:
+        """Be as when the state was *state*."""
+        self._last, self._pieces = state
+
     def cut(self, base: int, nbytes: int, count: int, pieces: int) -> Slots:
         """The slots for a command that will take *pieces* of them in turn."""
         slots = Slots(base, nbytes, count)

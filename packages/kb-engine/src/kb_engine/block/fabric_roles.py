@@ -70,6 +70,10 @@ class ForwardingComponent(ComponentBase[SpecT]):
 class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
 
+    A class that defines `free_times` says that its requests take the same time at any moment and at any address, once
+    these attributes are not after now. Then commands that use the memory can be closed (`kb_engine.closed`). A subclass
+    has to say it anew.
+
     For reports, `busy_ps` adds up the time of requests, and `read_nbytes` and `written_nbytes` their bytes.
     """
 
@@ -77,6 +81,7 @@ class MemoryComponent(ComponentBase[SpecT]):
     state: ClassVar[tuple[str, ...]] = __slots__
     buffers_writes: ClassVar[bool] = False
     """Whether a write comes to `reserve` as a whole when its last byte is there, whatever requests come between."""
+    free_times: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

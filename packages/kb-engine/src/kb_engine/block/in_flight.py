@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec import Struct
@@ -58,6 +59,12 @@ class Placement(Struct, kw_only=True):
     operands_held: int = 0
     sums_held: int = 0
 
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The first slot of each cut."""
+        cuts = self.input, self.panel, self.output, self.registers, self.accumulators
+        return tuple([-1 if each is None else each.first for each in cuts])
+
     def move(self, place: Place, number: int, offset: int) -> None:
         """Piece *number* lies at *offset* instead of its slot."""
         self.moved.setdefault(place, {})[number] = offset
@@ -76,6 +83,8 @@ class CommandInFlight:
 
     `mapped` are the operands that the kernel named by virtual addresses.
 
+    `is_closed` says that the command is known as a whole, and only waits for its end (`kb_engine.closed`).
+
     The command carries its times, -1 for a time that nobody told: when the kernel called, when PE_CPU had issued the
     command, when it entered the submission queue; when PE_SCHEDULER took it, had decoded it, and began to feed it; and
     when it was done. `after` and `after_seq` say what let the kernel call, `operand_seq` on whose operands the command
@@ -84,6 +93,7 @@ class CommandInFlight:
     """
 
     __slots__ = (
+        "_completion",
         "_plan",
         "addresses",
         "after",
@@ -92,6 +102,7 @@ class CommandInFlight:
         "done",
         "first_op",
         "frees",
+        "is_closed",
         "mapped",
         "operand_ps",
         "operand_seq",
@@ -125,15 +136,53 @@ class CommandInFlight:
         self._plan = plan if addresses is None else None
         self.first_op = first_op
         self.done = done
-        self.remaining = plan.n_tiles
         self.t_call_ps = self.t_issued_ps = self.t_submitted_ps = -1
         self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = self.t_done_ps = -1
         self.after, self.after_seq = CallCause.START, -1
         self.operand_ps, self.operand_seq, self.turn_ps = 0, -1, 0
-        self.placement = Placement()
         self.mapped = mapped
+        self._completion: Any = None
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Be as before any tile of the command was fed."""
+        self.is_closed = False
+        self.remaining = self.shared_plan.n_tiles
+        self.t_fed_ps = -1
+        self.placement = Placement()
         self.claims: list[Any] = [None] * _N_STAGE_TYPES  # Gates, which know of tokens and so of commands
         self.frees: list[Callable[[TileToken], None] | None] = [None] * _N_STAGE_TYPES
+
+    def completes(self, completion: Any) -> None:
+        """A program may wait for *completion*, the program's Completion of the command."""
+        self._completion = completion
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the kernel waits for the command, and so does nothing before it is done."""
+        return self._completion is not None and self._completion.is_awaited
+
+    @contextmanager
+    def apart(self, done: Callable[[CommandInFlight], None]) -> Iterator[None]:
+        """Within the block, *done* is called in place of `done`."""
+        before, self.done = self.done, done
+        try:
+            yield
+        finally:
+            self.done = before
+
+    def close(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
+        """The command began at *begin_ps* and is known as a whole. *moved* are the pieces that lie in no slot."""
+        self.is_closed = True
+        self.t_fed_ps = begin_ps
+        for place, pieces in moved.items():
+            for number, offset in pieces.items():
+                self.placement.move(place, number, offset)
+
+    def end_closed(self) -> None:
+        """All tiles of the closed command are done now."""
+        self.is_closed = False
+        self.remaining = 0
 
     @property
     def plan(self) -> PipelinePlan:

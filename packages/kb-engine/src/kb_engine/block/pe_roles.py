@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from kb_engine.block.closable import Closer
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.fold_pass import FoldPass
@@ -100,10 +101,11 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
     it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`. It calls
-    `begins_to_feed` if its feeder can be folded.
+    `begins_to_feed` if its feeder can be folded. It may ask `closer`, if there is one, to close the command that it
+    would begin.
     """
 
-    __slots__ = ("completions", "on_feed", "on_tile_waited")
+    __slots__ = ("closer", "completions", "on_feed", "on_tile_waited")
     state: ClassVar[tuple[str, ...]] = ("completions",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
@@ -111,6 +113,7 @@ class CommandScheduler(ComponentBase[SpecT]):
         self.completions = CompletionQueue()
         self.on_tile_waited: Callable[[tuple[int, int, int]], None] | None = None
         self.on_feed: Callable[[CommandInFlight, Feeding], None] | None = None
+        self.closer: Closer | None = None
 
     @property
     @abstractmethod

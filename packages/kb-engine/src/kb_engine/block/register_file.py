@@ -92,6 +92,15 @@ class RegisterFile(Gate):
             earlier = command.frees[stage_type] if sums is not None and stage_type in sums.freed else None
             command.frees[stage_type] = free if earlier is None else _both(earlier, free)
 
+    def cuts(self) -> tuple[Any, Any]:
+        """What `put_back` needs to undo later cuts."""
+        return self._operands.state(), self._accumulators.state()
+
+    def put_back(self, cuts: tuple[Any, Any]) -> None:
+        """Be as when the cuts were *cuts*. No tile of a later command is in the registers."""
+        self._operands.put_back(cuts[0])
+        self._accumulators.put_back(cuts[1])
+
     def place_alone(self, command: CommandInFlight) -> None:
         """As `place`, of a command whose only tile no other tile meets: it finds its slots free."""
         self.place(command)

@@ -21,17 +21,18 @@ Look = Callable[[list[Any]], None]
 """Called with the heap of a private run between two of its entries."""
 
 
-def run_apart(clock: Clock, begin: Callable[[], None], look: Look | None = None) -> tuple[int, int]:
+def run_apart(clock: Clock, begin: Callable[[], None], look: Look | None = None) -> int:
     """Call *begin* now, and run all that follows from it, apart from the other entries of *clock*.
 
-    Returns how many picoseconds after now the last entry ran, and how many entries there were.
+    Returns how many picoseconds after now the last entry ran.
     """
-    began_ps, n_entries = clock.now_ps, 0
+    began_ps = clock.now_ps
     with clock.apart() as heap:
         begin()
+        if look is None:
+            clock.run_out()
+            return clock.now_ps - began_ps
         while heap:
             clock.run_next()
-            n_entries += 1
-            if look is not None:
-                look(heap)
-        return clock.now_ps - began_ps, n_entries
+            look(heap)
+        return clock.now_ps - began_ps

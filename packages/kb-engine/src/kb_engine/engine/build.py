@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from math import lcm
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
@@ -13,6 +14,9 @@ from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
+from kb_engine.closed.closed_commands import ClosedCommands
+from kb_engine.closed.pe_closer import PeCloser
+from kb_engine.closed.pe_forms import all_sources_belong_to_pes
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.transfer_rows import TransferRows
@@ -38,6 +42,9 @@ from kb_topology import Node, NodeKind, Topology
 _OF_STAGES: Final = ("on_stage", "on_wait")
 """What observers are told of every stage of every tile."""
 
+Exactness: TypeAlias = Literal["closed", "events", "check"]
+"""How commands are simulated that nothing can meet: see Engine."""
+
 
 class Built(NamedTuple):
     """A finished chip and the way to run programs on it. `launches` are those under way, by number. `folder` folds
@@ -49,6 +56,7 @@ class Built(NamedTuple):
     launches: dict[int, Launch]
     host_calls: HostCalls | None
     folder: Folder | None
+    closed: ClosedCommands | None
 
 
 def build(
@@ -56,11 +64,13 @@ def build(
     registry: Registry,
     writer: LogWriter | None,
     observers: Sequence[Observer],
-    folds: bool = True,
+    folds: bool,
+    closing: tuple[Exactness, int],
 ) -> Built:
     """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
 
-    With *folds*, tiles that come in periods are not all simulated, unless an observer is told of every stage.
+    With *folds*, tiles that come in periods are not all simulated, unless an observer is told of every stage. *closing*
+    says how commands are simulated that nothing can meet, and the stages of those that are worth it.
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
@@ -77,20 +87,43 @@ def build(
     memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in _OF_STAGES)
-    folder = Folder(chip, recorder) if folds and not sees_stages else None
+    folder = Folder(chip, recorder) if folds and closing[0] != "events" and not sees_stages else None
     for pe in pes.values():
         if folder is not None:
             pe.scheduler.on_feed = partial(
                 folder.watch, [chip.components[node.id] for node in topology.graph.pe_nodes(pe.pe_id)]
             )
         pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None
-    materialize = Materializer(recorder, list(pes.values()), memory) if recorder is not None else without_log
+    closed = None if sees_stages else _closed(closing, chip, pes, recorder, folder)
+    materialize = without_log
+    if recorder is not None:
+        materialize = Materializer(recorder, list(pes.values()), memory, closed)
     session = Session(chip.clock, memory, listeners, recorder, tracer, materialize)
     launches: dict[int, Launch] = {}
     host = _host(chip, directory, pes, launches, listeners)
     if listeners.on_built is not None:
         listeners.on_built(chip)
-    return Built(chip, pes, session, launches, host, folder)
+    return Built(chip, pes, session, launches, host, folder, closed)
+
+
+def _closed(
+    closing: tuple[Exactness, int],
+    chip: Chip,
+    pes: dict[str, ProcessingElement],
+    recorder: Recorder | None,
+    folder: Folder | None,
+) -> ClosedCommands | None:
+    """What closes the commands of all PEs; None where ties with other commands could not be told."""
+    exact, least_stages = closing
+    if exact == "events" or not all_sources_belong_to_pes(list(chip.components.values())):
+        return None
+    event_by_event = nullcontext if folder is None else folder.resting
+    closed = ClosedCommands(chip, recorder, event_by_event, exact == "check", least_stages)
+    for pe_id, pe in pes.items():
+        if not pe.cpu.issues_ahead:
+            mine = [chip.components[node.id] for node in chip.topology.graph.pe_nodes(pe_id)]
+            pe.scheduler.closer = PeCloser(closed, chip.fabric, mine, pe.tickets)
+    return closed
 
 
 def _chip(

@@ -12,7 +12,8 @@ from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
-from kb_engine.engine.build import build
+from kb_engine.closed.closed_commands import LEAST_CLOSED_STAGES
+from kb_engine.engine.build import Exactness, build
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
@@ -61,6 +62,12 @@ class Engine:
     repeated without their kernel, where this cannot be told from a run of it but by the time that it takes. With
     *folds*, so are tiles of one command that come in periods; `folder` counts them, and is None without.
 
+    *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
+    (`kb_engine.closed`); `events`: all of them, event by event, and nothing is folded; `check`: as `closed`, and a
+    share of those that were not simulated is simulated beside that, event by event, and both are compared. Times,
+    counts and the op log are the same. Commands of fewer than *least_closed_stages* are not worth it. `closed` counts
+    such commands; it is None where there are none, as with observers that hear of stages or of the trace.
+
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
     """
 
@@ -74,12 +81,15 @@ class Engine:
         most_repeated_loads: int = MOST_REPEATED_LOADS,
         templates: bool = True,
         folds: bool = True,
+        exact: Exactness = "closed",
+        least_closed_stages: int = LEAST_CLOSED_STAGES,
     ) -> None:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
         with collector_off():
-            built = build(topology, registry or Registry(), writer, (*watching, guard, polling), folds)
+            watching = (*watching, guard, polling)
+            built = build(topology, registry or Registry(), writer, watching, folds, (exact, least_closed_stages))
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
@@ -88,6 +98,7 @@ class Engine:
         self._launches = built.launches
         self._launched = 0
         self._templates = templates
+        self.closed = built.closed
 
     @property
     def topology(self) -> Topology:
@@ -164,6 +175,8 @@ class Engine:
         self._launched += 1
         self._launches.clear()
         self._launches[launch.number] = launch
+        if self.closed is not None:
+            self.closed.begin_launch(len(pe_ids))
         listeners = self.session.listeners
         if listeners.on_launch is not None:
             listeners.on_launch()

@@ -116,6 +116,9 @@ class PollingGuard(Observer):
         launches = list(self._launches())
         before, self._others = self._others, _others_in_flight(launches)
         queued, self._queued = self._queued, sum(each.queued for each in launches)
+        if _has_closed(launches):
+            self._row = 0
+            return
         begun = all(launch.has_begun for launch in launches)
         if not begun or queued != self._queued or (self._others and self._others != before):
             self._row = 0
@@ -137,6 +140,14 @@ def _changes_nothing(command: Command) -> bool:
     if isinstance(command, VectorCommand):
         return not any(output.dtype.is_float for output in command.outputs)
     return isinstance(command, MathCommand) and command.out_pinned and not command.out.dtype.is_float
+
+
+def _has_closed(launches: Iterable[Launch]) -> bool:
+    """Whether a command in flight is known to end, although no tile of it seems to."""
+    in_flight = (
+        each for launch in launches for runner in launch.runners for each in runner.commands.in_flight.values()
+    )
+    return any(context.is_closed for context, _ in in_flight)
 
 
 def _others_in_flight(launches: Iterable[Launch]) -> list[tuple[int, int]]:

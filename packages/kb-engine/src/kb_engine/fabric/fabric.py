@@ -11,7 +11,7 @@ begins (`lookahead`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,13 @@ class Fabric:
         self._address_map = address_map
         self._on_transfer = on_transfer
         self._rows = rows
+        self._watched: Set[object] = frozenset()
+        self._is_watched = False
+        self._enter: Callable[[frozenset[object]], None]
+
+    def watch(self, places: Set[object], enter: Callable[[frozenset[object]], None]) -> None:
+        """Call *enter* before a read or a write begins on a way that has one of *places*. A way names its places."""
+        self._watched, self._enter, self._is_watched = places, enter, True
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block is at each node, before the first transfer."""
@@ -137,6 +144,8 @@ class Fabric:
         if isinstance(path, InterleavedPath):
             self._gather(self.read, path, memory, start_ps, (finish, argument))
             return
+        if self._watched and not self._watched.isdisjoint(path.places):
+            self._enter(path.places)
         arrival = start_ps + path.request_ps
         nbytes = memory.rows * memory.row_nbytes
         flow = path.back.flow(nbytes) if type(memory) is Rectangle else path.back.pieces_flow(nbytes)
@@ -144,6 +153,8 @@ class Fabric:
         clock, requests = self._clock, path.requests
         if arrival - clock.now_ps > path.nearest_ps or requests.awaited or not flow.unshared:
             requests.awaited += 1
+            if self._is_watched:
+                flow.expect(1)
             self._at(arrival, self._serve, Transfer(flow, path, memory, None, start_ps, finish, argument))
             return
         if arrival < requests.promised_ps:
@@ -185,6 +196,8 @@ class Fabric:
             write = partial(self.write, atomic=True) if atomic else self.write
             self._gather(write, path, memory, start_ps, (finish, argument))
             return
+        if self._watched and not self._watched.isdisjoint(path.places):
+            self._enter(path.places)
         nbytes = memory.rows * memory.row_nbytes
         flow = path.away.flow(nbytes) if type(memory) is Rectangle else path.away.pieces_flow(nbytes)
         flow.count += 1
@@ -197,6 +210,8 @@ class Fabric:
         path.requests.awaited += 1
         if not path.memory.buffers_writes:
             path.requests.writes.append(incoming)
+        if self._is_watched:
+            flow.expect(1)
         self._travel(Transfer(flow, path, memory, incoming, start_ps, finish, argument))
 
     def send(
@@ -206,7 +221,12 @@ class Fabric:
 
         Raises TopologyError when no links lead from *src* to *dst*.
         """
-        flow = self._compiler.leg(src, dst).flow(nbytes)
+        leg = self._compiler.leg(src, dst)
+        flow = leg.flow(nbytes)
+        if nbytes and self._watched:
+            self._enter(frozenset(hop.state for hop in leg.hops))
+        if self._is_watched:
+            flow.expect(1)
         flow.count += 1
         if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
@@ -274,6 +294,8 @@ class Fabric:
     def _deliver(self, transfer: Transfer) -> None:
         """The last byte of *transfer* is at the end of the leg now."""
         path, incoming, now = transfer.path, transfer.incoming, self._clock.now_ps
+        if self._is_watched:
+            transfer.flow.expect(-1)
         if path is None:
             transfer.finish(transfer.argument)
         elif incoming is not None:

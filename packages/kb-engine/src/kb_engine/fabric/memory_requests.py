@@ -26,6 +26,19 @@ class MemoryRequests:
         self.holders = [-1, -1]
         self.writes: list[IncomingWrite] = []
 
+    def is_idle(self, now_ps: int) -> bool:
+        """Whether no request is on its way at *now_ps*."""
+        return not (self.awaited or self.writes) and self.promised_ps <= now_ps
+
+    def state(self) -> tuple[int, tuple[int, ...]]:
+        """What requests change that have come and gone."""
+        return self.promised_ps, tuple(self.holders)
+
+    def put_back(self, state: tuple[int, tuple[int, ...]]) -> None:
+        """Be as when the state was *state*. No request is on its way."""
+        self.promised_ps = state[0]
+        self.holders[:] = state[1]
+
     def forget_ops(self) -> None:
         """Another op log begins, which has none of the ops so far."""
         self.holders[:] = [-1] * len(self.holders)

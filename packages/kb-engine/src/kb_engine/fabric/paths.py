@@ -5,7 +5,7 @@ The fabric compiles each leg and each path once. Everything that a transfer need
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -78,6 +78,16 @@ class Flow:
         self.count = over.total(self.count)
         over.same(self.read_alone_ps, self.write_alone_ps)
 
+    def expect(self, n: int) -> None:
+        """Tell the shared links that *n* more transfers are on their way, or with -1 that one has passed them all."""
+        for link, _, _ in self.shared:
+            link.expect(n)
+
+    def add(self, count: int, read_alone_ps: int, write_alone_ps: int) -> None:
+        """*count* more transfers have begun, and these are the times of those that meet nobody."""
+        self.count += count
+        self.read_alone_ps, self.write_alone_ps = read_alone_ps, write_alone_ps
+
     def forget_ops(self) -> None:
         """As if no transfer had met nobody yet: another op log begins."""
         if self.read_alone_ps != _NEVER:
@@ -147,6 +157,11 @@ class Leg:
             flow = self._pieces_flows[nbytes] = Flow(self.hops, nbytes, _NEVER)
         return flow
 
+    @property
+    def flows(self) -> Mapping[int, Flow]:
+        """The flows so far by bytes, without those of pieces."""
+        return self._flows
+
     def _new_flow(self, nbytes: int) -> Flow:
         flow = self._flows[nbytes] = Flow(self.hops, nbytes)
         return flow
@@ -179,7 +194,7 @@ class MemoryPath:
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
     `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `tickets` are for
-    the ends of transfers: those of the PE that asks for them.
+    the ends of transfers: those of the PE that asks for them. `places` are the memory's requests and all links.
     """
 
     __slots__ = (
@@ -188,6 +203,7 @@ class MemoryPath:
         "dst",
         "memory",
         "nearest_ps",
+        "places",
         "request_ps",
         "requests",
         "response_ps",
@@ -216,6 +232,7 @@ class MemoryPath:
         self.nearest_ps = interned(nearest_ps)
         self.request_ps = interned(away.latency_ps)
         self.response_ps = interned(back.latency_ps)
+        self.places: frozenset[object] = frozenset((requests, *[hop.state for hop in (*away.hops, *back.hops)]))
 
     @property
     def burst_nbytes(self) -> int:

@@ -47,6 +47,7 @@ class SharedLink:
         "_alone_pace",
         "_bandwidth",
         "_clock",
+        "_coming",
         "_departures",
         "_ends",
         "_finishes",
@@ -76,13 +77,14 @@ class SharedLink:
         self._watches = False
         self._tick_ps = -1
         self._order = count()
+        self._coming = 0
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says. Raises NotFolded while streams share the link by rates."""
         if self._groups or self._n_waiting or self._finishes or self._watches or self._tick_ps >= 0:
             raise NotFolded
         alone = self._alone if self._alone_pace.end_ps > self._clock.now_ps else None
-        over.same(alone is None, self._promised, len(self._loose), len(self._ends))
+        over.same(alone is None, self._promised, len(self._loose), len(self._ends), self._coming)
         if alone is not None:
             over.part(alone)
             over.part(self._alone_pace)
@@ -93,6 +95,27 @@ class SharedLink:
             over.part(stream)
             over.part(line)
             self._ends[number] = over.moment(end_ps), order, stream, line
+
+    def expect(self, n: int) -> None:
+        """*n* more transfers are on their way here, or with -1 one less: it has passed."""
+        self._coming += n
+
+    def is_idle(self, now_ps: int) -> bool:
+        """Whether nothing is on the link at *now_ps* or on its way there, and nothing is left of what was."""
+        if self._ends and self._ends[0][0] <= now_ps:
+            self._forget_ended(now_ps)
+        if self._alone is not None and self._alone_pace.end_ps <= now_ps:
+            self._alone.has_left()
+            self._alone = None
+        is_empty = not (self._coming or self._groups or self._loose or self._n_waiting or self._ends)
+        is_empty = is_empty and self._alone is None
+        return is_empty and not self._watches and self._promised == 0.0
+
+    def begin_anew(self) -> None:
+        """Be as an idle link is that nothing has passed."""
+        self._groups, self._loose, self._ends, self._finishes = {}, {}, [], []
+        self._share = FairShare(0)
+        self._alone, self._n_waiting, self._promised, self._watches, self._tick_ps = None, 0, 0.0, False, -1
 
     def arrive(self, stream: Stream) -> None:
         """The head of *stream* arrives now."""

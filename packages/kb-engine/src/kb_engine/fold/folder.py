@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kb_engine.block.component import ComponentBase
@@ -24,6 +25,16 @@ class Folder:
         self._chip = chip
         self._recorder = recorder
         self._foldings: list[Folding] = []
+        self._rests = False
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Within the block, no command begins to be folded."""
+        before, self._rests = self._rests, True
+        try:
+            yield
+        finally:
+            self._rests = before
 
     @property
     def skipped(self) -> int:
@@ -32,7 +43,7 @@ class Folder:
 
     def watch(self, blocks: Sequence[ComponentBase[Any]], command: CommandInFlight, feeding: Feeding) -> None:
         """The tiles of *command* will be fed by *feeding*, on the PE of *blocks*."""
-        if command.shared_plan.n_tiles < LEAST_TILES:
+        if self._rests or command.shared_plan.n_tiles < LEAST_TILES:
             return
         chip = self._chip
         site = site_of(command, chip.components, blocks, chip.fabric)

@@ -16,21 +16,21 @@ from kb_dataexec import LogWriter, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.group_texts import intern_texts
+from kb_engine.observe.command_rows import CommandRows, ExpectedRows, dispatches_of, relative, transfers_of
+from kb_engine.observe.group_texts import Ints, intern_texts
 from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.int64s import int64s
 from kb_engine.observe.observer import Observer, Rows
 from kb_engine.observe.operand_rows import OPERAND_DTYPE
 from kb_engine.observe.record_tables import (
     FIELDS,
-    OPS_DTYPE,
     Wait,
     groups_of,
     operand_table,
     ops_table,
 )
 from kb_engine.observe.repeated import repeated
-from kb_engine.observe.row_order import RowOrder
+from kb_engine.observe.row_order import Positions, RowOrder
 from kb_engine.observe.run_tables import RunTables
 from kb_engine.timing.clock import Clock
 from kb_messages import Matrix, PipelinePlan, WaitReason
@@ -65,6 +65,8 @@ class Recorder(Observer):
         self._waits: list[Wait] = []
         self._commands: list[CommandInFlight] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
+        self._expected: dict[int, ExpectedRows] = {}
+        self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
         self._pe_numbers: dict[str, int] = {}
         self._clock: Clock
@@ -94,6 +96,7 @@ class Recorder(Observer):
         for kept in (self._pending, self._waits, self._commands, self._constants, self._texts):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
+        self._expected.clear()
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
 
@@ -113,9 +116,10 @@ class Recorder(Observer):
 
     def on_housekeeping(self) -> None:
         """Write the pending records when they fill a chunk."""
-        most = self._chunk_records * (_HELD_CHUNKS if self._held else 1)
-        if len(self._pending) >= most * FIELDS:
-            self.flush(self._clock.now_ps)
+        now_ps, most = self._clock.now_ps, self._chunk_records * (_HELD_CHUNKS if self._held else 1)
+        n_expected = sum(rows.n_before(now_ps) for rows in self._expected.values())
+        if len(self._pending) + n_expected * FIELDS >= most * FIELDS:
+            self.flush(now_ps)
 
     def hold(self) -> None:
         """Keep records, because some of them may be repeated, until `let_go`."""
@@ -150,11 +154,47 @@ class Recorder(Observer):
         With *before_ps*, records of that time or later stay pending, because others may have to stand between them.
         """
         self._flushes += 1
-        order = RowOrder(self._commands, self._pe_numbers, before_ps)
-        ops, operands = self._take_records(order)
-        tables = self.tables.take(self._take_finished(before_ps), order)
-        if len(ops) or any(map(len, tables.values())):
-            self._write(ops, operands, tables)
+        self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
+        order = RowOrder(self._commands, self._pe_numbers, end_ps)
+        ops = self._take_ops(order)
+        for start in range(self._chunk_records, len(ops), self._chunk_records):
+            self._write(*self._filled(ops[start - self._chunk_records : start]))
+        n_written = max(0, -(-len(ops) // self._chunk_records) - 1) * self._chunk_records
+        last = self._filled(ops[n_written:])
+        tables = self.tables.take(self._take_finished(end_ps), order)
+        if len(last[0]) or any(map(len, tables.values())):
+            self._write(*last, tables)
+
+    def cut(self, mark: tuple[int, ...], command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> CommandRows:
+        """Take out the rows since *mark*, all of *command*, which began at *t_ps* and uses *memories*."""
+        records = _rows(self._pending[mark[0] :], FIELDS)
+        waits = _rows([each for wait in self._waits[mark[1] :] for each in wait], 3)
+        del self._pending[mark[0] :], self._waits[mark[1] :]
+        numbers = [self.tables.number_of(memory) for memory in memories]
+        return relative((records, waits, *self.tables.cut(mark[2:4])), command.first_op, t_ps, numbers.index)
+
+    def expect(self, command: CommandInFlight, rows: CommandRows, t_ps: int, memories: Sequence[str]) -> None:
+        """*command*, which begins at *t_ps* and uses *memories*, will have *rows*. Each is written when it is over."""
+        first_op = command.first_op
+        self._expected[first_op] = ExpectedRows(rows, t_ps, first_op)
+        numbers = [self.tables.number_of(memory) for memory in memories]
+        transfers = transfers_of(rows, first_op, t_ps, numbers.__getitem__)
+        self.tables.expect(dispatches_of(rows, first_op, t_ps), transfers)
+
+    def drop(self, command: CommandInFlight) -> None:
+        """Forget the rows of *command* that were expected and are not written."""
+        del self._expected[command.first_op]
+        self.tables.drop(range(command.first_op, command.first_op + command.shared_plan.n_stages))
+
+    def drop_written(self, mark: tuple[int, ...]) -> None:
+        """Of the rows since *mark*, forget those that were expected before, and are written already."""
+        pending, waits = self._pending[mark[0] :], self._waits[mark[1] :]
+        late = [pending[at : at + FIELDS] for at in range(0, len(pending), FIELDS)]
+        late = [row for row in late if row[-1] >= self._written_ps]
+        ops = {row[0] for row in late}
+        self._pending[mark[0] :] = [each for row in late for each in row]
+        self._waits[mark[1] :] = [wait for wait in waits if wait[0] in ops]
+        self.tables.drop_written(mark[2:4], self._written_ps)
 
     def close(self) -> OpLog | LogSummary:
         """Write the pending records and end the log."""
@@ -179,11 +219,8 @@ class Recorder(Observer):
         if self._tell_chunk is not None and len(ops):
             self._tell_chunk(ops, self.writer.strings)
 
-    def _take_records(self, order: RowOrder) -> tuple[Rows, Rows]:
-        """The ops and operands of the pending records that are written now."""
-        if not self._pending:
-            return np.empty(0, OPS_DTYPE), np.empty(0, OPERAND_DTYPE)
-        ops = self._take_ops(order)
+    def _filled(self, ops: Rows) -> tuple[Rows, Rows]:
+        """*ops*, which have their times, with all that follows from their commands; and their operands."""
         if not len(ops):
             return ops, np.empty(0, OPERAND_DTYPE)
         groups = groups_of(ops["op_id"], self._commands, (self._tcm_owner, self._reg_owner), self.writer.intern)
@@ -193,10 +230,11 @@ class Recorder(Observer):
 
     def _take_ops(self, order: RowOrder) -> Rows:
         """The rows of the pending records that are written now, without what follows from their commands."""
-        columns = np.frombuffer(int64s(self._pending), dtype=np.int64).reshape(-1, FIELDS)
+        columns, waits = _rows(self._pending, FIELDS), self._waits
         now, later = order.split(columns[:, 0], columns[:, -1])
         self._pending[:] = columns[later].ravel().tolist()
-        waits = self._waits
+        if self._expected:
+            return self._with_expected(order, columns, later)
         if len(later) and waits:
             kept = set(columns[later, 0].tolist())
             waits = [wait for wait in self._waits if wait[0] not in kept]
@@ -206,12 +244,32 @@ class Recorder(Observer):
         self._waits.clear()
         return ops
 
-    def _take_finished(self, before_ps: int | None) -> list[CommandInFlight]:
+    def _with_expected(self, order: RowOrder, columns: Ints, later: Positions) -> Rows:
+        """As `_take_ops`: the rows of *columns* but *later*, and those of closed commands."""
+        kept = set(columns[later, 0].tolist())
+        waits = [wait for wait in self._waits if wait[0] not in kept]
+        self._waits[:] = [wait for wait in self._waits if wait[0] in kept]
+        parts = [np.delete(columns, later, axis=0)]
+        for first_op, rows in list(self._expected.items()):
+            records, more_waits = rows.take(self._written_ps)
+            parts.append(records)
+            waits += more_waits
+            if rows.is_empty:
+                del self._expected[first_op]
+        found = np.concatenate(parts)
+        return ops_table(found[order.split(found[:, 0], found[:, -1])[0]], waits)
+
+    def _take_finished(self, end_ps: int) -> list[CommandInFlight]:
         """Take out the commands before the first one that is not done. All their records are written."""
         done = 0
-        end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
         while done < len(self._commands) and 0 <= self._commands[done].t_done_ps < end_ps:
             done += 1
         finished = self._commands[:done]
         del self._commands[:done]
         return finished
+
+
+def _rows(flat: list[int], width: int) -> Ints:
+    """*flat* as rows of *width* numbers. Raises LogError for a time that does not fit 64 bits."""
+    rows: Ints = np.frombuffer(int64s(flat), dtype=np.int64).reshape(-1, width)
+    return rows

@@ -21,12 +21,10 @@ class RowOrder:
     """The order of rows that belong to ops of *commands*, which are in the order of their op ids.
 
     *pe_numbers* numbers the PEs of the chip. Rows at *before_ps* or later are kept for another time, because more rows
-    of that time may come; None keeps none.
+    of that time may come.
     """
 
-    def __init__(
-        self, commands: Sequence[CommandInFlight], pe_numbers: Mapping[str, int], before_ps: int | None
-    ) -> None:
+    def __init__(self, commands: Sequence[CommandInFlight], pe_numbers: Mapping[str, int], before_ps: int) -> None:
         self._first_ops = np.array([command.first_op for command in commands], dtype=np.int64)
         self._pes = np.array([pe_numbers[command.submitted.pe] for command in commands], dtype=np.int64)
         self._before_ps = before_ps
@@ -41,7 +39,5 @@ class RowOrder:
             return everything, everything
         pes = self._pes[np.searchsorted(self._first_ops, op_ids, side="right") - 1]
         order = np.lexsort((pes, times_ps))
-        if self._before_ps is None:
-            return order, everything[:0]
         n_now = int(np.searchsorted(times_ps[order], self._before_ps))
         return order[:n_now], np.sort(order[n_now:])

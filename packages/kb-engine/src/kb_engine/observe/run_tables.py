@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
+from kb_engine.observe.group_texts import Ints
 from kb_engine.observe.int64s import int64s
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.repeated import repeated
@@ -22,9 +22,9 @@ from kb_topology import NodeKind, Topology
 
 _DTYPES: Final = {name: np.dtype(list(schema.columns)) for name, schema in LOG_TABLES.items()}
 
-_TRANSFER: Final = 1 + len(LOG_TABLES["transfers"].columns)
-"""Numbers of a row of `transfers`, and the time at which it was known."""
-
+_N_DISPATCH: Final = len(LOG_TABLES["dispatches"].columns)
+_N_TRANSFER: Final = 1 + len(LOG_TABLES["transfers"].columns)
+"""Numbers of a row. A row of `transfers` has the moment at which it is known in front."""
 _COMMAND_NUMBERS: Final = {
     "command_seq": "submitted.command_seq",
     "n_tiles": "shared_plan.n_tiles",
@@ -72,7 +72,7 @@ class RunTables:
         dispatches, transfers = mark
         self._dispatches += repeated(self._dispatches[dispatches:], 3, n, {0: ops, 1: ps, 2: ps})
         steps = {0: ps, 1: ops, **dict.fromkeys(range(3, 8), ps), 10: ops}
-        self._transfers += repeated(self._transfers[transfers:], _TRANSFER, n, steps, absent=-1)
+        self._transfers += repeated(self._transfers[transfers:], _N_TRANSFER, n, steps, absent=-1)
 
     def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
         """The program on *pe* ended. *numbers* are its launch and the four times of a row of `kernels`."""
@@ -86,6 +86,33 @@ class RunTables:
         """The end of a transfer is known now."""
         self._transfers.append(self._clock.now_ps)
         self._transfers += row
+
+    def cut(self, mark: tuple[int, ...]) -> tuple[Ints, Ints]:
+        """Take out the rows of `dispatches` and `transfers` since *mark*, the latter with their moments in front."""
+        found = _rows(self._dispatches[mark[0] :], _N_DISPATCH), _rows(self._transfers[mark[1] :], _N_TRANSFER)
+        del self._dispatches[mark[0] :], self._transfers[mark[1] :]
+        return found
+
+    def expect(self, dispatches: Iterable[int], transfers: Iterable[int]) -> None:
+        """These rows will come, at the times that they have."""
+        self._dispatches += dispatches
+        self._transfers += transfers
+
+    def drop(self, ops: range) -> None:
+        """Forget the rows of *ops* that are not written."""
+        for flat, width, op_id in ((self._dispatches, _N_DISPATCH, 0), (self._transfers, _N_TRANSFER, 1)):
+            rows = _rows(flat, width)
+            is_mine = (rows[:, op_id] >= ops.start) & (rows[:, op_id] < ops.stop)
+            flat[:] = rows[~is_mine].ravel().tolist()
+
+    def drop_written(self, mark: tuple[int, ...], before_ps: int) -> None:
+        """Forget the rows since *mark* that came before *before_ps*: they are written already."""
+        for flat, width, start, time in (
+            (self._dispatches, _N_DISPATCH, mark[0], 2),
+            (self._transfers, _N_TRANSFER, mark[1], 0),
+        ):
+            rows = _rows(flat[start:], width)
+            flat[start:] = rows[rows[:, time] >= before_ps].ravel().tolist()
 
     def watch(self, chip: Chip) -> None:
         """The chip is finished."""
@@ -114,8 +141,8 @@ class RunTables:
         messages, self._messages = self._messages, []
         columns = dict(zip(_COMMAND_NUMBERS, _columns(map(_numbers_of, finished), len(_COMMAND_NUMBERS)), strict=True))
         columns |= dict(zip(("pe", "line", "name"), _columns(self._texts_of(finished), 3), strict=True))
-        dispatched = _take_in_order(self._dispatches, 3, order, op_id=0, time=2)
-        transferred = _take_in_order(self._transfers, _TRANSFER, order, op_id=1, time=0)
+        dispatched = _take_in_order(self._dispatches, _N_DISPATCH, order, op_id=0, time=2)
+        transferred = _take_in_order(self._transfers, _N_TRANSFER, order, op_id=1, time=0)
         launch, called, target, start, end = _columns((numbers for _, numbers in kernels), 5)
         of, kind, sent, arrived = _columns((numbers for _, numbers in messages), 4)
         (pe,) = _columns(([intern(pe)] for pe, _ in kernels), 1)
@@ -146,10 +173,15 @@ def _take_in_order(flat: list[int], width: int, order: RowOrder, op_id: int, tim
 
     *op_id* and *time* are the numbers of the columns by which *order* sorts. The time is when the row came.
     """
-    rows: npt.NDArray[np.int64] = np.frombuffer(int64s(flat), np.int64).reshape(-1, width)
+    rows = _rows(flat, width)
     now, later = order.split(rows[:, op_id], rows[:, time])
     flat[:] = rows[later].ravel().tolist()
     return list(rows[now].T)
+
+
+def _rows(flat: list[int], width: int) -> Ints:
+    rows: Ints = np.frombuffer(int64s(flat), np.int64).reshape(-1, width)
+    return rows
 
 
 def _columns(rows: Iterable[Iterable[int]], width: int) -> Sequence[Rows]:

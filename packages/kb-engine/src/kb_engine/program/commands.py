@@ -54,6 +54,7 @@ class ProgramCommands:
         context = self._open(command, line)
         seq = context.submitted.command_seq
         self.in_flight[seq] = context, completion
+        context.completes(completion)
         kernel, clock = self._kernel, self._session.clock
         context.t_call_ps = clock.now_ps
         context.after, context.after_seq = self._after, self._after_seq

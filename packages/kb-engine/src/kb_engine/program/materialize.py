@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.closed.closed_commands import ClosedCommands
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
@@ -24,9 +25,19 @@ Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
 
 
 class Materializer:
-    """Computes values from what *recorder* has recorded. It costs nothing until a kernel asks for a value."""
+    """Computes values from what *recorder* has recorded. It costs nothing until a kernel asks for a value.
 
-    def __init__(self, recorder: Recorder, pes: Sequence[ProcessingElement], memory: DeviceMemory) -> None:
+    *closed* has commands whose records are expected, if there are any: they are opened, so that records end now.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        pes: Sequence[ProcessingElement],
+        memory: DeviceMemory,
+        closed: ClosedCommands | None = None,
+    ) -> None:
+        self._closed = closed
         self._recorder = recorder
         self._buffers = {pe.tcm_owner: pe.scheduler.reserved_nbytes for pe in pes}
         self._memory = memory
@@ -57,6 +68,8 @@ class Materializer:
         from kb_dataexec.execute import PartialExecution
 
         writer = self._recorder.writer
+        if self._closed is not None:
+            self._closed.open_all()
         self._recorder.flush()
         if self._execution is None:
             assert self._memory.initial is not None, "a kernel runs"

@@ -31,6 +31,11 @@ class Completion:
         """What `keep` refers to."""
         return self._kept
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the end of the command."""
+        return self._waiter is not None
+
     def when_done(self, waiter: Callable[[object], None]) -> None:
         """Have *waiter* called once, with any argument, after the command has ended. A second call replaces it."""
         self._waiter = waiter

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 _MANY = 512
@@ -41,6 +41,17 @@ class CalendarQueue:
 
     def __len__(self) -> int:
         return len(self.heap) + len(self.near) + sum(map(len, self._buckets.values()))
+
+    def remove(self, entry: Any) -> None:
+        """Take *entry* out. Raises ValueError when it is not there."""
+        if entry in self.near:
+            self.near.remove(entry)
+            return
+        if entry in self.heap:
+            self.heap.remove(entry)
+            heapify(self.heap)
+            return
+        self._buckets[entry[0] >> self._shift].remove(entry)
 
     def next_ps(self) -> float:
         """The time of the next entry; infinity when there is none."""

@@ -37,6 +37,8 @@ _BUCKETS_AN_INTERVAL = 64
 _CALLBACK_LENGTH = 5
 """A callback's entry is (time, priority, ticket, function, argument). SimPy's entries end with one event instead."""
 
+_KEY_LENGTH = 3
+"""What decides about the order of entries: time, priority, ticket."""
 _PE_BITS = 48
 """A PE has 2^48 tickets: more than a run can use up."""
 
@@ -81,6 +83,17 @@ class Clock(_Now, simpy.Environment):
         self.push: Callable[[Any], None] = self._entries.push
         self._housekeeping = housekeeping
         self.is_broken = False
+        self._entry: Any = (0, NORMAL, -1)
+
+    @property
+    def current(self) -> tuple[int, int, int]:
+        """The time, the priority and the ticket of the entry that runs now."""
+        found: tuple[int, int, int] = self._entry[:_KEY_LENGTH]
+        return found
+
+    def cancel(self, entry: Any) -> None:
+        """Take *entry*, which was pushed and has not run, out again."""
+        self._entries.remove(entry)
 
     def call_at(
         self, t_ps: int, function: Callable[[Any], None], argument: Any, tickets: Iterator[int] | None = None
@@ -130,6 +143,7 @@ class Clock(_Now, simpy.Environment):
         if self.heap and len(self.heap[0]) == _CALLBACK_LENGTH:
             entry = heappop(self.heap)
             self.now_ps = entry[0]
+            self._entry = entry
             entry[3](entry[4])
         else:
             super().step()
@@ -148,6 +162,10 @@ class Clock(_Now, simpy.Environment):
             yield heap
         finally:
             self.push, self.now_ps, self._queue = push, now_ps, queue
+
+    def turn_back(self, t_ps: int) -> None:
+        """Within the block of `apart`, which ends that: it is *t_ps*, before now."""
+        self.now_ps = t_ps
 
     def run_next(self) -> None:
         """Run the first entry of the heap of `apart`."""
@@ -171,6 +189,19 @@ class Clock(_Now, simpy.Environment):
         """It is *ps* picoseconds later now, and all entries are as far ahead as they were. They are `few_entries`."""
         self._queue[:] = [(entry[0] + ps, *entry[1:]) for entry in self._queue]
         self.now_ps += ps
+
+    def run_out(self) -> None:
+        """Run all entries of the heap of `apart`, and what they schedule there."""
+        heap: list[Any] = self._queue
+        step = super().step
+        while heap:
+            entry = heappop(heap)
+            if len(entry) == _CALLBACK_LENGTH:
+                self.now_ps = entry[0]
+                entry[3](entry[4])
+            else:
+                heappush(heap, entry)
+                step()
 
     def stop(self) -> None:
         """End `drain` now. A callback calls this; entries that are scheduled stay scheduled."""
@@ -230,6 +261,7 @@ class Clock(_Now, simpy.Environment):
                 continue
             else:
                 break
+            self._entry = entry
             if len(entry) == _CALLBACK_LENGTH:
                 self.now_ps = entry[0]
                 entry[3](entry[4])

@@ -40,6 +40,7 @@ class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
     __slots__ = ("_latency_ps", "_rate")
 
     spec_type = HbmFixedSpec
+    free_times = ("free_ps",)
 
     def __init__(self, spec: HbmFixedSpec, context: Context) -> None:
         super().__init__(spec, context)

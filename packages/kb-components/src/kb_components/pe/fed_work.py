@@ -1,0 +1,57 @@
+"""FedWork: a command that PE_SCHEDULER has decoded and would begin to feed now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kb_components.pe.submission_queue import SubmissionQueue
+from kb_components.pe.tile_buffers import TileBuffers
+from kb_components.pe.tile_feeder import TileFeeder
+from kb_engine.block import ClosableWork, CommandInFlight, RegisterFile
+
+
+class FedWork(ClosableWork):
+    """The only command of a PE, which waits in *queue* for *feeder*. *complete* is told when the command is done."""
+
+    def __init__(
+        self,
+        command: CommandInFlight,
+        queue: SubmissionQueue,
+        feeder: TileFeeder,
+        places: tuple[TileBuffers, RegisterFile],
+        complete: Callable[[CommandInFlight], None],
+    ) -> None:
+        self.command = command
+        self._queue = queue
+        self._feeder = feeder
+        self._buffers, self._registers = places
+        self._complete = complete
+
+    def begin(self) -> None:
+        """Feed the command now."""
+        self._feeder.wake()
+
+    def place(self) -> None:
+        """As the feeder does before the first tile."""
+        command = self._queue.next_decoded()
+        assert command is self.command
+        self._feeder.place(command)
+
+    def cuts(self) -> Any:
+        """Those of buffers and registers, and the order of fetches."""
+        return self._buffers.cuts(), self._registers.cuts(), self._feeder.order_state()
+
+    def put_back(self, cuts: Any) -> None:
+        """The command is decoded and has yet to be fed."""
+        buffers, registers, order = cuts
+        self._buffers.put_back(buffers)
+        self._registers.put_back(registers)
+        self._feeder.put_back(order)
+        self.command.begin_anew()
+        self._queue.put_back(self.command)
+
+    def end(self) -> None:
+        """Complete the command."""
+        self.command.end_closed()
+        self._complete(self.command)

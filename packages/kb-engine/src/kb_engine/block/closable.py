@@ -1,0 +1,39 @@
+"""What a scheduler and whoever closes its commands say to each other.
+
+A command is closed from the moment at which nothing can meet it: its PE is idle otherwise, and its program waits for
+it. Then it runs at once on a clock of its own, or takes what an equal command came to (`kb_engine.closed`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kb_engine.block.in_flight import CommandInFlight
+
+
+class ClosableWork(Protocol):
+    """A command that a scheduler could begin now, and what its PE keeps of it."""
+
+    command: CommandInFlight
+
+    def begin(self) -> None:
+        """Begin now. A command that has begun before, apart from the rest, begins anew."""
+
+    def place(self) -> None:
+        """Cut buffers and registers for the command now, as `begin` does, without beginning."""
+
+    def cuts(self) -> Any:
+        """What `put_back` needs to undo `begin` and `place`."""
+
+    def put_back(self, cuts: Any) -> None:
+        """Be as before `begin` or `place`, when *cuts* were asked for. The command is not in flight in any block."""
+
+    def end(self) -> None:
+        """The command is done now, and no block knows that."""
+
+
+class Closer(Protocol):
+    """Who closes the commands of a PE."""
+
+    def close(self, work: ClosableWork) -> bool:
+        """Whether *work* is closed from now on: `end` is called when it is done. If not, the caller has to begin it."""

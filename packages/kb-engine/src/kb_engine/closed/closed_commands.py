@@ -1,0 +1,259 @@
+"""ClosedCommands: runs commands apart that nothing can meet, keeps what came of them, and opens those that are met.
+
+A command is closed if its PE is idle otherwise, its program waits for it, and nothing is on its way to its memories and
+on its links. It runs at once on a heap of its own (`private_run`). What came of it is kept by a key: the form of its
+plan, of its PE and of the ways to its memories. A command with the same key takes that outcome and simulates nothing.
+Everything that a command leaves behind is applied at once; only its end is an entry of the clock.
+
+**Opening.** A request to a memory or a link of a closed command may come before the command has ended. Then the outcome
+is undone, and the command runs again up to this very entry of the clock; its entries that are left join the others.
+Nobody has looked at its memories and links in between, and entries of two PEs have an order that follows from the chip
+(ADR 0078), so everything is as if the command had never been closed. From then on no command is closed that goes to
+the place where they met, up to the next launch, because they would meet again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from simpy.events import NORMAL
+
+from kb_engine.block.closable import ClosableWork
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.closed.footprint import Footprint
+from kb_engine.closed.outcome import Outcome
+from kb_engine.closed.private_run import run_apart
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.recorder import Recorder
+from kb_messages import KbError
+
+LEAST_CLOSED_STAGES: Final = 256
+"""Stages of a command that is worth closing. Source: assumed; a key and a footprint cost as much as some 50 stages."""
+_SHARE: Final = 8
+"""With checks, one of so many commands that would take a known outcome is run, too."""
+
+
+class KnownOutcomes:
+    """The outcomes that commands with one key have had so far, and whether there was such a command."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.was_seen = False
+
+    def see(self) -> bool:
+        """There is such a command. Whether there was one before."""
+        before, self.was_seen = self.was_seen, True
+        return before
+
+
+class Shape:
+    """What is known of commands of one plan on one PE: where they go, and what came of those with their key."""
+
+    def __init__(self, footprint: Footprint, known: KnownOutcomes) -> None:
+        self.footprint = footprint
+        self.known = known
+
+
+class ClosedCommand:
+    """A command that is closed: its work, since when, what came of it, and what it takes to undo that.
+
+    `entry` is that of its end. The outcome is applied when this is made.
+    """
+
+    def __init__(
+        self, work: ClosableWork, begin_ps: int, shape: Shape, outcome: Outcome, end: Any, tickets: Iterator[int]
+    ) -> None:
+        self.work = work
+        self.begin_ps = begin_ps
+        self.footprint = shape.footprint
+        self.outcome = outcome
+        self.cuts: Any = work.cuts()
+        work.place()
+        work.command.close(outcome.moved, begin_ps)
+        self.before = shape.footprint.apply(outcome, begin_ps)
+        self.entry = begin_ps + outcome.duration_ps, NORMAL, next(tickets), end, self
+
+    @property
+    def memories(self) -> list[str]:
+        """The ids of its memories."""
+        return [path.dst for path in self.footprint.paths]
+
+
+class ClosedCommands:
+    """The closed commands of a chip. *recorder* has the op log, if there is one.
+
+    `n_run` counts the commands that ran apart, `n_taken` those that took a known outcome, `n_opened` those that were
+    met. With *checks*, a share of those that would take a known outcome is run, too, and both are compared. Within
+    the block of *event_by_event*, nothing skips a part of a run.
+    """
+
+    def __init__(
+        self,
+        chip: Chip,
+        recorder: Recorder | None,
+        event_by_event: Callable[[], AbstractContextManager[None]],
+        checks: bool,
+        least_stages: int,
+    ) -> None:
+        self._clock = chip.clock
+        self._event_by_event = event_by_event
+        self._recorder = recorder
+        self._checks = checks
+        self._least_stages = least_stages
+        self._forms: dict[Hashable, int] = {}
+        self._known: dict[Hashable, KnownOutcomes] = {}
+        self._closed: dict[object, ClosedCommand] = {}
+        self._met: set[object] = set()
+        self._is_apart = False
+        self._ran_ps = 0
+        self._has_peers = True
+        self.n_run = self.n_taken = self.n_opened = 0
+        chip.fabric.watch(self._closed.keys(), self._meet)
+
+    def begin_launch(self, n_pes: int) -> None:
+        """A launch on *n_pes* PEs begins: its commands need not meet where those of earlier ones did."""
+        self._met.clear()
+        self._has_peers = n_pes > 1
+
+    def open_all(self) -> None:
+        """Open all closed commands, because somebody looks at what is not over yet."""
+        for closed in dict.fromkeys(self._closed.values()):
+            self._open(closed)
+
+    def known(self, key: Hashable) -> KnownOutcomes:
+        """What is known of commands with *key*."""
+        return self._known.setdefault(key, KnownOutcomes())
+
+    def number_of(self, form: Hashable) -> int:
+        """A number for *form*, which is a quicker part of a key."""
+        return self._forms.setdefault(form, len(self._forms))
+
+    def wants(self, command: CommandInFlight) -> bool:
+        """Whether nothing can meet *command* on its PE, and it is worth closing."""
+        if self._is_apart or command.mapped or not command.is_awaited:
+            return False
+        return command.shared_plan.n_stages >= self._least_stages
+
+    def close(self, work: ClosableWork, shape: Shape, tickets: Iterator[int]) -> bool:
+        """Close *work* now, unless its places are in use. Its end takes one of the *tickets* of its PE."""
+        footprint, now_ps = shape.footprint, self._clock.now_ps
+        if not (footprint.places.isdisjoint(self._met) and footprint.places.isdisjoint(self._closed)):
+            return False
+        if not footprint.is_idle(now_ps):
+            return False
+        if not (shape.known.see() or self._has_peers):
+            return False  # it may be the only one
+        outcome = self._outcome_for(shape, work)
+        if outcome is None:
+            outcome = self._find_out(shape, work)
+            if outcome is None:
+                self._leave_stuck(tickets)
+                return True
+            shape.known.outcomes.append(outcome)
+            self.n_run += 1
+        else:
+            self.n_taken += 1
+            if self._checks and self.n_taken % _SHARE == 1:
+                with self._event_by_event():
+                    self._check(outcome, self._find_out(shape, work), work.command)
+        closed = ClosedCommand(work, now_ps, shape, outcome, self._end, tickets)
+        if self._recorder is not None and outcome.rows is not None:
+            self._recorder.expect(work.command, outcome.rows, now_ps, closed.memories)
+        self._clock.push(closed.entry)
+        self._closed.update(dict.fromkeys(footprint.places, closed))
+        return True
+
+    def _outcome_for(self, shape: Shape, work: ClosableWork) -> Outcome | None:
+        """An outcome that *work* would have, too. Where pieces lie in no slot depends on which slots are first."""
+        firsts: tuple[int, ...] | None = None
+        for outcome in shape.known.outcomes:
+            if not shape.footprint.fits(outcome):
+                continue
+            if outcome.moved and firsts is None:
+                cuts = work.cuts()
+                work.place()
+                firsts = work.command.placement.firsts
+                work.put_back(cuts)
+            if not outcome.moved or firsts == outcome.firsts:
+                return outcome
+        return None
+
+    def _find_out(self, shape: Shape, work: ClosableWork) -> Outcome | None:
+        """Run *work* apart, and leave everything as it was before. None if *work* never ends."""
+        footprint, command, recorder, now_ps = shape.footprint, work.command, self._recorder, self._clock.now_ps
+        state, cuts = footprint.state(), work.cuts()
+        mark = recorder.mark() if recorder is not None else None
+        ends_ps: list[int] = []
+        self._is_apart = True
+        try:
+            with command.apart(lambda _: ends_ps.append(self._clock.now_ps)):
+                self._ran_ps = run_apart(self._clock, work.begin)
+        finally:
+            self._is_apart = False
+        if not ends_ps:
+            return None
+        rows = None
+        if recorder is not None and mark is not None:
+            rows = recorder.cut(mark, command, now_ps, [path.dst for path in footprint.paths])
+        counted, freed, flows = footprint.changes(state, now_ps)
+        moved = {place: dict(pieces) for place, pieces in command.placement.moved.items()}
+        outcome = Outcome(ends_ps[0] - now_ps, counted, freed, flows, moved, command.placement.firsts, rows)
+        footprint.put_back(state)
+        work.put_back(cuts)
+        return outcome
+
+    def _leave_stuck(self, tickets: Iterator[int]) -> None:
+        """The command that ran last, apart, never ends: the clock has to come to where the command got stuck."""
+        self._clock.push((self._clock.now_ps + self._ran_ps, NORMAL, next(tickets), _do_nothing, None))
+
+    def _check(self, known: Outcome, found: Outcome | None, command: CommandInFlight) -> None:
+        """Raises KbError where *command* came to something else than a command with its key before."""
+        differs = "ends" if found is None else known.differs_from(found)
+        if differs:
+            where = f"{command.submitted.line} on {command.submitted.pe}"
+            got, needs = f"other {differs} than those of a command with the same key", "the same"
+            raise KbError(where, got, needs, "run with --exact events, and report the block whose state is missing")
+
+    def _end(self, closed: ClosedCommand) -> None:
+        self._forget(closed)
+        closed.work.end()
+
+    def _forget(self, closed: ClosedCommand) -> None:
+        for place in closed.footprint.places:
+            del self._closed[place]
+
+    def _meet(self, places: frozenset[object]) -> None:
+        """A transfer that goes to *places* begins now."""
+        for place in places:
+            closed = self._closed.get(place)
+            if closed is not None:
+                self._met.add(place)
+                self._open(closed)
+
+    def _open(self, closed: ClosedCommand) -> None:
+        """Have *closed* be as if it had never been closed, up to the entry that the clock is at."""
+        clock, work, until, recorder = self._clock, closed.work, self._clock.current, self._recorder
+        self._forget(closed)
+        clock.cancel(closed.entry)
+        closed.footprint.undo(closed.outcome, closed.before)
+        mark = None
+        if recorder is not None:
+            recorder.drop(work.command)
+            mark = recorder.mark()
+        work.put_back(closed.cuts)
+        with clock.apart() as heap, self._event_by_event():
+            clock.turn_back(closed.begin_ps)
+            work.begin()
+            while heap and heap[0][:3] < until:
+                clock.run_next()
+        for entry in sorted(heap):
+            clock.push(entry)
+        if recorder is not None and mark is not None:
+            recorder.drop_written(mark)
+        self.n_opened += 1
+
+
+def _do_nothing(_: Any) -> None:
+    """An entry of the clock that only takes time."""

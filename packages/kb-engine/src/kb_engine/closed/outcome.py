@@ -1,0 +1,40 @@
+"""Outcome: all that came of a command that ran apart, relative to its begin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_engine.observe.command_rows import CommandRows
+from kb_messages import Place
+
+FlowCount = tuple[int, bool, int, int, tuple[int, int], tuple[int, int]]
+"""The number of the path; whether the leg leads back; bytes; transfers; and how long a read and a write take that meet
+nobody, as far as the op log has a row of one, before the command and after."""
+
+
+class Outcome(NamedTuple):
+    """What a command came to, in the terms of its footprint.
+
+    `counted` pairs a counter of the footprint with what the command adds to it, `freed` a place with the picoseconds
+    after the begin at which it is free again. `flows` has the transfers. `moved` are the pieces that lie in no slot,
+    and `firsts` the first slots of the command's cuts, on which `moved` depends. `rows` is None without an op log.
+    """
+
+    duration_ps: int
+    counted: tuple[tuple[int, int], ...]
+    freed: tuple[tuple[int, int], ...]
+    flows: tuple[FlowCount, ...]
+    moved: dict[Place, dict[int, int]]
+    firsts: tuple[int, ...]
+    rows: CommandRows | None
+
+    def differs_from(self, other: Outcome) -> str:
+        """What of this differs from *other*: the names of these parts, or ""."""
+        parts = ("duration_ps", "counted", "freed", "flows", "moved")
+        names = [name for name in parts if getattr(self, name) != getattr(other, name)]
+        if self.rows is not None and other.rows is not None:
+            pairs = zip(self.rows._fields, self.rows, other.rows, strict=True)
+            names += [name for name, mine, others in pairs if not np.array_equal(mine, others)]
+        return ", ".join(names)

@@ -1,0 +1,68 @@
+"""PeCloser: closes the commands of one PE, and knows where commands of each plan go."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final
+
+from kb_engine.block.closable import ClosableWork
+from kb_engine.block.component import ComponentBase
+from kb_engine.closed.closed_commands import ClosedCommands, Shape
+from kb_engine.closed.footprint import Footprint
+from kb_engine.closed.pe_forms import form_of_pe, form_of_way
+from kb_engine.closed.plan_form import form_of, owners_of
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.paths import MemoryPath
+from kb_messages import PipelinePlan, Place, StageType, memory_side
+
+_MOST_SHAPES: Final = 1 << 10
+_TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
+
+
+class PeCloser:
+    """Closes commands of the PE with *blocks*, whose entries take *tickets*. *closed* has all closed commands."""
+
+    def __init__(
+        self, closed: ClosedCommands, fabric: Fabric, blocks: Sequence[ComponentBase[Any]], tickets: Iterator[int]
+    ) -> None:
+        self._closed = closed
+        self._fabric = fabric
+        self._tickets = tickets
+        self._servers = [server for block in blocks for server in block.servers.values()]
+        form = form_of_pe(blocks)
+        self._form = None if form is None else closed.number_of(form)
+        self._shapes: dict[int, tuple[PipelinePlan, Shape | None]] = {}
+
+    def close(self, work: ClosableWork) -> bool:
+        """As Closer says."""
+        plan = work.command.shared_plan
+        if self._form is None or not self._closed.wants(work.command):
+            return False
+        known = self._shapes.get(id(plan))
+        if known is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            known = self._shapes[id(plan)] = plan, self._shape_of(plan)
+        return known[1] is not None and self._closed.close(work, known[1], self._tickets)
+
+    def _shape_of(self, plan: PipelinePlan) -> Shape | None:
+        """Where commands of *plan* go, and what others with their key came to; None where they cannot be closed."""
+        if plan.held is not None or any(map(_is_out_of_reach, plan.stages)):
+            return None
+        source = next((stage.component for stage in plan.stages if stage.stage_type in _TRANSFERS), "")
+        paths = [self._fabric.path(source, owner) for owner in owners_of(plan)]
+        if not all(isinstance(path, MemoryPath) for path in paths):
+            return None
+        ways = tuple(map(form_of_way, paths))
+        if None in ways:
+            return None
+        bursts = {owner: path.burst_nbytes for owner, path in zip(owners_of(plan), paths, strict=True)}
+        key: Hashable = self._form, ways, form_of(plan, bursts.__getitem__)
+        return Shape(Footprint(self._servers, paths), self._closed.known(key))
+
+
+def _is_out_of_reach(stage: Any) -> bool:
+    """Whether the times of *stage* follow from more than its shape: pieces, atomics, and virtual addresses."""
+    if stage.stage_type not in _TRANSFERS:
+        return False
+    return bool(stage.in_pieces or stage.math is not None or memory_side(stage).place is not Place.MEMORY)

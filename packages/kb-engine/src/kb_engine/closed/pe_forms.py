@@ -1,0 +1,75 @@
+"""The forms of PEs and of ways to memories: what the times of commands follow from besides their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.control_roles import HostPort
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent, TransferSource
+from kb_engine.block.gates import ExclusivePort
+from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
+from kb_engine.block.stage_server import StageServer
+from kb_engine.fabric.paths import Leg, MemoryPath
+
+
+def form_of_pe(blocks: Sequence[ComponentBase[Any]]) -> Hashable | None:
+    """What PEs have in common whose blocks take equal times; None where times may follow from more than that.
+
+    A block has to say what its times follow from: by a pure cost, or, for a DMA, by `needs_no_queue`. It keeps its
+    tokens in plain queues, behind ports that one service holds at a time.
+    """
+    for block in blocks:
+        if not all(map(_is_plain, block.servers.values())):
+            return None
+        if isinstance(block, RegisterFileOwner) and type(block.registers) is not RegisterFile:
+            return None
+        if block.servers and not (block.has_pure_cost or needs_no_queue(block)):
+            return None
+    return tuple(map(_form_of_block, blocks))
+
+
+def form_of_way(path: MemoryPath) -> Hashable | None:
+    """What ways have in common on which transfers take equal times; None for a memory that does not say as much."""
+    memory = path.memory
+    if not says_when_free(memory):
+        return None
+    legs = (path.away,) if path.back is path.away else (path.away, path.back)
+    return type(memory), _figures(memory.spec), path.nearest_ps, tuple(map(_form_of_leg, legs))
+
+
+def says_when_free(memory: MemoryComponent[Any]) -> bool:
+    """Whether the class of *memory* itself says by which of its times it is free; nothing else counts for requests."""
+    return "free_times" in vars(type(memory))
+
+
+def needs_no_queue(block: ComponentBase[Any]) -> bool:
+    """Whether *block* starts transfers that depend on their token, the time and the fabric alone."""
+    return isinstance(block, Initiator) and bool(vars(type(block)).get("needs_no_queue", False))
+
+
+def all_sources_belong_to_pes(blocks: Sequence[ComponentBase[Any]]) -> bool:
+    """Whether, while kernels run, no block of *blocks* begins a transfer but in an entry of its own PE."""
+    sources = [block for block in blocks if isinstance(block, TransferSource)]
+    return all(isinstance(block, HostPort) or needs_no_queue(block) for block in sources)
+
+
+def _form_of_block(block: ComponentBase[Any]) -> Hashable:
+    return block.node_id.rpartition(".")[2], type(block), _figures(block.spec), block.context.memory_nbytes
+
+
+def _figures(spec: Struct) -> bytes:
+    """The fields of *spec*, of which some may be mutable."""
+    return encode(spec)
+
+
+def _is_plain(server: StageServer) -> bool:
+    return type(server) is StageServer and all(type(gate) is ExclusivePort for gate in server.own_gates)
+
+
+def _form_of_leg(leg: Leg) -> Hashable:
+    return tuple((hop.state.link.bw_gbs, hop.after_ps, hop.shared is not None, hop.narrows) for hop in leg.hops)

@@ -1,0 +1,132 @@
+"""Random chips and kernels whose commands can be closed, and met: each PE works on its own memory, and now and then on
+that of another one. A run says all that can be compared: its log, counts of every block and link, and launch times."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from kb_dataexec import MemoryLogWriter
+from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
+from kb_topology import loads_topology
+
+ROOT = Path(__file__).parents[2]
+SIDE, N_SLICES = 96, 8
+WIDTHS_GBS = (16, 25.6, 51.2, 64, 100, 102.4, 128, 256)
+Step = tuple[Any, ...]
+
+
+class ClosedCase(NamedTuple):
+    """A chip, the steps of each program, and whether the kernel is launched again."""
+
+    spec: dict[str, Any]
+    programs: list[list[Step]]
+    twice: bool
+
+
+class Compared(NamedTuple):
+    """What two runs of a case have to have in common, and how many commands ran apart, took an outcome, were opened."""
+
+    digest: str
+    counts: list[object]
+    launches: list[object]
+    closed: tuple[int, int, int]
+
+
+def draw(seed: int) -> ClosedCase:
+    """The case of *seed*."""
+    rng = random.Random(seed)
+    spec = _chip(rng)
+    style, n_pes, others = rng.choice(("same", "own", "own")), rng.randint(1, N_SLICES), rng.choice((0.0, 0.1, 0.5))
+    programs = [[_step(rng, others) for _ in range(rng.randint(1, 4))] for _ in range(n_pes)]
+    if style == "same":
+        programs = [programs[0]] * n_pes
+    return ClosedCase(spec, programs, rng.random() < 0.3)
+
+
+def run(case: ClosedCase, exact: Any, least_stages: int = 1) -> Compared:
+    """Simulate *case*. Commands of *least_stages* or more are closed, if *exact* says so."""
+    topology = loads_topology(yaml.safe_dump(case.spec, sort_keys=False), "random.yaml")
+    engine = Engine(topology, MemoryLogWriter(), exact=exact, least_closed_stages=least_stages)
+    host = Host(engine, Path(__file__).parent)
+    zeros = np.zeros((SIDE, SIDE), np.float16)
+    tensors = [
+        [host.tensor(name, zeros, DType.F16, slices=[host.hbm_slice_of(number)]) for name in "abc"]
+        for number in range(N_SLICES)
+    ]
+    pes = range(len(case.programs))
+    launches = [host.launch(kernel, tensors, case.programs, pes=pes) for _ in range(1 + case.twice)]
+    log, closed = engine.close_log(), engine.closed
+    assert log is not None
+    n_closed = (0, 0, 0) if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
+    return Compared(str(log.digest), counts_of(engine), list(launches), n_closed)
+
+
+def kernel(tl: Language, tensors: list[list[TensorRef]], programs: list[list[Step]]) -> None:
+    """Each program does its own steps."""
+    mine = tl.program_id()
+    for kind, (m, n, k), place, tile, epilogue, waits in programs[mine]:
+        a, b, c = tensors[mine if place is None else place]
+        if kind == "load":
+            x = tl.load(b[:k, :n])
+            if waits:
+                tl.store(c[:k, :n], x)
+            continue
+        handles = [_gemm(tl, (a[:m, :k], b[:k, :n], c[:m, :n]), tile, epilogue, kind == "stream")]
+        if kind == "two":
+            handles.append(_gemm(tl, (c[:m, :k], b[:k, :n], a[:m, :n]), tile, 0, False))
+        if waits or kind == "two":
+            for handle in handles:
+                tl.wait(handle)
+
+
+def counts_of(engine: Engine) -> list[object]:
+    """All that *engine* counts, the time at which it stopped, and what is not free then."""
+    now_ps = engine.clock.now_ps
+    found: list[object] = [now_ps, engine.session.n_ops]
+    found += [(server.node_id, server.stage_type, server.busy_ps, server.served) for server in engine.servers]
+    found += [(link.link, link.busy_ps, link.nbytes, max(link.free_ps, now_ps)) for link in engine.fabric.links]
+    for node_id, block in engine.components.items():
+        found += [(node_id, name, getattr(block, name, None)) for name in ("busy_ps", "read_nbytes", "written_nbytes")]
+        found += [(node_id, max(getattr(block, "free_ps", 0), now_ps)), (node_id, block.counts())]
+    return found
+
+
+def _gemm(tl: Language, matrices: tuple[Any, Any, Any], tile: int, epilogue: int, streams: bool) -> Any:
+    a, b, out = matrices
+    ops = ((), (tl.relu(),), (tl.scale(0.5, scope="k_tile"),))[epilogue]
+    return tl.composite("gemm", a, b, out=out, tile=TileShape(tile, tile, tile), epilogue=ops, b_stream=streams)
+
+
+def _step(rng: random.Random, others: float) -> Step:
+    shape = tuple(rng.choice((32, 33, 48, 64, 96)) for _ in range(3))
+    place = rng.randrange(N_SLICES) if rng.random() < others else None
+    kind = rng.choice(("gemm", "gemm", "gemm", "load", "two", "stream"))
+    return kind, shape, place, rng.choice((16, 32)), rng.choice((0, 0, 1, 2)), rng.random() < 0.85
+
+
+def _chip(rng: random.Random) -> dict[str, Any]:
+    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / "one_cube.yaml").read_text(encoding="utf-8"))
+    cube = spec["cube"]
+    pe, hbm = cube["pe_template"]["nodes"], cube["nodes"]["hbm"]
+    for link in cube["links"]:
+        link["bw_gbs"] = rng.choice((link["bw_gbs"], *WIDTHS_GBS))
+        link["length_mm"] = rng.choice((link["length_mm"], 40, 5, 0))
+    for name in ("pe_dma", "pe_fetch_store", "pe_gemm", "pe_math"):
+        pe[name]["queue_depth"] = rng.choice((1, 2, 4, 8))
+    pe["pe_scheduler"]["command_ns"] = rng.choice((0, 2, 8, 16))
+    pe["pe_scheduler"]["input_kib"] = rng.choice((6, 8, 12, 24, 64, 512))
+    pe["pe_scheduler"]["output_kib"] = rng.choice((4, 8, 12, 64))
+    pe["pe_scheduler"]["compute_slots"] = rng.choice(("shared", "independent"))
+    pe["pe_fetch_store"]["memory"]["size"] = rng.choice(("12 KiB", "16 KiB", "24 KiB", "64 KiB", "512 KiB"))
+    pe["pe_dma"]["setup_ns"] = rng.choice((0, 1, 5, 15))
+    pe["pe_cpu"]["issue_ns"] = rng.choice((0, 1, 4, 10))
+    pe["pe_tcm"]["latency_ns"] = rng.choice((0, 1, 2))
+    hbm["bw_gbs"], hbm["latency_ns"] = rng.choice((12.8, 51.2, 102.4, 204.8)), rng.choice((0, 5, 45))
+    if rng.random() < 0.2:
+        pe["pe_dma"]["outstanding"] = 2
+    return spec

@@ -1,0 +1,257 @@
+"""Closed commands: they come to what they come to event by event, those that others meet are opened, and the rest runs
+as ever."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from kb_components.pe.pe_dma import PeDma
+from kb_components.pe.pe_gemm import PeGemm
+from kb_dataexec import MemoryLogWriter
+from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
+from kb_engine.closed import closed_commands
+from kb_engine.observe import Callbacks
+from kb_messages import KbError, StageParams
+from kb_topology import loads_topology
+
+ROOT = Path(__file__).parents[1]
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "tests_integration" / "closed")
+    cases, fuzz = (import_module(name) for name in ("closed_cases", "closed_fuzz"))
+
+TILE = TileShape(32, 32, 32)
+Change = Callable[[dict[str, Any]], None]
+
+
+def chip(change: Change | None = None, base: str = "one_cube") -> dict[str, Any]:
+    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / f"{base}.yaml").read_text(encoding="utf-8"))
+    if change is not None:
+        change(spec)
+    return spec
+
+
+def run(
+    kernel: Callable[..., None],
+    spec: dict[str, Any],
+    exact: Any = "closed",
+    n_pes: int = 4,
+    slices: Callable[[int], int] = lambda pe: pe,
+    virtual: bool = False,
+    observers: Any = (),
+) -> tuple[Any, Engine]:
+    """The digest of a launch of *kernel* with a matrix triple for each PE, in the HBM slice that *slices* gives."""
+    topology = loads_topology(yaml.safe_dump(spec, sort_keys=False), "changed.yaml")
+    engine = Engine(topology, MemoryLogWriter(), observers, exact=exact, least_closed_stages=1)
+    host = Host(engine, Path(__file__).parent)
+    zeros = np.zeros((64, 96), np.float16)
+    tensors = [
+        [host.tensor(name, zeros, DType.F16, slices=[host.hbm_slice_of(slices(pe))]) for name in "abc"]
+        for pe in range(n_pes)
+    ]
+    if virtual:
+        tensors = [[host.map(tensor) for tensor in triple] for triple in tensors]
+    result = host.launch(kernel, tensors, pes=range(n_pes))
+    log = engine.close_log()
+    assert log is not None
+    return (log.digest, result, cases.counts_of(engine)), engine
+
+
+def product(tl: Language, tensors: list[list[TensorRef]], **named: Any) -> Any:
+    a, b, c = tensors[tl.program_id()]
+    return tl.composite("gemm", a[:, :64], b, out=c, tile=TILE, **named)
+
+
+def one(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    tl.wait(product(tl, tensors))
+
+
+def counts(engine: Engine) -> tuple[int, int, int] | None:
+    closed = engine.closed
+    return None if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_kernels_come_to_the_same(seed: int) -> None:
+    assert fuzz.compare(seed)[:2] == (seed, "")
+
+
+def test_equal_commands_run_once() -> None:
+    found, engine = run(one, chip())
+    assert counts(engine) == (1, 3, 0)
+    assert found == run(one, chip(), "events")[0]
+    assert run(one, chip(), "events")[1].closed is None
+
+
+def test_a_lone_program_runs_apart_what_it_does_again() -> None:
+    def thrice(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        for _ in range(3):
+            one(tl, tensors)
+
+    found, engine = run(thrice, chip(), n_pes=1)
+    assert counts(engine) == (1, 1, 0)
+    assert found == run(thrice, chip(), "events", n_pes=1)[0]
+
+
+def later_loads(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    """The second PE reads the memory of the first one, when the product there has long begun."""
+    if tl.program_id() == 0:
+        one(tl, tensors)
+    else:
+        for _ in range(8):
+            tl.load(tensors[1][0][:8, :8])
+        tl.load(tensors[0][0][:32, :32])
+
+
+def test_a_command_that_is_met_is_opened() -> None:
+    found, engine = run(later_loads, chip(), n_pes=2)
+    assert counts(engine) == (1, 0, 1)
+    assert found == run(later_loads, chip(), "events", n_pes=2)[0]
+
+
+def test_where_commands_meet_none_is_closed_again() -> None:
+    def twice(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        one(tl, tensors)
+        one(tl, tensors)
+
+    found, engine = run(twice, chip(), slices=lambda _: 0)
+    assert counts(engine) == (1, 0, 1)
+    assert found == run(twice, chip(), "events", slices=lambda _: 0)[0]
+
+
+def test_a_value_that_is_computed_meanwhile_opens_all() -> None:
+    def asks(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        if tl.program_id() == 0:
+            one(tl, tensors)
+        else:
+            tl.materialize(tl.load(tensors[1][0][:8, :8]) + 1.0)
+
+    found, engine = run(asks, chip(), n_pes=2)
+    assert counts(engine) == (1, 0, 1)
+    assert found == run(asks, chip(), "events", n_pes=2)[0]
+
+
+def pe(spec: dict[str, Any]) -> dict[str, Any]:
+    nodes: dict[str, Any] = spec["cube"]["pe_template"]["nodes"]
+    return nodes
+
+
+def streams(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    tl.wait(product(tl, tensors, b_stream=True))
+
+
+def scales_each_tile(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    tl.wait(product(tl, tensors, epilogue=(tl.scale(0.5, scope="k_tile"), tl.relu())))
+
+
+@pytest.mark.parametrize("kernel", [streams, scales_each_tile])
+def test_streams_and_epilogues_can_be_closed(kernel: Callable[..., None]) -> None:
+    found, engine = run(kernel, chip())
+    assert counts(engine) == (1, 3, 0)
+    assert found == run(kernel, chip(), "events")[0]
+
+
+def several_reads(spec: dict[str, Any]) -> None:
+    pe(spec)["pe_dma"]["outstanding"] = 2
+
+
+def scoreboard(spec: dict[str, Any]) -> None:
+    pe(spec)["pe_cpu"]["issue"] = "scoreboard"
+
+
+def decoupled(spec: dict[str, Any]) -> None:
+    pe(spec)["pe_cpu"]["issue"] = "decoupled"
+
+
+def with_mmu(spec: dict[str, Any]) -> None:
+    pe(spec)["pe_mmu"] = {"kind": "pe_mmu", "impl": "builtin.pe_mmu", "tlb_entries": 4, "levels": 2, "level_ns": 50}
+    spec["cube"]["pe_template"]["wires"].append("pe_dma -> pe_mmu")
+
+
+@pytest.mark.parametrize(
+    ("change", "base", "virtual"),
+    [
+        (several_reads, "one_cube", False),
+        (scoreboard, "one_cube", False),
+        (decoupled, "one_cube", False),
+        (with_mmu, "one_cube", True),
+        (lambda _: None, "one_cube_banked", False),
+    ],
+)
+def test_what_cannot_be_closed_runs_as_ever(change: Change, base: str, virtual: bool) -> None:
+    found, engine = run(one, chip(change, base), virtual=virtual)
+    assert counts(engine) == (0, 0, 0)
+    assert found == run(one, chip(change, base), "events", virtual=virtual)[0]
+
+
+def test_physical_addresses_beside_an_mmu_can_be_closed() -> None:
+    found, engine = run(one, chip(with_mmu))
+    assert counts(engine) == (1, 3, 0)
+    assert found == run(one, chip(with_mmu), "events")[0]
+
+
+@pytest.mark.parametrize("hook", ["on_stage", "on_wait", "on_trace"])
+def test_an_observer_of_events_sees_them_at_their_times(hook: str) -> None:
+    heard: list[Any] = []
+    found, engine = run(one, chip(), observers=[Callbacks(**{hook: lambda *what: heard.append(what)})])
+    assert engine.closed is None
+    assert heard or hook == "on_wait"  # nothing may wait here
+    assert found == run(one, chip(), "events")[0]
+
+
+def test_a_dma_of_somebody_else_has_to_say_that_it_needs_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PeDma, "needs_no_queue", False)
+    assert run(one, chip())[1].closed is None
+
+
+def test_the_check_finds_a_cost_that_is_not_pure(monkeypatch: pytest.MonkeyPatch) -> None:
+    service_ps = PeGemm.service_ps
+
+    def slower_each_time(self: PeGemm, params: StageParams) -> int:
+        slower_each_time.n += 1000  # type: ignore[attr-defined]
+        return service_ps(self, params) + slower_each_time.n  # type: ignore[attr-defined]
+
+    slower_each_time.n = 0  # type: ignore[attr-defined]
+    monkeypatch.setattr(PeGemm, "service_ps", slower_each_time)
+    with pytest.raises(KbError, match=r"got other duration_ps.* than those of a command with the same key"):
+        run(one, chip(), "check")
+
+
+def test_a_comparison_notices_a_key_that_lacks_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    def own_tile(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        a, b, c = tensors[tl.program_id()]
+        tl.wait(tl.composite("gemm", a[:, :64], b, out=c, tile=TileShape(32, 32, 16 << tl.program_id() % 2)))
+
+    assert run(own_tile, chip())[0] == run(own_tile, chip(), "events")[0]
+    monkeypatch.setattr("kb_engine.closed.pe_closer.form_of", lambda plan, _: plan.kind)
+    assert run(own_tile, chip())[0] != run(own_tile, chip(), "events")[0]
+
+
+def test_a_failed_run_has_the_records_up_to_its_end() -> None:
+    def fails(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        if tl.program_id() == 0:
+            one(tl, tensors)
+        tl.load(tensors[1][0][:8, :8])
+        raise ZeroDivisionError
+
+    def records(exact: Any) -> Any:
+        topology, writer = loads_topology(yaml.safe_dump(chip(), sort_keys=False), "one.yaml"), MemoryLogWriter()
+        engine = Engine(topology, writer, exact=exact, least_closed_stages=1)
+        host = Host(engine, Path(__file__).parent)
+        tensors = [[host.tensor(n, np.zeros((64, 96), np.float16), DType.F16) for n in "abc"] for _ in range(2)]
+        with pytest.raises(KbError):
+            host.launch(fails, tensors, pes=range(2))
+        engine.flush_log()
+        return writer.close().ops
+
+    events, closed = records("events"), records("closed")
+    assert len(events)
+    assert np.array_equal(events, closed)
+
+
+def test_small_commands_are_not_worth_it() -> None:
+    assert closed_commands.LEAST_CLOSED_STAGES > 8
