@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -15,11 +14,11 @@ from kb_cli.report.page import report_page
 from kb_cli.report.report_tables import report_tables
 from kb_cli.report.run_report import TimeReport, make_report
 from kb_cli.report.run_source import read_run_source
+from kb_cli.run.files import write_whole
 from kb_cli.run.progress import RunProgress
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.units import quantity
 from kb_cli.whatif.levers import levers
-from kb_dataexec.files import writing
 from kb_messages import KbError
 
 _ENDINGS = (".html", ".htm")
@@ -59,7 +58,7 @@ def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> Non
     if out is not None:
         lanes = None if source.log is None else lane_pictures(source.log, str(run))
         page = report_page(report, source.text, lanes)
-        _write(out, page)
+        write_whole(out, page)
     if as_json:
         emit_json(report)
     elif out is not None:
@@ -79,14 +78,3 @@ def _with_levers(report: TimeReport, run: Path, most: int | None, as_json: bool)
             raise
         return replace(report, notes=[*report.notes, f"{run}: got no levers: {error}"])
     return replace(report, levers=found.levers)
-
-
-def _write(path: Path, page: bytes) -> None:
-    """Write *page* to *path*. The file appears when it is whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with writing(path):
-            part.write_bytes(page)
-            os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kb_cli.report.sweep_page import sweep_page, sweep_pictures
-from kb_cli.run.files import write_json
+from kb_cli.run.files import write_json, write_whole
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output_file import refuse_overwriting
@@ -35,9 +35,9 @@ def write_report(out: Path, result: SweepResult) -> Path:
     folder = out / name
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / "report.html", sweep_page(result))
+    write_whole(folder / "report.html", sweep_page(result))
     for stem, picture in sweep_pictures(result, alone=True).items():
-        _replace(folder / f"{stem}.svg", f"{picture}\n".encode())
+        write_whole(folder / f"{stem}.svg", f"{picture}\n".encode())
     plain = msgspec.to_builtins(result)
     for name in ("computed", "known"):  # of this command, and not of the sweep
         del plain[name]
@@ -60,7 +60,7 @@ def write_table(path: Path, result: SweepResult) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(_rows(result))
     if path.suffix == ".csv":
-        _replace(path, text.getvalue().encode())
+        write_whole(path, text.getvalue().encode())
         return
     plain = path.with_name(f".{path.name}.{os.getpid()}.csv")
     with writing(path):
@@ -94,14 +94,3 @@ def _rows(result: SweepResult) -> Iterator[list[object]]:
         else:
             shares = [found.utilization.get(kind) for kind in kinds]
             yield [*values, found.topology, *(getattr(found, name) for name in names), *shares, found.bounded_by, ""]
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write *content* to *path*, which appears when it is whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with writing(path):
-            part.write_bytes(content)
-            os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

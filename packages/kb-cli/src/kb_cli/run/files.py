@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ WHERE = "where.json"
 
 class RunFolderError(KbError):
     """A run folder that cannot be written, or cannot be read, or lacks the data that a command needs."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write *content* to *path*, in place of what is there. The file appears when it is whole."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with writing(path):
+            part.write_bytes(content)
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

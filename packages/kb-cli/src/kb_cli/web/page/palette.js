@@ -1,5 +1,5 @@
 // Colours that people with any colour vision tell apart, on light and on dark pages.
-// Source: Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002 issue 3.2, the scheme "bright" with the orange of "vibrant".
+// Source: Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002 version 3.2, the scheme "bright" with the orange of "vibrant".
 
 const LIGHT = ["#4477aa", "#ee7733", "#228833", "#aa3377", "#33a5c8", "#b8a020", "#d1495b"];
 const DARK = ["#6fa3d8", "#f28e4f", "#4fb862", "#d070a8", "#66ccee", "#d9c552", "#f0808c"];
