@@ -147,3 +147,18 @@ def test_the_server_starts_without_what_reads_runs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_what_answers_requests_is_loaded_before_the_first_of_them() -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom kb_cli.web.server import PageServer\n"
+        "with PageServer(Path('runs'), Path('sweeps'), 0) as server:\n"
+        "    server.load_ahead()\n"
+        "    for thread in __import__('threading').enumerate():\n"
+        "        thread.name == 'kb-web-load' and thread.join()\n"
+        "answers = {name.rpartition('.')[2] for name in sys.modules if name.startswith('kb_cli.web.')}\n"
+        "from kb_cli.web import routes\n"
+        "print({place.partition(':')[0] for place in routes._ANSWERS.values()} - answers)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("set()\n", "")

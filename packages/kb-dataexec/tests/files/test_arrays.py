@@ -103,3 +103,16 @@ def test_a_flipped_bit_or_a_cut_gives_an_array_or_a_sentence(tmp_path_factory, b
         except LogError:
             continue
         assert found.nbytes <= os.path.getsize(path)
+
+
+def test_rows_are_read_into_the_room_that_is_there(tmp_path):
+    rows = np.arange(5, dtype=np.int64)
+    path = saved(tmp_path / "a.npy", rows)
+    room = np.full(7, -1)
+    found = read_array(path, LogError, into=room)
+    assert np.shares_memory(found, room)
+    assert room.tolist() == [0, 1, 2, 3, 4, -1, -1]
+    for other in (np.full(4, -1), np.full(7, -1, np.int32), np.full((7, 1), -1)):  # too short, another dtype, a table
+        found = read_array(path, LogError, into=other)
+        assert found.tolist() == rows.tolist()
+        assert (other == -1).all()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kb_dataexec.arrays import parallel
-from kb_dataexec.log.columns import by_column, part
+from kb_dataexec.log.columns import by_column, columns_of, part
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 
 
@@ -36,3 +36,14 @@ def test_a_part_is_a_view(table):
     some = part(columns, 10, 20)
     assert (some["offset"] == table["offset"][10:20]).all()
     assert np.shares_memory(some["offset"], columns["offset"])
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 14])
+def test_single_columns_keep_their_dtype_and_stand_by_themselves(table, chunk, monkeypatch):
+    monkeypatch.setattr(parallel, "_CHUNK", chunk)
+    columns = columns_of(table, ("offset", "role"))
+    assert list(columns) == ["offset", "role"]
+    for name, column in columns.items():
+        assert column.flags.c_contiguous
+        assert column.dtype == OPERAND_DTYPE[name]
+        assert (column == table[name]).all()

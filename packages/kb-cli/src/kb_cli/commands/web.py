@@ -34,6 +34,7 @@ def command(folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
         raise KbError(str(folder), got, "a folder of run folders", "kb run makes kb-runs")
     with PageServer(folder, sweeps, port) as server:
         emit_lines([f"{folder}: {server.gate.opening} until you press Ctrl+C"])
+        server.load_ahead()
         if not no_open:
             webbrowser.open(server.gate.opening)
         server.serve_forever()

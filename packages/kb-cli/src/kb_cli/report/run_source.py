@@ -12,7 +12,7 @@ from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WHERE, RunFolderError
 from kb_cli.run.run_json import RunJson, is_sealed, read_run
 from kb_cli.run.where_file import read_where
 from kb_cli.terminal.units import PS_PER_NS
-from kb_dataexec import OpLog, read_log
+from kb_dataexec import OpLog, open_log
 from kb_dataexec.analysis import Where
 from kb_dataexec.analysis import where as where_of
 from kb_dataexec.files import file_in, read_bytes
@@ -88,9 +88,10 @@ def _log_of(folder: Path, run: RunJson) -> OpLog | None:
     """The log, as far as it goes. Raises RunFolderError for the log of another run."""
     if not run.keep.data:
         return None
-    log = read_log(folder / LOG, prefix=True)
-    if log.is_complete and log.digest != run.log_digest:
-        raise RunFolderError(str(folder / LOG), f"a log of digest {log.digest}", f"{run.log_digest}", "run it again")
+    source = open_log(folder / LOG, prefix=True)
+    log = source.whole()
+    if source.digest not in (None, run.log_digest):
+        raise RunFolderError(str(folder / LOG), f"a log of digest {source.digest}", f"{run.log_digest}", "run it again")
     return log
 
 

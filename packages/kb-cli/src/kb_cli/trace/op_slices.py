@@ -13,6 +13,7 @@ from kb_cli.trace.overlaps import rows_without_overlap
 from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_dataexec.log import Columns, columns_of
 from kb_messages import LogError, StageType
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -21,6 +22,8 @@ Rows: TypeAlias = npt.NDArray[np.void]
 _STAGES = [stage.name.lower() for stage in StageType]
 ARGUMENTS = {"op": "op_id", "command": "command_seq", "tile": "tile_id"}
 """Columns of the log by the names that the trace shows."""
+_TIMES = ("t_start_ps", "t_end_ps")
+_TEXTS = ("component", "name", "line")
 
 
 def pe_of(component: str) -> str:
@@ -35,13 +38,14 @@ def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
     A service outside of PEs, such as a write of the host, is shown with the launches. Raises LogError, which begins
     with *where*, for numbers below 0 and for a service that ends before it begins.
     """
-    _check(ops, where)
-    places, number = _servers(ops, strings)
-    order = _by_lane(number, ops)
-    name, names = _names(ops, strings)
-    columns = (number, ops["t_start_ps"], ops["t_end_ps"], name)
-    track, start, end, name = (np.ascontiguousarray(column)[order] for column in columns)
-    arguments = {shown: np.ascontiguousarray(ops[column])[order] for shown, column in ARGUMENTS.items()}
+    columns = columns_of(ops, (*_TEXTS, *_TIMES, *ARGUMENTS.values()))
+    _check(columns, where)
+    places, number = _servers(columns, strings)
+    order = _by_lane(number, columns)
+    name, names = _names(columns, strings)
+    wanted = (number, *(columns[each] for each in _TIMES), name)
+    track, start, end, name = (column.take(order) for column in wanted)
+    arguments = {shown: columns[column].take(order) for shown, column in ARGUMENTS.items()}
     return without_overlap(Slices(places, track, start, end, name, names, arguments))
 
 
@@ -56,7 +60,7 @@ def without_overlap(slices: Slices) -> Slices:
     return split.where(np.argsort(split.track, kind="stable"))
 
 
-def _check(ops: Rows, where: str) -> None:
+def _check(ops: Columns, where: str) -> None:
     wrong = ops["t_end_ps"] < ops["t_start_ps"]
     for column in ("t_start_ps", *ARGUMENTS.values()):
         wrong |= ops[column] < 0
@@ -67,7 +71,7 @@ def _check(ops: Rows, where: str) -> None:
         raise LogError(f"{where}: ops row {at}", got, "numbers of 0 or more, and no end before the begin")
 
 
-def _servers(ops: Rows, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
+def _servers(ops: Columns, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
     """The place of each server of *ops*, by PE and stage, and the number of each record's place."""
     pairs = number_pairs(ops["component"], ops["name"])
     servers = [(strings[component], strings[stage]) for component, stage in pairs.found]
@@ -77,10 +81,10 @@ def _servers(ops: Rows, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]
     return [_place(*servers[at]) for at in order], rank[pairs.number]
 
 
-def _by_lane(number: Ints, ops: Rows) -> Ints:
+def _by_lane(number: Ints, ops: Columns) -> Ints:
     """The order of the records by place, then by start, end and id. In logs of the engine each place has this order."""
     order = np.argsort(number.astype(np.min_scalar_type(number.max(initial=0))), kind="stable")
-    lane, start = number[order], np.ascontiguousarray(ops["t_start_ps"])[order]
+    lane, start = number.take(order), ops["t_start_ps"].take(order)
     if ((lane[1:] > lane[:-1]) | (start[1:] > start[:-1])).all():
         return order
     return np.lexsort((ops["op_id"], ops["t_end_ps"], ops["t_start_ps"], number))
@@ -96,7 +100,7 @@ def _place(component: str, stage: str) -> TrackPlace:
     return TrackPlace(pe or LAUNCHES, f"{component.removeprefix(f'{pe}.')}: {stage}")
 
 
-def _names(ops: Rows, strings: Sequence[str]) -> tuple[Ints, list[str]]:
+def _names(ops: Columns, strings: Sequence[str]) -> tuple[Ints, list[str]]:
     """The number of each record's name, and the names: the stage and the kernel line."""
     pairs = number_pairs(ops["name"], ops["line"])
     return pairs.number, [f"{strings[stage]} {strings[line]}" for stage, line in pairs.found]

@@ -27,5 +27,6 @@ def number_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
 
 def _numbered(column: npt.NDArray[Any]) -> tuple[Ints, Ints]:
     """The distinct values in ascending order, and for each row the number of its value."""
-    there = np.bincount(column) > 0
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[column]
+    values = column.astype(np.intp)  # which numpy counts and looks up by without a further copy
+    there = np.bincount(values) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[values]

@@ -1,4 +1,4 @@
-"""Which function answers which request. A module is imported when its first request comes."""
+"""Which function answers which request. A module is imported ahead of its first request, or with it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def answer_to(name: str, asked: WebRequest) -> WebAnswer | WebEvents:
     except Exception as error:  # noqa: BLE001 -- the page goes on, and the terminal says what happened
         say(failure_text(error, ["web", "(page)", name]))
         return sentence("kb itself failed; the terminal of kb web says more", HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def load_answers() -> None:
+    """Import the modules of all requests, those of a run's first picture before the others."""
+    for place in ("runs_answer", "timeline_answer", *_ANSWERS.values()):
+        import_module(f"kb_cli.web.{place.partition(':')[0]}")
 
 
 def _function(name: str) -> Callable[[WebRequest], WebAnswer | WebEvents]:

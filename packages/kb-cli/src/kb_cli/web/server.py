@@ -10,7 +10,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import TCPServer
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -60,6 +60,16 @@ class PageServer(ThreadingHTTPServer):
 
                 self._shelves = RunShelf(self._folder), OpenedRuns(), SweepShelf(self._sweeps)
             return self._shelves
+
+    def load_ahead(self) -> None:
+        """Load what answers requests while the browser starts, on a thread. A request that comes first waits for it."""
+
+        def load() -> None:
+            from kb_cli.web.routes import load_answers
+
+            load_answers()
+
+        Thread(target=load, name="kb-web-load", daemon=True).start()
 
     def server_bind(self) -> None:
         """As in the base class, which asks the network for the name of this machine."""

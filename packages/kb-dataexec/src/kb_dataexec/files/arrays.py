@@ -19,9 +19,17 @@ _ZIP = b"PK"
 
 
 def read_array(
-    path: Path, error: type[KbError] = KbError, *, kinds: str = "biuf", ndim: int | None = None
+    path: Path,
+    error: type[KbError] = KbError,
+    *,
+    kinds: str = "biuf",
+    ndim: int | None = None,
+    into: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """The array in the `.npy` file *path*, in C or Fortran order as it was saved.
+
+    *into*, an array of one dimension, gets an array of one dimension and of its own dtype, if it has room. The result
+    is then the first part of *into*.
 
     *kinds* are the allowed kinds of dtype (numpy's letters), *ndim* the rank. Raises *error* when *path* is no regular
     file, its header is damaged, header and length of the file disagree, or the array is of another kind or rank. The
@@ -37,7 +45,14 @@ def read_array(
         wanted = math.prod(shape) * dtype.itemsize
         if found != wanted:
             raise error(str(path), f"{found} bytes of data", f"the {wanted} that its header states")
-        array = np.fromfile(file, dtype, math.prod(shape))
+        if into is not None and dtype == into.dtype and len(shape) == into.ndim == 1 and wanted <= into.nbytes:
+            array = into[: shape[0]]
+            found = file.readinto(array.view(np.uint8))  # type: ignore[attr-defined]
+        else:
+            array = np.fromfile(file, dtype, math.prod(shape))
+            found = array.nbytes
+    if found != wanted:
+        raise error(str(path), f"{found} bytes of data", f"the {wanted} that its header states")
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
         raise error(str(path), "flags of other bytes than 0 and 1", "an array of bool")
     return array.reshape(shape, order="F" if is_fortran else "C")

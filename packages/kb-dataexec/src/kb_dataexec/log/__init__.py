@@ -1,5 +1,6 @@
 """The op log: tables, digest, writers, readers, the order of pass 2, and the forms on disk."""
 
+from kb_dataexec.log.columns import Columns, columns_of
 from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.jsonl import LogLines
 from kb_dataexec.log.late import LateOpLog
@@ -15,6 +16,7 @@ __all__ = [
     "OPERAND_DTYPE",
     "OPS_DTYPE",
     "TABLE_DTYPES",
+    "Columns",
     "FolderLogWriter",
     "LateOpLog",
     "LogFolder",
@@ -27,6 +29,7 @@ __all__ = [
     "OperandRow",
     "ParquetError",
     "Schedule",
+    "columns_of",
     "export_parquet",
     "open_log",
     "read_log",

@@ -1,7 +1,8 @@
-"""The operands of a log by column. The table is read once, in the order of pass 2, and not once for each column."""
+"""Tables of a log by column. A table is read once, and not once for each column."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
 
 Columns = dict[str, Array]
-"""Columns by name: the codes `role`, `space`, `dtype` and `release` as int8, all other columns as int64."""
+"""Columns by name."""
 
 RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
 """The columns that say which bytes an operand is, in the order of `Rectangle.of_memory`."""
@@ -18,8 +19,24 @@ RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
 _CODES: Final = ("role", "space", "dtype", "release")
 
 
+def columns_of(table: Array, names: Iterable[str]) -> Columns:
+    """The columns *names* of any table, each an array of its own with the dtype that the table has for it."""
+    columns = {name: np.empty(len(table), table.dtype[name]) for name in names}
+
+    def fill(chunk: slice) -> None:
+        rows = table[chunk]
+        for name, column in columns.items():
+            column[chunk] = rows[name]
+
+    in_chunks(fill, len(table))
+    return columns
+
+
 def by_column(table: Array, order: Array | None) -> Columns:
-    """All columns but `op_id` of the rows *order* of an operands table, or of all its rows when *order* is None."""
+    """All columns but `op_id` of the rows *order* of an operands table, or of all its rows when *order* is None.
+
+    The codes are int8, and all other columns int64.
+    """
     length = len(table) if order is None else len(order)
     columns = {name: np.empty(length, np.int8) for name in _CODES}
     columns |= {name: np.empty(length, np.int64) for name in RECTANGLE_COLUMNS}

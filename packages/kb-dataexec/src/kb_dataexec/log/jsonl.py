@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from kb_dataexec.files import DistinctKeys, open_regular
-from kb_dataexec.log.further import missing_tables
+from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl_schema import (
     DTYPES,
     KINDS,
@@ -107,6 +107,14 @@ class LogLines:
                 yield rows
         if not n_ops and self.is_complete:
             raise LogError(str(self.path), "no op", "one op a line, and at least one")
+
+    def whole(self) -> OpLog:
+        """All chunks in one, checked."""
+        chunks = list(self.chunks())
+        ops = np.concatenate([np.empty(0, OPS_DTYPE), *(chunk.ops for chunk in chunks)])
+        operands = np.concatenate([np.empty(0, OPERAND_DTYPE), *(chunk.operands for chunk in chunks)])
+        tables = joined([chunk.tables for chunk in chunks])
+        return OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
 
     def _lines(self, file: BinaryIO, stop: int, number: int) -> list[bytes]:
         """The lines of *file* that begin before byte *stop*. The first has number *number*."""

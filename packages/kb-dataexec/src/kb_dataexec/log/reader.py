@@ -17,6 +17,7 @@ from kb_dataexec.log.digest import RunningDigest
 from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
+from kb_dataexec.log.row_room import RowRoom
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
@@ -43,14 +44,7 @@ def read_log(path: Path, prefix: bool = False) -> OpLog:
     last line; `is_complete` is false for both. Raises LogError, which names the file, when something is missing or
     wrong.
     """
-    source = open_log(path, prefix)
-    chunks = list(source.chunks())
-    ops, operands = [np.empty(0, OPS_DTYPE)], [np.empty(0, OPERAND_DTYPE)]
-    ops += [chunk.ops for chunk in chunks]
-    operands += [chunk.operands for chunk in chunks]
-    tables = joined([chunk.tables for chunk in chunks])
-    rows = np.concatenate(ops), np.concatenate(operands)
-    return OpLog(*rows, source.strings, source.immediates, source.is_complete, tables, source.version)
+    return open_log(path, prefix).whole()
 
 
 _LAST_UNPACKED: Final = 2
@@ -142,10 +136,23 @@ class LogFolder:
 
         After the last chunk, counts and digest are compared with the manifest. Raises ManifestError if they differ.
         """
+        return self._chunks(None, None)
+
+    def whole(self) -> OpLog:
+        """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later."""
+        ops, operands = (
+            RowRoom(dtype, [chunk_path(self.folder, name, number) for number in range(self.n_chunks)])
+            for name, dtype in (("ops", OPS_DTYPE), ("operands", OPERAND_DTYPE))
+        )
+        tables = joined([chunk.tables for chunk in self._chunks(ops, operands)])
+        rows = ops.rows, operands.rows
+        return OpLog(*rows, self.strings, self.immediates, self.is_complete, tables, self.version)
+
+    def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, found = RunningDigest(self.version), dict.fromkeys(("ops", "operands", *self._further), 0)
         for number in range(self.n_chunks):
-            ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE)
-            operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE)
+            ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE, ops_room)
+            operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE, operands_room)
             tables = {name: _read_further(self.folder, name, number, self.version) for name in self._further}
             chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
             chunk.check(str(self.folder))
@@ -210,13 +217,17 @@ def _read_further(folder: Path, name: str, chunk: int, version: int) -> Array:
     return unpack(_read_bytes(folder, path.name), TABLE_DTYPES[name], str(path))
 
 
-def _read_table(folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any]) -> Array:
+def _read_table(
+    folder: Path, name: str, chunk: int, chunks: int, dtype: np.dtype[Any], room: RowRoom | None = None
+) -> Array:
     path = file_in(folder, chunk_path(folder, name, chunk).name, LogError)
     if not path.exists():
         raise LogError(str(path), "no such file", f"{chunks} chunks")
-    table = read_array(path, LogError, kinds="biufV", ndim=1)
+    table = read_array(path, LogError, kinds="biufV", ndim=1, into=None if room is None else room.free)
     if table.dtype != dtype:
         raise LogError(str(path), f"columns {str(table.dtype.descr)[:400]}", f"columns {dtype.descr}")
+    if room is not None:
+        room.take(table)
     return table
 
 

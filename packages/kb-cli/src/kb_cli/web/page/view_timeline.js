@@ -12,7 +12,7 @@ import {hint, legend, selection, tools} from "/timeline_panel.js";
 const LEAST_PS = 10; // the shortest window
 const ZOOM = 1.25;
 const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
-const FURTHER = ["memories", "launches", "path"]; // asked for when the first lanes are there
+const FURTHER = ["memories", "launches", "path"]; // asked for when the first lanes are drawn, because they take longer
 const TABLES = ["ops", "memories", "launches"];
 
 export async function show(place, page) {
@@ -27,7 +27,8 @@ class Timeline {
         this.run = page.state.run;
         this.windows = new Windows((error) => {
             if (error?.status === 409) this.reopen();
-            else if (error) this.notes.replaceChildren(note(error.message));
+            else this.further();
+            if (error && error.status !== 409) this.notes.replaceChildren(note(error.message));
             this.soon();
         });
         this.canvas = h("canvas", {"aria-hidden": "true"});
@@ -60,8 +61,15 @@ class Timeline {
         this.listen();
         if (this.page.state.op !== undefined) this.choose({op: this.page.state.op}, true);
         this.soon();
-        for (const table of FURTHER) this.more(table);
+        if (!first.groups.length) this.further(); // no window will come
         this.follow();
+    }
+
+    // Asks for the other tables, once.
+    further() {
+        if (this.isFurther || this.isClosed) return;
+        this.isFurther = true;
+        for (const table of FURTHER) this.more(table);
     }
 
     // Reads a run that goes on again and again, and goes over to its folder when it is complete.
@@ -101,7 +109,8 @@ class Timeline {
         if (whole) this.view = {...this.bounds};
         this.reopening = false;
         this.notes.replaceChildren(...first.notes.map(note));
-        for (const table of FURTHER) this.more(table);
+        this.isFurther = false;
+        this.further();
         this.soon();
     }
 

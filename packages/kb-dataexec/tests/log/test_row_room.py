@@ -1,0 +1,37 @@
+"""Rows of files in one array, also where a file grew after the room was made."""
+
+import numpy as np
+
+from kb_dataexec.files import read_array
+from kb_dataexec.log.row_room import RowRoom
+
+
+def saved(path, rows):
+    np.save(path, rows)
+    return path
+
+
+def read(room, files):
+    for file in files:
+        room.take(read_array(file, into=room.free))
+    return room.rows
+
+
+def test_rows_of_all_files_stand_in_one_array_without_a_copy(tmp_path):
+    files = [saved(tmp_path / f"{number}.npy", np.arange(number)) for number in (3, 0, 4)]
+    room = RowRoom(np.dtype(np.int64), files)
+    place = room.free
+    rows = read(room, files)
+    assert rows.tolist() == [0, 1, 2, 0, 1, 2, 3]
+    assert rows.ctypes.data == place.ctypes.data
+
+
+def test_rows_of_a_file_that_grew_are_all_there(tmp_path):
+    files = [saved(tmp_path / f"{number}.npy", np.arange(3)) for number in range(2)]
+    room = RowRoom(np.dtype(np.int64), files)
+    saved(files[0], np.arange(1000))
+    assert read(room, files).tolist() == [*range(1000), 0, 1, 2]
+
+
+def test_a_file_that_is_not_there_needs_no_room(tmp_path):
+    assert RowRoom(np.dtype(np.int64), [tmp_path / "a.npy"]).rows.tolist() == []
