@@ -145,6 +145,30 @@ def show_control_by_computed_values(rng):
     assert (steps > 1).all()
 
 
+@triton.jit
+def softened(x, limit):
+    if x > limit:
+        return limit
+    if x > 0:
+        return x - x * x / (4 * limit)
+    return x
+
+
+@triton.jit
+def elementwise_kernel(x_ptr, y_ptr, n, limit, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, tl.map_elementwise(softened, x, limit), mask=at < n)
+
+
+def show_functions_of_elements(rng):
+    """`tl.map_elementwise` of a function with branches"""
+    x = 2 * rng.standard_normal(45, np.float32)
+    y = np.zeros_like(x)
+    elementwise_kernel[(3,)](x, y, 45, 1.5, BLOCK=16)
+    np.testing.assert_allclose(y, np.where(x > 1.5, 1.5, np.where(x > 0, x - x * x / 6, x)), rtol=1e-6, atol=1e-6)
+
+
 def main():
     for name, show in list(globals().items()):
         if name.startswith("show_"):

@@ -179,6 +179,39 @@ def show_pointer_casts(rng):
     np.testing.assert_array_equal(y, [one, two])
 
 
+@triton.jit
+def joined_kernel(x_ptr, y_ptr, z_ptr, n_x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    pointers = tl.where(at < n_x, x_ptr + at, y_ptr + at - n_x)
+    tl.store(z_ptr + at, tl.load(pointers, mask=at < n), mask=at < n)
+
+
+def show_pointers_into_two_arrays(rng):
+    """`tl.where` of pointers into two arrays"""
+    x, y = rng.standard_normal(21, np.float32), rng.standard_normal(16, np.float32)
+    z = np.zeros(37, np.float32)
+    joined_kernel[(3,)](x, y, z, 21, 37, BLOCK=16)
+    np.testing.assert_array_equal(z, [*x, *y])
+
+
+@triton.jit
+def passed_on_kernel(x_ptr, ready_ptr, y_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    if tl.program_id(0) == 0:
+        tl.store(y_ptr + at, tl.load(x_ptr + at) * 2)
+        tl.atomic_store(ready_ptr, 1)
+    else:
+        tl.atomic_poll(ready_ptr, 1)
+        tl.store(y_ptr + BLOCK + at, tl.load(y_ptr + at) * 2)
+
+
+def show_polls(rng):
+    """`atomic_store`, `atomic_load` and `atomic_poll` between programs that run at once"""
+    x, y, ready = rng.standard_normal(16, np.float32), np.zeros((2, 16), np.float32), np.zeros(1, np.int32)
+    passed_on_kernel[(2,)](x, ready, y, BLOCK=16)
+    np.testing.assert_array_equal(y, [2 * x, 4 * x])
+
+
 def main():
     for name, show in list(globals().items()):
         if name.startswith("show_"):

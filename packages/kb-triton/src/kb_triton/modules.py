@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import operator
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
-from kb_messages import KernelError
 from kb_topology import did_you_mean
 from kb_triton import testing
-from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
-from kb_triton.jit import CompiledKernel, JITFunction, jit
-from kb_triton.runtime import DRIVER, Autotuner, Config, Heuristics, Knobs, autotune, heuristics
+from kb_triton.module_names import host_names
 from kb_triton.torch_import import TorchFinder
 
-VERSION: Final = "3.8.0"
-"""The release of Triton whose names these are."""
-_LIBDEVICE: Final = tuple(f"triton.language.extra.{each}libdevice" for each in ("", "cuda.", "hip."))
-
-
-def cdiv(x: Any, y: Any) -> Any:
-    """x / y, rounded up, of integers of the host or of a kernel."""
-    return (x + y - 1) // y
-
-
-def next_power_of_2(n: Any) -> int:
-    """The least power of 2 that is *n* or more; 0 for 0. *n* is an integer, or a constant of a kernel."""
-    n = operator.index(getattr(n, "value", n))
-    return 1 << (n - 1).bit_length() if n > 0 else 0
-
-
-def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """*tensor* for a launch that takes its elements for those of *dtype*, of as many bytes."""
-    base = tensor.base if isinstance(tensor, Reinterpreted) else tensor
-    return Reinterpreted(base, dtype)
-
-
-def set_allocator(allocator: Any) -> None:
-    """Does nothing: kernels here need no memory beside their arguments, which an *allocator* would give them."""
+_LIBDEVICE: Final = tuple(f"triton.language.extra.{each}libdevice" for each in ("", "cuda.", "hip.", "intel."))
 
 
 class TritonModule(ModuleType):
@@ -127,51 +99,8 @@ def _made() -> dict[str, ModuleType]:
     """All modules by name, each an attribute of the one above it."""
     language = importlib.import_module("kb_triton.language")
     libdevice = _language_part("libdevice", language)
-    runtime: dict[str, Any] = {
-        "Autotuner": Autotuner,
-        "Config": Config,
-        "Heuristics": Heuristics,
-        "JITFunction": JITFunction,
-    }
-    runtime |= {"KernelInterface": JITFunction, "OutOfResources": OutOfResources, "autotune": autotune}
-    runtime |= {"heuristics": heuristics, "driver": DRIVER}
-    contents: dict[str, Mapping[str, Any]] = {
-        "triton": {
-            **runtime,
-            "CompilationError": KernelError,
-            "TensorWrapper": Reinterpreted,
-            "TritonError": KernelError,
-            "__version__": VERSION,
-            "cdiv": cdiv,
-            "jit": jit,
-            "must_use_result": lambda fn: fn,
-            "next_power_of_2": next_power_of_2,
-            "reinterpret": reinterpret,
-            "constexpr_function": lambda fn: fn,
-            "set_allocator": set_allocator,
-        },
-        "triton.runtime": runtime,
-        "triton.runtime.jit": {**runtime, "jit": jit, "TensorWrapper": Reinterpreted, "reinterpret": reinterpret},
-        "triton.runtime.autotuner": runtime,
-        "triton.runtime.driver": {"driver": DRIVER, "active": DRIVER.active},
-        "triton.runtime.errors": {"OutOfResources": OutOfResources},
-        "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": KernelError},
-        "triton.compiler.errors": {"CompilationError": KernelError},
-        "triton.errors": {"TritonError": KernelError},
-        **{name: {} for name in ("triton.tools", "triton.tools.experimental_descriptor")},
-        "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
-        "triton.language.extra.cuda": {},
-        "triton.language.extra.hip": {},
-        "triton.language.extra": {},
-        "triton.language.target_info": {
-            "current_target": DRIVER.active.get_current_target,
-            "is_cuda": lambda: DRIVER.active.backend == "cuda",
-            "is_hip": lambda: False,
-        },
-        "triton.knobs": Knobs.groups(),
-    }
     modules: dict[str, ModuleType] = {}
-    for name, names in contents.items():
+    for name, names in host_names().items():
         modules[name] = TritonModule(name)
         vars(modules[name]).update(names)
         vars(modules[name])["__path__"] = []

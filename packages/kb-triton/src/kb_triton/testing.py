@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kb_topology import did_you_mean
 from kb_triton.host import current, is_array
 
 PS_PER_MS = 1e9
@@ -164,3 +165,10 @@ def _save(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
 
 Benchmark = Measurements
 """Triton's name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    near = did_you_mean(name, [each for each in globals() if not each.startswith("_")])
+    raise AttributeError(f"triton.testing.{name}: got a name that kb-triton does not have{near and f'; {near}'}")

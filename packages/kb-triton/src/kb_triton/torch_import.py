@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
@@ -41,9 +42,15 @@ class TorchFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As `MetaPathFinder.find_spec`. Raises ModuleNotFoundError for Gluon, which would not run here."""
+        """As `MetaPathFinder.find_spec`. Raises ModuleNotFoundError for modules of Triton that are not here."""
         if fullname == "triton.experimental":
             text = "triton.experimental: got Gluon, needs tl: kernels in Gluon choose layouts and memories of one GPU"
+            raise ModuleNotFoundError(text, name=fullname)
+        if fullname.startswith("triton."):
+            near = get_close_matches(fullname, [each for each in sys.modules if each.startswith("triton.")], n=1)
+            text = (
+                f"{fullname}: got a module that kb-triton does not have{f'; did you mean {near[0]}?' if near else ''}"
+            )
             raise ModuleNotFoundError(text, name=fullname)
         if fullname != "torch" and not fullname.startswith("torch."):
             return None

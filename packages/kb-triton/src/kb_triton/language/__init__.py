@@ -1,17 +1,24 @@
 """The names of `triton.language`."""
 
+import builtins
 import sys
 from typing import Any, Final
 
 from kb_triton.language import libdevice, math, random
+from kb_triton.language.aggregates import aggregate as _aggregate
+from kb_triton.language.aggregates import aggregate_replace
+from kb_triton.language.arithmetic import add, mul, sub
 from kb_triton.language.arithmetic import as_tensor as to_tensor
 from kb_triton.language.atomics import (
     atomic_add,
     atomic_and,
     atomic_cas,
+    atomic_load,
     atomic_max,
     atomic_min,
     atomic_or,
+    atomic_poll,
+    atomic_store,
     atomic_xchg,
     atomic_xor,
 )
@@ -30,9 +37,11 @@ from kb_triton.language.combining import associative_scan, reduce
 from kb_triton.language.constexprs import constexpr
 from kb_triton.language.control import (
     assume,
+    condition,
     debug_barrier,
     device_assert,
     device_print,
+    expect_zero,
     inline_asm_elementwise,
     max_constancy,
     max_contiguous,
@@ -71,6 +80,7 @@ from kb_triton.language.dtypes import (
     uint64,
     void,
 )
+from kb_triton.language.elementwise_map import map_elementwise
 from kb_triton.language.extra import extra
 from kb_triton.language.machine import ChipStorage, Machine
 from kb_triton.language.math import (
@@ -107,6 +117,7 @@ from kb_triton.language.pointers import Pointer, pointer_of
 from kb_triton.language.random import (
     pair_uniform_to_normal,
     philox,
+    philox_impl,
     rand,
     rand4x,
     randint,
@@ -144,10 +155,14 @@ from kb_triton.language.shapes import (
     unsqueeze,
     view,
 )
-from kb_triton.language.standard import _log2, softmax, swizzle2d
+from kb_triton.language.standard import _log2, bitonic_merge, softmax, sort_impl, swizzle2d
 from kb_triton.language.tensor import tensor
 
 TRITON_MAX_TENSOR_NUMEL = 1048576
+_experimental_make_tensor_descriptor = make_tensor_descriptor
+slice: Any = builtins.slice  # noqa: A001 - Triton's name
+tuple: Any = builtins.tuple  # noqa: A001 - Triton's name
+"""The tuples of a kernel are Python's."""
 CONSTEXPR_0: Final = 0
 
 
@@ -164,11 +179,15 @@ __all__ = [
     "Machine",
     "Pointer",
     "PropagateNan",
+    "_aggregate",
     "_experimental_descriptor_load",
     "_experimental_descriptor_store",
+    "_experimental_make_tensor_descriptor",
     "_log2",
     "abs",
+    "add",
     "advance",
+    "aggregate_replace",
     "arange",
     "argmax",
     "argmin",
@@ -177,12 +196,16 @@ __all__ = [
     "atomic_add",
     "atomic_and",
     "atomic_cas",
+    "atomic_load",
     "atomic_max",
     "atomic_min",
     "atomic_or",
+    "atomic_poll",
+    "atomic_store",
     "atomic_xchg",
     "atomic_xor",
     "bfloat16",
+    "bitonic_merge",
     "block_type",
     "broadcast",
     "broadcast_to",
@@ -191,6 +214,7 @@ __all__ = [
     "cdiv",
     "ceil",
     "clamp",
+    "condition",
     "const",
     "constexpr",
     "cos",
@@ -207,6 +231,7 @@ __all__ = [
     "exp",
     "exp2",
     "expand_dims",
+    "expect_zero",
     "extra",
     "fdiv",
     "flip",
@@ -242,6 +267,7 @@ __all__ = [
     "logical_or",
     "make_block_ptr",
     "make_tensor_descriptor",
+    "map_elementwise",
     "math",
     "max",
     "max_constancy",
@@ -249,11 +275,13 @@ __all__ = [
     "maximum",
     "min",
     "minimum",
+    "mul",
     "multiple_of",
     "num_programs",
     "pair_uniform_to_normal",
     "permute",
     "philox",
+    "philox_impl",
     "pi32_t",
     "pointer_of",
     "pointer_type",
@@ -273,8 +301,10 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sin",
+    "slice",
     "softmax",
     "sort",
+    "sort_impl",
     "split",
     "sqrt",
     "sqrt_rn",
@@ -284,6 +314,7 @@ __all__ = [
     "static_range",
     "store",
     "store_tensor_descriptor",
+    "sub",
     "sum",
     "swizzle2d",
     "tensor",
@@ -291,6 +322,7 @@ __all__ = [
     "to_tensor",
     "topk",
     "trans",
+    "tuple",
     "uint8",
     "uint16",
     "uint32",

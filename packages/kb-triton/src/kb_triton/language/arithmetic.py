@@ -111,6 +111,28 @@ def binary(op: str, x: Any, y: Any) -> Any:
     return compute(op, x, y, kind)
 
 
+def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """`x + y`."""
+    return _operated("add", x, y)
+
+
+def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """`x - y`."""
+    return _operated("sub", x, y)
+
+
+def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """`x * y`."""
+    return _operated("mul", x, y)
+
+
+def _operated(op: str, x: Any, y: Any) -> tensor:
+    found: tensor = binary(op, x, y)
+    if found is NotImplemented:
+        refuse(f"tl.{op} of {describe(x)} and {describe(y)}", "tensors and numbers")
+    return found
+
+
 def _type(op: str, x: Any, y: Any) -> dtype:
     """The type that *op* of tensors and numbers computes in."""
     divides = op in ("div", "trem")

@@ -7,19 +7,20 @@ from typing import Any, Final
 from kb_engine.program import Handle
 from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, refuse_f64
 from kb_triton.language.casts import cast
+from kb_triton.language.chosen_pointers import AnyAddress, ChosenAddress
 from kb_triton.language.dtypes import dtype
-from kb_triton.language.memory import is_nowhere, joint_shape, mask_for
-from kb_triton.language.pointers import Address, element_type
+from kb_triton.language.memory import is_nowhere, joint_shape, load, mask_for, parts
+from kb_triton.language.pointers import element_type
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.shapes import full_handle, times
-from kb_triton.language.tensor import describe, tensor
+from kb_triton.language.tensor import describe, elements_of, provide, provided, tensor
 from kb_triton.language.values import NUMBERS, as_known, data_of
 
 _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
 
 
 def change(
-    op: str, address: Address, shape: tuple[int, ...], kind: dtype, values: tuple[Any, ...], chosen: Any, sem: Any
+    op: str, address: AnyAddress, shape: tuple[int, ...], kind: dtype, values: tuple[Any, ...], chosen: Any, sem: Any
 ) -> tensor:
     """Change the elements at *address*, where the mask *chosen* is true, by *values*. Returns them as they were."""
     order = sem or "acq_rel"
@@ -33,6 +34,16 @@ def change(
             refuse(f"tl.atomic_{op} of {describe(each)} to {times(shape)}", "equal shapes")
     if chosen is not None and is_nowhere(chosen):
         return tensor(0.0 if kind.is_float else 0, shape, kind)
+    if isinstance(address, ChosenAddress):
+        if op == "cas":
+            refuse("tl.atomic_cas of pointers that tl.where chose", "pointers into one tensor")
+        masks = parts(address, shape, chosen, f"tl.atomic_{op}")
+        halves = [
+            change(op, where, shape, kind, values, mask, sem)
+            for where, mask in zip((address.one, address.two), masks, strict=True)
+        ]
+        found: tensor = provided("where")(address.chosen, *halves)
+        return found
     ref, running = address.reference(kind, shape), machine()
     operands: list[Any] = [_operand(each, shape) for each in given]
     if op == "cas":
@@ -96,3 +107,41 @@ def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
     """*val* in place of each element that equals *cmp*. Returns the elements as they were."""
     return _changed("cas", pointer, (cmp, val), None, sem)
+
+
+def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
+    """The elements at *pointer*, where *mask* is true, and 0 elsewhere. Every load here is one step, as this one."""
+    _checked_order("load", sem, ("acquire", "relaxed"))
+    return load(pointer, mask)
+
+
+def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
+    """*val* in place of the elements at *pointer*, after the program's earlier commands unless *sem* is relaxed."""
+    _checked_order("store", sem, ("release", "relaxed"))
+    _changed("xchg", pointer, (val,), mask, sem or "release")
+
+
+def atomic_poll(
+    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+) -> tensor:
+    """Load the integers at *pointer* until each was *expected_value* once. Returns true for each."""
+    _checked_order("poll", sem, ("acquire", "relaxed"))
+    if timeout_ns is not None:
+        refuse(f"tl.atomic_poll with timeout_ns={timeout_ns}", "None: kernels have no clock here")
+    found = load(pointer) == expected_value
+    seen = elements_of(found)
+    while not seen.all():
+        seen = seen | elements_of(load(pointer) == expected_value)
+    return tensor(True, found.shape, found.dtype)
+
+
+def _checked_order(name: str, sem: Any, orders: tuple[str, ...]) -> None:
+    if sem is not None and sem not in orders:
+        refuse(f"tl.atomic_{name} with sem={sem!r}", f"one of {', '.join(map(repr, orders))}")
+
+
+provide(
+    atomic_add=atomic_add, atomic_max=atomic_max, atomic_min=atomic_min, atomic_and=atomic_and, atomic_or=atomic_or,
+    atomic_xor=atomic_xor, atomic_xchg=atomic_xchg, atomic_cas=atomic_cas, atomic_load=atomic_load,
+    atomic_store=atomic_store, atomic_poll=atomic_poll,
+)  # fmt: skip

@@ -7,10 +7,11 @@ from typing import Any
 from kb_engine.program import Affine, IndexBox, Symbol
 from kb_triton.language.arithmetic import as_tensor, plain_number
 from kb_triton.language.atomics import change
+from kb_triton.language.chosen_pointers import AnyAddress
 from kb_triton.language.dtypes import block_type, int32, pointer_type
 from kb_triton.language.dtypes import dtype as ElementType
 from kb_triton.language.memory import load, load_elements, store, store_elements
-from kb_triton.language.pointers import Address, element_type
+from kb_triton.language.pointers import element_type
 from kb_triton.language.program import refuse
 from kb_triton.language.shapes import reshape, shape_of
 from kb_triton.language.tensor import describe, tensor
@@ -40,11 +41,11 @@ class StridedTensor:
         self.element_ty = element_type(base, what)
         if base.shape:
             refuse(f"{what} at {describe(base)}", "a pointer, not a block of them")
-        self.base: Address = base.value
+        self.base: AnyAddress = base.value
         self.shape = _integers(shape, f"the shape of {what}")
         self.strides = _integers(strides, f"the strides of {what}")
 
-    def block(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> Address:
+    def block(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> AnyAddress:
         """The elements of the block of *sizes* at *offsets*."""
         at = sum(offset * stride for offset, stride in zip(offsets, self.strides, strict=True))
         steps = tuple(stride if n > 1 else 0 for n, stride in zip(sizes, self.strides, strict=True))
@@ -85,7 +86,7 @@ class BlockPointer:
         """The type of the pointer."""
         return self.dtype
 
-    def elements(self, boundary_check: Any) -> tuple[Address, IndexBox | None]:
+    def elements(self, boundary_check: Any) -> tuple[AnyAddress, IndexBox | None]:
         """Where the elements lie, and those inside the bounds of the axes that *boundary_check* names."""
         axes = () if boundary_check is None or boundary_check == "" else boundary_check
         checked = axes if isinstance(axes, (tuple, list)) else (axes,)
@@ -143,7 +144,7 @@ class tensor_descriptor:
         """The type of a block."""
         return self.block_type
 
-    def _block(self, offsets: Any, what: str) -> tuple[Address, IndexBox | None]:
+    def _block(self, offsets: Any, what: str) -> tuple[AnyAddress, IndexBox | None]:
         at = _integers(offsets, f"the offsets of {what}")
         if len(at) != len(self.block_shape):
             refuse(f"{what} at {len(at)} offsets", f"{len(self.block_shape)}")

@@ -76,6 +76,16 @@ class static_range:
             number += self.step
 
 
+def condition(arg1: Any, disable_licm: Any = False) -> Any:
+    """*arg1*, the condition of a `while`. The hint does nothing."""
+    return arg1
+
+
+def expect_zero(x: Any, mask: Any) -> Any:
+    """*x*. That *x* is 0 where *mask* is true is not checked."""
+    return x
+
+
 def _constant(value: Any) -> int:
     number = None if isinstance(value, tensor) else plain_number(value)
     if not isinstance(number, int):

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kb_messages import MATH_FUNCTIONS
-from kb_triton.language.arithmetic import as_tensor, binary, bytes_of, compute
+from kb_triton.language.arithmetic import as_tensor, binary, bytes_of
 from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import float32, int32, int64, uint32
+from kb_triton.language.dtypes import float32, int32, int64, uint32, uint64
+from kb_triton.language.integer_intrinsics import byte_perm, hadd, mulhi, rhadd, sad
 from kb_triton.language.math import abs as absolute
 from kb_triton.language.math import fma, maximum, minimum, of_floats, two_floats, umulhi
 from kb_triton.language.missing import missing
@@ -107,20 +108,30 @@ def saturatef(x: Any) -> tensor:
     return minimum(maximum(x, 0.0), 1.0)
 
 
-def mulhi(x: Any, y: Any) -> tensor:
-    """The upper half of the product of integers."""
-    one = as_tensor(x)
-    if one.dtype.is_int_signed():
-        product = compute("mul", cast(one, int64), cast(as_tensor(y), int64), int64)
-        found: tensor = cast(binary("rshift", product, one.dtype.primitive_bitwidth), one.dtype)
-        return found
-    return umulhi(x, y)
+def _length(*parts: Any) -> tensor:
+    """The length of vectors with so many elements."""
+    floats = [_as_float(each) for each in parts]
+    return of_floats("sqrt", sum((each * each for each in floats[1:]), floats[0] * floats[0]))
 
 
 def norm3d(x: Any, y: Any, z: Any) -> tensor:
     """The length of vectors of three elements."""
-    one, two, three = (_as_float(each) for each in (x, y, z))
-    return of_floats("sqrt", one * one + two * two + three * three)
+    return _length(x, y, z)
+
+
+def norm4d(x: Any, y: Any, z: Any, w: Any) -> tensor:
+    """The length of vectors of four elements."""
+    return _length(x, y, z, w)
+
+
+def rnorm3d(x: Any, y: Any, z: Any) -> tensor:
+    """1 over the length of vectors of three elements."""
+    return _inverse(_length(x, y, z))
+
+
+def rnorm4d(x: Any, y: Any, z: Any, w: Any) -> tensor:
+    """1 over the length of vectors of four elements."""
+    return _inverse(_length(x, y, z, w))
 
 
 def fma_rn(x: Any, y: Any, z: Any) -> tensor:
@@ -136,7 +147,8 @@ def _table() -> dict[str, Callable[..., tensor]]:
         found[f"float2int_{suffix}"] = _rounded_to(op, int32)
         found[f"float2uint_{suffix}"] = _rounded_to(op, uint32)
         found[f"float2ll_{suffix}"] = _rounded_to(op, int64)
-    for name in ("int2float_rn", "uint2float_rn", "ll2float_rn"):
+        found[f"float2ull_{suffix}"] = _rounded_to(op, uint64)
+    for name in ("int2float_rn", "uint2float_rn", "ll2float_rn", "ull2float_rn"):
         found[name] = _converted(float32)
     found.update({
         "llrint": _rounded_to("rint", int64), "llround": _rounded_to("round", int64),
@@ -144,7 +156,8 @@ def _table() -> dict[str, Callable[..., tensor]]:
         "uint_as_float": _bits(float32), "popc": _counted("popcount"), "clz": _counted("clz"), "ffs": _counted("ffs"),
         "brev": _counted("brev"), "rcp_rn": _inverse, "fabs": absolute, "abs": absolute, "fma": fma, "fma_rn": fma_rn,
         "max": maximum, "min": minimum, "fmax": maximum, "fmin": minimum, "umulhi": umulhi, "mulhi": mulhi,
-        "norm3d": norm3d, "saturatef": saturatef,
+        "norm3d": norm3d, "norm4d": norm4d, "rnorm3d": rnorm3d, "rnorm4d": rnorm4d, "saturatef": saturatef,
+        "hadd": hadd, "rhadd": rhadd, "sad": sad, "byte_perm": byte_perm, "scalbn": _two("scalbn", "ldexp"),
     })  # fmt: skip
     return found
 
@@ -156,5 +169,10 @@ FUNCTIONS: Final = _table()
 def __getattr__(name: str) -> Callable[..., tensor]:
     found = FUNCTIONS.get(name)
     if found is None:
+        nearest = f"{name[:-2]}rn"
+        if name[-3:] in ("_rd", "_ru", "_rz") and nearest in FUNCTIONS:
+            raise missing("libdevice", name, fix=f"the chip rounds to nearest; use libdevice.{nearest}")
+        if "double" in name or name == "rcp64h":
+            raise missing("libdevice", name, fix="the chip has no arithmetic on float64; use float32")
         raise missing("libdevice", name, FUNCTIONS)
     return found

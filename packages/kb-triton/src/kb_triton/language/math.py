@@ -183,7 +183,7 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
     return cast(compute("add", product, cast(z, float32), float32), kind)
 
 
-def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> tensor:
+def fdiv(x: Any, y: Any, ieee_rounding: bool = False, approx: bool = False) -> tensor:
     """`x / y` of floats."""
     return binary("div", as_tensor(x), y)  # type: ignore[no-any-return]
 

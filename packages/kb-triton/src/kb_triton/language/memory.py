@@ -10,8 +10,9 @@ import numpy as np
 from kb_engine.program import IndexBox, Transposed
 from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, plain_number, rounded, stored_number
 from kb_triton.language.casts import cast
+from kb_triton.language.chosen_pointers import AnyAddress, ChosenAddress
 from kb_triton.language.dtypes import dtype, int1
-from kb_triton.language.pointers import Address, element_type
+from kb_triton.language.pointers import element_type
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.shapes import laid_out
 from kb_triton.language.tensor import describe, elements_of, provided, tensor
@@ -54,8 +55,18 @@ def _load_block(pointer: Any, mask: Any, other: Any, boundary_check: Any, paddin
     return load_elements(address, pointer.shape, pointer.element_ty, chosen, other)
 
 
-def load_elements(address: Address, shape: tuple[int, ...], kind: dtype, chosen: Any, other: Any) -> tensor:
+def parts(address: ChosenAddress, shape: tuple[int, ...], chosen: Any, call: str) -> tuple[Any, Any]:
+    """The masks of a transfer of *shape* to and from the two places of *address*, where the mask *chosen* is true."""
+    masks = address.masks(tensor(True if chosen is None else chosen, shape, int1))
+    first, second = (mask_for(each, shape, call) for each in masks)
+    return first, second
+
+
+def load_elements(address: AnyAddress, shape: tuple[int, ...], kind: dtype, chosen: Any, other: Any) -> tensor:
     """The elements of type *kind* at *address*, where the mask *chosen* is true; all with None."""
+    if isinstance(address, ChosenAddress):
+        first, second = parts(address, shape, chosen, "tl.load")
+        return load_elements(address.one, shape, kind, first, load_elements(address.two, shape, kind, second, other))
     number, rest = 0, None
     if other is not None:
         given = plain_number(other) if not isinstance(other, tensor) else None
@@ -156,11 +167,16 @@ def store(
     store_elements(pointer.value, shape, kind, value, mask_for(mask, shape, "tl.store"))
 
 
-def store_elements(address: Address, shape: tuple[int, ...], kind: dtype, value: Any, chosen: Any) -> None:
+def store_elements(address: AnyAddress, shape: tuple[int, ...], kind: dtype, value: Any, chosen: Any) -> None:
     """Write *value* to the elements at *address* where the mask *chosen* is true."""
     given = cast(as_tensor(value), kind)
     if given.shape != shape and broadcast_shapes(given.shape, shape, "tl.store") != shape:
         refuse(f"tl.store of {describe(given)} to {' x '.join(map(str, shape)) or 'a scalar'}", "equal shapes")
+    if isinstance(address, ChosenAddress):
+        first, second = parts(address, shape, chosen, "tl.store")
+        store_elements(address.one, shape, kind, given, first)
+        store_elements(address.two, shape, kind, given, second)
+        return
     if chosen is not None and is_nowhere(chosen):
         return
     ref = address.reference(kind, shape)

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
 
 from kb_messages import KernelError
 from kb_triton.language import program
+
+_COMPILER = "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit"
+_BUFFERS = "the chip has no memory of that kind that a kernel names; keep blocks as values"
+_SLICES = "a vendor's extension; use tl.split, tl.gather or another load"
+_INSTEAD: Final = {
+    **dict.fromkeys(("base_type", "base_value", "constexpr_type", "dispatch", "extern", "extern_elementwise", "ir",
+                     "slice_type", "str_to_ty", "tensor_descriptor_base", "tensor_descriptor_base_type",
+                     "tensor_descriptor_type", "tuple_type", "TensorHandle"), _COMPILER),
+    **dict.fromkeys(("alloc", "empty", "local_load", "local_store"), _BUFFERS),
+    **dict.fromkeys(("extract_slice", "insert_slice", "get_element"), _SLICES),
+    "bool": "use tl.int1", "float": "use tl.float32", "int": "use tl.int32", "pow": "use libdevice.pow or tl.exp2",
+    "tanh": "use libdevice.tanh", "atomic_mul": "use a loop with tl.atomic_cas", "round": "use libdevice.rint",
+    "mean": "use tl.sum, and divide by the number of elements", "var": "use tl.sum twice",
+    "any": "use tl.max of the booleans", "all": "use tl.min of the booleans", "matmul": "use tl.dot",
+    "concat": "use tl.cat or tl.join", "stack": "use tl.join", "ones": "use tl.full", "transpose": "use tl.trans",
+    "thread_id": "a program has no threads; use tl.arange", "sync_threads": "use tl.debug_barrier",
+    "isnan": "use x != x", "isinf": "use libdevice.isinf",
+}  # fmt: skip
+"""What to use instead of names that people look for and that are no near misses."""
 
 
 class MissingNameError(KernelError, AttributeError):
@@ -16,7 +36,9 @@ class MissingNameError(KernelError, AttributeError):
 def missing(module: str, name: str, names: Iterable[str] = (), fix: str = "") -> MissingNameError:
     """The error for *name* of *module*, such as `tl`. It lists the ones of *names* that are near to *name*."""
     near = get_close_matches(name, list(names), n=3)
-    if near:
+    if not fix and module == "tl":
+        fix = _INSTEAD.get(name, "")
+    if near and not fix:
         fix = f"did you mean {' or '.join(f'{module}.{each}' for each in near)}?"
     where = program.line() if program.is_running() else module
     return MissingNameError(where, f"{module}.{name}", f"a name that {module} has here", fix)

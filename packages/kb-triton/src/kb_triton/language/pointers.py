@@ -119,8 +119,9 @@ def _compared(op: str, x: tensor, y: tensor) -> Any:
 def as_integers(x: tensor) -> tensor:
     """The addresses of pointers, tl.int64."""
     address = x.value
-    assert isinstance(address, Address)
     assert isinstance(x.dtype, pointer_type)
+    if not isinstance(address, Address):
+        refuse("the addresses of pointers that tl.where chose of two tensors", "pointers into one tensor")
     nbytes, base, offset = x.dtype.element_ty.itemsize, address.storage.address, address.offset
     if isinstance(offset, Affine):
         return tensor(offset.times(nbytes).plus(Affine.constant(base, offset.shape)), x.shape, int64)
@@ -134,6 +135,8 @@ def as_pointers(x: tensor, kind: pointer_type) -> tensor:
     nbytes = kind.element_ty.itemsize
     if isinstance(x.dtype, pointer_type):
         address, before = x.value, x.dtype.element_ty.itemsize
+        if not isinstance(address, Address):
+            refuse("a cast of pointers that tl.where chose of two tensors", "a cast before tl.where")
         return tensor(Address(address.storage, _scaled(address.offset, before, nbytes), address.waits), x.shape, kind)
     if not x.dtype.is_int():
         refuse(f"{describe(x)} as pointers", "integers of tl.int64")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kb_messages import KernelError
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kb_triton.language.machine import Machine
 
 _RUNNING: ContextVar[Machine] = ContextVar("kb_triton_program")
+_ANSWER: ContextVar[Callable[[Any], bool] | None] = ContextVar("kb_triton_answer", default=None)
 
 
 @contextmanager
@@ -31,6 +32,21 @@ def machine() -> Machine:
         return _RUNNING.get()
     except LookupError:
         raise KernelError("triton.language", "a call outside of a kernel", "one in a @triton.jit function") from None
+
+
+@contextmanager
+def answering(answer: Callable[[Any], bool]) -> Iterator[None]:
+    """In the block, *answer* gives the truth of tensors that are no numbers."""
+    token = _ANSWER.set(answer)
+    try:
+        yield
+    finally:
+        _ANSWER.reset(token)
+
+
+def answer_of() -> Callable[[Any], bool] | None:
+    """What gives the truth of tensors; None where a tensor gives its own."""
+    return _ANSWER.get()
 
 
 def is_running() -> bool:

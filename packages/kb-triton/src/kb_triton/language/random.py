@@ -11,7 +11,7 @@ from kb_triton.language.arithmetic import as_tensor, binary, broadcast_shapes, c
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import float32, int32, int64, uint32, uint64
 from kb_triton.language.math import cos, log, maximum, sin, sqrt, umulhi
-from kb_triton.language.program import machine
+from kb_triton.language.program import machine, refuse
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import full_handle
 from kb_triton.language.tensor import tensor
@@ -37,6 +37,16 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
     if bits == 32 and not all(type(each.value) in NUMBERS for each in counters):
         return _of_chip(key, counters, int(n_rounds))
     return _philox(counters, keys, kind, bits, int(n_rounds))
+
+
+def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
+    """As `philox`, with the two halves of the key, of the type of the counters."""
+    first = as_tensor(c0)
+    if first.dtype not in (uint32, uint64):
+        refuse(f"tl.philox_impl of {first.dtype}", "counters of tl.uint32 or tl.uint64")
+    counters = [cast(as_tensor(each), first.dtype) for each in (first, c1, c2, c3)]
+    keys = [cast(as_tensor(each), first.dtype) for each in (k0, k1)]
+    return _philox(counters, keys, first.dtype, first.dtype.primitive_bitwidth, int(n_rounds))
 
 
 def _of_chip(key: tensor, counters: list[tensor], n_rounds: int) -> Any:

@@ -180,10 +180,10 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
     return scanned("cumsum", cast(x, kind), axis, reverse, kind)
 
 
-def cumprod(input: Any, axis: Any = 0, reverse: Any = False) -> tensor:  # noqa: A002
+def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:  # noqa: A002
     """The products of all elements up to each one along *axis*; with *reverse*, from each one to the last."""
     x = as_tensor(input)
-    kind = _sum_type(x, None)
+    kind = _sum_type(x, dtype)
     return scanned("cumprod", cast(x, kind), axis, reverse, kind)
 
 

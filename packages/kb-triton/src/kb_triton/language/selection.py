@@ -8,11 +8,12 @@ import numpy as np
 
 from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number, refuse_f64, rounded
 from kb_triton.language.casts import cast
+from kb_triton.language.chosen_pointers import ChosenAddress
 from kb_triton.language.dtypes import NUMPY, dtype, int1, pointer_type
 from kb_triton.language.pointers import Address
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.promotion import promoted, type_of_number, with_number
-from kb_triton.language.tensor import describe, provide, tensor
+from kb_triton.language.tensor import describe, elements_of, provide, tensor
 from kb_triton.language.values import NUMBERS, Data, array_of, as_argument, is_known, waits_of
 
 
@@ -72,13 +73,20 @@ def _repeated(x: tensor, shape: tuple[int, ...]) -> tensor:
 
 
 def _of_pointers(chosen: tensor, one: tensor, two: tensor) -> tensor:
-    if type(chosen.value) in NUMBERS:
-        return _repeated(one if chosen.value else two, broadcast_shapes(one.shape, two.shape, "tl.where"))
-    if not (isinstance(one.value, Address) and isinstance(two.value, Address)) or not is_known(chosen.value):
-        refuse("tl.where of pointers and numbers", "pointers, and a condition that the kernel knows")
-    if one.value.storage is not two.value.storage:
-        refuse("tl.where of pointers into two tensors", "pointers into one tensor", "load from both, and choose then")
+    if not chosen.shape:
+        return _repeated(one if bool(chosen) else two, broadcast_shapes(one.shape, two.shape, "tl.where"))
+    places = Address | ChosenAddress
+    if not isinstance(one.value, places) or not isinstance(two.value, places):
+        refuse("tl.where of pointers and numbers", "pointers", "give the load a mask")
     shape = broadcast_shapes(broadcast_shapes(one.shape, two.shape, "tl.where"), chosen.shape, "tl.where")
+    if type(chosen.value) in NUMBERS:
+        return _repeated(one if chosen.value else two, shape)
+    if not is_known(chosen.value):
+        chosen = tensor(Data(elements_of(chosen), int1.kb), chosen.shape, int1)
+    if not (isinstance(one.value, Address) and isinstance(two.value, Address)):
+        return tensor(ChosenAddress(chosen, one.value, two.value), shape, one.dtype)
+    if one.value.storage is not two.value.storage:
+        return tensor(ChosenAddress(chosen, one.value, two.value), shape, one.dtype)
     offsets = [np.broadcast_to(_array(each.value.offset), shape) for each in (one, two)]
     found = np.where(array_of(chosen.value, int1), *offsets)
     waits = one.value.waits + two.value.waits + waits_of(chosen.value)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kb_triton.language.arithmetic import as_tensor, binary
 from kb_triton.language.math import exp, fdiv, minimum
+from kb_triton.language.orders import sort, topk
 from kb_triton.language.reductions import max as max_along
 from kb_triton.language.reductions import sum as sum_along
 from kb_triton.language.tensor import provide, tensor
@@ -32,6 +33,16 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[An
 def _log2(i: Any) -> int:
     """The logarithm of a power of two."""
     return int(i).bit_length() - 1
+
+
+def sort_impl(x: Any, k: Any = None, dim: Any = None, descending: Any = False) -> tensor:
+    """The elements of *x* in order along *dim*; with *k*, only so many of them."""
+    return sort(x, dim, descending) if k is None else topk(x, k, dim, descending)
+
+
+def bitonic_merge(x: Any, dim: Any = None, descending: Any = False) -> tensor:
+    """The elements of *x*, which rise and then fall along *dim*, in order. It costs what `sort` costs."""
+    return sort(x, dim, descending)
 
 
 provide(softmax=softmax)

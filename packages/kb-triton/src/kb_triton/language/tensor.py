@@ -10,7 +10,7 @@ import numpy as np
 
 from kb_engine.program import Handle
 from kb_triton.language.dtypes import block_type, dtype
-from kb_triton.language.program import machine, refuse
+from kb_triton.language.program import answer_of, machine, refuse
 from kb_triton.language.values import FORMS, NUMBERS, Data, DotResult, Turned
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
@@ -136,6 +136,9 @@ class tensor:
     def __bool__(self) -> bool:
         if self.dtype.kind == "void" and self.numel == 1:  # a pointer; what is None is no tensor
             return True
+        answer = answer_of()
+        if answer is not None and type(self.value) not in NUMBERS:
+            return answer(self)
         return bool(self._only_element("the truth"))
 
     def __int__(self) -> int:

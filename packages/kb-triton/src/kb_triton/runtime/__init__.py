@@ -2,8 +2,8 @@
 
 from kb_triton.runtime.autotuner import Autotuner, autotune
 from kb_triton.runtime.config import Config
-from kb_triton.runtime.driver import DRIVER
+from kb_triton.runtime.driver import DRIVER, GPUTarget
 from kb_triton.runtime.heuristics import Heuristics, heuristics
 from kb_triton.runtime.knobs import Knobs
 
-__all__ = ["DRIVER", "Autotuner", "Config", "Heuristics", "Knobs", "autotune", "heuristics"]
+__all__ = ["DRIVER", "Autotuner", "Config", "GPUTarget", "Heuristics", "Knobs", "autotune", "heuristics"]

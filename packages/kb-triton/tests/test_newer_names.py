@@ -1,0 +1,204 @@
+"""Names that newer releases of Triton have, and pointers into one of several tensors."""
+
+import numpy as np
+import pytest
+
+import kb_triton as triton
+import kb_triton.language as tl
+from kb_messages import KbError
+from kb_triton.language import libdevice
+
+
+@triton.jit
+def joins(x_ptr, y_ptr, z_ptr, out_ptr, sums_ptr, n_x, n_y, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    of_tail = tl.where(at < n_x + n_y, y_ptr + at - n_x, z_ptr + at - n_x - n_y)
+    pointers = tl.where(at < n_x, x_ptr + at, of_tail)
+    values = tl.load(pointers, mask=at < BLOCK - 1, other=-1.0)
+    tl.store(out_ptr + at, values)
+    tl.store(pointers, values + 1, mask=at < BLOCK - 2)
+    tl.store(sums_ptr + at, tl.atomic_add(pointers, 10.0, mask=at < BLOCK - 2), mask=at < BLOCK - 2)
+
+
+def test_pointers_may_go_into_one_of_several_tensors():
+    x, y, z = (np.arange(n, dtype=np.float32) + 100 * n for n in (3, 6, 7))
+    whole = np.concatenate([x, y, z])
+    out, sums = np.zeros(16, np.float32), np.zeros(16, np.float32)
+    joins[(1,)](x, y, z, out, sums, 3, 6, BLOCK=16)
+    np.testing.assert_array_equal(out, [*whole[:15], -1])
+    np.testing.assert_array_equal(np.concatenate([x, y, z]), whole + 11 * (np.arange(16) < 14))
+    np.testing.assert_array_equal(sums, (whole + 1) * (np.arange(16) < 14))
+
+
+@triton.jit
+def picks(flags_ptr, x_ptr, y_ptr, out_ptr):
+    pid = tl.program_id(0)
+    tl.store(out_ptr + pid, tl.load(tl.where(tl.load(flags_ptr + pid) > 0, x_ptr, y_ptr) + pid))
+
+
+def test_a_loaded_scalar_chooses_a_tensor():
+    x, y, out = np.arange(4.0, dtype=np.float32), -np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
+    picks[(4,)](np.array([1, 0, 0, 1], np.int32), x, y, out)
+    np.testing.assert_array_equal(out, [0, -1, -2, 3])
+
+
+@triton.jit
+def hands_over(data_ptr, flag_ptr, out_ptr):
+    if tl.program_id(0) == 0:
+        tl.store(data_ptr, 42.0)
+        tl.atomic_store(flag_ptr, 7)
+    else:
+        tl.store(out_ptr + 1, tl.atomic_poll(flag_ptr, 7).to(tl.float32))
+        tl.store(out_ptr, tl.load(data_ptr))
+        tl.store(out_ptr + 2, tl.atomic_load(flag_ptr, sem="relaxed").to(tl.float32))
+
+
+def test_a_program_polls_what_another_one_stores():
+    out = np.zeros(3, np.float32)
+    hands_over[(2,)](np.zeros(1, np.float32), np.zeros(1, np.int32), out)
+    np.testing.assert_array_equal(out, [42, 1, 7])
+
+
+@triton.jit
+def polls_for_ever(flag_ptr):
+    tl.atomic_poll(flag_ptr, 1)
+
+
+@triton.jit
+def polls_for_a_time(flag_ptr):
+    tl.atomic_poll(flag_ptr, 1, timeout_ns=100)
+
+
+@triton.jit
+def loads_to_release(flag_ptr):
+    tl.atomic_load(flag_ptr, sem="release")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sentence"),
+    [
+        (polls_for_ever, r"got \d+ loads that only repeat each other"),
+        (polls_for_a_time, "got tl.atomic_poll with timeout_ns=100, needs None: kernels have no clock here"),
+        (loads_to_release, "got tl.atomic_load with sem='release', needs one of 'acquire', 'relaxed'"),
+    ],
+)
+def test_polls_and_orders_that_cannot_be_get_a_sentence(kernel, sentence):
+    with pytest.raises(KbError, match=sentence):
+        kernel[(1,)](np.zeros(1, np.int32))
+
+
+@triton.jit
+def calls_operators(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, n = tl.load(x_ptr + at), 0
+    while tl.condition(n < 3, disable_licm=True):
+        x = tl.add(tl.mul(x, 2, sanitize_overflow=False), tl.sub(at, 1))
+        n += 1
+    pair = tl.tuple([tl.expect_zero(x, at < 0), at])
+    if isinstance(pair, tl.tuple):
+        tl.store(out_ptr + at, pair[0])
+    tl.store(out_ptr + N + at, tl.bitonic_merge(tl.where(at < N // 2, at, N - at), descending=True))
+    tl.store(out_ptr + 2 * N + at, tl.cumprod(at % 3 + 1, dtype=tl.int64))
+    tl.store(out_ptr + 3 * N + at, tl.atomic_add(x_ptr + at, x).item() if N == 1 else x)
+
+
+def test_operators_as_functions():
+    x = np.arange(8, dtype=np.int32)
+    out, at = np.zeros((4, 8), np.int64), np.arange(8)
+    calls_operators[(1,)](x, out, N=8)
+    sums = (15 * at - 7).tolist()  # 2 (2 (2 x + x - 1) + x - 1) + x - 1 for x = at
+    assert out.tolist() == [sums, [4, 3, 3, 2, 2, 1, 1, 0], np.cumprod(at % 3 + 1).tolist(), sums]
+
+
+@tl._aggregate
+class Span:
+    first: tl.tensor
+    step: tl.constexpr
+
+    @triton.jit
+    def at(self, index):
+        return self.first + index * self.step
+
+
+@triton.jit
+def spans(out_ptr, first):
+    span = Span(first, 3)
+    further = tl.aggregate_replace(span, step=5)
+    at = tl.arange(0, 4)
+    tl.store(out_ptr + at, span.at(at))
+    tl.store(out_ptr + 4 + at, further.at(at))
+
+
+def test_aggregates():
+    out = np.zeros((2, 4), np.int32)
+    spans[(1,)](out, 10)
+    assert out.tolist() == [[10, 13, 16, 19], [10, 15, 20, 25]]
+    with pytest.raises(TypeError, match=r"tl.aggregate_replace: got int and \['step'\], needs an aggregate"):
+        tl.aggregate_replace(3, step=1)
+    with pytest.raises(TypeError, match=r"Span: got values of \['first'\], needs one of each of \['first', 'step'\]"):
+        Span(1)
+
+
+LOW, HIGH = -(1 << 31), (1 << 31) - 1
+WORDS = np.array([0, 1, -1, 7, 12345, -98765, LOW, HIGH], np.int32)
+
+
+@triton.jit
+def of_integers(x_ptr, y_ptr, out_ptr, NAME: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, y = tl.load(x_ptr + at), tl.load(y_ptr + at)
+    tl.store(out_ptr + at, getattr(libdevice, NAME)(x, y, 0x7A30) if NAME == "byte_perm" else
+             getattr(libdevice, NAME)(x, y, 5) if NAME == "sad" else getattr(libdevice, NAME)(x, y))  # fmt: skip
+
+
+def permuted(x, y):
+    """Bytes 0, 3, the sign of byte 2, and byte 7 of the eight bytes of y and x, as one word."""
+    given = [*int(x & 0xFFFFFFFF).to_bytes(4, "little"), *int(y & 0xFFFFFFFF).to_bytes(4, "little")]
+    chosen = [given[0], given[3], 255 if given[2] >= 128 else 0, given[7]]
+    return int.from_bytes(bytes(chosen), "little", signed=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hadd", lambda x, y: (x + y) >> 1),
+        ("rhadd", lambda x, y: (x + y + 1) >> 1),
+        ("sad", lambda x, y: int(np.array(abs(x - y) + 5).astype(np.int32))),
+        ("mulhi", lambda x, y: (x * y) >> 32),
+        ("byte_perm", permuted),
+    ],
+)
+def test_integer_functions_of_libdevice(name, expected):
+    x, y = (each.ravel() for each in np.meshgrid(WORDS, WORDS))
+    out = np.zeros(64, np.int64)
+    of_integers[(1,)](x, y, out, NAME=name, N=64)
+    assert out.tolist() == [expected(int(a), int(b)) for a, b in zip(x, y, strict=True)]
+
+
+def test_the_upper_half_of_products_of_64_bits():
+    x, y = (
+        each.ravel() for each in np.meshgrid(*[np.array([3, -5, 1 << 62, -(1 << 63), (1 << 63) - 1, 0, 1, -1])] * 2)
+    )
+    out = np.zeros(64, np.int64)
+    of_integers[(1,)](x, y, out, NAME="mulhi", N=64)
+    assert out.tolist() == [(int(a) * int(b)) >> 64 for a, b in zip(x, y, strict=True)]
+
+
+def test_functions_that_libdevice_lacks():
+    for name, fix in (
+        ("add_rz", "the chip rounds to nearest; use libdevice.add_rn"),
+        ("double2int_rn", "the chip has no arithmetic on float64; use float32"),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(libdevice, name)
+        assert str(caught.value) == f"libdevice: got libdevice.{name}, needs a name that libdevice has here; {fix}"
+
+
+def test_names_of_the_compiler_and_of_numpy_say_what_to_use():
+    for name, sentence in (
+        ("tuple_type", "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit"),
+        ("mean", "use tl.sum, and divide by the number of elements"),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(tl, name)
+        assert str(caught.value) == f"tl: got tl.{name}, needs a name that tl has here; {sentence}"
