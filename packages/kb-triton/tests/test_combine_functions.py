@@ -1,6 +1,7 @@
 """Functions of the kernel that almost are a sum or an extreme: none of them is taken for one."""
 
 import numpy as np
+import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
@@ -20,6 +21,18 @@ def count_of_key(x, y):
 @triton.jit
 def sum_up_to_limit(x, y):
     return tl.minimum(x + y, LIMIT)
+
+
+@triton.jit
+def sum_but_for_one_number(x, y):
+    """Python keeps both numbers as one tuple."""
+    instead, special = 7, 1000
+    return tl.where(x + y == special, instead, x + y)
+
+
+@triton.jit
+def sum_but_for_one_number_in_a_lambda(x, y):
+    return (lambda total: tl.where(total == 1000, 7, total))(x + y)
 
 
 @triton.jit
@@ -50,6 +63,14 @@ def test_a_sum_with_a_limit_that_is_seldom_reached():
     o = np.zeros(1, np.float32)
     k_reduce[1,](np.full(8, 200, np.float32), o, B=8, combine=sum_up_to_limit)
     assert o[0] == 1000
+
+
+@pytest.mark.parametrize("combine", [sum_but_for_one_number, sum_but_for_one_number_in_a_lambda])
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_a_sum_but_for_one_number(combine, dtype):
+    o = np.zeros(1, dtype)
+    k_reduce[1,](np.array([400, 600], dtype), o, B=2, combine=combine)
+    assert o[0] == 7
 
 
 def test_an_extreme_of_a_whole_type():

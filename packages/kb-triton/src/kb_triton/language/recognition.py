@@ -51,9 +51,14 @@ def reduction_of(combine: Combine, kind: dtype) -> str | None:
     for name in _candidates(kind):
         made = [_REDUCTIONS[name](*pair) for pair in pairs]
         expected = made if kind.is_float or kind is int1 else [wrapped(each, kind) for each in made]
-        if all(one == two or abs(one - two) <= 1e-5 * abs(two) for one, two in zip(numbers, expected, strict=True)):
+        if all(_agree(*pair, kind) for pair in zip(numbers, expected, strict=True)):
             return f"{name}_number" if name in ("max", "min") and kind.is_float and _drops_nan(combine) else name
     return None
+
+
+def _agree(one: Any, two: Any, kind: dtype) -> bool:
+    """Whether *one* is *two*; a float may be rounded otherwise."""
+    return bool(one == two or (kind.is_float and abs(one - two) <= 1e-5 * abs(two)))
 
 
 def _candidates(kind: dtype) -> list[str]:
@@ -88,13 +93,20 @@ def _is_without_numbers(combine: Any, seen: frozenset[Any] = frozenset()) -> boo
         return True
     if not isinstance(fn, FunctionType) or fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__:
         return False
-    if any(isinstance(each, (int, float)) and not isinstance(each, bool) for each in _constants(fn)):
+    if not all(map(_is_without_number, _constants(fn))):
         return False
     return all(_is_known(fn.__globals__.get(name), seen | {fn}) for name in fn.__code__.co_names)
 
 
 def _constants(fn: FunctionType) -> Iterator[Any]:
     return (each.argval for each in dis.get_instructions(fn) if each.opname in _CONSTANTS)
+
+
+def _is_without_number(constant: Any) -> bool:
+    """Whether *constant* is None, a text, or a tuple of such. The code of a lambda is none of them."""
+    if isinstance(constant, tuple):
+        return all(map(_is_without_number, constant))
+    return constant is None or isinstance(constant, str)
 
 
 def _is_known(value: Any, seen: frozenset[Any]) -> bool:
