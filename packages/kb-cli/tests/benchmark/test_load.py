@@ -41,6 +41,38 @@ def test_a_benchmark_may_import_its_neighbour(bench_file: Write, monkeypatch: py
     assert load_benchmark(str(path)).bench.Params().size == 5
 
 
+def test_benchmarks_of_two_folders_import_their_own_files(tmp_path: Path, bench_file: Write) -> None:
+    """A program runs both, and the first one again after its file has changed."""
+    source = bench_file("import numpy as np\n", "import numpy as np\nfrom kb_test_size import SIZE\n", "= 8", "= SIZE")
+    for size in (5, 6, 100):
+        folder = tmp_path / f"of_{min(size, 6)}"
+        folder.mkdir(exist_ok=True)
+        (folder / "kb_test_size.py").write_text(f"SIZE = {size}\n")
+        path = folder / "small.py"
+        path.write_text(source.read_text())
+        loaded = load_benchmark(str(path))
+        assert loaded.bench.Params().size == size
+        assert loaded.beside == {"kb_test_size.py": f"SIZE = {size}\n".encode()}
+
+
+def test_links_and_calls_of_import_module_are_imports(tmp_path: Path, bench_file: Write) -> None:
+    path = bench_file(
+        "import numpy as np\n", "import importlib, numpy as np\nimport kb_test_link, kb_test_package.one\n"
+    )
+    path.write_text(path.read_text() + "\nimportlib.import_module('kb_test_called')\n__import__('kb_test_too')\n")
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "package").mkdir(parents=True)
+    (elsewhere / "link.py").write_text("")
+    (elsewhere / "package" / "one.py").write_text("")
+    (elsewhere / "package" / "again").symlink_to(elsewhere / "package")
+    (path.parent / "kb_test_link.py").symlink_to(elsewhere / "link.py")
+    (path.parent / "kb_test_package").symlink_to(elsewhere / "package")
+    for name in ("kb_test_called.py", "kb_test_too.py"):
+        (path.parent / name).write_text("")
+    found = ["kb_test_called.py", "kb_test_link.py", "kb_test_package/one.py", "kb_test_too.py"]
+    assert list(load_benchmark(str(path)).beside) == found
+
+
 def test_no_benchmark_two_and_an_abstract_one_are_refused(bench_file: Write) -> None:
     path = bench_file("(Benchmark[Params])", "")
     assert refusal(path) == (

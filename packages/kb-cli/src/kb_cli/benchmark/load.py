@@ -19,7 +19,7 @@ from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.answers import check_benchmark_name
-from kb_cli.benchmark.beside import files_beside
+from kb_cli.benchmark.beside import BENCHMARK, files_beside, let_import
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
 from kb_cli.benchmark.call_record import RecordedCall
 from kb_cli.benchmark.loading import loading
@@ -124,11 +124,10 @@ def execute_source(path: Path, source: bytes) -> ModuleType:
         raise BenchmarkError(where, f"a syntax error ({error.msg})", "a Python file") from None
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:  # null bytes, or too deep a nesting
         raise BenchmarkError(path.name, str(error) or "too much code for Python", "a Python file") from None
-    module = ModuleType(f"kb_benchmark_{path.stem}")
+    module = ModuleType(f"{BENCHMARK}{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # a benchmark may import files beside its own
+    let_import(path.parent)
     with user_code(path, "the import of the file"), loading(path.name):
         exec(code, module.__dict__)
     return module
