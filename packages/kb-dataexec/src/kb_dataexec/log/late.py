@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from threading import RLock
+from typing import Any, Final
 
 from kb_dataexec.log.tables import OpLog
+from kb_messages import LogError
+
+_SETTLING: Final = RLock()
+"""Held while the rows of a log are made, so that two threads do not make them both."""
 
 
 class LateOpLog(OpLog):
-    """The log that *make* gives, as if it were that log. *make* is called once, when an attribute is asked for."""
+    """The log that *make* gives, as if it were that log. *make* is called once, when an attribute is asked for.
+
+    Where *make* fails, its error is raised, and later looks raise a LogError.
+    """
 
     def __init__(self, make: Callable[[], OpLog]) -> None:
         self._make = make
 
     def __getattr__(self, name: str) -> Any:
         """Called for what is not there yet."""
-        if name.startswith("__") or "_make" not in vars(self):
+        if name.startswith("__") or name == "_make":
             raise AttributeError(name)
         self.settle()
-        return getattr(self, name)
+        try:
+            return vars(self)[name]
+        except KeyError:
+            raise AttributeError(name) from None
 
     def __getstate__(self) -> dict[str, Any]:
         """The rows, where the log is copied or sent to another process."""
@@ -28,6 +39,15 @@ class LateOpLog(OpLog):
 
     def settle(self) -> None:
         """Make the rows now, if nobody has asked for them yet."""
-        make = vars(self).pop("_make", None)
-        if make is not None:
+        with _SETTLING:
+            make = vars(self).get("_make")
+            if make is None:
+                return
+            self._make = _refuse
             vars(self).update(vars(make()))
+            del self._make
+
+
+def _refuse() -> OpLog:
+    """Stands for a `make` that failed, which has made some of the rows already."""
+    raise LogError("op log", "rows that could not be made when they were first asked for", "all rows", "run it again")
