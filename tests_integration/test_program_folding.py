@@ -75,6 +75,16 @@ def test_observers_are_told_of_every_command() -> None:
     assert list(ops) == sorted(ops)
 
 
+def test_programs_without_a_period_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch of a million programs does not keep a million of them."""
+    monkeypatch.setattr("kb_engine.launch.grid_folding._MOST_PROGRAMS", 8)
+    engine, _, digest = launched(600)
+    assert engine.grid_folding is not None
+    assert engine.grid_folding.skipped == 0
+    assert engine.grid_folding.kept < 40
+    assert digest == launched(600, exact="events")[2]
+
+
 @pytest.mark.parametrize("options", [{"exact": "events"}, {"folds": False}, {"templates": False}])
 def test_every_program_is_simulated_where_that_is_asked_for(options: dict[str, Any]) -> None:
     engine, _, _ = launched(100, **options)

@@ -31,6 +31,8 @@ _MOST_ENTRIES: Final = 448
 _FREE_LOOKS: Final = 4
 _PROGRAMS_A_LOOK: Final = 16
 """Programs of a PE for which a look may be taken, beyond the free ones. Source: benchmarks/speed/program_folds.py."""
+_MOST_PROGRAMS: Final = 1 << 13
+"""Programs of which it is kept what they did; a longer period is not looked for. Source: assumed; they take 20 MB."""
 _MOST_RECORDS: Final = 1 << 20
 """Records that are repeated at once: they are kept until the log is written."""
 
@@ -62,6 +64,11 @@ class GridFolding:
         if not templates.is_near:
             launch.watch(self._took)
 
+    @property
+    def kept(self) -> int:
+        """The programs of which it is kept what they did."""
+        return len(self._played.runs)
+
     @cached_property
     def _blocks(self) -> Sequence[ComponentBase[Any]] | None:
         """The blocks of the PEs, and all memories; None where one of them cannot be folded."""
@@ -89,6 +96,8 @@ class GridFolding:
     def _look(self, _: object) -> None:
         """Between two events: PEs have taken programs in the event before."""
         clock, search = self._chip.clock, self._search
+        if self.kept > _MOST_PROGRAMS:
+            self._restart()
         entries = clock.entries(_MOST_ENTRIES)
         if entries is None:
             return
@@ -97,8 +106,12 @@ class GridFolding:
         if found is not None:
             by_id = self._pes_by_id.__getitem__
             if self._jump(Period(self._launch, self._session, self._templates, by_id, *found), entries):
-                search.restart()
-                self._played.forget(min(self._launch.running) - 1)
+                self._restart()
+
+    def _restart(self) -> None:
+        """Look for a period from now on, and forget what was before."""
+        self._search.restart()
+        self._played.forget(self._launch.running)
 
     def _is_equal(self, earlier: GridLook, look: GridLook) -> bool:
         """Whether the state of *look* is that of the *earlier* one, whose records since then can be repeated."""

@@ -19,9 +19,8 @@ class IssuedByRun(NamedTuple):
 
 
 class Played:
-    """`runs` are the programs that run and the last ones that ran, by number. `issues` are their commands, in order.
-
-    `issues` has every command of the launch only while `alone`, the programs that ran without a template, is 0.
+    """`runs` are the programs that run and those that ran since `forget`, by number. `issues` are their commands since
+    then, in order.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class Played:
         run.become(numbers)
         self.runs[later] = template, run
 
-    def forget(self, before: int) -> None:
-        """Forget the programs whose numbers are less than *before*."""
-        for number in [each for each in self.runs if each < before]:
-            del self.runs[number]
+    def forget(self, running: Iterable[int]) -> None:
+        """Forget all commands, and the programs that are not *running*."""
+        self.issues.clear()
+        self.runs = {number: self.runs[number] for number in running if number in self.runs}
