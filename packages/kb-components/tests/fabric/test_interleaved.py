@@ -20,6 +20,10 @@ FOUR = (
     ("impl: builtin.hbm_fixed, count: 1", "impl: builtin.hbm_fixed, count: 4"),
     ('{from: "xbar[0]", to: "hbm[0]"', '{from: "xbar[0]", to: "hbm[*]"'),
 )
+NARROW_PORT = (("setup_ns: 2", "setup_ns: 2, port_nbytes: 40, port_clock_ghz: 1"),)
+WIDE_PORT = (("setup_ns: 2", "setup_ns: 2, port_nbytes: 400, port_clock_ghz: 1"),)
+HEADERS = (("wire_ps_per_mm: 0", "wire_ps_per_mm: 0\npackets: {payload_nbytes: 1024, header_nbytes: 16}"),)
+"""Packets that are longer than a granule: each request of a short transfer has a header of its own."""
 HEAD = 3000 + 4000 + 2000 + 1000 + 30_000 + 1000
 """From the call to the first byte at the link of the DMA."""
 PE = "sip0.cube0.pe0"
@@ -169,8 +173,9 @@ def test_explicit_transfers_take_as_long_as_without_interleaving(four, chip_host
 
 @pytest.mark.parametrize("write", [False, True], ids=["read", "write"])
 @pytest.mark.parametrize(("first", "nbytes"), [(0, 1024), (0, 64), (64, 128), (128, 4096), (40, 20)])
-def test_the_closed_form_is_the_time_on_an_idle_chip(four, first, nbytes, write):
-    host = four()
+@pytest.mark.parametrize("changes", [(), NARROW_PORT, WIDE_PORT, HEADERS], ids=["plain", "narrow", "wide", "headers"])
+def test_the_closed_form_is_the_time_on_an_idle_chip(four, first, nbytes, write, changes):
+    host = four(*changes)
     base = flat(host, 8192).addresses[0][0]
     fabric, clock, ended = host.engine.fabric, host.engine.clock, []
     path = fabric.path(f"{PE}.pe_dma", split_address(base)[0])

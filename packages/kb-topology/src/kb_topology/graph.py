@@ -66,6 +66,11 @@ class Link(Struct, frozen=True, kw_only=True, gc=False):
     length_mm: Fraction
     latency_ps: int
 
+    @property
+    def is_port(self) -> bool:
+        """Whether it leads from a node to itself: through the port of the node."""
+        return self.src == self.dst
+
 
 class Wire(Struct, frozen=True, kw_only=True, gc=False):
     """A connection inside a PE for commands and tile tokens, which takes no time."""

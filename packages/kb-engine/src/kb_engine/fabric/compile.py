@@ -211,7 +211,7 @@ def _port(node_id: str, block: Initiator[Any]) -> tuple[LinkState, LinkState] | 
 def _is_before_port(links: tuple[Link, ...], number: int) -> bool:
     """Whether a port that is no wider comes behind the link: then the port holds up what the link would."""
     after = links[number + 1] if number + 1 < len(links) else None
-    return after is not None and after.src == after.dst and after.bw_gbs <= links[number].bw_gbs
+    return after is not None and after.is_port and after.bw_gbs <= links[number].bw_gbs
 
 
 def _of_role(components: Mapping[str, ComponentBase[Any]], role: type[Any]) -> dict[str, Any]:

@@ -266,7 +266,7 @@ class Fabric:
     ) -> None:
         """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end."""
         parts = path.parts(memory)
-        own_link_ps = path.own_link_ps(memory.nbytes, move != self.read)
+        own_link_ps = path.own_link_ps(memory, parts, move != self.read)
         gathering = Gathering(len(parts), self._gathered, then, own_link_ps)
         if self._rows is not None:
             self._rows.gather(gathering, gathering.argument)

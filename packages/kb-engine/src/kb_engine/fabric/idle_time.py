@@ -15,8 +15,9 @@ def alone_ps(path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool)
     """
     if isinstance(path, MemoryPath):
         return _idle_ps(path, memory, write, 0)
-    own_link_ps = path.own_link_ps(memory.nbytes, write)
-    found = [_idle_ps(way, part, write, own_link_ps) for way, part in path.parts(memory)]
+    parts = path.parts(memory)
+    own_link_ps = path.own_link_ps(memory, parts, write)
+    found = [_idle_ps(way, part, write, own_link_ps) for way, part in parts]
     return max(whole_ps for whole_ps, _ in found), max(bytes_ps for _, bytes_ps in found)
 
 

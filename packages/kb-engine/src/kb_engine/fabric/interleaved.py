@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kb_engine.block.fold_pass import FoldPass, moment_or_none
 from kb_engine.fabric.link import LinkState
-from kb_engine.fabric.paths import MemoryPath
+from kb_engine.fabric.paths import Hop, MemoryPath
 from kb_messages import OFFSET_MASK, CountedPieces, Interleaving, Rectangle
 from kb_topology import InterleavedRegion
 
@@ -27,8 +27,8 @@ class InterleavedPath:
         self.region = region
         self.slices = slices
         self._own_links = (
-            _only({path.back.hops[-1].state for path in slices if path.back.hops}),
-            _only({path.away.hops[0].state for path in slices if path.away.hops}),
+            _own_link([path.back.hops[::-1] for path in slices if path.back.hops]),
+            _own_link([path.away.hops for path in slices if path.away.hops]),
         )
 
     def parts(self, memory: Rectangle) -> list[tuple[MemoryPath, Rectangle]]:
@@ -65,10 +65,16 @@ class InterleavedPath:
         """Bytes of a burst of the slices, which are alike."""
         return self.slices[0].memory.burst_nbytes
 
-    def own_link_ps(self, nbytes: int, write: bool) -> int:
-        """Picoseconds of *nbytes* on the link that all requests share, at `src`; 0 if they leave by several."""
-        link = self._own_links[write]
-        return 0 if link is None else link.rate.ps(self.slices[0].away.on_links(nbytes))
+    def own_link_ps(self, memory: Rectangle, parts: Sequence[tuple[MemoryPath, Rectangle]], write: bool) -> int:
+        """Picoseconds of *memory*, of which *parts* are the requests, on the narrowest link at `src` that all of them
+        share: that of the node, or its port. 0 if they leave by several links.
+        """
+        link, leg, nbytes = self._own_links[write], self.slices[0].away, memory.nbytes
+        if link is None:
+            return 0
+        if leg.has_headers:
+            nbytes += sum([leg.on_links(part.nbytes) - part.nbytes for _, part in parts])
+        return link.rate.ps(nbytes)
 
 
 @lru_cache(maxsize=512)
@@ -87,8 +93,11 @@ def _counted_parts(
     return [(number, CountedPieces.of(tuple(parts), burst_nbytes)) for number, parts in sorted(found.items())]
 
 
-def _only(links: set[LinkState]) -> LinkState | None:
-    return links.pop() if len(links) == 1 else None
+def _own_link(legs: Sequence[Sequence[Hop]]) -> LinkState | None:
+    """The narrowest link that all *legs*, from their source on, have: the link of the source, or the port before it."""
+    near = [[hop.state for hop in leg[: 2 if leg[0].state.link.is_port else 1]] for leg in legs]
+    shared = [state for state in near[0] if all(state in each for each in near)] if near else []
+    return min(shared, key=lambda state: state.link.bw_gbs, default=None)
 
 
 _MOMENTS: Final = range(2, 7)

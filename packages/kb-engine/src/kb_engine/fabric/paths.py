@@ -156,6 +156,11 @@ class Leg:
         on_link = self.on_links(nbytes)
         return max((hop.state.rate.ps(on_link) for hop in self.hops), default=0)
 
+    @property
+    def has_headers(self) -> bool:
+        """Whether packets have headers."""
+        return self._on_links is not None
+
     def on_links(self, nbytes: int) -> int:
         """The bytes on each link of a transfer of *nbytes*."""
         return nbytes if self._on_links is None else self._on_links(nbytes)

@@ -78,7 +78,7 @@ class ClosedForm(Struct, frozen=True, kw_only=True):
 
     def _hops(self, phase: Phase, links: tuple[Link, ...]) -> Iterator[LatencyPart]:
         for link in links:
-            if link.src == link.dst:  # a port, which adds no latency
+            if link.is_port:  # which adds no latency
                 continue
             yield LatencyPart(phase=phase, node=link.dst, latency_ps=link.latency_ps + self.overhead_ps[link.dst])
 
@@ -122,8 +122,8 @@ def link_ps(link: Link, nbytes: int) -> int:
 
 
 def name_of(link: Link) -> str:
-    """*link* in a sentence. A link from a node to itself is the node's port."""
-    return f"{link.src} -> {link.dst}" if link.src != link.dst else f"the port of {link.src}"
+    """*link* in a sentence."""
+    return f"the port of {link.src}" if link.is_port else f"{link.src} -> {link.dst}"
 
 
 def memory_gbs(engine: Engine, memory_id: str) -> float:
