@@ -54,7 +54,7 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     times.append(perf_counter())
     memories = memory_slices(found.log)
     times.append(perf_counter())
-    trace = run_trace(found, Shown(ALL, None, Unit.NS), path, memories, [counters])
+    trace = run_trace(found, Shown(ALL, None, Unit.NS), lambda: path, memories, [counters])
     times.append(perf_counter())
     nbytes = write_trace(trace, Unit.NS, folder / "x.pftrace")
     times.append(perf_counter())

@@ -267,7 +267,7 @@ def test_the_critical_path_stands_above_the_servers(folder: Path) -> None:
     one, none = "sip0.cube0.pe1", "sip7.cube0.pe0"
     path = path_of([one, one, none, one], [5000, 7001, 9500, 0], [7001, 9500, 12_000, 5000])
     run = read_run_log(folder)
-    decoded = Decoded(b"".join(trace_blocks(run_trace(run, Shown(ALL, None, Unit.NS), path), Unit.NS)))
+    decoded = Decoded(b"".join(trace_blocks(run_trace(run, Shown(ALL, None, Unit.NS), lambda: path), Unit.NS)))
     shown = [each for each in decoded.slices if each.track[2:] == ("critical path",)]
     assert [(each.track[1], each.name, each.ts, each.dur, each.arguments) for each in shown] == [
         (one, "hbm: bytes", 0, 5, {"start_ps": 0, "end_ps": 5000}),
@@ -277,7 +277,7 @@ def test_the_critical_path_stands_above_the_servers(folder: Path) -> None:
     ]
     below = [track[2] for track in decoded.tracks if len(track) == 3 and track[1] == one]
     assert below[:2] == ["critical path", "pe_dma: dma_read"]
-    alone = run_trace(run, Shown(Window(6000, 7001), one, Unit.NS), path)
+    alone = run_trace(run, Shown(Window(6000, 7001), one, Unit.NS), lambda: path)
     (found,) = [each for each in alone.slices if "end_ps" in each.arguments and "pes" not in each.arguments]
     assert found.arguments["end_ps"].tolist() == [7001]
 

@@ -9,7 +9,7 @@ from kb_cli.trace.transfers import flows_of
 from kb_cli.trace.window import Window
 from kb_dataexec import OpLog
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
-from kb_messages import LogError, Role
+from kb_messages import LogError, MemorySpace, Role
 from kb_topology import load_topology
 
 CHIP = load_topology(bundled.find("topologies", "one_cube"))
@@ -94,7 +94,7 @@ def test_constants_of_the_log_come_from_no_memory() -> None:
     read = "dma_read", 1000, 65_000, 640
     plain = log_of(read)
     constants = plain.operands[:1].copy()
-    constants["owner"], constants["row_nbytes"] = 0, 64
+    constants["owner"], constants["space"], constants["row_nbytes"] = 0, MemorySpace.IMMEDIATE.code, 64
     filled = OpLog(plain.ops, np.concatenate((plain.operands, constants)), TEXTS)
     assert values(filled) == values(plain)
     assert values(log_of(read, owner=0)) == {}

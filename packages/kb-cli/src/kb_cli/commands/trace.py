@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -12,10 +13,10 @@ from kb_cli.terminal.units import PS_PER_NS, quantity
 from kb_cli.trace.launch_paths import path_of
 from kb_cli.trace.memory_slices import memory_slices
 from kb_cli.trace.output import check_name, write_trace
-from kb_cli.trace.run_log import read_run_log
+from kb_cli.trace.run_log import RunLog, read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
-from kb_cli.trace.tracks import Counters
+from kb_cli.trace.tracks import Counters, Trace
 from kb_cli.trace.traffic import traffic
 from kb_cli.trace.viewer import page_folder, show
 from kb_cli.trace.window import parse_window
@@ -56,23 +57,7 @@ def command(
     page = page_folder() if opened else None
     shown = Shown(parse_window(start_ns, end_ns), pe, Unit(unit))
     found = read_run_log(run)
-    notes = []
-    counters: list[Counters] = []
-    try:
-        counters.append(traffic(found.log, load_topology(run / TOPOLOGY), shown.window, shown.pe))
-    except KbError as error:  # a chip whose blocks are not installed here
-        notes.append(f"{run}: got no counters of links and memories: {error}")
-    path = None
-    if "kernels" in found.log.missing:
-        notes.append(f"{run}: got a log without the table kernels, so the critical path is left out")
-    else:
-        path = path_of(found.log)
-    memories = None
-    if "transfers" in found.log.missing:
-        notes.append(f"{run}: got a log without the table transfers, so what memories served is left out")
-    else:
-        memories = memory_slices(found.log, shown.pe)
-    trace = run_trace(found, shown, path, memories, counters)
+    trace, notes = _trace_of(found, shown)
     nbytes = write_trace(trace, shown.unit, out)
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"
@@ -80,3 +65,23 @@ def command(
     emit_lines([f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}", *notes])
     if page is not None:
         show(page, out, lambda line: emit_lines([line]))
+
+
+def _trace_of(found: RunLog, shown: Shown) -> tuple[Trace, list[str]]:
+    """The trace, and a sentence for each thing that it leaves out. The path is found on a thread of its own."""
+    log, notes = found.log, []
+    counters: list[Counters] = []
+    with ThreadPoolExecutor(1) as beside:
+        path = None if "kernels" in log.missing else beside.submit(path_of, log)
+        try:
+            counters.append(traffic(log, load_topology(found.folder / TOPOLOGY), shown.window, shown.pe))
+        except KbError as error:  # a chip whose blocks are not installed here
+            notes.append(f"{found.folder}: got no counters of links and memories: {error}")
+        if path is None:
+            notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
+        memories = None
+        if "transfers" in log.missing:
+            notes.append(f"{found.folder}: got a log without the table transfers, so what memories served is left out")
+        else:
+            memories = memory_slices(log, shown.pe)
+        return run_trace(found, shown, None if path is None else path.result, memories, counters), notes

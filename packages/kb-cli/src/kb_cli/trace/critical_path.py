@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
 
@@ -32,12 +33,28 @@ class PathSegments(NamedTuple):
 
 def path_slices(path: PathSegments) -> Slices:
     """The segments as slices. A slice has its exact picoseconds."""
-    order = np.lexsort((path.end_ps, path.start_ps, path.pe))
-    texts = np.stack((path.block, path.what, path.line), axis=1)[order]
-    key, name = np.unique(texts, axis=0, return_inverse=True)
-    strings = path.strings
-    names = [f"{strings[block]}: {strings[what]} {strings[line]}".rstrip() for block, what, line in key.tolist()]
+    order, strings = np.lexsort((path.end_ps, path.start_ps, path.pe)), path.strings
+    name, texts = segment_texts(path.block[order], path.what[order], path.line[order], strings)
+    names = [segment_name(*each) for each in texts]
     pes, track = np.unique(path.pe[order], return_inverse=True)
     places = [TrackPlace(strings[pe], PATH) for pe in pes.tolist()]
     start, end = path.start_ps[order], path.end_ps[order]
-    return Slices(places, track, start, end, name.reshape(-1), names, {"start_ps": start, "end_ps": end})
+    return Slices(places, track, start, end, name, names, {"start_ps": start, "end_ps": end})
+
+
+def segment_texts(
+    block: Ints, what: Ints, line: Ints, strings: Sequence[str]
+) -> tuple[Ints, list[tuple[str, str, str]]]:
+    """The number of each segment's texts, and the texts: block, what it did, and kernel line.
+
+    *block*, *what* and *line* count in *strings*.
+    """
+    works = number_pairs(block, what)
+    texts = number_pairs(works.number, line)
+    named = [(*works.found[work], line) for work, line in texts.found]
+    return texts.number, [(strings[block], strings[what], strings[line]) for block, what, line in named]
+
+
+def segment_name(block: str, what: str, line: str) -> str:
+    """The name of a segment with these texts."""
+    return f"{block}: {what} {line}".rstrip()

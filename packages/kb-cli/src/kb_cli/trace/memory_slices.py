@@ -12,6 +12,7 @@ from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import memory_spans
+from kb_dataexec.log import columns_of
 
 SERVED = "served"
 """Stands behind the memory's id in the title of its track."""
@@ -24,7 +25,8 @@ def memory_slices(log: OpLog, pe: str | None = None) -> Slices:
     at the same time stand on several tracks of one title. Raises LogError for a log without the table of transfers.
     """
     strings, spans = log.strings, memory_spans(log)
-    component = np.ascontiguousarray(log.ops["component"])[spans["row"]]
+    columns = columns_of(log.ops, ("component", "name", "line", *ARGUMENTS.values()))
+    component = columns["component"][spans["row"]]
     shown = spans["memory"]
     if pe is not None:
         mine = [number for number, text in enumerate(strings) if pe_of(text) == pe]
@@ -37,11 +39,11 @@ def memory_slices(log: OpLog, pe: str | None = None) -> Slices:
     order = order[np.searchsorted(track[order], 0) :]
     track, start, end = track[order], spans["start_ps"][order], spans["end_ps"][order]
     component, row = component[order], spans["row"][order]
-    servers = number_pairs(component, np.ascontiguousarray(log.ops["name"])[row])
+    servers = number_pairs(component, columns["name"][row])
     texts = [f"{pe_of(strings[dma]) or strings[dma]}: {strings[stage]}" for dma, stage in servers.found]
-    names = number_pairs(servers.number, np.ascontiguousarray(log.ops["line"])[row])
+    names = number_pairs(servers.number, columns["line"][row])
     titles = [f"{texts[server]} {strings[line]}" for server, line in names.found]
-    arguments = {name: np.ascontiguousarray(log.ops[column])[row] for name, column in ARGUMENTS.items()}
+    arguments = {name: columns[column][row] for name, column in ARGUMENTS.items()}
     places = [TrackPlace(MEMORIES, f"{strings[memory]}: {SERVED}") for memory in memories]
     return without_overlap(Slices(places, track, start, end, names.number, titles, arguments))
 

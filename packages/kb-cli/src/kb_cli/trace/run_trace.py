@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,13 +32,14 @@ class Shown(NamedTuple):
 def run_trace(
     found: RunLog,
     shown: Shown,
-    path: PathSegments | None = None,
+    path: Callable[[], PathSegments] | None = None,
     memories: Slices | None = None,
     counters: Sequence[Counters] = (),
 ) -> Trace:
-    """The trace of a run. With *path*, a PE that has segments of the path has a track for them, above all others.
+    """The trace of a run. A PE that has segments of the path has a track for them, above all others.
 
-    *memories* has what memories served, and is cut to the window. *counters* are shown as they are.
+    *path* gives the segments, or waits for them; it is called when the services are arranged. *memories* has what
+    memories served, and is cut to the window. *counters* are shown as they are.
 
     Raises KbError for a PE without records, and for a window in which nothing happens.
     """
@@ -47,7 +48,7 @@ def run_trace(
     services = op_slices(ops, strings, str(found.folder))
     tables = [services, launch_slices(found.run.results.launches)]
     if path is not None:
-        tables.insert(0, _path_of(path, shown.pe))
+        tables.insert(0, _path_of(path(), shown.pe))
     of_pes = tables[:-1]
     tables = [shown.window.cut(table) for table in tables]
     if not any(len(table.track) for table in tables[:-1]):

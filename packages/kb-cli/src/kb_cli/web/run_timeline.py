@@ -10,6 +10,7 @@ import numpy as np
 
 from kb_cli.run.launch_times import LaunchTimes
 from kb_cli.terminal.units import PS_PER_NS
+from kb_cli.trace.critical_path import segment_name, segment_texts
 from kb_cli.trace.launch_slices import launch_slices
 from kb_cli.trace.memory_slices import memory_slices
 from kb_cli.trace.op_slices import op_slices
@@ -91,11 +92,10 @@ class RunTimeline:
         columns = {name: _joined(paths, name) for name in ("start_ps", "end_ps", "block", "what", "line", "op_id")}
         order = np.lexsort((columns["end_ps"], columns["start_ps"]))
         start, end, block, what, line, op = (column[order] for column in columns.values())
-        keys, name = np.unique(np.stack((block, what, line), axis=1), axis=0, return_inverse=True)
-        texts = [(strings[block], strings[what], strings[line]) for block, what, line in keys.tolist()]
-        names = [f"{block}: {what} {line}".rstrip() for block, what, line in texts]
+        name, texts = segment_texts(block, what, line, strings)
+        names = [segment_name(*each) for each in texts]
         track = np.zeros(len(start), np.int64)
-        slices = Slices([_PATH_PLACE], track, start, end, name.reshape(-1), names, {"op": op})
+        slices = Slices([_PATH_PLACE], track, start, end, name, names, {"op": op})
         return LaneTable(slices, [block for block, _, _ in texts], [line for _, _, line in texts])
 
     @property

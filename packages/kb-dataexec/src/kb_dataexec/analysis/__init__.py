@@ -2,6 +2,7 @@
 
 from kb_dataexec.analysis.attribution import WHERE_FORMAT, LaunchWhere, PathColumns, PeWhere, Where, WhereRow
 from kb_dataexec.analysis.dependencies import backward_slice, dependencies
+from kb_dataexec.analysis.dma_ops import DmaOps, FarEnds
 from kb_dataexec.analysis.hazards import Hazard
 from kb_dataexec.analysis.provenance import Origin, origin
 from kb_dataexec.analysis.sanitize import Finding, sanitize
@@ -24,6 +25,8 @@ __all__ = [
     "BlockShare",
     "Causes",
     "DispatchWaits",
+    "DmaOps",
+    "FarEnds",
     "Finding",
     "Hazard",
     "Holder",

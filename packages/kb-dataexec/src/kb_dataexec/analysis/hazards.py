@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.analysis.dependencies import Dependencies, Kind
-from kb_dataexec.analysis.transfers import WRITE
+from kb_dataexec.analysis.dma_ops import WRITE
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.schedule import Schedule
 from kb_messages import LogError, OpKind

@@ -21,7 +21,8 @@ class QueueLeaving:
         enters = ops.is_first.copy()
         enters[1:] |= ops.server[1:] != ops.server[:-1]
         entered = ops.t_ready[np.maximum.accumulate(np.where(enters, np.arange(len(ops)), 0))]
-        self._turn = np.argsort(np.lexsort((ops.row, entered)))
+        self._turn = np.empty(len(ops), np.int64)
+        self._turn[np.lexsort((ops.row, entered))] = np.arange(len(ops))
         self._which = np.flatnonzero(ops.leaves)
         order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
         self._which = self._which[order]

@@ -6,38 +6,18 @@ from typing import Final
 
 import numpy as np
 
+from kb_dataexec.analysis.dma_ops import DmaOps
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered_rows
 from kb_dataexec.log import OpLog
-from kb_messages import LOG_TABLES, MemorySpace, Role
+from kb_messages import LOG_TABLES
 
-READ: Final = "dma_read"
-WRITE: Final = "dma_write"
 PARTS: Final = (
     "setup_ps", "request_ps", "links_bytes_ps", "shared_ps", "wait_ps", "service_ps", "memory_latency_ps",
     "memory_bytes_ps", "response_ps",
 )  # fmt: skip
 """The columns of `service_parts`, besides `op_id`."""
 _TIMES: Final = LOG_TABLES["transfers"].ascending
-_DENSE: Final = 8
-"""Ids of a log follow each other. A table by number, up to so many numbers for an id, is faster than a search."""
-
-
-class DmaOps:
-    """The DMA ops of *log* in columns, ascending by `op_id`. `row` is the place of each in the log."""
-
-    def __init__(self, log: OpLog) -> None:
-        name = np.ascontiguousarray(log.ops["name"])
-        read = _number(log, READ)
-        row = np.flatnonzero((name == read) | (name == _number(log, WRITE)))
-        op_id = log.ops["op_id"][row]
-        order = np.argsort(op_id, kind="stable")
-        self.row, self.op_id = row[order], op_id[order]
-        self.is_read = name[self.row] == read
-        self.start_ps, self.end_ps = (log.ops[name][self.row] for name in ("t_start_ps", "t_end_ps"))
-
-    def __len__(self) -> int:
-        return len(self.row)
 
 
 class ToldServices:
@@ -52,7 +32,7 @@ class ToldServices:
         table, self.ops = log.table("transfers"), DmaOps(log)
         _, first = np.unique(table["op_id"], return_index=True)
         first = np.sort(first)
-        place, is_there = _places(self.ops.op_id, table["op_id"][first])
+        place, is_there = self.ops.find(table["op_id"][first])
         self.table, self.own_place = table[first[is_there]], place[is_there]
         row = np.full(len(self.ops), -1, np.int64)
         row[self.own_place] = np.arange(len(self.table))
@@ -95,7 +75,7 @@ def service_parts(log: OpLog, transfers: Array) -> Array:
     not tell its parts.
     """
     ops = DmaOps(log)
-    place, _ = _places(ops.op_id, transfers["op_id"])
+    place, _ = ops.find(transfers["op_id"])
     return parts_of(transfers, ops, place)
 
 
@@ -164,36 +144,7 @@ def _fill_memory(parts: Array, told: Array, wait_and_latency: tuple[Array, Array
     parts["service_ps"] = np.where(told, 0, whole)
 
 
-def _number(log: OpLog, text: str) -> int:
-    """The number of *text* in the log, -1 if it is not there."""
-    return log.strings.index(text) if text in log.strings else -1
-
-
-def _places(ids: Array, wanted: Array) -> tuple[Array, Array]:
-    """Where in the ascending *ids* each of *wanted* is, and whether it is there."""
-    if not len(ids):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    low, span = int(ids[0]), int(ids[-1]) - int(ids[0]) + 1
-    if span > _DENSE * len(ids):
-        place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        return place, ids[place] == wanted
-    place_of = np.full(span, -1)
-    place_of[(ids - low)[::-1]] = np.arange(len(ids))[::-1]  # the first of equal ones stays
-    is_there = (wanted >= low) & (wanted < low + span)
-    place = place_of[np.where(is_there, wanted - low, 0)]
-    is_there &= place >= 0
-    return np.maximum(place, 0), is_there
-
-
 def _kinds(log: OpLog, ops: DmaOps) -> Array:
     """A number for each of *ops* that it shares with the ops of its kind."""
-    operands = log.operands
-    place, is_there = _places(ops.op_id, operands["op_id"])
-    role = np.where(ops.is_read, Role.SRC, Role.DST).astype(np.int8)[place] if len(ops) else place
-    mine = is_there & (operands["role"] == role) & (operands["space"] != MemorySpace.IMMEDIATE.code)
-    place, operands = place[mine], operands[mine]
-    owner, nbytes = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
-    owner[place] = operands["owner"]
-    np.add.at(nbytes, place, operands["rows"] * operands["row_nbytes"])
-    texts = (log.ops[name][ops.row] for name in ("component", "params"))
-    return numbered_rows(*texts, ops.is_read.astype(np.int8), owner, nbytes)
+    params = np.ascontiguousarray(log.ops["params"])[ops.row]
+    return numbered_rows(ops.component, params, ops.is_read.astype(np.int8), *ops.far)
