@@ -142,6 +142,13 @@ def contention(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def credits(session: nox.Session) -> None:  # noqa: A001
+    """Full buffers against a simulation of flits: three thousand random chips, or the number after `--`; 3 minutes."""
+    install(session, *EDITABLE)
+    session.run("python", "tests_integration/credits/credits.py", *session.posargs)
+
+
+@nox.session(default=False)
 def attack(session: nox.Session) -> None:
     """Damaged and hostile files, kills, a full disk: how many were tried, how many handled badly; half an hour."""
     install(session, *EDITABLE)

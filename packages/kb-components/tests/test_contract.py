@@ -64,6 +64,7 @@ ATTRIBUTES = {
     "builtin.pe_mmu": {"tlb_entries": 16, "levels": 4, "level_ns": 12.5},
     "builtin.sram": {"bw_gbs": 256, "latency_ns": 12, "ports": "separate"},
     "builtin.transit": {"overhead_ns": 1.5},
+    "builtin.transit_credits": {"overhead_ns": 1.5, "buffer_nbytes": 512, "credit_ns": 0.7},
     "builtin.xbar": {"overhead_ns": 2},
 }
 OPTIONS = {

@@ -9,6 +9,7 @@ from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.control_roles import CommandDispatcher, HostPort, MessagePart
 from kb_engine.block.fabric_roles import (
+    BufferedComponent,
     ForwardingComponent,
     Initiator,
     MemoryComponent,
@@ -30,6 +31,7 @@ from kb_topology import exact
 __all__ = [
     "KIB",
     "AddressTranslator",
+    "BufferedComponent",
     "Clock",
     "ClosableWork",
     "Closer",

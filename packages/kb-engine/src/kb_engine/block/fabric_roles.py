@@ -76,6 +76,19 @@ class ForwardingComponent(ComponentBase[SpecT]):
         """Picoseconds that the head of a transfer takes to pass. Pure."""
 
 
+class BufferedComponent(ForwardingComponent[SpecT]):
+    """A node that forwards packets from buffers of a size, one at the end of each link that leads to the node."""
+
+    @property
+    @abstractmethod
+    def buffer_nbytes(self) -> int:
+        """Bytes of packets, with headers, for which the buffer of a link has room. The fabric asks once."""
+
+    @abstractmethod
+    def credit_ps(self) -> int:
+        """Picoseconds until the node before a link knows that a packet has left the buffer of the link. Pure."""
+
+
 class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
 

@@ -8,8 +8,6 @@ from functools import partial
 from math import lcm
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import UnsetType
-
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
@@ -19,8 +17,8 @@ from kb_engine.block.transfer_server import server_of
 from kb_engine.closed.closed_commands import ClosedCommands
 from kb_engine.closed.pe_closer import PeCloser
 from kb_engine.closed.pe_forms import all_sources_belong_to_pes
+from kb_engine.engine.fabric_of import check_buffers, fabric_of
 from kb_engine.engine.registry import Registry
-from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.fold.folder import Folder
 from kb_engine.launch.host_calls import HostCalls
@@ -89,6 +87,7 @@ def build(
     memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in _OF_STAGES)
+    folds = folds and chip.fabric.is_foreseen
     folder = Folder(chip, recorder) if folds and closing[0] != "events" and not sees_stages else None
     for pe in pes.values():
         if folder is not None:
@@ -116,9 +115,10 @@ def _closed(
     recorder: Recorder | None,
     folder: Folder | None,
 ) -> ClosedCommands | None:
-    """What closes the commands of all PEs; None where ties with other commands could not be told."""
+    """What closes the commands of all PEs; None where ties with other commands, or what these hold, are not told."""
     exact, least_stages = closing
-    if exact == "events" or not all_sources_belong_to_pes(list(chip.components.values())):
+    is_foreseen = chip.fabric.is_foreseen and all_sources_belong_to_pes(list(chip.components.values()))
+    if exact == "events" or not is_foreseen:
         return None
     event_by_event = nullcontext if folder is None else folder.resting
     closed = ClosedCommands(chip, recorder, event_by_event, exact == "check", least_stages)
@@ -139,14 +139,13 @@ def _chip(
     clock, (tracer, rows) = Clock(listeners.on_housekeeping), watchers
     tickets = {pe_id: clock.pe_tickets(number) for number, pe_id in enumerate(topology.graph.pe_ids)}
     on_transfer = tracer.fabric_transfer if tracer is not None else None
-    packets = topology.spec.packets
-    on_links = None if isinstance(packets, UnsetType) else packets.on_links
-    fabric = Fabric(clock, topology.graph, topology.address_map, on_transfer, rows, on_links)
+    fabric = fabric_of(topology, registry, clock, on_transfer, rows)
 
     def context(node: Node, nbytes: int) -> Context:
         return Context(node.id, clock, fabric, nbytes, directory, tickets.get(str(node.pe_id)))
 
     components = _blocks(topology, registry, context)
+    check_buffers(topology, components)
     fabric.attach(components)
     _wire(topology, components, listeners, tracer)
     return Chip(topology, clock, fabric, components)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from simpy.events import NORMAL
 
@@ -40,8 +40,11 @@ class Fabric:
     """Every link and memory of the system, and the transfers on them.
 
     *on_transfer* gets each transfer as soon as its end is known, and *rows* makes a table of the reads and writes.
-    *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers.
+    *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers. `is_foreseen` says
+    that folded and closed commands know all that their transfers wait for.
     """
+
+    is_foreseen: ClassVar[bool] = True
 
     def __init__(
         self,

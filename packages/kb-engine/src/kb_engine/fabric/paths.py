@@ -47,14 +47,16 @@ class Flow:
     the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. `narrowing`
     is the last link, if bytes from the last shared link may come there faster than they leave. A flow is
     `unshared` when it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
-    `count` counts the transfers that began. With an op log, `read_alone_ps` is how long a read takes that meets nobody,
-    from its request on, and `write_alone_ps` how long a write does; -1 before the first such request, and _NEVER for
-    pieces: each of their transfers has a row in the log, because others of as many bytes are not alike.
+    `hops` are all links in order. `count` counts the transfers that began. With an op log, `read_alone_ps` is how long
+    a read takes that meets nobody, from its request on, and `write_alone_ps` how long a write does; -1 before the first
+    such request, and _NEVER for pieces: each of their transfers has a row in the log, because others of as many bytes
+    are not alike.
     """
 
     __slots__ = (
         "ahead",
         "count",
+        "hops",
         "latency_ps",
         "narrowing",
         "nbytes",
@@ -70,6 +72,7 @@ class Flow:
         self.payload_nbytes = interned(payload_nbytes)
         self.nbytes = nbytes = interned(nbytes)
         self.count = 0
+        self.hops = hops
         self.latency_ps = interned(sum(hop.after_ps for hop in hops))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: list[tuple[SharedLink, int, int]] = []

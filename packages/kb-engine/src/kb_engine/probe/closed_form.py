@@ -27,6 +27,7 @@ class Phase(StrEnum):
     MEMORY = "memory"
     DATA = "data"
     BYTES = "bytes"
+    FULL_BUFFERS = "full buffers"
     OTHER_FLOWS = "other flows"
     ACKNOWLEDGE = "acknowledge"
 

@@ -1,8 +1,9 @@
 """Probes: transfers between two nodes of an otherwise idle chip, and the parts of their latency.
 
 The latency of a transfer is the latency of every hop, once, for its head; the time of the memory before the first byte
-(read) or after the last byte (write); the time of the bytes at the narrowest place; and the wait for other flows. The
-parts add up to the total, which comes from the simulation of the fabric.
+(read) or after the last byte (write); the time of the bytes at the narrowest place; the wait for room in buffers that
+the transfer fills by itself; and the wait for other flows. The parts add up to the total, which comes from the
+simulation of the fabric.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def probe(
     sources = flow_sources(engine, source, target, flows)
     ends = _simulate(engine, sources, target, nbytes, chosen)
     alone = in_closed_form(topology, source, target, nbytes, chosen)
+    alone_ps = alone.total_ps if engine.fabric.is_foreseen else _alone_ps(topology, source, target, nbytes, chosen)
     bottleneck, gbs = _bottleneck(alone, engine, sources, target, nbytes)
     last = max(ends)
     return Probe(
@@ -77,7 +79,7 @@ def probe(
         dst=target,
         operation=chosen,
         nbytes=nbytes,
-        parts=_parts(alone, ends[0], bottleneck),
+        parts=_parts(alone, alone_ps, ends[0], bottleneck),
         flows=tuple(ProbedFlow(src=each, latency_ps=end) for each, end in zip(sources, ends, strict=True)),
         latency_ps=ends[0],
         bandwidth_gbs=flows * nbytes * 1000 / last if last else 0.0,
@@ -105,13 +107,19 @@ def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operati
     return ends
 
 
-def _parts(alone: ClosedForm, end_ps: int, bottleneck: str) -> tuple[LatencyPart, ...]:
-    """The parts of the first flow, which ended at *end_ps*. Time beyond the closed form is the wait for other flows."""
-    parts = tuple(alone.parts())
-    others_ps = end_ps - alone.total_ps
-    if not others_ps:
-        return parts
-    return (*parts, LatencyPart(phase=Phase.OTHER_FLOWS, node=bottleneck, latency_ps=others_ps))
+def _alone_ps(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> int:
+    """The end of one flow alone, where more than links and memories can hold it up."""
+    return _simulate(Engine(topology), [src], dst, nbytes, operation)[0]
+
+
+def _parts(alone: ClosedForm, alone_ps: int, end_ps: int, bottleneck: str) -> tuple[LatencyPart, ...]:
+    """The parts of the first flow, which ended at *end_ps*, and alone would at *alone_ps*.
+
+    Alone it waits for full buffers beyond its closed form, and for other flows beyond that.
+    """
+    waits = {Phase.FULL_BUFFERS: alone_ps - alone.total_ps, Phase.OTHER_FLOWS: end_ps - alone_ps}
+    waited = (LatencyPart(phase=phase, node=bottleneck, latency_ps=ps) for phase, ps in waits.items() if ps)
+    return (*alone.parts(), *waited)
 
 
 def _bottleneck(

@@ -10,7 +10,7 @@ import msgspec
 
 from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.fabric_roles import Initiator, MemoryComponent, SingleChannelMemory
+from kb_engine.block.fabric_roles import BufferedComponent, Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.block.gates import Gate
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
@@ -88,6 +88,8 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield from _cost_checks(subject)
     if impl.serves:
         yield from _flow_checks(subject)
+    if issubclass(impl, BufferedComponent):
+        yield Check("has_room_for_bytes", partial(_check_has_room, subject))
     if issubclass(impl, Initiator):
         yield Check("keeps_its_lead", partial(flow.check_keeps_its_lead, subject))
         yield Check("keeps_to_its_outstanding", partial(flow.check_keeps_to_its_outstanding, subject))
@@ -185,6 +187,14 @@ def _check_sees_no_data(subject: Subject) -> None:
             if isinstance(value, kind):
                 fix = "a block decides when, never what"
                 subject.fail(path, name, "no way from a block to data", fix)
+
+
+def _check_has_room(subject: Subject) -> None:
+    """The buffers of a block have room for a whole number of bytes, the same at each question."""
+    block: Any = subject.build(Clock())
+    answers = [subject.call("buffer_nbytes", lambda: block.buffer_nbytes) for _ in range(2)]
+    if type(answers[0]) is not int or answers[0] < 1 or answers[0] != answers[1]:
+        subject.fail("buffer_nbytes", " and ".join(map(repr, answers)), "one int >= 1")
 
 
 def _check_plans(subject: Subject) -> None:

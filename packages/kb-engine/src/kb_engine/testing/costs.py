@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.fabric_roles import ForwardingComponent, Scratchpad, SingleChannelMemory
+from kb_engine.block.fabric_roles import BufferedComponent, ForwardingComponent, Scratchpad, SingleChannelMemory
 from kb_engine.block.pe_roles import CommandIssuer
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
@@ -47,6 +47,8 @@ def costs_of(subject: Subject) -> list[Cost]:
         costs.append(Cost("service_ps", [(each,) for kind in impl.serves for each in subject.params_for(kind)]))
     if issubclass(impl, ForwardingComponent):
         costs.append(Cost("overhead_ps", [()]))
+    if issubclass(impl, BufferedComponent):
+        costs.append(Cost("credit_ps", [()]))
     if issubclass(impl, SingleChannelMemory):
         asked = [(nbytes, write) for write in (False, True) for nbytes in SIZES]
         costs += [Cost("latency_ps", asked), Cost("occupancy_ps", asked)]
