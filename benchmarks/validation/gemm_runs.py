@@ -1,22 +1,29 @@
-"""A measured GEMM on the topology of its device: how long it takes there, and what its PEs are busy with."""
+"""A measured GEMM on the topology of its device: how long it takes there, and where its time goes."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import measured
 from gemm_roofline import size_of
 from library_gemm import Operands, grid_of, launch_gemm, operands, suggest_cut
 from measured import Comparison, MeasuredRow
+from msgspec import structs
 from wave_folding import launch_folded
 
+from kb_cli.run.bounded_by import bounded_by
+from kb_dataexec import LogWriter, MemoryLogWriter, OpLog
+from kb_dataexec.analysis import path_shares, where
 from kb_engine import Engine, Host, LaunchResult
 from kb_topology import Topology, load_topology
 
 HERE = Path(__file__).parent
+MOST_SHARES: Final = 4
+"""Parts of the path that an explanation names."""
 
 
 class GemmRun(NamedTuple):
@@ -41,8 +48,8 @@ def simulate(topology: Topology, row: MeasuredRow) -> Comparison:
     return Comparison(row, run.took_ps / 1e6, time.perf_counter() - began, run.note)
 
 
-def run_gemm(topology: Topology, row: MeasuredRow) -> GemmRun:
-    """Run the GEMM of *row*, its waves folded where they are many.
+def run_gemm(topology: Topology, row: MeasuredRow, writer: Callable[[], LogWriter] | None = None) -> GemmRun:
+    """Run the GEMM of *row*, its waves folded where they are many. Each chip has the log that *writer* makes, if any.
 
     Measurements repeat a GEMM. So where all its bytes fit the cache, it runs twice, and the second run counts.
     """
@@ -50,7 +57,7 @@ def run_gemm(topology: Topology, row: MeasuredRow) -> GemmRun:
     used: list[Host] = []
 
     def new_chip() -> tuple[Host, Operands]:
-        used[:] = [Host(Engine(topology), HERE)]
+        used[:] = [Host(Engine(topology, writer() if writer else None), HERE)]
         return used[0], operands(used[0], size)
 
     host, tensors = new_chip()
@@ -78,17 +85,11 @@ def cache_nbytes(host: Host) -> int:
 
 
 def explain(topology: Topology, comparison: Comparison) -> str:
-    """Where the time of the row's slowest PE goes, as the blocks count it."""
-    run = run_gemm(topology, comparison.row)
-    engine, result = run.host.engine, run.result
-    before = sum(each.response_ps - each.call_ps for each in run.host.launches[:-1])
-    whole = max(1, result.response_ps - result.call_ps + before)
-    busiest: dict[str, int] = {}
-    for server in engine.servers:
-        name = server.stage_type.name
-        busiest[name] = max(busiest.get(name, 0), server.busy_ps)
-    start = len(run.host.launches) * (min(result.pe_start_ps.values()) - result.call_ps)
-    shares = ", ".join(
-        f"{name} {100 * busy / whole:.0f} %" for name, busy in sorted(busiest.items(), key=lambda b: -b[1])
-    )
-    return f"start-up {100 * start / whole:.0f} %; the busiest PE's {shares}; {comparison.note}"
+    """Where the time of the row's last launch went: the sentence of `kb report`, and what its path is made of."""
+    run = run_gemm(topology, comparison.row, MemoryLogWriter)
+    log = run.host.engine.close_log()
+    assert isinstance(log, OpLog)
+    found = where(log)
+    shares = path_shares(structs.replace(found, launches=found.launches[-1:]))
+    path = ", ".join(f"{each.block} {each.what} {100 * each.share:.0f} %" for each in shares[:MOST_SHARES])
+    return f"{bounded_by(shares, {})} The path: {path}; {comparison.note}"

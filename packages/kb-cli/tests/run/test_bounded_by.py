@@ -36,6 +36,13 @@ def test_work_of_no_line_names_none() -> None:
     )
 
 
+def test_starting_a_kernel_is_not_issuing_commands() -> None:
+    assert bounded_by([share("pe_cpu", "startup", 790, line=""), share("pe_cpu", "issue", 210)], {}) == (
+        "Starting the kernels is 79.0 % of the time; issuing commands comes next with 21.0 %. "
+        "To change first: fewer launches, with more work in each."
+    )
+
+
 def test_what_is_shown_as_nothing_does_not_come_next() -> None:
     big = PathShare(block="pe_gemm", what="gemm", ps=9999, share=0.9999, line="", line_ps=9999)
     small = PathShare(block="pe_cpu", what="issue", ps=1, share=0.0001, line="", line_ps=1)

@@ -45,6 +45,7 @@ _COSTS: Final = {
     ("links", "bytes"): _Cost("the links' bytes", "are", "wider links, or fewer bytes over them"),
     ("links", "shared"): _Cost("sharing links", "is", "data spread over more memories and links"),
     ("links", ""): _Cost("the way over the links", "is", _WAY),
+    ("pe_cpu", "startup"): _Cost("starting the kernels", "is", "fewer launches, with more work in each"),
     ("pe_cpu", ""): _Cost("issuing commands", "is", "fewer and larger commands"),
     ("pe_scheduler", ""): _Cost("scheduling commands", "is", "fewer and larger commands"),
     ("program", ""): _Cost("the kernel's own steps", "are", "a kernel that waits less often"),
