@@ -25,7 +25,10 @@ _PLAIN = ("bw", "clock")
 """Words that the unit alone tells: `102.4 GB/s`, not `bw 102.4 GB/s`."""
 _LONGEST = 28
 """Letters of a line in a box; longer lines are cut. The tip has all of them."""
-_HEADLINES = ("rows", "lanes", "bw_gbs", "clock_ghz", "clock_mhz", "latency_ns", "overhead_ns", "issue_ns")
+_HEADLINES = (
+    *("rows", "lanes", "bw_gbs", "clock_ghz", "clock_mhz", "latency_ns", "overhead_ns", "issue_ns"),
+    *("buffer_nbytes", "credit_ns"),
+)
 
 
 def all_lines(node: Node) -> list[str]:

@@ -48,7 +48,8 @@ class Edge(Struct, frozen=True):
 class Chart(Struct, frozen=True):
     """Rows of boxes from top to bottom, the edges between boxes, and the text of the legend.
 
-    With `measured`, colours tell how busy a part was, and no longer what it is.
+    With `measured`, colours tell how busy a part was, and no longer what it is. `facts` are lines below the note, on
+    what no box and no edge shows.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Chart(Struct, frozen=True):
     edges: tuple[Edge, ...]
     note: str
     measured: bool = False
+    facts: tuple[str, ...] = ()
 
 
 def percents(heats: tuple[Heat, ...]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from kb_topology.diagram.scene import (
     HEADING,
     LABEL,
     LABEL_LINE,
+    LINE,
     MARGIN,
     TEXT,
     Label,
@@ -46,7 +47,8 @@ class _Layout:
         self.ports = Ports(self.combs, self.columns)
         self.tracks = Tracks(chart, self.combs, self.ports)
         low, high = self.columns.ends()
-        words = ((chart.title, HEADING), (chart.subtitle, TEXT), (chart.note, LABEL))
+        facts = ((fact, LABEL) for fact in chart.facts)
+        words = ((chart.title, HEADING), (chart.subtitle, TEXT), (chart.note, LABEL), *facts)
         inner = max(high - low, *(text_width(text, size) for text, size in words), 560)
         self.width = inner + 2 * MARGIN
         self.move = MARGIN + (inner - (high - low)) / 2 - low
@@ -68,7 +70,8 @@ class _Layout:
         for number in range(len(self.combs.combs)):
             paths += self._comb(number)
             labels += self._comb_labels(number)
-        return Scene(self.chart, self.width, tops[-1] + FOOT, boxes, tuple(paths), tuple(labels))
+        height = tops[-1] + FOOT + LINE * len(self.chart.facts)
+        return Scene(self.chart, self.width, height, boxes, tuple(paths), tuple(labels))
 
     def _straight(self, a: str, b: str, edges: list[Edge]) -> Iterator[tuple[Polyline, list[Label]]]:
         """Lines from *a* to its right neighbour *b*, with half of each label above its line and half below it."""

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from kb_topology.diagram.attributes import all_lines, head_lines
+from kb_topology.diagram.attributes import all_lines, cut, head_lines
 from kb_topology.diagram.chart import Box, Edge, Heat, Line, Style, percents
+from kb_topology.diagram.facts import memories_over
 from kb_topology.diagram.loads import LinkLoad, Loads, NodeLoad, heat_of, links_tip, nodes_tip
 from kb_topology.graph import Link, Node
 from kb_topology.sizes import format_nbytes
@@ -73,8 +74,9 @@ class Part:
     def node_box(self, nodes: Sequence[Node], key: str, title: str, lines: Sequence[str] | None = None) -> Box:
         """The box of *nodes*, copies of one template. With a run, it shows how busy they were in place of *lines*."""
         node = nodes[0]
-        tip = [", ".join(str(node.id) for node in nodes[:1]), *all_lines(node)]
-        shown = head_lines(node) if lines is None else tuple(lines)
+        memories = self._interleaved(nodes)
+        tip = [", ".join(str(node.id) for node in nodes[:1]), *all_lines(node), *memories]
+        shown = (*head_lines(node), *map(cut, memories)) if lines is None else tuple(lines)
         heat = None
         if self.loads is not None:
             measured = [load for each in nodes for load in self._nodes.get(self.local(each.id), ())]
@@ -84,6 +86,16 @@ class Part:
             tip += [nodes_tip(measured)] if measured else ["not measured"]
         like = str(node.yaml_path[-1])
         return Box(key, title, shown, STYLES.get(node.kind, "compute"), like, "\n".join(tip), heat)
+
+    def _interleaved(self, nodes: Sequence[Node]) -> list[str]:
+        """`in dram`, where memories that the topology names lie over some of *nodes*."""
+        names = dict.fromkeys(name for node in nodes for name in self._memories_over.get(node.id, ()))
+        return [f"in {', '.join(names)}"] if names else []
+
+    @cached_property
+    def _memories_over(self) -> dict[str, list[str]]:
+        """The names of the interleaved memories that lie over each slice of HBM."""
+        return memories_over(self.topology.address_map)
 
     def group_box(self, inside: Callable[[Node], bool], key: str, title: str, lines: Sequence[str], like: str) -> Box:
         """The box of a part that holds more. With a run, it shows the busiest of the nodes that are *inside*."""

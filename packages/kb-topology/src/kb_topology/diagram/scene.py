@@ -71,3 +71,8 @@ class Scene(Struct, frozen=True):
     boxes: tuple[Placed, ...]
     paths: tuple[Polyline, ...]
     labels: tuple[Label, ...]
+
+    @property
+    def foot(self) -> float:
+        """Where the rows end and the legend begins, from the top."""
+        return self.height - FOOT - LINE * len(self.chart.facts)

@@ -7,7 +7,6 @@ from xml.sax.saxutils import escape
 
 from kb_topology.diagram.colours import FILLS, RAMP, STROKES, step, style_sheet
 from kb_topology.diagram.scene import (
-    FOOT,
     HEADING,
     LABEL,
     LINE,
@@ -61,7 +60,8 @@ def _lines(scene: Scene) -> Iterator[str]:
     for label in scene.labels:
         yield _text(label.text, label.x, label.y, "label", label.anchor)
     yield from _scale(scene) if scene.chart.measured else _legend(scene)
-    yield _text(scene.chart.note, MARGIN, scene.height - FOOT + 56, "label")
+    for number, text in enumerate((scene.chart.note, *scene.chart.facts)):
+        yield _text(text, MARGIN, scene.foot + 56 + LINE * number, "label")
     yield "</svg>"
 
 
@@ -100,7 +100,7 @@ def _text(text: str, x: float, y: float, css: str, anchor: str = "start") -> str
 
 def _legend(scene: Scene) -> Iterator[str]:
     """The meaning of the colours in use."""
-    x, y = float(MARGIN), scene.height - FOOT + 24
+    x, y = float(MARGIN), scene.foot + 24
     for style in FILLS:
         if any(placed.box.style == style for placed in scene.boxes):
             yield f'<rect class="{style}" x="{x:.1f}" y="{y - 10:.1f}" width="14" height="12" rx="2"/>'
@@ -115,7 +115,7 @@ def _legend(scene: Scene) -> Iterator[str]:
 
 def _scale(scene: Scene) -> Iterator[str]:
     """The colours from little use to full use, of what was idle, and of what no counter measures."""
-    x, y = float(MARGIN), scene.height - FOOT + 24
+    x, y = float(MARGIN), scene.foot + 24
     yield _text("time in service", x, y, "line")
     x += text_width("time in service", TEXT) + 4
     for number in range(len(RAMP)):

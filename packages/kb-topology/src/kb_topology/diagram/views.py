@@ -9,6 +9,7 @@ from msgspec import UnsetType
 
 from kb_topology.diagram.chart import Box, Chart, Edge
 from kb_topology.diagram.cube_view import cube_rows
+from kb_topology.diagram.facts import facts
 from kb_topology.diagram.loads import Loads
 from kb_topology.diagram.parts import MOST, Part, count, memory_lines, numbered
 from kb_topology.diagram.pe_view import pe_rows
@@ -45,7 +46,7 @@ def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = No
         title, note = f"{title} in {loads.name}", _MEASURED
         copies = len(_parts(topology, view))
         subtitle += f"; the busiest and the mean of {count(copies, _NAMES[view])}" if copies > 1 and not of else ""
-    return Chart(title, subtitle, full, tuple(edges), note, loads is not None)
+    return Chart(title, subtitle, full, tuple(edges), note, loads is not None, () if view == "pe" else facts(topology))
 
 
 def _parts(topology: Topology, view: View) -> list[str]:

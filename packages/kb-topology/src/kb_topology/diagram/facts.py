@@ -1,0 +1,38 @@
+"""What a picture says in words: packets, and memories that lie over several slices of HBM."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from msgspec import UnsetType
+
+from kb_messages import OFFSET_BITS
+from kb_topology.address_map import AddressMap
+from kb_topology.sizes import format_nbytes
+from kb_topology.topology import Topology
+
+
+def facts(topology: Topology) -> tuple[str, ...]:
+    """A line for the packets of *topology*, one for the HBM of all cubes, and one for each memory that it names."""
+    lines, packets, spec = [], topology.spec.packets, topology.spec
+    if not isinstance(packets, UnsetType):
+        payload, header = format_nbytes(packets.payload_nbytes), format_nbytes(packets.header_nbytes)
+        lines.append(f"Packets: up to {payload} of payload, and a header of {header}.")
+    if spec.hbm_interleave_nbytes:
+        lines.append(f"HBM: {format_nbytes(spec.hbm_interleave_nbytes)} in each slice of a cube, in turn.")
+    named = {region.memory: region for region in topology.address_map.interleaved.values() if region.is_named}
+    for name, region in named.items():
+        slices = f"each of its {len(region.slices)} slices of HBM, in turn"
+        lines.append(f"{name}: {format_nbytes(region.interleaving.granule_nbytes)} in {slices}.")
+    return tuple(lines)
+
+
+def memories_over(address_map: AddressMap) -> dict[str, list[str]]:
+    """The names of the interleaved memories that a topology names, by the slice of HBM that they lie over."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for region in address_map.interleaved.values():
+        for base in region.slices if region.is_named else ():
+            names = found[address_map.by_owner[base >> OFFSET_BITS].node_id]
+            if region.memory not in names:
+                names.append(region.memory)
+    return found
