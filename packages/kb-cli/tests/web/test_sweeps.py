@@ -56,7 +56,9 @@ def test_a_sweep_has_the_rows_and_pictures_of_its_report(client: Client, swept: 
         (b"{}", "no sweep ("),
         (b'{"axes": 3}', "no sweep ("),
         (b"\xff\xfe", "no sweep ("),
+        (b'{"other": %s}' % (b"[" * 100_000 + b"]" * 100_000), "no sweep ("),
     ],
+    ids=["nothing", "empty", "another type", "no text", "too deep"],
 )
 def test_a_damaged_sweep_is_a_sentence(tmp_path: Path, content: bytes, said: str) -> None:
     folder = tmp_path / "sweeps" / "<img src=x>"

@@ -33,7 +33,7 @@ def read_sweep(folder: Path) -> SweepResult:
     data = read_bytes(path, BenchmarkError, _MOST_NBYTES)
     try:
         found = msgspec.json.decode(data, type=SweepResult)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise BenchmarkError(str(path), f"no sweep ({error})", "a file that kb sweep wrote") from None
     if (wrong := _inconsistency(found)) is not None:
         raise BenchmarkError(str(path), wrong, "a file that kb sweep wrote")
