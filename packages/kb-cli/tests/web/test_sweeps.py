@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from web_client import Client, served
 
 from kb_cli.main import kb
+from kb_cli.sweep.sweep_file import read_sweep
+from kb_cli.web import sweep_shelf
 from kb_cli.web.shelf_folders import address_id
 
 BW = "$.cube.nodes.hbm.bw_gbs"
@@ -105,3 +107,19 @@ def test_a_sweep_that_grew_is_read_again(
         assert invoke("sweep", bench, "-p", values, "--jobs", 1, "--out", out).exit_code == 0
         with served(tmp_path) as client:
             assert sum(each["points"] for each in client.ask("/api/sweeps").json["sweeps"]) == points * (points + 1) / 2
+
+
+@pytest.mark.parametrize(("most_nbytes", "reads"), [(1 << 20, 2), (1, 4)])
+def test_whole_sweeps_are_kept_while_their_files_are_small(
+    swept: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_nbytes: int, reads: int
+) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr(sweep_shelf, "_MOST_NBYTES", most_nbytes)
+    monkeypatch.setattr(sweep_shelf, "read_sweep", lambda folder: read.append(folder) or read_sweep(folder))
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "sweep.json").write_text(json.dumps(swept[1]))
+    shelf = sweep_shelf.SweepShelf(tmp_path)
+    for each in sorted(shelf.sweeps(), key=lambda each: each.name):
+        assert shelf.sweep(each.id).points
+    assert len(read) == reads

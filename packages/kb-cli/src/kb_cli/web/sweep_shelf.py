@@ -14,8 +14,8 @@ from kb_cli.sweep.sweep_file import SWEEP, read_sweep
 from kb_cli.web.shelf_folders import address_id, folders_below
 from kb_messages import KbError
 
-_MOST: Final = 4
-"""Whole sweeps that are kept. One of a thousand points takes some megabytes."""
+_MOST_NBYTES: Final = 64 << 20
+"""Of the files of whole sweeps that are kept, but for the last one. Source: assumed; a thousand points have 0.7 MB."""
 
 
 class NoSweepError(KbError):
@@ -109,7 +109,7 @@ class SweepShelf:
         found = read_sweep(folder)
         if stamp is not None:
             self._whole[folder] = (stamp, found)
-        while len(self._whole) > _MOST:
+        while len(self._whole) > 1 and sum(nbytes for (_, nbytes, _), _ in self._whole.values()) > _MOST_NBYTES:
             self._whole.pop(next(iter(self._whole)))
         return found
 
