@@ -6,6 +6,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -86,12 +87,16 @@ def _folder_of(module: ModuleType) -> str | None:
     return str(Path(places[0]).parent) if isinstance(places[0], str) else None
 
 
-def _imported(source: bytes) -> Iterator[str]:
-    """The names of the top-level modules that *source* imports."""
+@lru_cache(maxsize=1024)
+def _imported(source: bytes) -> frozenset[str]:
+    """The names of the top-level modules that *source* imports. Programs run kernels of one file again and again."""
     try:
-        tree = ast.parse(source)
+        return frozenset(_names(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # its import says so
-        return
+        return frozenset()
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name.partition(".")[0] for each in node.names)
