@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -26,6 +26,8 @@ from kb_messages import (
     TopologyError,
     memory_side,
 )
+
+_DMA_WRITE: Final = StageType.DMA_WRITE  # Python 3.11 looks a member of an enumeration up by a call
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -185,7 +187,8 @@ class PeDma(Initiator[PeDmaSpec]):
                 self._fill(token, finish)
                 return
             self._last_owner, self._last_path = owner, self._paths.get(owner) or self._find_path(owner)
-        start_ps = self.clock.now_ps + self._setups_ps[stage.stage_type is StageType.DMA_WRITE]
+        is_write = stage.stage_type is _DMA_WRITE
+        start_ps = self.clock.now_ps + self._setups_ps[is_write]
         if params.pieces:
             memory = self._fabric.counted(self._last_path, params.pieces)
             start_ps += (len(params.pieces) - 1) * self._piece_ps + self._lookups_ps(token, params.pieces)
@@ -196,11 +199,11 @@ class PeDma(Initiator[PeDmaSpec]):
                     break
         self._issued_ps = start_ps
         if self._order is not None:
-            finish = self._order[stage.stage_type is StageType.DMA_WRITE].begins(token, finish)
-        if stage.stage_type is StageType.DMA_READ:
-            self._fabric.read(self._last_path, memory, start_ps, finish, token)
-        else:
+            finish = self._order[is_write].begins(token, finish)
+        if is_write:
             self._fabric.write(self._last_path, memory, start_ps, finish, token, params.atomic)
+        else:
+            self._fabric.read(self._last_path, memory, start_ps, finish, token)
 
     def _fill(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         """Constants alone: they came with the command, and take the set-up."""

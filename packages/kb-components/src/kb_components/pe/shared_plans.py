@@ -13,7 +13,6 @@ from kb_messages import (
     OFFSET_BITS,
     Command,
     DrainCommand,
-    Fill,
     GemmCommand,
     LoadCommand,
     Matrix,
@@ -76,12 +75,18 @@ def _key_of(command: Command) -> tuple[Hashable, Addresses]:
     """What commands with equal plans have in common, and the addresses in which they differ. The key is None for a
     command that shares its plan with no other, and where a value has a type that no address has."""
     try:
-        if type(command) is LoadCommand:
-            if not (command.pieces or command.fills):
-                return _key_of_move(LoadCommand, command.src, command.dst, command.fill)
-        elif type(command) is StoreCommand:
-            if not command.pieces:
-                return _key_of_move(StoreCommand, command.src, command.dst, None)
+        if isinstance(command, (LoadCommand, StoreCommand)):
+            fill = None
+            if type(command) is LoadCommand:
+                fill = command.fill
+            if not (command.pieces or (type(command) is LoadCommand and command.fills)):
+                src, dst = command.src, command.dst
+                source, target = src.address, dst.address
+                return (
+                    type(command), fill,
+                    source >> OFFSET_BITS, src.rows, src.cols, src.stride, src.dtype,
+                    target >> OFFSET_BITS, dst.rows, dst.cols, dst.stride, dst.dtype,
+                ), (source, target)  # fmt: skip
         elif type(command) is VectorCommand:
             matrices = command.inputs + command.outputs
             return (id(command.program), *[each.stride for each in matrices]), tuple(
@@ -95,18 +100,6 @@ def _key_of(command: Command) -> tuple[Hashable, Addresses]:
     except TypeError:
         pass
     return None, ()
-
-
-def _key_of_move(kind: type, src: Matrix, dst: Matrix, fill: Fill | None) -> tuple[Hashable, Addresses]:
-    """A load or a store. The forms of its matrices are written out, because a kernel has more moves than all else."""
-    source, target = src.address, dst.address
-    key = (
-        kind,
-        source >> OFFSET_BITS, src.rows, src.cols, src.stride, src.dtype,
-        target >> OFFSET_BITS, dst.rows, dst.cols, dst.stride, dst.dtype,
-        fill,
-    )  # fmt: skip
-    return key, (source, target)
 
 
 def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:

@@ -221,11 +221,11 @@ class TileFeeder:
         self.place(command)
         if Place.OUTPUT_BUFFER in lifetimes:
             for stage_type in lifetimes[Place.OUTPUT_BUFFER].freed:
-                command.frees[stage_type] = self._written
+                command.frees_by(stage_type, self._written)
         if self._order.counts_fetches:
-            command.frees[StageType.FETCH] = self._fetched
+            command.frees_by(StageType.FETCH, self._fetched)
         elif self._order.counts_math:
-            command.frees[StageType.MATH] = self._after_first_math(command.frees[StageType.MATH])
+            command.frees_by(StageType.MATH, self._after_first_math(command.frees[StageType.MATH]))
         first = plan.stages[0]
         self._first_server = self._server(first.stage_type, first.component)
         self._tiles = iter(command.tiles)

@@ -112,12 +112,15 @@ class MemoryStore:
         if nbytes <= _MOST_RESERVED_NBYTES:
             region.extents.room_for(offset, offset + nbytes)
 
-    def read(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> Array:
+    def read(
+        self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType, lasting: bool = False
+    ) -> Array:
         """The rectangle as a read-only array of *dtype* and shape (rows, row_nbytes / itemsize). Rows may overlap.
 
         The array is a view if one extent holds the whole rectangle, else a copy. A later write may show through a view,
-        so copy what you keep. Raises StoreError when a byte is not initialised, or when an address is no multiple of
-        the element size.
+        so copy what you keep. A *lasting* array shows no later write: it is a view only of bytes that a snapshot or
+        the caller has too, because who writes there copies them first. Raises StoreError when a byte is not
+        initialised, or when an address is no multiple of the element size.
         """
         region = self._checked(owner, offset, rows, row_nbytes, stride, dtype)
         target = numpy_dtype(dtype)
@@ -131,6 +134,8 @@ class MemoryStore:
                 raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, error.args[0]) from None
         elif extent.n_valid == extent.stop - extent.start or extent.is_valid(offset, rows, row_nbytes, stride):
             out = np.ndarray(shape, target, extent.data, offset - extent.base, (stride, target.itemsize))
+            if lasting and not extent.data_shared:
+                out = out.copy()
         else:
             raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, None)
         out.setflags(write=False)

@@ -29,7 +29,9 @@ Issued: TypeAlias = tuple[SubmittedCommand, tuple[int, ...] | None]
 _COMMAND_TIMES: Final = (
     "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
 )  # fmt: skip
-_N_STAGE_TYPES: Final = len(StageType)
+_NO_CLAIMS: Final[tuple[None, ...]] = (None,) * len(StageType)
+_NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
+_START: Final = CallCause.START  # Python 3.11 looks a member of an enumeration up by a call
 
 
 class PipelineError(KbError):
@@ -145,8 +147,9 @@ class CommandInFlight:
         done: Callable[[CommandInFlight], None],
         mapped: tuple[Matrix, ...] = (),
         addresses: tuple[int, ...] | None = None,
+        completion: Any = None,
     ) -> None:
-        """*plan* is the `shared_plan`."""
+        """*plan* is the `shared_plan`. A program may wait for *completion*, the program's Completion of the command."""
         self.submitted = submitted
         self.shared_plan = plan
         self.addresses = addresses
@@ -155,10 +158,10 @@ class CommandInFlight:
         self.done = done
         self.t_call_ps = self.t_issued_ps = self.t_submitted_ps = -1
         self.t_taken_ps = self.t_decoded_ps = self.t_fed_ps = self.t_done_ps = -1
-        self.after, self.after_seq = CallCause.START, -1
+        self.after, self.after_seq = _START, -1
         self.operand_ps, self.operand_seq, self.turn_ps = 0, -1, 0
         self.mapped = mapped
-        self._completion: Any = None
+        self._completion = completion
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -167,12 +170,20 @@ class CommandInFlight:
         self.remaining = self.shared_plan.n_tiles
         self.t_fed_ps = -1
         self.placement = Placement()
-        self.claims: list[Any] = [None] * _N_STAGE_TYPES  # Gates, which know of tokens and so of commands
-        self.frees: list[Callable[[TileToken], None] | None] = [None] * _N_STAGE_TYPES
+        self.claims: Sequence[Any] = _NO_CLAIMS  # Gates, which know of tokens and so of commands
+        self.frees: Sequence[Callable[[TileToken], None] | None] = _NO_FREES
 
-    def completes(self, completion: Any) -> None:
-        """A program may wait for *completion*, the program's Completion of the command."""
-        self._completion = completion
+    def claims_by(self, stage_type: StageType, gate: Any) -> None:
+        """Tiles pass *gate* before a service of *stage_type*."""
+        claims = [*self.claims]
+        claims[stage_type] = gate
+        self.claims = claims
+
+    def frees_by(self, stage_type: StageType, free: Callable[[TileToken], None]) -> None:
+        """*free* is called with a tile at the end of a service of *stage_type*, and nothing else."""
+        frees = [*self.frees]
+        frees[stage_type] = free
+        self.frees = frees
 
     @property
     def is_awaited(self) -> bool:

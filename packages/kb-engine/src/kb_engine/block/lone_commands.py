@@ -142,7 +142,7 @@ class LoneCommands:
         if way.uses_registers:
             self._place(command, way)
         record = way.servers[0].record
-        if record is None or not command.submitted.data_op:
+        if record is None or not command.submitted.command.data_op:
             return
         ready = since_ps
         for op_id, end in enumerate(way.ends_ps, command.first_op):
@@ -164,7 +164,7 @@ class LoneCommands:
         assert command is not None
         self._since_ps = self._clock.now_ps
         way = self._way
-        self._record = way.servers[0].record if command.submitted.data_op else None
+        self._record = way.servers[0].record if command.submitted.command.data_op else None
         self._first_op, self._costs_ps = command.first_op, way.costs_ps
         if way.uses_registers:
             self._place(command, way)

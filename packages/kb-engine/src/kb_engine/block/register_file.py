@@ -12,6 +12,8 @@ from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
 from kb_messages import HeldSum, PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
 
+_REGISTERS: Final = Place.REGISTERS  # Python 3.11 looks a member of an enumeration up by a call
+_ACCUMULATOR: Final = Place.ACCUMULATOR
 _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 
 
@@ -66,31 +68,42 @@ class RegisterFile(Gate):
         Commands are placed in the order in which their tiles are fed. A command without operands in registers, such as
         a transfer, needs nothing.
         """
+        plan = command.shared_plan
+        if plan.held is not None and plan.held.ends:
+            command.frees_by(StageType.STORE, self._free_held)
+        self._cut(command)
+        operands, sums = plan.lifetimes.get(_REGISTERS), plan.lifetimes.get(_ACCUMULATOR)
+        if operands is None:
+            return
+        if sums is not None:
+            free_sum = self._free_accumulator if sums.last is None else self._free_accumulator_if_last
+            for stage_type in sums.freed:
+                command.frees_by(stage_type, free_sum)
+        command.placement.claimed_by = operands.first
+        command.claims_by(operands.claimed, self)
+        free = self._free_operands if operands.last is None else self._free_operands_if_last
+        for stage_type in operands.freed:
+            earlier = command.frees[stage_type] if sums is not None and stage_type in sums.freed else None
+            command.frees_by(stage_type, free if earlier is None else _both(earlier, free))
+
+    def _cut(self, command: CommandInFlight) -> None:
+        """Cut the file for *command*, and note the begin or the end of its held sum."""
         plan, placement = command.shared_plan, command.placement
         if plan.held is not None:
             self._place_held(command, plan.held)
-        operands, sums = plan.lifetimes.get(Place.REGISTERS), plan.lifetimes.get(Place.ACCUMULATOR)
-        if operands is None:
+        lifetimes, buffers = plan.lifetimes, plan.buffers
+        if _REGISTERS not in lifetimes:
             return
-        accumulator, slot = plan.buffers.accumulator_nbytes, plan.buffers.register_nbytes
+        accumulator, slot = buffers.accumulator_nbytes, buffers.register_nbytes
         nbytes = placement.register_room = self._room(command)
         above = 0
-        if sums is not None:
+        if _ACCUMULATOR in lifetimes:
             n_accumulators = 2 if 2 * accumulator + slot <= nbytes else 1
             above = n_accumulators * accumulator
             m, n, _ = plan.grid
             placement.accumulators = self._accumulators.cut(0, accumulator, n_accumulators, m * n)
-            free_sum = self._free_accumulator if sums.last is None else self._free_accumulator_if_last
-            for stage_type in sums.freed:
-                command.frees[stage_type] = free_sum
         placement.registers = self._operands.cut(above, slot, (nbytes - above) // slot, plan.n_tiles)
         placement.register_cut = above, accumulator, slot
-        placement.claimed_by = operands.first
-        command.claims[operands.claimed] = self
-        for stage_type in operands.freed:
-            free = self._free_operands if operands.last is None else self._free_operands_if_last
-            earlier = command.frees[stage_type] if sums is not None and stage_type in sums.freed else None
-            command.frees[stage_type] = free if earlier is None else _both(earlier, free)
 
     def cuts(self) -> tuple[Any, Any]:
         """What `put_back` needs to undo later cuts."""
@@ -102,8 +115,8 @@ class RegisterFile(Gate):
         self._accumulators.put_back(cuts[1])
 
     def place_alone(self, command: CommandInFlight) -> None:
-        """As `place`, of a command whose only tile no other tile meets: it finds its slots free."""
-        self.place(command)
+        """As `place`, of a command whose only tile no other tile meets: it finds its slots free, and claims none."""
+        self._cut(command)
         held = command.placement.held
         if held is not None and not self._region.claim_at(held.offset, held.nbytes):
             raise PipelineError(self._node_id, "a sum whose registers are in use", "free ones for a command on its own")
@@ -118,7 +131,6 @@ class RegisterFile(Gate):
         """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""
         if held.ends:
             del self._held[held.offset]
-            command.frees[StageType.STORE] = self._free_held
         elif held.begins and held.offset not in self._held:
             self._held[held.offset] = held.nbytes
             command.placement.held = held

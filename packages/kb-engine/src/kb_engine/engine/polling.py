@@ -76,15 +76,26 @@ class PollingGuard(Observer):
         submitted = command.submitted
         what = submitted.command
         if type(what) is LoadCommand:
-            self._count((submitted.pe, submitted.line, what.src.address))
+            address = what.src.address
         elif type(what) is AtomicCommand:
-            if self._is_as_before(what.target):
-                self._count((submitted.pe, submitted.line, what.target.address))
-            else:
+            if not self._is_as_before(what.target):
                 self._repeats.clear()
                 self._row = 0
-        elif (self._repeats or self._modified) and not _changes_nothing(what):
-            self.on_launch()
+                return
+            address = what.target.address
+        else:
+            if (self._repeats or self._modified) and not _changes_nothing(what):
+                self.on_launch()
+            return
+        place = submitted.pe, submitted.line, address
+        count = self._repeats.get(place, 0)
+        if count:
+            self._row += 1
+        else:
+            self._row = 0
+            if len(self._repeats) == _MOST_PLACES:
+                self._repeats.clear()
+        self._repeats[place] = count + 1
 
     def _is_as_before(self, target: Matrix) -> bool:
         """Whether an atomic of *target*, which has taken effect, left the bytes that the one before it had left."""
@@ -97,17 +108,6 @@ class PollingGuard(Observer):
             self._modified.clear()
         self._modified[where] = now
         return now == before
-
-    def _count(self, place: Place) -> None:
-        """Count a load of *place*."""
-        count = self._repeats.get(place, 0)
-        if count:
-            self._row += 1
-        else:
-            self._row = 0
-            if len(self._repeats) == _MOST_PLACES:
-                self._repeats.clear()
-        self._repeats[place] = count + 1
 
     def on_housekeeping(self) -> None:
         """Look, when there were enough loads."""

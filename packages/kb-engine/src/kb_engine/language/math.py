@@ -47,6 +47,7 @@ from kb_messages import (
     MathCommand,
     MathFunction,
     MathInput,
+    Matrix,
     VectorValue,
     scalar_of,
 )
@@ -149,6 +150,9 @@ class MathOps(AxisFunctions):
         given: list[Argument] = []
         tensors: list[Handle] = []
         for each in arguments:
+            if type(each) is float or type(each) is int:
+                given.append(each)
+                continue
             operand = each if isinstance(each, Handle) else self._as_operand(each, line)
             given.append(operand)
             if isinstance(operand, Handle):
@@ -202,8 +206,16 @@ class MathOps(AxisFunctions):
         found: list[VectorInput | RecordedOp] = []
         for value in values:
             recorded = value.open_op if isinstance(value, RecordedTensor) else None
-            found.append(recorded or self._programs.input(value, self._loaded(value, op, line)))
+            found.append(recorded or self._programs.input(value, self._place_of(value, op, line)))
         return tuple(found)
+
+    def _place_of(self, value: Handle, op: str, line: str) -> Matrix:
+        """Where *value*, an argument of *op* that no recorded op makes, lies in TCM."""
+        if type(value) is LoadedTensor and value.holder is not None and not value.holder.freed:
+            if not self._port.issues_ahead:
+                self._port.wait(value.completion)
+            return value.place
+        return self._loaded(value, op, line)
 
     def _wide(self, number: int, shape: tuple[int, ...], line: str) -> LoadedTensor:
         """A whole number that f64 does not have, i64 modulo 2^64, of *shape*: its halves in one word."""

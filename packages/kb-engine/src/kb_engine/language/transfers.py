@@ -18,7 +18,7 @@ from kb_engine.program.permuted import Permuted
 from kb_engine.program.port import Completion
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import SWAP, Transposed, refuse
-from kb_messages import Fill, KernelError, LoadCommand, Matrix, StoreCommand
+from kb_messages import VIRTUAL_END, Fill, KernelError, LoadCommand, Matrix, StoreCommand
 
 StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | Known"
 
@@ -55,10 +55,12 @@ class Transfers(RandomNumbers, ViewOps):
         port, line = self._port, self._port.line()
         if isinstance(other, Handle):
             return self._load_beside(pointer, mask, other, call, waits)
-        if mask is None and type(pointer) is TensorRef and pointer.is_plain and other == 0:
-            src = self._memory_of(pointer, line)
-            holder = self._allocate(src.rows, src.cols, src.dtype, line)
-            return self._load_whole(pointer.shape, src, holder, line, waits)
+        if mask is None and type(pointer) is TensorRef and other == 0:
+            plain = pointer.plain_matrix(port.pe_id)
+            if plain is not None:
+                src = plain if plain.address >= VIRTUAL_END else self._memory_of(pointer, line)
+                holder = self._programs.allocate(src.rows, src.cols, src.dtype, line)
+                return self._load_whole(pointer.shape, src, holder, line, waits)
         refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
         ref = self._ref(pointer, call, line)
         chosen = masks.mask_of(mask, ref, line)
@@ -118,12 +120,15 @@ class Transfers(RandomNumbers, ViewOps):
         beyond the tensor, for a value that is not in TCM, and for a mask that does not fit.
         """
         line = self._port.line()
-        if mask is None and type(pointer) is TensorRef and pointer.is_plain and isinstance(value, LoadedTensor):
-            lies = self._arrived(value, line)
-            assert lies is not None, "what is loaded or computed lies in TCM"
-            self._check_stored(lies, value, pointer.shape, pointer, line)
-            self._store_whole(self._memory_of(pointer, line), value, lies, line)
-            return
+        if mask is None and type(pointer) is TensorRef and isinstance(value, LoadedTensor):
+            plain = pointer.plain_matrix(self._port.pe_id)
+            if plain is not None:
+                lies = self._arrived(value, line)
+                assert lies is not None, "what is loaded or computed lies in TCM"
+                self._check_stored(lies, value, pointer.shape, pointer, line)
+                dst = plain if plain.address >= VIRTUAL_END else self._memory_of(pointer, line)
+                self._store_whole(dst, value, lies, line)
+                return
         refuse(pointer, "tl.store of", line, SWAP)
         ref = self._ref(pointer, "store", line)
         chosen = masks.mask_of(mask, ref, line)

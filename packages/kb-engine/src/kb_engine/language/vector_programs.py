@@ -124,8 +124,9 @@ class VectorPrograms:
     def close(self, asked: RecordedOp | None = None) -> None:
         """Issue what *asked* needs, or, with None, all that the kernel can name."""
         self._issue_needed(asked)
-        self._ops = [op for op in self._ops if type(op) is RecordedOp or not _arrived(op)]
-        if asked is not None:
+        if self._ops:
+            self._ops = [op for op in self._ops if type(op) is RecordedOp or not _arrived(op)]
+        if isinstance(asked, RecordedView):
             _arrived(asked)
 
     def _issue_needed(self, asked: RecordedOp | None) -> None:

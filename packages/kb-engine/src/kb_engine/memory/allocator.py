@@ -55,10 +55,13 @@ class Allocator:
 
         Raises OutOfMemoryError, which says how much is free and who holds the rest.
         """
-        size = self.rounded(nbytes)
+        size = (-(-nbytes // self._alignment) or 1) * self._alignment
         start = self._take_fresh(size) if self._fresh[0] + size <= self._spread_end else None
-        if start is None and size in self._free:
-            start = self._take(size)
+        starts = self._free.get(size) if start is None else None
+        if starts is not None:
+            start = starts.popleft()
+            if not starts:
+                del self._free[size]
         if start is None:
             start = self._split(size)
         if start is None and self.free_nbytes >= size:
@@ -77,8 +80,13 @@ class Allocator:
             raise KbError(
                 self._label, f"a release of {start:#x}", "the start of an allocation that is not yet released"
             )
-        self._give(start, taken[0])
-        self.free_nbytes += taken[0]
+        size = taken[0]
+        starts = self._free.get(size)
+        if starts is None:
+            self._free[size] = deque((start,))
+        else:
+            starts.append(start)
+        self.free_nbytes += size
 
     def has_room(self, nbytes: int) -> bool:
         """Whether `allocate` has room for *nbytes*."""
@@ -136,14 +144,6 @@ class Allocator:
         self._free[size].remove(start)
         if not self._free[size]:
             del self._free[size]
-
-    def _take(self, size: int) -> int:
-        """The free range of *size* bytes that was given back longest ago, which is free no more. There is one."""
-        starts = self._free[size]
-        start = starts.popleft()
-        if not starts:
-            del self._free[size]
-        return start
 
     def _give(self, start: int, size: int) -> None:
         starts = self._free.get(size)

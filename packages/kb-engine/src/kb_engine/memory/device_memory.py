@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
 from kb_engine.memory.pending import PendingBytes, Producer
-from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix, Rectangle
+from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
 
 
 class DeviceMemory:
@@ -45,29 +45,26 @@ class DeviceMemory:
         return read_matrix(self.store, matrix)
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """As `read`, but a copy, which later writes do not change."""
-        return self._copy(matrix.rectangle, matrix)
+        """As `read`, but later writes do not change the elements."""
+        return self.store.read(*matrix.rectangle.in_memory, matrix.dtype, lasting=True)
 
     def load(self, matrices: Sequence[Matrix]) -> tuple[Producer | None, list[npt.NDArray[Any]]]:
-        """The first producer of bytes of *matrices* that are pending, or None, and copies of their elements.
+        """The first producer of bytes of *matrices* that are pending, or None, and their elements, as `read_copy`.
 
         Raises StoreError for bytes that were never written, if none are pending.
         """
-        found = []
+        rectangles = []
         for matrix in matrices:
             rectangle = matrix.rectangle
             producer = self.pending.producer_of(rectangle)
             if producer is not None:
                 return producer, []
-            found.append((rectangle, matrix))
-        return None, [self._copy(*each) for each in found]
-
-    def _copy(self, rectangle: Rectangle, matrix: Matrix) -> npt.NDArray[Any]:
-        """The elements of *matrix*, whose bytes are *rectangle*, as `read_copy`."""
-        base, rows, row_nbytes, stride = rectangle.base, rectangle.rows, rectangle.row_nbytes, rectangle.stride
-        data = self.store.read(base >> OFFSET_BITS, base & OFFSET_MASK, rows, row_nbytes, stride, matrix.dtype).copy()
-        data.flags.writeable = False
-        return data
+            rectangles.append(rectangle)
+        read, found = self.store.read, []
+        for each, matrix in zip(rectangles, matrices, strict=True):
+            owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
+            found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
+        return None, found
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
         """Overwrite *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""

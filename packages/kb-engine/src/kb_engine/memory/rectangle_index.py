@@ -40,6 +40,8 @@ class RectangleIndex(Generic[PayloadT]):
             return []
         end = start + (rectangle.rows - 1) * rectangle.stride + rectangle.row_nbytes
         found = memory.entries[first : bisect_left(starts, end, first)]
+        if len(found) == 1 and starts[first] == start:
+            return found
         return [entry for entry in found if entry.rectangle.end > start]
 
     def add(self, rectangle: Rectangle, payload: PayloadT) -> Entry[PayloadT]:

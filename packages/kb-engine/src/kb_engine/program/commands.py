@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.block.in_flight import CommandInFlight
@@ -10,15 +11,16 @@ from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, HeldBack
-from kb_engine.program.session import Session
+from kb_engine.program.session import Session, at_line
 from kb_messages import (
     CallCause,
     Command,
     CompletionRecord,
     KbError,
-    KernelError,
     SubmittedCommand,
 )
+
+_COMPLETION: Final = CallCause.COMPLETION  # Python 3.11 looks a member of an enumeration up by a call
 
 
 class ProgramCommands:
@@ -62,23 +64,23 @@ class ProgramCommands:
         """As `ProgramPort.submit`."""
         if self.held_back is not None:
             self._issue_held_back(lambda held_back: held_back.before(command, line))
-        context = self._open(command, line)
+        session, pe, kernel = self._session, self._pe, self._kernel
+        context = session.open_command(command, line, pe, completion)
         seq = context.submitted.command_seq
         self.in_flight[seq] = context, completion
-        context.completes(completion)
-        kernel, clock = self._kernel, self._session.clock
+        clock = session.clock
         now = context.t_call_ps = clock.now_ps
         context.after, context.after_seq = self._after, self._after_seq
-        arrival = context.t_submitted_ps = now + self._pe.cpu.issue_ps(command)
+        arrival = context.t_submitted_ps = now + pe.cpu.issue_ps(command)
         resume = not wait_until_done or self._scoreboard is not None
         if not resume:
-            kernel.wait_for(completion)
-            if self._pe.scheduler.serve_alone(context, arrival, self._end_alone):
-                kernel.pause(line)
+            if pe.scheduler.serve_alone(context, arrival, self._end_alone):
+                kernel.pause(line, completion)
                 return
+            kernel.wait_for(completion)
             completion.when_done(kernel.resume)
         self._stream.expect(seq, self._complete)
-        clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None, self._pe.tickets)
+        clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None, pe.tickets)
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
@@ -88,8 +90,7 @@ class ProgramCommands:
         if completion.done:
             return
         completion.when_done(self._kernel.resume)
-        self._kernel.wait_for(completion)
-        self._kernel.pause(line)
+        self._kernel.pause(line, completion)
 
     def wait_for_all(self, line: str) -> None:
         """As `ProgramPort.wait_for_all`."""
@@ -118,7 +119,7 @@ class ProgramCommands:
         seq = context.submitted.command_seq
         _, completion = self.in_flight.pop(seq)
         completion.finish()
-        self._after, self._after_seq = CallCause.COMPLETION, seq
+        self._after, self._after_seq = _COMPLETION, seq
         self._kernel.resume()
 
     def end(self) -> None:
@@ -132,7 +133,7 @@ class ProgramCommands:
         try:
             buffers = self._pe.scheduler.shared_plan(submitted)[0].buffers
         except KbError as error:
-            raise _at_line(error, line) from None
+            raise at_line(error, line) from None
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _issue_held_back(self, call: Callable[[HeldBack], None]) -> None:
@@ -143,16 +144,6 @@ class ProgramCommands:
             call(held_back)
         finally:
             self.held_back = held_back
-
-    def _open(self, command: Command, line: str) -> CommandInFlight:
-        """Plan *command* and put it in flight. Raises KernelError at *line* when a block refuses the plan."""
-        session, pe = self._session, self._pe
-        submitted = SubmittedCommand(command_seq=session.next_command_seq(), pe=pe.pe_id, line=line, command=command)
-        try:
-            plan, addresses = pe.scheduler.shared_plan(submitted)
-        except KbError as error:
-            raise _at_line(error, line) from None
-        return session.open_command(submitted, plan, addresses, pe)
 
     def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
@@ -191,8 +182,3 @@ class ProgramCommands:
     def _go_on(self, cause: CallCause, command_seq: int) -> None:
         self._after, self._after_seq = cause, command_seq
         self._kernel.resume()
-
-
-def _at_line(error: KbError, line: str) -> KernelError:
-    """*error*, of a plan of the command that *line* asked for."""
-    return KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix)

@@ -45,8 +45,13 @@ class KernelCoroutine:
         if self._greenlet.dead:
             self._returned()
 
-    def pause(self, line: str) -> None:
-        """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands."""
+    def pause(self, line: str, waits_for: Completion | None = None) -> None:
+        """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands.
+
+        *waits_for* is what the kernel waits for, where `wait_for` has not noted it.
+        """
+        if waits_for is not None:
+            self.waiting_for = waits_for
         self.waiting_at, self.waiting_since_ps = line, self._clock.now_ps
         parent = self._greenlet.parent
         assert parent is not None

@@ -48,13 +48,24 @@ class Operators(Protocol):
         """The kernel uses a value as an index that follows from integers that wrapped at the line *wrapped_at*."""
 
 
+def _no_operators(op: str) -> NoReturn:
+    raise TypeError(f"{op} of a value that no kernel made")
+
+
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
-    return lambda self, other: self._compute(op, self, other)
+    def computed(self: Handle, other: Any) -> LoadedTensor:
+        return (self._operators or _no_operators(op)).arithmetic(op, self, other)
+
+    return computed
 
 
 def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     """The operator of a handle that stands on the right of a number."""
-    return lambda self, other: self._compute(op, other, self)
+
+    def computed(self: Handle, other: Any) -> LoadedTensor:
+        return (self._operators or _no_operators(op)).arithmetic(op, other, self)
+
+    return computed
 
 
 INDEX_USE: Final = "use as an index"
@@ -225,11 +236,6 @@ class Handle:
             raise TypeError("a value that no kernel made")
         return self._operators.reordered(self, order)
 
-    def _compute(self, op: str, *arguments: Any) -> LoadedTensor:
-        if self._operators is None:
-            raise TypeError(f"{op} of a value that no kernel made")
-        return self._operators.arithmetic(op, *arguments)
-
     __add__, __radd__ = _operator("add"), _reflected("add")
     __sub__, __rsub__ = _operator("sub"), _reflected("sub")
     __mul__, __rmul__ = _operator("mul"), _reflected("mul")
@@ -245,16 +251,17 @@ class Handle:
     __gt__, __ge__ = _operator("gt"), _operator("ge")
 
     def __eq__(self, other: object) -> Any:
-        return self._compute("eq", self, other)
+        return (self._operators or _no_operators("eq")).arithmetic("eq", self, other)
 
     def __ne__(self, other: object) -> Any:
-        return self._compute("ne", self, other)
+        return (self._operators or _no_operators("ne")).arithmetic("ne", self, other)
 
     def __neg__(self) -> LoadedTensor:
-        return self._compute("neg", self)
+        return (self._operators or _no_operators("neg")).arithmetic("neg", self)
 
     def __invert__(self) -> LoadedTensor:
-        return self._compute("not" if self.dtype is DType.BOOL else "bit_not", self)
+        op = "not" if self.dtype is DType.BOOL else "bit_not"
+        return (self._operators or _no_operators(op)).arithmetic(op, self)
 
     __hash__ = object.__hash__
 

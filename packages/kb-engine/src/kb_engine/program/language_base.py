@@ -23,14 +23,16 @@ class TcmFullError(KernelError):
 
 def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
     """A fresh packed matrix in TCM, which goes back with the last reference. Raises TcmFullError for a full TCM."""
+    row_nbytes = cols * dtype.nbytes
     try:
-        address = port.tcm.allocate(rows * cols * dtype.nbytes, line)
+        address = port.tcm.allocate(rows * row_nbytes, line)
     except OutOfMemoryError as error:
         fix = "keep fewer values at a time, or smaller ones"
         full = TcmFullError(f"{line}: {error.where}", error.got, error.needs, fix)
-        full.required, full.limit = rows * cols * dtype.nbytes, error.limit
+        full.required, full.limit = rows * row_nbytes, error.limit
         raise full from None
-    return TcmHolder(port.tcm, Matrix.packed(rows, cols, dtype, address), line)
+    matrix = Matrix(address=address, rows=rows, cols=cols, stride=row_nbytes, dtype=dtype)
+    return TcmHolder(port.tcm, matrix, line)
 
 
 class LanguageBase:

@@ -15,9 +15,10 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
 from kb_messages import (
     Command,
+    KbError,
+    KernelError,
     LoadCommand,
     Matrix,
-    PipelinePlan,
     StoreCommand,
     SubmittedCommand,
     matrices_of,
@@ -89,23 +90,33 @@ class Session:
         """The offset in the op log's immediates of *count* times the bytes *element*; 0 without a log."""
         return 0 if self.recorder is None else self.recorder.constant(element, count)
 
-    def open_command(
-        self,
-        submitted: SubmittedCommand,
-        plan: PipelinePlan,
-        addresses: tuple[int, ...] | None,
-        pe: ProcessingElement,
-    ) -> CommandInFlight:
-        """A command in flight on *pe*, which the observers are told of. *plan* is at *addresses*."""
+    def open_command(self, command: Command, line: str, pe: ProcessingElement, completion: object) -> CommandInFlight:
+        """*command*, of *line*, planned and in flight on *pe*, which the observers are told of.
+
+        A program may wait for *completion*. Raises KernelError at *line* when a block refuses the plan.
+        """
+        seq = self._commands
+        self._commands = seq + 1
+        submitted = SubmittedCommand(command_seq=seq, pe=pe.pe_id, line=line, command=command)
+        scheduler = pe.scheduler
+        try:
+            plan, addresses = scheduler.shared_plan(submitted)
+        except KbError as error:
+            raise at_line(error, line) from None
         mapped: tuple[Matrix, ...] = ()
         if pe.mmu is not None:
-            mapped = _mapped(submitted.command)
+            mapped = _mapped(command)
         first_op = self.n_ops
         self.n_ops = first_op + plan.n_stages
-        context = CommandInFlight(submitted, plan, first_op, pe.scheduler.complete, mapped, addresses)
+        context = CommandInFlight(submitted, plan, first_op, scheduler.complete, mapped, addresses, completion)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
         return context
+
+
+def at_line(error: KbError, line: str) -> KernelError:
+    """*error*, of a plan of the command that *line* asked for."""
+    return KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix)
 
 
 def _mapped(command: Command) -> tuple[Matrix, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy.typing as npt
 from msgspec import Struct
@@ -19,6 +19,9 @@ from kb_messages import DType, KernelError, Matrix
 BlockAddresses: TypeAlias = "tuple[tuple[int, ...], ...]"
 AxisKey: TypeAlias = "slice | SupportsIndex | Known | Handle | npt.NDArray[Any] | EllipsisType | None"
 SliceKey: TypeAlias = "AxisKey | tuple[AxisKey, ...]"
+
+
+_ALL: Final = slice(None)
 
 
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -197,8 +200,9 @@ class TensorRef:
         (rows, cols), (row_asked, col_asked) = (self._rows, self._cols), self._asked
         if not one_dimensional:
             rows, row_asked = cut_span(rows, row_asked, keys[0], where)
-        if one_dimensional or len(keys) > 1:
-            cols, col_asked = cut_span(cols, col_asked, keys[-1], where)
+        last = keys[-1] if one_dimensional or len(keys) > 1 else _ALL
+        if not (type(last) is slice and last.start is None and last.stop is None):
+            cols, col_asked = cut_span(cols, col_asked, last, where)
         return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
 
     def indexed(self, indices: Indices) -> TensorRef:
@@ -233,20 +237,30 @@ class TensorRef:
         Of a tensor with copies, it is the one near the PE *pe_id*, unless the rectangle is of a shard. Raises
         KernelError for elements that are no rectangle, and for one that lies in more than one block of the tensor.
         """
-        tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         if self.indices is not None:
             return self._rectangle().matrix(pe_id)
-        rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
-        i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
-        copy = self.copy_near(pe_id) if tensor.copies else 0
-        grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
-        if bottom > rows[i + 1] or right > cols[j + 1]:
+        found = self.plain_matrix(pe_id)
+        if found is None:
+            tensor = self.tensor
             raise KernelError(
                 str(self),
                 f"a slice over several blocks (cut at rows {tensor.row_bounds}, columns {tensor.col_bounds})",
                 "one inside a block",
                 "split the access at the block's edge or allocate the tensor with other `blocks`",
             )
+        return found
+
+    def plain_matrix(self, pe_id: str = "") -> Matrix | None:
+        """As `matrix`, of a rectangle in one block of the tensor that was cut by slices; None for other elements."""
+        if self.indices is not None:
+            return None
+        tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
+        rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
+        i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
+        if bottom > rows[i + 1] or right > cols[j + 1]:
+            return None
+        copy = self.copy_near(pe_id) if tensor.copies else 0
+        grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
         stride = (cols[j + 1] - cols[j]) * nbytes
         return Matrix(
             address=grid[i][j] + (top - rows[i]) * stride + (left - cols[j]) * nbytes,
@@ -255,14 +269,6 @@ class TensorRef:
             stride=stride,
             dtype=tensor.dtype,
         )
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the elements are a rectangle in one block of the tensor, cut by slices."""
-        tensor = self.tensor
-        if self.indices is not None:
-            return False
-        return len(tensor.row_bounds) == len(tensor.col_bounds) == 2 or self.is_in_one_block
 
     @property
     def is_in_one_block(self) -> bool:
