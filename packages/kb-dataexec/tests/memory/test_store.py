@@ -246,6 +246,20 @@ def test_a_snapshot_copies_no_bytes():
     assert np.shares_memory(*reads)
 
 
+def test_a_lasting_read_is_a_view_of_what_a_snapshot_has_and_shows_no_later_write():
+    store = new_store()
+    store.write(HBM, 0, np.arange(8, dtype=np.uint8))
+    own = store.read(HBM, 2, 2, 2, 4, DType.U8, lasting=True)
+    assert not np.shares_memory(own, store.read(HBM, 0, 1, 8, 8, DType.U8))
+    store.snapshot()
+    shared = store.read(HBM, 2, 2, 2, 4, DType.U8, lasting=True)
+    assert np.shares_memory(shared, store.read(HBM, 0, 1, 8, 8, DType.U8))
+    store.write(HBM, 0, np.zeros(8, np.uint8))
+    assert own.tolist() == shared.tolist() == [[2, 3], [6, 7]]
+    assert not own.flags.writeable
+    assert not shared.flags.writeable
+
+
 def test_saved_memory_loads_with_its_validity(tmp_path):
     store = new_store()
     store.reserve(HBM, 0, 16)
@@ -314,7 +328,7 @@ steps = st.tuples(
 @settings(max_examples=300)
 @given(st.lists(steps, max_size=25))
 def test_the_store_behaves_like_bytes_with_a_mask(history):
-    store, model, frozen = new_store(SIZE), Model(), []
+    store, model, frozen, kept = new_store(SIZE), Model(), [], []
     for number, (action, (offset, rows, row_nbytes, stride)) in enumerate(history, start=1):
         if action in ("tensor", "handover", "reserve"):
             rows, stride = 1, row_nbytes
@@ -322,7 +336,7 @@ def test_the_store_behaves_like_bytes_with_a_mask(history):
         values = [(number * 31 + at) % 256 for at in range(len(cells))]
         array = np.array(values, np.uint8).reshape(rows, row_nbytes)
         if action == "read":
-            check_read(store, model, offset, rows, row_nbytes, stride)
+            kept.append(check_read(store, model, offset, rows, row_nbytes, stride))
         elif action == "release":
             store.release(HBM, offset, rows, row_nbytes, stride)
             for cell in cells:
@@ -343,6 +357,7 @@ def test_the_store_behaves_like_bytes_with_a_mask(history):
                 model.data[cell], model.valid[cell] = value, True
     for memory, reference in [*frozen, (store, model)]:
         check_all(memory, reference)
+    assert [lasting.tobytes() for lasting, _ in kept] == [expected for _, expected in kept]
 
 
 def check_all(memory: MemoryStore, reference: Model) -> None:
@@ -356,17 +371,23 @@ def check_all(memory: MemoryStore, reference: Model) -> None:
 
 def check_read(
     store: MemoryStore, model: Model, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType = DType.U8
-) -> None:
-    """Bytes read as *dtype* are the model's; where some are not valid, the error names the first in order of rows."""
+) -> tuple[np.ndarray, bytes]:
+    """Bytes read as *dtype* are the model's; where some are not valid, the error names the first in order of rows.
+
+    Returns a lasting read, and what it has to show for good.
+    """
     cells = model.cells(offset, rows, row_nbytes, stride)
     if all(model.valid[cell] for cell in cells):
         got = store.read(HBM, offset, rows, row_nbytes, stride, dtype)
+        expected = bytes(model.data[cell] for cell in cells)
         assert got.shape == (rows, row_nbytes // dtype.nbytes)
-        assert got.tobytes() == bytes(model.data[cell] for cell in cells)
+        assert got.tobytes() == expected
+        return store.read(HBM, offset, rows, row_nbytes, stride, dtype, lasting=True), expected
     else:
         with pytest.raises(StoreError, match="needs initialised bytes") as caught:
             store.read(HBM, offset, rows, row_nbytes, stride, dtype)
         assert caught.value.byte == (HBM, next(cell for cell in cells if not model.valid[cell]))
+        return np.empty(0), b""
 
 
 def test_rectangles_of_one_shape_are_read_together():

@@ -34,3 +34,15 @@ def test_a_write_makes_pending_bytes_concrete():
     device.pending.mark(part, Producer("op", "k.py:1"))
     device.write(part, np.zeros((2, 2), np.int32))
     assert device.pending.producer(part) is None
+
+
+def test_what_is_loaded_stays_as_it_was_whatever_is_written_later():
+    device, whole = memory(), matrix(0, 2, 2, 8)
+    device.write(whole, np.array([[1, 2], [3, 4]], np.int32))
+    for _ in range(2):
+        producer, (loaded,) = device.load([matrix(4, 2, 1, 8)])
+        device.write(whole, np.zeros((2, 2), np.int32))
+        assert producer is None
+        assert loaded.tolist() == [[2], [4]]
+        device.write(whole, np.array([[1, 2], [3, 4]], np.int32))
+        device.keep_initial()
