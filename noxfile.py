@@ -276,15 +276,20 @@ def interpreter(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """What people look at, in a real browser: the page of `kb web`, the HTML report, and Perfetto. Keeps pictures."""
-    install(session, "--group", "test", "--group", "browser", *EDITABLE, "-e", "packages/kb-cli[perfetto]")
+    """What people look at, in a browser: `kb web`, reports, Perfetto, the site. Keeps pictures in build/pictures."""
+    groups = [arg for group in ("test", "browser", "docs") for arg in ("--group", group)]
+    install(session, *groups, *EDITABLE, "-e", "packages/kb-cli[perfetto]")
     finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
     found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()
     if not Path(found).is_file():
         (session.error if os.environ.get("CI") else session.skip)(found)
-    pictures = Path(session.create_tmp()).resolve() / "pictures"
-    session.run("pytest", "tests_browser", *session.posargs, env={"KB_BROWSER": found, "KB_PICTURES": str(pictures)})
-    session.log(f"pictures: {pictures}")
+    pictures = Path("build/pictures").resolve()
+    shutil.rmtree(pictures, ignore_errors=True)
+    env = {"KB_BROWSER": found, "KB_PICTURES": str(pictures)}
+    try:
+        session.run("pytest", "tests_browser", *session.posargs, env=env)
+    finally:  # those of a test that failed are looked at first
+        session.log(f"pictures: {pictures}")
 
 
 @nox.session(default=False)

@@ -1,6 +1,7 @@
 """Builds the site of the documentation: `python docs_site/build_site.py`, or `nox -s site`.
 
-The Markdown of all pages goes to build/site-pages, and the site to build/site. Both are replaced.
+The Markdown of all pages goes to build/site-pages, and the site to build/site. Both are replaced. `--out` names another
+folder than build.
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ from site_gallery import gallery_page, make
 from site_places import ROOT
 
 HERE = Path(__file__).resolve().parent
-PAGES, SITE = ROOT / "build" / "site-pages", ROOT / "build" / "site"
 
 
 def main() -> int:
     """Build the site. Returns the exit code of Sphinx, which is not 0 when it warned of anything."""
     parser = argparse.ArgumentParser(description="Build the documentation as a site, into build/site.")
     parser.add_argument("--no-gallery", action="store_true", help="run no kernels; the gallery shows commands alone")
+    parser.add_argument("--out", type=Path, default=ROOT / "build", help="where the site goes; build if not given")
     options = parser.parse_args()
-    for folder in (PAGES, SITE):
+    pages, site = options.out / "site-pages", options.out / "site"
+    for folder in (pages, site):
         shutil.rmtree(folder, ignore_errors=True)
-    write_pages(PAGES, None if options.no_gallery else PAGES / "made")
+    write_pages(pages, None if options.no_gallery else pages / "made")
     sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(HERE)]
-    code = subprocess.run([*sphinx, str(PAGES), str(SITE)], check=False).returncode
+    code = subprocess.run([*sphinx, str(pages), str(site)], check=False).returncode
     if code == 0:
         if not options.no_gallery:
-            shutil.copytree(PAGES / "made", SITE / "made")
-        print(f"{SITE.relative_to(ROOT) / 'index.html'}: open it in a browser")
+            shutil.copytree(pages / "made", site / "made")
+        print(f"{site / 'index.html'}: open it in a browser")
     return code
 
 

@@ -15,8 +15,10 @@ pygments_style = "default"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "kernbench"
+html_favicon = "../packages/kb-cli/src/kb_cli/web/page/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

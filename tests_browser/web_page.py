@@ -41,6 +41,12 @@ def new_run(out: Path, *args: object) -> Path:
     return Path(json.loads(run_kb("run", *args, "--out", out, "--json"))["run_dir"])
 
 
+def keep(page: Page, name: str) -> None:
+    """A picture of *page* for people to look at."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(PICTURES / f"{name}.png"))
+
+
 class Shown:
     """A page that a server shows. What the console says, or a request to another host, is an error."""
 
@@ -83,8 +89,7 @@ class Shown:
 
     def keep(self, name: str) -> None:
         """A picture for people to look at."""
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=str(PICTURES / f"{name}.png"))
+        keep(self.page, name)
 
     @property
     def fragment(self) -> dict[str, str]:
