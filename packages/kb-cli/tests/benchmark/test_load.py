@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -53,6 +54,17 @@ def test_benchmarks_of_two_folders_import_their_own_files(tmp_path: Path, bench_
         loaded = load_benchmark(str(path))
         assert loaded.bench.Params().size == size
         assert loaded.beside == {"kb_test_size.py": f"SIZE = {size}\n".encode()}
+
+
+def test_modules_of_the_program_stay(tmp_path: Path, bench_file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test module may lie in the folder of a benchmark that does not import it."""
+    source = bench_file()
+    module = ModuleType("kb_test_of_the_program")
+    module.__file__ = str(source.parent / "kb_test_of_the_program.py")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for _ in range(2):
+        load_benchmark(str(source))
+    assert sys.modules[module.__name__] is module
 
 
 def test_links_and_calls_of_import_module_are_imports(tmp_path: Path, bench_file: Write) -> None:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 from kb_messages import BenchmarkError, read_bytes
 
 _MOST_FILES, _MOST_NBYTES = 10_000, 64 << 20
 """Of all files together. Source: assumed; what is larger is a library, which can be installed."""
-BENCHMARK: Final = "kb_benchmark_"
-"""In front of the names of the modules that benchmarks are."""
 _CALLS: Final = ("import_module", "__import__")
 _FOLDERS: list[str] = []
 """The folders of benchmarks that were added to the places where Python looks for modules."""
+_IMPORTED: set[str] = set()
+"""The top-level modules that the last of these benchmarks imports from its folder."""
 
 
 def files_beside(bench: Path, source: bytes) -> dict[str, bytes]:
@@ -49,42 +48,38 @@ def files_beside(bench: Path, source: bytes) -> dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
-def let_import(folder: Path) -> None:
-    """Have a benchmark of *folder* import the files there, as they are now.
+def let_import(bench: Path, source: bytes) -> None:
+    """Have *source*, the benchmark in the file *bench*, import the files of its folder as they are now.
 
-    Files of other benchmarks may have the same names, so what benchmarks have imported is forgotten. A folder that the
-    running program imports from already stays as it is.
+    Files of other benchmarks may have the same names, so what those imported is forgotten. A folder that the running
+    program imports from already stays as it is. Raises BenchmarkError as `files_beside` does.
     """
-    own = str(folder)
+    own = str(bench.parent)
     if own in sys.path and own not in _FOLDERS:
         return
-    _forget(
-        name
-        for name, module in list(sys.modules.items())
-        if not (name.startswith(BENCHMARK) or "." in name) and _folder_of(module) in _FOLDERS
-    )
+    _forget(_IMPORTED)
     sys.path[:] = [each for each in sys.path if each not in _FOLDERS]
     _FOLDERS[:] = [own, *(each for each in _FOLDERS if each != own)]
     sys.path.extend(_FOLDERS)
+    _IMPORTED.clear()
+    _IMPORTED.update(map(_top, files_beside(bench, source)))
 
 
 def import_from(folder: Path, names: Mapping[str, object]) -> None:
     """Have the files *names* in *folder* imported from there, and not from where they were imported before."""
-    _forget(name.partition("/")[0].removesuffix(".py") for name in names)
+    _forget({_top(name) for name in names})
     sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
 
 
-def _forget(names: Iterable[str]) -> None:
-    """Import the top-level modules *names* anew when they are imported again."""
-    tops = set(names)
+def _top(name: str) -> str:
+    """The top-level module of the file *name*."""
+    return name.partition("/")[0].removesuffix(".py")
+
+
+def _forget(tops: Set[str]) -> None:
+    """Import the top-level modules *tops* anew when they are imported again."""
     for module in [module for module in sys.modules if module.partition(".")[0] in tops]:
         del sys.modules[module]
-
-
-def _folder_of(module: ModuleType) -> str | None:
-    """Where the top-level *module* was found; None for one without a place."""
-    places = [*getattr(module, "__path__", ()), getattr(module, "__file__", None)]
-    return str(Path(places[0]).parent) if isinstance(places[0], str) else None
 
 
 @lru_cache(maxsize=1024)

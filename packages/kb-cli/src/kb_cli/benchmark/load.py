@@ -19,7 +19,7 @@ from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.answers import check_benchmark_name
-from kb_cli.benchmark.beside import BENCHMARK, files_beside, let_import
+from kb_cli.benchmark.beside import files_beside, let_import
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
 from kb_cli.benchmark.call_record import RecordedCall
 from kb_cli.benchmark.loading import loading
@@ -116,7 +116,10 @@ def _loaded(name: str, path: Path, source: bytes, bench: Benchmark[Any]) -> Load
 
 
 def execute_source(path: Path, source: bytes) -> ModuleType:
-    """The file as a module. *source* is compiled here, because an import might run a stale cache instead."""
+    """The file as a module. *source* is compiled here, because an import might run a stale cache instead.
+
+    Raises BenchmarkError when *source* cannot be imported.
+    """
     try:
         code = compile(source, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -124,10 +127,10 @@ def execute_source(path: Path, source: bytes) -> ModuleType:
         raise BenchmarkError(where, f"a syntax error ({error.msg})", "a Python file") from None
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:  # null bytes, or too deep a nesting
         raise BenchmarkError(path.name, str(error) or "too much code for Python", "a Python file") from None
-    module = ModuleType(f"{BENCHMARK}{path.stem}")
+    module = ModuleType(f"kb_benchmark_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
-    let_import(path.parent)
+    let_import(path, source)
     with user_code(path, "the import of the file"), loading(path.name):
         exec(code, module.__dict__)
     return module
