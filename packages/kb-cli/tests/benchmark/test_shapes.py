@@ -100,10 +100,10 @@ def test_a_parameter_without_a_column_comes_from_p_or_its_default(tmp_path: Path
 
 def test_the_last_of_many_rows_is_checked_in_seconds(tmp_path: Path) -> None:
     lines = "".join(f"{number},{number + 1},7\n" for number in range(1, 30_000))
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(BenchmarkError, match=r"shapes.csv:30001: K: got 'x', needs an int >= 1"):
         read(tmp_path, f"M,N,K\n{lines}1,2,x\n")
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_too_many_rows_and_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
