@@ -14,6 +14,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks" / "validation")
     patch.syspath_prepend(Path(__file__).parent / "attribution")
     random_kernels, random_chips = import_module("random_kernels"), import_module("random_chips")
+    random_networks = import_module("random_networks")
     laws = import_module("attribution_laws")
 
 SMALL = {
@@ -50,3 +51,18 @@ def test_the_time_on_random_chips_with_several_transfers_under_way_adds_up(seed:
     outstanding = random.Random(seed).choice((1, 2, 4, 8))
     case.spec["cube"]["pe_template"]["nodes"]["pe_dma"]["outstanding"] = outstanding
     laws.check_laws(random_chips.run(case))
+
+
+@pytest.mark.parametrize("seed", range(100, 124))
+def test_the_time_on_random_chips_with_packets_ports_and_buffers_adds_up(seed: int) -> None:
+    case = random_networks.with_network(random_chips.draw(seed, 4))
+    case.spec["cube"]["pe_template"]["nodes"]["pe_dma"]["outstanding"] = random.Random(seed).choice((1, 2, 4, 8))
+    laws.check_laws(random_chips.run(case))
+
+
+def test_random_networks_are_of_all_kinds_and_repeat() -> None:
+    drawn = [random_networks.with_network(random_chips.draw(seed, 4)).spec for seed in range(100, 124)]
+    assert drawn[:3] == [random_networks.with_network(random_chips.draw(seed, 4)).spec for seed in range(100, 103)]
+    texts = list(map(str, drawn))
+    for part in ("payload_nbytes", "port_nbytes", "transit_credits", "granule_nbytes"):
+        assert 0 < sum(part in text for text in texts) < len(texts)

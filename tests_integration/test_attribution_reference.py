@@ -14,6 +14,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[1] / "benchmarks" / "validation")
     patch.syspath_prepend(Path(__file__).parent / "attribution")
     random_kernels, random_chips = import_module("random_kernels"), import_module("random_chips")
+    random_networks = import_module("random_networks")
     reference = import_module("attribution_reference")
 
 MOST_OPS = 600
@@ -53,3 +54,8 @@ def test_random_chips_with_several_transfers_under_way() -> None:
         case.spec["cube"]["pe_template"]["nodes"]["pe_dma"]["outstanding"] = outstanding
         compared += check(random_chips.run(case))
     assert compared > 30
+
+
+def test_random_chips_with_packets_ports_and_buffers() -> None:
+    cases = (random_networks.with_network(random_chips.draw(seed, 3)) for seed in range(100, 110))
+    assert sum(check(random_chips.run(case)) for case in cases) > 4

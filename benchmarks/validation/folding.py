@@ -19,6 +19,7 @@ from unittest import mock
 
 import random_chips
 from both_ways import Comparison, Outcome, compare_many, compared, state_of
+from random_networks import with_network
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef, TileShape
@@ -55,7 +56,8 @@ class Case(NamedTuple):
 def draw(seed: int) -> Case:
     """The case of *seed*."""
     rng = random.Random(f"folding {seed}")
-    spec = random_chips.draw(seed, 1).spec
+    chip = random_chips.draw(seed, 1)
+    spec = (with_network(chip, buffers=False) if seed % 2 else chip).spec
     nodes = spec["cube"]["pe_template"]["nodes"]
     nodes["pe_dma"]["outstanding"] = rng.choice((1, 1, 1, 2, 4))
     if "sram" in spec["cube"]["nodes"]:

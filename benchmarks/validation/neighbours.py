@@ -26,6 +26,7 @@ import random_chips
 import yaml
 from random_chips import Spec
 from random_kernels import TOPOLOGIES
+from random_networks import with_network
 
 from kb_cli.benchmark.load import load_benchmark
 from kb_dataexec import MemoryLogWriter, OpLog
@@ -63,7 +64,7 @@ class BundledCase(NamedTuple):
 
 
 class RandomCase(NamedTuple):
-    """A random kernel on all PEs of a random chip of up to `most_pes` PEs."""
+    """A random kernel on all PEs of a random chip of up to `most_pes` PEs. Odd chips have a random network too."""
 
     seed: int
     most_pes: int
@@ -191,6 +192,7 @@ def _benchmark(name: str) -> Any:
 def run_random(random_case: RandomCase) -> Change | None:
     """Run a random kernel on a random chip with and without the idle PE."""
     case = random_chips.draw(*random_case)
+    case = with_network(case) if random_case.seed % 2 else case
     wider = case._replace(spec=with_idle_pe(case.spec))
     return compare(str(random_case), random_chips.run(case), random_chips.run(wider))
 

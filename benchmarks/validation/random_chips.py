@@ -158,17 +158,21 @@ def topology_of(spec: Spec) -> Topology:
     return loads_topology(yaml.safe_dump(spec, sort_keys=False), "random.yaml")
 
 
+def memories_of(spec: Spec) -> list[dict[str, Any]]:
+    """Where a tensor can lie on the chip, as arguments of `Host.tensor`: one slice, or an interleaved memory."""
+    nodes = spec["cube"]["nodes"]
+    found: list[dict[str, Any]] = [{"memory": "hbm", "slices": [number]} for number in range(nodes["hbm"]["count"])]
+    found += [{"memory": "sram", "slices": [0]}] if "sram" in nodes else []
+    return found + [{"memory": name} for name in spec.get("interleaved", ())]
+
+
 def run(case: ChipCase) -> OpLog:
     """The op log of *case*. Raises KbError for a kernel that does not fit the chip."""
-    cube = case.spec["cube"]
-    memories = [("hbm", number) for number in range(cube["nodes"]["hbm"]["count"])]
-    if "sram" in cube["nodes"]:
-        memories.append(("sram", 0))
+    cube, memories = case.spec["cube"], memories_of(case.spec)
     rng = random.Random(case.seed)
 
     def place(host: Host, name: str, data: np.ndarray) -> Tensor:
-        memory, number = rng.choice(memories)
-        tensor = host.tensor(name, data, DType.F32, slices=[number], memory=memory)
+        tensor = host.tensor(name, data, DType.F32, **rng.choice(memories))
         virtual = rng.random() < 0.6 and "pe_mmu" in cube["pe_template"]["nodes"]
         return host.map(tensor, pes=range(case.kernel.programs)) if virtual else tensor
 

@@ -41,6 +41,8 @@ def draw(seed: int) -> ClosedCase:
     """The case of *seed*."""
     rng = random.Random(seed)
     spec = _chip(rng)
+    if seed % 4 == 3:
+        _add_packets_and_port(random.Random(f"{seed} network"), spec)
     style, n_pes, others = rng.choice(("same", "own", "own")), rng.randint(1, N_SLICES), rng.choice((0.0, 0.1, 0.5))
     programs = [[_step(rng, others) for _ in range(rng.randint(1, 4))] for _ in range(n_pes)]
     if style == "same":
@@ -107,6 +109,14 @@ def _step(rng: random.Random, others: float) -> Step:
     place = rng.randrange(N_SLICES) if rng.random() < others else None
     kind = rng.choice(("gemm", "gemm", "gemm", "load", "two", "stream"))
     return kind, shape, place, rng.choice((16, 32)), rng.choice((0, 0, 1, 2)), rng.random() < 0.85
+
+
+def _add_packets_and_port(rng: random.Random, spec: dict[str, Any]) -> None:
+    if rng.random() < 0.7:
+        spec["packets"] = {"payload_nbytes": rng.choice((32, 100, 256)), "header_nbytes": rng.choice((0, 8, 32))}
+    if rng.random() < 0.7:
+        port = {"port_nbytes": rng.choice((16, 32, 128)), "port_clock_ghz": rng.choice((0.5, 1, 1.7))}
+        spec["cube"]["pe_template"]["nodes"]["pe_dma"] |= port
 
 
 def _chip(rng: random.Random) -> dict[str, Any]:
