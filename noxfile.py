@@ -219,7 +219,7 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def program_folding(session: nox.Session) -> None:
-    """Folded programs are those of every event: 2,000 random grids on random chips; half an hour."""
+    """Folded programs are those of every event: 2,000 random grids on random chips; an hour."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/program_folding.py", *session.posargs)
 

@@ -11,7 +11,7 @@ from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
 from kb_engine.timing.clock import Clock
-from kb_topology import load_topology
+from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,8 +19,11 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
     folding = import_module("program_folding")
 
-FOLDED = (0, 7, 23, 25, 36)
-"""Random cases that are folded: on one PE and on eight, by both schedules, with links that streams share."""
+FOLDED = (0, 7, 12, 25, 39)
+"""Random cases that are folded: under blocking issue and under a scoreboard, on two PEs and on eight, with links that
+streams share."""
+MEETING = 257
+"""A random case under a scoreboard whose programs meet the bytes of others at times."""
 
 
 def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
@@ -28,11 +31,14 @@ def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
     tl.store(y[row, :], tl.load(x[row, :]) * 2.0)
 
 
-def launched(rows: int, **options: Any) -> tuple[Engine, np.ndarray[Any, Any], str]:
+def launched(
+    rows: int, issue: str = "blocking", columns: int = 512, **options: Any
+) -> tuple[Engine, np.ndarray[Any, Any], str]:
     """A launch of `doubled`: the engine, what it computed, and the digest."""
-    engine = Engine(load_topology(ROOT / "topologies/one_cube.yaml"), MemoryLogWriter(), **options)
+    text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
+    engine = Engine(loads_topology(text), MemoryLogWriter(), **options)
     host = Host(engine, ROOT)
-    x = host.tensor("x", np.arange(rows * 512, dtype=np.float32).reshape(rows, 512), "f32")
+    x = host.tensor("x", np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), "f32")
     y = host.empty("y", x.shape, "f32")
     host.launch(doubled, x, y, grid=rows)
     log = engine.close_log()
@@ -55,12 +61,20 @@ def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> No
     assert {"end", "launch", "log"} <= set(folding.compare(FOLDED[1]).differs)
 
 
-def test_skipped_programs_compute_what_they_would_compute() -> None:
-    engine, y, digest = launched(600)
+def test_the_comparison_sees_programs_that_meet_other_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody compares which bytes meet, commands do not wait for others that they meet in later periods alone."""
+    assert folding.compare(MEETING).differs == []
+    monkeypatch.setattr("kb_engine.launch.program_period.Period.n_with_equal_conflicts", lambda _, n: n)
+    assert {"end", "launch", "log"} <= set(folding.compare(MEETING).differs)
+
+
+@pytest.mark.parametrize(("issue", "columns"), [("blocking", 512), ("scoreboard", 4096)])
+def test_skipped_programs_compute_what_they_would_compute(issue: str, columns: int) -> None:
+    engine, y, digest = launched(600, issue, columns)
     assert engine.grid_folding is not None
     assert engine.grid_folding.skipped > 300
-    np.testing.assert_array_equal(y, np.arange(600 * 512, dtype=np.float32).reshape(600, 512) * 2)
-    assert digest == launched(600, exact="events")[2]
+    np.testing.assert_array_equal(y, np.arange(600 * columns, dtype=np.float32).reshape(600, columns) * 2)
+    assert digest == launched(600, issue, columns, exact="events")[2]
 
 
 def test_observers_are_told_of_every_command() -> None:

@@ -28,7 +28,7 @@ def test_the_script_prints_a_row_for_each_kernel(
 
 def test_sizes_that_do_not_divide_are_right() -> None:
     assert triton_kernels.softmax(37).programs == 37
-    assert triton_kernels.product(150).programs == 4
+    assert triton_kernels.product(150, "scoreboard").programs == 4
 
 
 def test_wrong_numbers_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """What folded programs save: grids on `one_cube`, folded and event by event in turns, with and without the op log.
 
-    python benchmarks/speed/program_folds.py            # 4096 x 4096, best of three: a minute or two
-    python benchmarks/speed/program_folds.py --quick    # 512 rows: seconds
+    python benchmarks/speed/program_folds.py                       # 4096 x 4096, best of three: a minute or two
+    python benchmarks/speed/program_folds.py --issue scoreboard    # PE_CPUs that issue ahead
+    python benchmarks/speed/program_folds.py --quick               # 512 rows: seconds
     python benchmarks/speed/program_folds.py --json
 
 Seconds are CPU time of pass 1, from the launch to the closed log. The script refuses to measure runs that differ in an
@@ -18,10 +19,11 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
-from kb_topology import load_topology
+from kb_topology import Topology, loads_topology
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 4096
@@ -53,9 +55,16 @@ def scaled(tl: Language, x: TensorRef, y: TensorRef) -> None:
 KERNELS: tuple[Callable[..., None], ...] = (softmax, scaled)
 
 
-def run(kernel: Callable[..., None], rows: int, log: bool, exact: Any) -> tuple[float, int, object]:
+def chip(issue: str) -> Topology:
+    """`one_cube` with PE_CPUs that issue as *issue* says."""
+    spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text())
+    spec["cube"]["pe_template"]["nodes"]["pe_cpu"]["issue"] = issue
+    return loads_topology(yaml.safe_dump(spec))
+
+
+def run(kernel: Callable[..., None], rows: int, log: bool, issue: str, exact: Any) -> tuple[float, int, object]:
     """The seconds of pass 1, the programs that were skipped, and the digest with the last picosecond."""
-    engine = Engine(load_topology(ROOT / "topologies/one_cube.yaml"), MemoryLogWriter() if log else None, exact=exact)
+    engine = Engine(chip(issue), MemoryLogWriter() if log else None, exact=exact)
     host = Host(engine, ROOT)
     x = host.tensor("x", np.ones((rows, COLUMNS), np.float32), "f32")
     y = host.empty("y", x.shape, "f32")
@@ -67,14 +76,14 @@ def run(kernel: Callable[..., None], rows: int, log: bool, exact: Any) -> tuple[
     return seconds, skipped, (engine.clock.now_ps, written and written.digest)
 
 
-def measured(kernel: Callable[..., None], rows: int, log: bool, times: int) -> Row:
+def measured(kernel: Callable[..., None], rows: int, log: bool, issue: str, times: int) -> Row:
     """The best seconds of both runs, in turns."""
     seconds: dict[str, list[float]] = {"events": [], "closed": []}
     found: dict[str, object] = {}
     skipped = 0
     for _ in range(times):
         for exact, known in seconds.items():
-            took, skipped, found[exact] = run(kernel, rows, log, exact)
+            took, skipped, found[exact] = run(kernel, rows, log, issue, exact)
             known.append(took)
     if found["events"] != found["closed"]:
         raise SystemExit(f"{kernel.__name__}: the runs differ")
@@ -92,11 +101,13 @@ def text(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    issues = ("blocking", "scoreboard", "decoupled")
+    parser.add_argument("--issue", choices=issues, default="blocking", help="how PE_CPUs issue")
     parser.add_argument("--quick", action="store_true", help="512 rows, once")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     programs, times = (512, 1) if given.quick else (4096, 3)
-    rows = [measured(kernel, programs, log, times) for kernel in KERNELS for log in (False, True)]
+    rows = [measured(kernel, programs, log, given.issue, times) for kernel in KERNELS for log in (False, True)]
     print(json.dumps([row._asdict() for row in rows], indent=2) if given.json else text(rows))
 
 

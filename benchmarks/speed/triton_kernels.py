@@ -1,7 +1,8 @@
 """What Triton kernels cost the simulator: a row softmax and a product, on `one_cube`, with the op log.
 
-    python benchmarks/speed/triton_kernels.py            # softmax of 4096 x 4096, product of 4096^3: 15 s
-    python benchmarks/speed/triton_kernels.py --quick    # of 256 x 256 and 256^3: seconds
+    python benchmarks/speed/triton_kernels.py                       # softmax of 4096 x 4096, product of 4096^3: 15 s
+    python benchmarks/speed/triton_kernels.py --issue scoreboard    # as PE_CPUs issue under `kb exec`
+    python benchmarks/speed/triton_kernels.py --quick               # of 256 x 256 and 256^3: seconds
     python benchmarks/speed/triton_kernels.py --json
 
 A program of the softmax takes a row. The product is of f16 in blocks of 128 x 128 x 64, and its latency stands beside
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +25,7 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_engine import Engine, Host
 from kb_topology import load_topology
-from kb_triton.host import Device, use
+from kb_triton.host import Device, Options, topology_of, use
 
 CHECKOUT = Path(__file__).parents[2]
 CHIP = CHECKOUT / "topologies/one_cube.yaml"
@@ -78,20 +80,25 @@ def measured(name: str, size: int, launched: Any, native_us: float | None = None
     return Row(name, size, launched.grid[0], len(launched.log.ops), *seconds, latency_us, native_us)
 
 
-def softmax(size: int) -> Row:
+def device(issue: str, on_launch: Callable[[Any], None]) -> Device:
+    """`one_cube` with PE_CPUs that issue as *issue* says."""
+    return Device(topology_of(Options(topology=str(CHIP), issue=issue)), on_launch=on_launch)
+
+
+def softmax(size: int, issue: str = "blocking") -> Row:
     x = np.random.default_rng(0).standard_normal((size, size), np.float32)
     y, found = np.empty_like(x), list[Any]()
-    use(Device(load_topology(CHIP), on_launch=found.append))
+    use(device(issue, found.append))
     softmax_kernel[(size,)](x, y, size, BLOCK=1 << (size - 1).bit_length())
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     np.testing.assert_allclose(y, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-8)
     return measured("softmax", size, found[0])
 
 
-def product(size: int) -> Row:
+def product(size: int, issue: str = "blocking") -> Row:
     a, b = np.random.default_rng(0).standard_normal((2, size, size), np.float32).astype(np.float16)
     c, found = np.empty_like(a), list[Any]()
-    use(Device(load_topology(CHIP), on_launch=found.append))
+    use(device(issue, found.append))
     product_kernel[(-(-size // ROWS) * -(-size // COLUMNS),)](a, b, c, size, ROWS=ROWS, COLUMNS=COLUMNS, DEEP=DEEP)
     some = np.random.default_rng(1).integers(0, size, 16)
     expected = a[some].astype(np.float64) @ b.astype(np.float64)
@@ -125,11 +132,13 @@ def text(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    issues = ("blocking", "scoreboard", "decoupled")
+    parser.add_argument("--issue", choices=issues, default="blocking", help="how PE_CPUs issue")
     parser.add_argument("--quick", action="store_true", help="small matrices")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     size = 256 if given.quick else 4096
-    rows = [softmax(size), product(size)]
+    rows = [softmax(size, given.issue), product(size, given.issue)]
     print(json.dumps([row._asdict() for row in rows], indent=2) if given.json else text(rows))
 
 

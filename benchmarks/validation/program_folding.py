@@ -84,7 +84,44 @@ def columns(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -
     tl.store(c[mine, half], tl.load(a[mine, half]) + 1.0)
 
 
+def handed_on(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """A program loads rows of c that one before has stored. From time to time it is another one."""
+    program = tl.program_id()
+    mine, later = program * rows, (program + 3 + program // 24) * rows
+    x = tl.load(c[mine : mine + rows, :]) + tl.load(a[mine : mine + rows, :])
+    tl.store(c[later : later + rows, :], x * 0.5)
+
+
+def in_turns(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """Programs store to four places in turn, and load what lies there."""
+    program = tl.program_id()
+    mine, place = program * rows, program % 4 * rows
+    x = tl.load(a[mine : mine + rows, :]) * 2.0
+    tl.store(c[place : place + rows, :], x)
+    tl.store(b[mine : mine + rows, :], tl.exp(tl.load(c[place : place + rows, :])))
+
+
+def at_times_the_same(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """All programs store to one place. Of 48 programs 24 load from there, and the others from rows of their own."""
+    program = tl.program_id()
+    place = (program // 24 + 1) % 2 * (program + 1) * rows
+    tl.store(c[0:rows, :], tl.exp(tl.load(c[place : place + rows, :])))
+
+
+def composite(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """Rows of a, twice, with a product of several tiles in between."""
+    mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
+    x = tl.load(a[mine, :])
+    done = tl.composite("gemm", a[mine, 0:64], b[0:64, 0:64], out=c[mine, 0:64], tile=(16, 32, 32))
+    tl.wait(done)
+    tl.store(a[mine, :], x + x)
+
+
 KERNELS: tuple[Callable[..., None], ...] = (scaled, added, softmax, in_place, same_weights, product, columns)
+HANDING: tuple[Callable[..., None], ...] = (handed_on, in_turns, at_times_the_same, composite)
+"""Kernels whose commands meet bytes of other programs, or are not alone in their PE."""
+_MORE_ROWS = 3 + 600 // 24 + 1
+"""Programs behind the last one whose rows a kernel may use."""
 
 
 class Case(NamedTuple):
@@ -119,7 +156,7 @@ def draw(seed: int) -> Case:
         link["bw_gbs"] = rng.choice((link["bw_gbs"], link["bw_gbs"], 64, 100, 256))
         link["length_mm"] = rng.choice((0, 2, 3, 17.5))
     pe["pe_cpu"] |= {"issue_ns": rng.choice((0, 1, 4, 10)), "program_ns": rng.choice((0, 20, 100))}
-    pe["pe_cpu"]["issue"] = rng.choice(("blocking", "blocking", "blocking", "blocking", "scoreboard", "decoupled"))
+    pe["pe_cpu"]["issue"] = rng.choice(("blocking", "blocking", "scoreboard", "scoreboard", "scoreboard", "decoupled"))
     pe["pe_scheduler"]["command_ns"] = rng.choice((0, 8, 16))
     pe["pe_dma"]["setup_ns"] = rng.choice((0, 5, 15))
     pe["pe_math"] |= {"lanes": rng.choice((4, 32, 128)), "clock_ghz": rng.choice((0.5, 1.0, 1.7))}
@@ -127,15 +164,18 @@ def draw(seed: int) -> Case:
     kernel = rng.choice(KERNELS)
     pes = rng.choice((1, 2, 3, 4, 8, 8))
     wide = 64 if kernel in (product, columns) else rng.choice((64, 64, 128, 256, 512, 512, 1024, 100, 72))
-    return Case(
-        spec,
-        kernel,
-        pes * rng.randint(20, 70) + rng.randrange(pes),
-        rng.choice((1, 1, 2, 4)) if kernel is not product else 16,
-        wide,
-        pes,
-        rng.choice(("dynamic", "dynamic", "static")),
-    )
+    programs, rows = pes * rng.randint(20, 70) + rng.randrange(pes), rng.choice((1, 1, 2, 4))
+    schedule = rng.choice(("dynamic", "dynamic", "static"))
+    pe["pe_dma"] |= {"outstanding": rng.choice((1, 1, 2, 4)), "answers": rng.choice(("any_order", "in_order"))}
+    pe["pe_scheduler"] |= {
+        "submission_depth": rng.choice((1, 2, 8)),
+        "compute_slots": rng.choice(("shared", "independent")),
+    }
+    for block in ("pe_dma", "pe_fetch_store", "pe_gemm", "pe_math"):
+        pe[block]["queue_depth"] = rng.choice((1, 4))
+    if rng.random() < 0.3:
+        kernel, wide = rng.choice(HANDING), rng.choice((512, 512, 1024, 128))
+    return Case(spec, kernel, programs, rows if kernel is not product else 16, wide, pes, schedule)
 
 
 def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome:
@@ -144,7 +184,8 @@ def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome
     host = Host(engine, Path(__file__).parent)
     shape = case.programs * case.rows, case.wide
     data = np.ones(shape, np.float32)
-    tensors = [host.tensor("a", data, DType.F32), host.tensor("b", data, DType.F32), host.empty("c", shape, DType.F32)]
+    more = np.ones((shape[0] + _MORE_ROWS * case.rows, case.wide), np.float32)
+    tensors = [host.tensor(name, each, DType.F32) for name, each in (("a", data), ("b", more), ("c", more))]
     try:
         with mock.patch(_LIMIT, 1 << 20):
             result = host.launch(

@@ -66,8 +66,12 @@ class FetchOrder:
 
     def fold(self, over: FoldPass, turn_ps: int) -> None:
         """As FoldPass says. What was let go before *turn_ps*, the turn of the current tile, held no later tile back."""
-        over.same(self._claimed, self.starts_differ, self.counts_fetches, self.counts_math, self.holds_back)
+        self.fold_flags(over)
         self.in_order_ps = over.moment(max(self.in_order_ps, turn_ps))
+
+    def fold_flags(self, over: FoldPass) -> None:
+        """As FoldPass says, while no tile waits for its turn."""
+        over.same(self._claimed, self.starts_differ, self.counts_fetches, self.counts_math, self.holds_back)
 
     def let_go(self, now_ps: int) -> None:
         """All tiles before have their registers."""

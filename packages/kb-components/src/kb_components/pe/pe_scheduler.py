@@ -185,9 +185,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         super().fold(over)
         over.part(self._queue)
         over.part(self._lone)
-        if over.command is None:
-            over.same(self._feeder.is_idle, self._buffers.inputs.live_nbytes, self._buffers.outputs.live_nbytes)
-            return
         over.part(self._feeder)
         over.part(self._buffers)
 

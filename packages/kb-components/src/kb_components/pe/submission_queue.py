@@ -84,8 +84,18 @@ class SubmissionQueue:
             self._take_next()
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says: commands move on by events that no command in flight causes."""
+        """As FoldPass says: for the tiles of one command, others move on by events that it does not cause."""
         over.same(len(self._submissions), len(self._decoded), len(self._in_flight), self._decoding is None)
+        if over.command is not None:
+            return
+        over.same(len(self._waiting_submitters))
+        for command in (*self._submissions, *self._decoded, *self._in_flight.values()):
+            over.part(command)
+        if self._decoding is not None:
+            over.part(self._decoding)
+        for call in self._waiting_submitters:
+            over.call(call)
+        self._in_flight = {each.submitted.command_seq: each for each in self._in_flight.values()}
 
     def next_decoded(self) -> CommandInFlight | None:
         """Remove and return the command whose tiles are fed next, or None."""

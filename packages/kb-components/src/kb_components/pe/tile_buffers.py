@@ -98,7 +98,12 @@ class TileBuffers:
             self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says."""
+        """As FoldPass says. Between programs of a grid, all lies where it lay, and the same slots come next."""
+        if over.command is None:
+            for region in (self.inputs, self.outputs):
+                region.fold_programs(over)
+            over.same(*self.cuts())
+            return
         placement = over.command.placement
         self.inputs.fold(over, [(Place.PANEL, placement.panel), (Place.INPUT_BUFFER, placement.input)])
         self.outputs.fold(over, [(Place.OUTPUT_BUFFER, placement.output)])

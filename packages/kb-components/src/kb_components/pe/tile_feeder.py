@@ -18,6 +18,7 @@ from kb_engine.block import (
     FeederWait,
     Feeding,
     FoldPass,
+    NotFolded,
     RegisterFile,
     StageServer,
     TileToken,
@@ -136,6 +137,9 @@ class TileFeeder:
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
+        if over.command is None:
+            self._fold_programs(over)
+            return
         self._order.fold(over, self.turn_ps)
         self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
         self._op_id = over.op(self._op_id)
@@ -144,6 +148,21 @@ class TileFeeder:
         self._made = over.next_tile
         if over.jumps:
             self._tiles = tiles_from(over.command.tiles, over.next_tile)
+
+    def _fold_programs(self, over: FoldPass) -> None:
+        """As FoldPass says, of the programs of a grid. Raises NotFolded while a command of several tiles is fed."""
+        self._order.fold_flags(over)
+        over.same(self._unplaced, self._first_queue_full, self._command is None)
+        command, token = self._command, self._token
+        if command is None:
+            return
+        if command.shared_plan.n_tiles > 1 or token is None:
+            raise NotFolded
+        over.part(command)
+        over.token(token)
+        over.same(id(self._first_server))
+        self._order.fold(over, self.turn_ps)
+        self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
 
     def wait(self) -> FeederWait | None:
         """What the tile whose turn it is waits for: room in the first queue, earlier fetches, or its buffers."""

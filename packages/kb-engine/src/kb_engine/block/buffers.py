@@ -9,7 +9,7 @@ for bytes, and never for a certain place.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -38,6 +38,11 @@ class Slots(Struct, frozen=True):
         """The offset of the slot of piece *number*."""
         return self.base + (self.first + number) % self.count * self.nbytes
 
+    def number(self, offset: int, nbytes: int) -> int | None:
+        """The lowest number of a piece whose slot is the *nbytes* at *offset*; None where they are no slot."""
+        slot, rest = divmod(offset - self.base, self.nbytes)
+        return None if rest or nbytes != self.nbytes or not 0 <= slot < self.count else (slot - self.first) % self.count
+
 
 class Ring:
     """Cuts a region into slots, command after command. A cut equal to the last one goes on where that one stopped."""
@@ -56,11 +61,13 @@ class Ring:
         """Be as when the state was *state*."""
         self._last, self._pieces = state
 
-    def fold(self, over: FoldPass) -> None:
-        """As FoldPass says, while no tile has a slot."""
+    def fold(self, over: FoldPass, pe_id: str) -> tuple[Slots, Slots] | None:
+        """As FoldPass says, of the programs of a grid. Returns the last cut before and after."""
         over.same(self._last is None)
-        if self._last is not None:
-            self._last = over.ring(self._last, self._pieces)
+        if self._last is None:
+            return None
+        before, self._last = self._last, over.ring(self._last, self._pieces, pe_id)
+        return before, self._last
 
     def cut(self, base: int, nbytes: int, count: int, pieces: int) -> Slots:
         """The slots for a command that will take *pieces* of them in turn."""
@@ -73,9 +80,13 @@ class Ring:
 
 
 class Region:
-    """Bytes that tiles claim and free. Two live claims never overlap. `live_nbytes` counts the bytes claimed now."""
+    """Bytes that tiles claim and free. Two live claims never overlap. `live_nbytes` counts the bytes claimed now.
 
-    __slots__ = ("_cut", "_live", "_others", "base", "live_nbytes", "nbytes")
+    `_unlike` counts how often it mattered where slots lie: a claim met claims of another cut, or took bytes outside of
+    slots while others were live.
+    """
+
+    __slots__ = ("_cut", "_live", "_others", "_unlike", "base", "live_nbytes", "nbytes")
 
     def __init__(self, base: int, nbytes: int) -> None:
         self.base = base
@@ -83,6 +94,7 @@ class Region:
         self._cut: Hashable = None
         self._live: dict[int, int] = {}
         self._others: dict[Hashable, dict[int, int]] = {}
+        self._unlike = 0
         self.live_nbytes = 0
 
     def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
@@ -93,7 +105,11 @@ class Region:
         if cut is not self._cut and cut != self._cut:
             self._divide(cut)
         live = self._live
-        if offset in live or (self._others and _overlap(self._others.values(), offset, nbytes)):
+        if self._others:
+            self._unlike += 1
+            if _overlap(self._others.values(), offset, nbytes):
+                return False
+        if offset in live:
             return False
         live[offset] = nbytes
         self.live_nbytes += nbytes
@@ -104,6 +120,7 @@ class Region:
 
         Returns their offset, or None.
         """
+        self._unlike += 1
         offset = self.room_for(nbytes, base, end)
         if offset is not None:
             self._others.setdefault(_ELSEWHERE, {})[offset] = nbytes
@@ -112,6 +129,8 @@ class Region:
 
     def claim_at(self, offset: int, nbytes: int) -> bool:
         """Take the bytes from *offset* on, whatever the slots are, and return whether none of them was live."""
+        if self.live_nbytes:
+            self._unlike += 1
         if not self.is_free(offset, nbytes):
             return False
         self._others.setdefault(_ELSEWHERE, {})[offset] = nbytes
@@ -142,6 +161,26 @@ class Region:
         for cut, claims in self._others.items():
             over.same(cut, *claims.items())
 
+    def fold_programs(self, over: FoldPass, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
+        """As FoldPass says, of the programs of a grid. *rings* are the last cuts before and after the pass.
+
+        A claim in one of their slots lies in the slot of the same piece then. All others lie where they lie.
+        """
+        found, claims = dict[int, int](), []
+        for offset, nbytes in self._live.items():
+            at, which, number = offset, -1, None
+            for place, ring in enumerate(rings):
+                number = None if ring is None else ring[0].number(offset, nbytes)
+                if ring is not None and number is not None:
+                    at, which = ring[1].offset(number), place
+                    break
+            found[at] = nbytes
+            claims.append((which, at if number is None else number, nbytes))
+        over.same(self._cut, self.live_nbytes, sorted(claims))
+        over.same([(cut, sorted(others.items())) for cut, others in self._others.items()])
+        over.unlike(self._unlike)
+        self._live = found
+
     def _gaps(self) -> Iterator[tuple[int, int]]:
         """The begin and the end of each piece that is free."""
         begin = self.base
@@ -156,6 +195,7 @@ class Region:
 
     def _divide(self, cut: Hashable) -> None:
         """Make *cut* the current one. Every claim looks through the live claims of other cuts, if there are any."""
+        self._unlike += 1
         if self._live:
             self._others[self._cut] = self._live
         self._cut, self._live = cut, self._others.pop(cut, {})

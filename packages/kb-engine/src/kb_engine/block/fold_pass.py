@@ -115,8 +115,12 @@ class FoldPass(ABC):
         """What was submitted as *command*, a CommandInFlight of a program, and its addresses."""
         raise NotFolded
 
-    def ring(self, last: Any, pieces: int) -> Any:
-        """The last cut of a ring that no tile has a slot of, of which *pieces* were to be taken."""
+    def ring(self, last: Any, pieces: int, pe_id: str) -> Any:
+        """A cut of a ring of the registers of *pe_id*, of which *pieces* were to be taken. Its slots are alike."""
+        raise NotFolded
+
+    def unlike(self, count: int) -> None:
+        """How often it mattered so far where slots lie, in one region."""
         raise NotFolded
 
     @property

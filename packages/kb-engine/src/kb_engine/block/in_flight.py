@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_engine.block.buffers import Slots
-from kb_engine.block.fold_pass import FoldPass, moment_or_none
+from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
 from kb_messages import (
     CallCause,
     HeldSum,
@@ -254,7 +254,10 @@ class CommandInFlight:
         over.moved(placement.moved)
 
     def fold_alone(self, over: FoldPass) -> None:
-        """As FoldPass says, of a command that a program waits for, and no other meets."""
+        """As FoldPass says, of a command of a program. Raises NotFolded for one of several tiles, or with buffers."""
+        placement = self.placement
+        if self.shared_plan.n_tiles > 1 or placement.input or placement.panel or placement.output:
+            raise NotFolded
         self.submitted, self.addresses = over.issued(self)
         if self.addresses is not None:
             self._plan = None
@@ -263,11 +266,13 @@ class CommandInFlight:
         for name in _COMMAND_TIMES:
             setattr(self, name, moment_or_none(over, getattr(self, name)))
         self.after_seq, self.operand_seq = over.seq(self.after_seq), over.seq(self.operand_seq)
-        registers, accumulators = self.placement.registers, self.placement.accumulators
+        over.same(placement.held is None, placement.register_room)
+        pe_id, registers, accumulators = self.submitted.pe, placement.registers, placement.accumulators
+        over.same(registers is None, accumulators is None)
         if registers is not None:
-            self.placement.registers = over.ring(registers, 0)
+            placement.registers = over.ring(registers, 0, pe_id)
         if accumulators is not None:
-            self.placement.accumulators = over.ring(accumulators, 0)
+            placement.accumulators = over.ring(accumulators, 0, pe_id)
         self.fold(over)
 
     def again(self, issued: Issued, shift: tuple[int, int, int], turns: tuple[int, int]) -> CommandInFlight:

@@ -211,13 +211,13 @@ class RegisterFile(Gate):
         return claimed_by is None or _is_at(token, claimed_by)
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says, while the tiles of one command hold registers."""
+        """As FoldPass says, while the tiles of one command hold registers, or of the programs of a grid."""
         self.fold_waiting(over)
         over.same(tuple(self._held.items()))
         if over.command is None:
-            over.part(self._operands)
-            over.part(self._accumulators)
-            self._region.fold(over, [])
+            pe_id = self._node_id.rpartition(".")[0]
+            rings = [ring.fold(over, pe_id) for ring in (self._operands, self._accumulators)]
+            self._region.fold_programs(over, rings)
             return
         placement = over.command.placement
         self._region.fold(over, [(Place.ACCUMULATOR, placement.accumulators), (Place.REGISTERS, placement.registers)])

@@ -59,7 +59,8 @@ class ProgramLook(_ProgramPass, LookPass):
     def __init__(self, now_ps: int, so_far: Numbers, first: Numbers) -> None:
         super().__init__(now_ps)
         self.so_far = so_far
-        self.turned: list[int] = []
+        self.turned: list[tuple[tuple[str, Slots], int]] = []
+        self.unlikes: list[int] = []
         self.in_flight: list[CommandInFlight] = []
         self.first = first
         self._to_visit = deque()
@@ -88,12 +89,27 @@ class ProgramLook(_ProgramPass, LookPass):
         self.seq(command.submitted.command_seq)
         return command.submitted, command.addresses
 
-    def ring(self, last: Any, pieces: int) -> Slots:
-        """As FoldPass says. Which slot comes next does not matter: all are free, and alike."""
+    def ring(self, last: Any, pieces: int, pe_id: str) -> Slots:
+        """As FoldPass says. `turns_like` tells whether it matters which slot comes next."""
         slots: Slots = last
         self.parts.append((slots.base, slots.nbytes, slots.count, pieces))
-        self.turned.append(slots.first)
+        self.turned.append(((pe_id, slots.turned(-slots.first)), slots.first))
         return slots
+
+    def unlike(self, count: int) -> None:
+        """As FoldPass says."""
+        self.unlikes.append(count)
+
+    def turns_like(self, earlier: ProgramLook) -> bool:
+        """Whether slots lie as at the *earlier* look, or all those of a ring by as many further, and that is alike."""
+        if self.turned == earlier.turned:
+            return True
+        turns: dict[tuple[str, Slots], int] = {}
+        for (ring, first), (_, then) in zip(self.turned, earlier.turned, strict=True):
+            turn = (first - then) % ring[1].count
+            if turns.setdefault(ring, turn) != turn:
+                return False
+        return self.unlikes == earlier.unlikes
 
     def tiles_to_go(self, count: int) -> int:
         """As FoldPass says, of a command of one tile."""
@@ -123,8 +139,11 @@ class ProgramLook(_ProgramPass, LookPass):
             self._seen.setdefault(-id(of), (0, of))
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says: tiles of commands of one tile take no buffers."""
-        raise NotFolded
+        """As FoldPass says: tiles of commands of one tile take no buffers, and registers in their slot."""
+        if place is not Place.REGISTERS or slots is None:
+            raise NotFolded
+        self.parts.append(place)
+        return offset
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
         """As FoldPass says."""
@@ -148,7 +167,7 @@ class ProgramJump(_ProgramPass, MovePass):
     ) -> None:
         grown = (n * (now - then) for then, now in zip(before.totals, after.totals, strict=True))
         super().__init__(n * (after.now_ps - before.now_ps), grown)
-        self._turns = iter([n * (now - then) for then, now in zip(before.turned, after.turned, strict=True)])
+        self._turns = iter([n * (now[1] - then[1]) for then, now in zip(before.turned, after.turned, strict=True)])
         self._by = Numbers(*[n * (now - then) for then, now in zip(before.so_far, after.so_far, strict=True)])
         self._first = after.first
         self._issued = issued
@@ -175,10 +194,13 @@ class ProgramJump(_ProgramPass, MovePass):
         """As FoldPass says."""
         return self._issued[command]
 
-    def ring(self, last: Any, pieces: int) -> Slots:
+    def ring(self, last: Any, pieces: int, pe_id: str) -> Slots:
         """As FoldPass says."""
         slots: Slots = last
         return slots.turned(next(self._turns))
+
+    def unlike(self, count: int) -> None:
+        """As FoldPass says."""
 
     def tiles_to_go(self, count: int) -> int:
         """As FoldPass says."""
@@ -197,8 +219,8 @@ class ProgramJump(_ProgramPass, MovePass):
             self.part(of)  # type: ignore[arg-type]  # it has what a part needs
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says."""
-        return offset
+        """As FoldPass says. The ring of the token's command has turned already."""
+        return offset if slots is None else slots.base + slots.first % slots.count * slots.nbytes
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
         """As FoldPass says."""

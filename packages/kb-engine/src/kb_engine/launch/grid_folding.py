@@ -116,8 +116,10 @@ class GridFolding:
     def _is_equal(self, earlier: GridLook, look: GridLook) -> bool:
         """Whether the state of *look* is that of the *earlier* one, whose records since then can be repeated."""
         recorder = self._session.recorder
-        return earlier.parts == look.parts and (
-            recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark))
+        return (
+            earlier.parts == look.parts
+            and look.turns_like(earlier)
+            and (recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark)))
         )
 
     def _take(self, entries: Sequence[Any]) -> GridLook | None:
@@ -148,6 +150,8 @@ class GridFolding:
         over.part(launch)
         over.part(templates)
         over.drain()
+        for stream in launch.streams:
+            over.part(stream)
         self._played.fold(over, begun)
         for block in self._blocks or ():
             over.part(block)
@@ -166,7 +170,10 @@ class GridFolding:
         """Skip as many periods as there are alike. Whether there were any."""
         if not period.is_whole:
             return False
-        n, issued, commands = period.commands(self._n_alike(period))
+        n = self._n_alike(period)
+        if any(each.scoreboard is not None for each in self._launch.streams):
+            n = period.n_with_equal_conflicts(n)
+        n, issued, commands = period.commands(n)
         told = period.tell(n)
         if told < n:
             n, issued, commands = period.commands(told)

@@ -110,6 +110,11 @@ class GridLaunch(Launch):
             each.fold(over)
 
     @property
+    def streams(self) -> list[CommandStream]:
+        """The streams of the PEs."""
+        return [each.stream for each in self._pes.values()]
+
+    @property
     def running(self) -> list[int]:
         """The numbers of the programs that were taken and have not ended, in the order of their PEs."""
         return [number for each in self._pes.values() for number in each.runners]

@@ -10,6 +10,7 @@ from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fold.program_passes import Numbers, ProgramLook
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
+from kb_engine.launch.period_conflicts import periods_with_equal_conflicts
 from kb_engine.observe.recorder import LogMark
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
@@ -104,6 +105,11 @@ class Period:
         if not self.by.programs or len(self._issues) != self.by.commands:
             return False
         return all(source.turns is not None for source in self._sources)
+
+    def n_with_equal_conflicts(self, n: int) -> int:
+        """For how many of the next *n* periods commands meet the bytes of others on their PE as in this one."""
+        runs = [self._launch.run_of(number) for number in (*self.before.running, *self._taken)]
+        return periods_with_equal_conflicts(runs, self._templates.places_used, self.by.programs, n)
 
     def tell(self, n: int) -> int:
         """Tell the memory what the programs of the next *n* periods tell it. Returns how many periods of that go well.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kb_engine.block.fold_pass import FoldPass, NotFolded
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.program.engine_queues import EngineQueues
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.scoreboard import Scoreboard
@@ -25,21 +27,29 @@ class CommandStream:
         if depth is not None and self.scoreboard is not None:
             self.queues = EngineQueues(pe.scheduler.clock, pe.scheduler, self.scoreboard, depth)
         self._completions = pe.scheduler.completions
-        self._owners: dict[int, Callable[[CompletionRecord], None]] = {}
+        self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody waits for a record of the completion queue."""
-        return not self._owners
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says, after the commands were visited. Raises NotFolded where engines have queues."""
+        if self.queues is not None:
+            raise NotFolded
+        over.same(len(self._owners), len(self._completions))
+        for command, complete in self._owners.values():
+            over.part(command)
+            over.call(complete)
+        commands = {seq: command for seq, (command, _) in self._owners.items()}
+        if self.scoreboard is not None:
+            self.scoreboard.fold(over, commands)
+        self._owners = {each[0].submitted.command_seq: each for each in self._owners.values()}
 
     def listen(self) -> None:
         """Read the completion queue from now on, in place of the stream of the launch before."""
         self._completions.read_by(self._take)
 
-    def expect(self, command_seq: int, complete: Callable[[CompletionRecord], None]) -> None:
-        """Call *complete* with the record of command *command_seq*, once."""
-        self._owners[command_seq] = complete
+    def expect(self, command: CommandInFlight, complete: Callable[[CompletionRecord], None]) -> None:
+        """Call *complete* with the record of *command*, once."""
+        self._owners[command.submitted.command_seq] = command, complete
 
     def _take(self) -> None:
         while (record := self._completions.take()) is not None:
-            self._owners.pop(record.command_seq)(record)
+            self._owners.pop(record.command_seq)[1](record)

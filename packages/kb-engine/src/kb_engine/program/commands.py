@@ -7,6 +7,7 @@ from typing import Final
 
 from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.program.arrival import Arrival
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
@@ -50,13 +51,13 @@ class ProgramCommands:
         self.held_back: HeldBack | None = None
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says. Raises NotFolded unless each command is waited for, and was served alone."""
-        if self.held_back is not None or self._scoreboard is not None or not self._stream.is_idle:
+        """As FoldPass says. Raises NotFolded while the front end holds commands back."""
+        if self.held_back is not None:
             raise NotFolded
-        over.same(self._after)
+        over.same(self._after, len(self.in_flight))
         self._after_seq = over.seq(self._after_seq)
         for context, completion in self.in_flight.values():
-            over.same(completion.done, completion.is_awaited)
+            completion.fold(over)
             context.fold_alone(over)
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
@@ -79,8 +80,9 @@ class ProgramCommands:
                 return
             kernel.wait_for(completion)
             completion.when_done(kernel.resume)
-        self._stream.expect(seq, self._complete)
-        clock.call_at(arrival, lambda _: self._check_operands(context, resume, arrival), None, pe.tickets)
+        self._stream.expect(context, self._complete)
+        issued = Arrival(context, resume, arrival, self._check_operands, self._enqueue)
+        clock.call_at(arrival, issued.check, None, pe.tickets)
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
@@ -145,9 +147,10 @@ class ProgramCommands:
         finally:
             self.held_back = held_back
 
-    def _check_operands(self, context: CommandInFlight, resume: bool, arrival_ps: int) -> None:
+    def _check_operands(self, issued: Arrival) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
-        submitted, scoreboard = context.submitted, self._scoreboard
+        context, scoreboard = issued.command, self._scoreboard
+        submitted = context.submitted
         if self._stream.queues is not None:
             completion = self.in_flight[submitted.command_seq][1]
             self._stream.queues.put(context, completion, self._tell_submitted, self._go_on)
@@ -157,22 +160,22 @@ class ProgramCommands:
             self._kernel.wait_for(earlier and earlier.completion)
             if earlier is not None:
                 context.operand_seq = earlier.command_seq
-                earlier.completion.when_done(lambda _: self._check_operands(context, resume, arrival_ps))
+                earlier.completion.when_done(issued.check)
                 return
             scoreboard.issue(submitted, self.in_flight[submitted.command_seq][1])
         context.t_issued_ps = self._session.clock.now_ps
-        context.operand_ps = context.t_issued_ps - arrival_ps
-        self._enqueue(context, resume)
+        context.operand_ps = context.t_issued_ps - issued.arrival_ps
+        self._enqueue(issued)
 
-    def _enqueue(self, context: CommandInFlight, resume: bool) -> None:
-        scheduler = self._pe.scheduler
+    def _enqueue(self, issued: Arrival) -> None:
+        scheduler, context = self._pe.scheduler, issued.command
         if not scheduler.has_room:
-            scheduler.when_room(lambda: self._enqueue(context, resume))
+            scheduler.when_room(issued.enter)
             return
         context.t_submitted_ps = self._session.clock.now_ps
         self._tell_submitted(context)
         scheduler.submit(context)
-        if resume:
+        if issued.resumes:
             self._go_on(CallCause.SUBMISSION, context.submitted.command_seq)
 
     def _tell_submitted(self, context: CommandInFlight) -> None:

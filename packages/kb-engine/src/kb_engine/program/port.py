@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
@@ -25,6 +26,12 @@ class Completion:
         self.done = False
         self._kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
+        if self._waiter is not None:
+            over.call(self._waiter)
 
     @property
     def kept(self) -> tuple[object, ...]:

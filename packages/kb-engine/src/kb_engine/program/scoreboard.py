@@ -9,8 +9,11 @@ GEMMs that add to one sum in registers do not wait for each other: the array wor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
 from kb_messages import Command, GemmCommand, Rectangle, SubmittedCommand, accesses_of, overlaps
@@ -68,6 +71,25 @@ class Scoreboard:
         for entry in self._by_command.pop(seq):
             self._index.remove(entry)
         self._known_uses.pop(seq, None)
+
+    def fold(self, over: FoldPass, commands: Mapping[int, CommandInFlight]) -> None:
+        """As FoldPass says. *commands* are those in flight, by the numbers that they had when they were issued.
+
+        Which of their bytes meet those of commands to come is for others to compare.
+        """
+        over.same(len(self._by_command))
+        for seq in self._by_command:
+            over.part(commands[seq])
+        if not over.jumps:
+            return
+        issued, self._by_command, self._known_uses = self._by_command, {}, {}
+        for seq, entries in issued.items():
+            for entry in entries:
+                self._index.remove(entry)
+            if entries:
+                self.issue(commands[seq].submitted, entries[0].payload.completion)
+            else:
+                self._by_command[commands[seq].submitted.command_seq] = []
 
     def _uses_of(self, submitted: SubmittedCommand) -> list[_Use]:
         """The uses of *submitted*, which leaves no sum. They are asked for again and again until it is done."""

@@ -29,17 +29,17 @@ COLLECTOR: Final = _CycleCollector()
 
 
 class HeldBytes:
-    """The allocation of *lease* at *start*, which goes back with the last reference to this object."""
+    """The allocation of *lease* at `start`, which goes back with the last reference to this object."""
 
-    __slots__ = ("_lease", "_start")
+    __slots__ = ("_lease", "start")
 
     def __init__(self, lease: Lease, start: int) -> None:
         self._lease = lease
-        self._start = start
+        self.start = start
 
     def __del__(self) -> None:
         if not (self._lease.has_ended or COLLECTOR.runs):
-            self._lease.release(self._start)
+            self._lease.release(self.start)
 
 
 class TcmHolder:

@@ -1,5 +1,6 @@
 """Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
 
+from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
 from kb_engine.template.purity import MadeKernel, is_pure
 from kb_engine.template.steps import LoadLook, PendingMark, Repetition, Submission
@@ -10,6 +11,7 @@ __all__ = [
     "LoadLook",
     "MadeKernel",
     "PendingMark",
+    "PlaceUsed",
     "Played",
     "Repetition",
     "Submission",

@@ -35,7 +35,7 @@ class Repetition:
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says, but for the numbers, which `become` replaces."""
-        over.same(self.at, tuple(self.given), tuple(self.held), len(self.completions))
+        over.same(self.at, tuple(self.given), tuple(self.held), tuple([each.done for each in self.completions]))
 
     def do(self, repeats: Sequence[Callable[[Repetition], None]]) -> None:
         """Do the steps, each of which *repeats* has the call of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,15 @@ from kb_engine.template.steps import (
 )
 from kb_engine.template.tracing import Tape
 
+_GIVING: Final = (Allocation, Constant, RegisterRange)
+"""Steps that give the program an address."""
+
 
 class Template:
     """The programs *numbers*, the traced one among them, do the steps of *tape*.
 
-    `issues` are the commands. `is_told_by_issues` says that nothing is told to the memory after the last one.
+    `n_given` is the number of addresses that a program is given. `issues` are the commands. `is_told_by_issues` says
+    that nothing is told to the memory after the last one.
     `needs_nbytes` free bytes of TCM in one piece are enough for them, however the TCM is cut up meanwhile.
     """
 
@@ -37,6 +41,7 @@ class Template:
         self._table = np.stack(columns, axis=1) if columns else np.empty((len(self.numbers), 0), np.int64)
         self._repeats = [step.repeat for step in tape.steps]
         self.issues, self.is_told_by_issues = _issues(tape.steps)
+        self.n_given = sum(isinstance(step, _GIVING) for step in tape.steps)
 
     @property
     def table(self) -> Ints:
@@ -84,5 +89,5 @@ def _needed_nbytes(steps: Sequence[Step], allocator: Allocator, keeps_bytes: boo
             held[given] = size
         elif isinstance(step, Release) and not keeps_bytes:
             del held[step.slot]
-        given += isinstance(step, (Allocation, Constant, RegisterRange))
+        given += isinstance(step, _GIVING)
     return needed

@@ -13,6 +13,7 @@ from kb_engine.program.port import ProgramPort
 from kb_engine.program.runner import KernelCall, run_kernel
 from kb_engine.program.symbols import Ints, Peers
 from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
 from kb_engine.template.purity import is_repeatable, mutable_parts
 from kb_engine.template.steps import Repetition
@@ -80,6 +81,11 @@ class Templates:
         """The template of program *number*, and the program's numbers; None where it has none."""
         found = self._found.get(("", number))
         return None if found is None else (found[0], found[0].row(found[1]))
+
+    def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
+        """What the programs *numbers*, which have one template, use of memory."""
+        found = [self._found["", number] for number in numbers]
+        return places_used(found[0][0], np.array([row for _, row in found]))
 
     def kinds(self, kinds_of: Callable[[Ints], Ints]) -> Ints:
         """For each program, a number that those have in common that do the same; -1 for those without a template.
