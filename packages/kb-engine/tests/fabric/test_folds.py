@@ -21,7 +21,10 @@ def last_link() -> LastLink:
 
 
 PARTS = {
-    "link": (SharedLink(Clock(), Rate.from_gbs(64), lambda _: None), {"_alone", "_bandwidth", "_departures", "_order"}),
+    "link": (
+        SharedLink(Clock(), Rate.from_gbs(64), lambda _: None),
+        {"_alone", "_bandwidth", "_deliver", "_flows", "_most", "_order"},
+    ),
     "share": (FairShare(3), set()),
     "line": (SteadyPace(0, 10, 64), {"rate"}),
     "group": (Group(FairShare(3), 5, 9, SharedLink(Clock(), Rate.from_gbs(64), lambda _: None)), set()),

@@ -15,7 +15,10 @@ from kb_engine.timing.clock import Clock
 
 
 class Departures:
-    """Sends heads, tails and changes of pace on. *deliver* gets each passage that has reached the end of its leg."""
+    """The end of a link, which sends heads, tails and changes of pace on.
+
+    *deliver* gets each passage that has reached the end of its leg.
+    """
 
     __slots__ = ("_clock", "_deliver")
 
@@ -23,33 +26,30 @@ class Departures:
         self._clock = clock
         self._deliver = deliver
 
-    def send_head(self, stream: Stream, pace: Pace, delay_ps: int, offset: float) -> None:
+    def _send_head(self, stream: Stream, pace: Pace, delay_ps: int, offset: float) -> None:
         """The head of *stream* leaves now."""
-        passage, number = stream.passage, stream.number + 1
-        if number == len(passage.flow.shared):
-            stream.go_on(None)
+        behind = stream.go_on(pace, delay_ps, offset)
+        if behind is None:
             self._arrives(stream, pace, delay_ps, offset)
             return
-        behind = Stream(passage, number, pace, delay_ps, offset)
-        stream.go_on(behind)
         clock = self._clock
-        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.link.arrive, behind))
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.hop.link.arrive, behind))
 
-    def tell_next(self, stream: Stream, pace: Pace, delay_ps: int, offset: float) -> None:
+    def _tell_next(self, stream: Stream, pace: Pace, delay_ps: int, offset: float) -> None:
         """*stream*, whose head has left, leaves at another pace from now on."""
         behind = stream.behind
         if behind is None:
             self._arrives(stream, pace, delay_ps, offset)
             return
         clock, change = self._clock, (behind, pace, delay_ps, offset)
-        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.link.regroup, change))
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.hop.link.regroup, change))
 
-    def send_tail(self, stream: Stream) -> None:
+    def _send_tail(self, stream: Stream) -> None:
         """The last byte of *stream* leaves now."""
         clock, behind = self._clock, stream.behind
         next_ps = clock.now_ps + stream.after_ps
         if behind is not None:
-            clock.push((next_ps, NORMAL, next(clock.tickets), behind.link.complete, behind))
+            clock.push((next_ps, NORMAL, next(clock.tickets), behind.hop.link.complete, behind))
         else:
             self._expect(stream.passage, stream.passage.ends_ps(next_ps))
 
@@ -66,7 +66,8 @@ class Departures:
 
     def _expect(self, passage: Passage, due_ps: int) -> None:
         passage.is_due(due_ps)
-        self._clock.call_at(due_ps, self._arrived, passage)
+        clock = self._clock
+        clock.push((due_ps, NORMAL, next(clock.tickets), self._arrived, passage))
 
     def _arrived(self, passage: Passage) -> None:
         """The last byte is at the end of the leg now, unless a later change has moved that moment."""

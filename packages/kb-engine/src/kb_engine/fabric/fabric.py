@@ -179,7 +179,7 @@ class Fabric:
         if arrival - clock.now_ps > path.nearest_ps or requests.awaited or not flow.unshared:
             requests.awaited += 1
             if self._is_watched:
-                flow.expect(1)
+                flow.under_way += 1
             self._at(arrival, self._serve, Transfer(flow, path, memory, None, start_ps, finish, argument))
             return
         if arrival < requests.promised_ps:
@@ -238,7 +238,7 @@ class Fabric:
         if not path.memory.buffers_writes:
             path.requests.writes.append(incoming)
         if self._is_watched:
-            flow.expect(1)
+            flow.under_way += 1
         self._travel(Transfer(flow, path, memory, incoming, start_ps, finish, argument))
 
     def send(
@@ -253,7 +253,7 @@ class Fabric:
         if nbytes and self._watched:
             self._enter(frozenset(hop.state for hop in leg.hops))
         if self._is_watched:
-            flow.expect(1)
+            flow.under_way += 1
         flow.count += 1
         if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
@@ -318,9 +318,10 @@ class Fabric:
             transfer.head_ps, transfer.tail_ps = head, tail = flow.reserve_ahead(head, tail)
         else:
             head = tail = tail + flow.latency_ps
-        if flow.shared:
-            stream = Stream(transfer, 0, SteadyPace(head, tail, flow.nbytes), 0, 0.0)
-            self._at(head, stream.link.arrive, stream)
+        if flow.shared is not None:
+            stream = Stream(transfer, flow.shared, SteadyPace(head, tail, flow.nbytes), 0, 0.0)
+            clock = self._clock
+            clock.push((head, NORMAL, next(clock.tickets), flow.shared.link.arrive, stream))
         elif transfer.path is not None and transfer.incoming is None:
             self._finish(transfer, tail)
         else:
@@ -332,7 +333,7 @@ class Fabric:
         """The last byte of *transfer* is at the end of the leg now."""
         path, incoming, now = transfer.path, transfer.incoming, self._clock.now_ps
         if self._is_watched:
-            transfer.flow.expect(-1)
+            transfer.flow.under_way -= 1
         if path is None:
             transfer.finish(transfer.argument)
         elif incoming is not None:

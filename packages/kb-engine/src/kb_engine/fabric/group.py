@@ -35,8 +35,8 @@ class Group:
     """The streams on one link whose bytes have the pace *pace*, *delay_ps* picoseconds later.
 
     Streams that `passing` holds leave at the pace at which they come. The others wait: they have bytes that came and
-    have not left, and more bytes are to come; `n_waiting` counts them. `rate` is the rate of one stream as the link
-    knows it. The link hears of a rate above the `ceiling` for which it has no room.
+    have not left, and more bytes are to come; `n_waiting` counts them. `rate` is the rate of one stream, which is up to
+    date where the link watches the rates. The link hears of a rate above the `ceiling` for which it has no room.
     """
 
     __slots__ = ("_heard_ps", "_link", "_waiting", "ceiling", "delay_ps", "n_waiting", "pace", "passing", "rate")
@@ -44,15 +44,15 @@ class Group:
     def __init__(self, pace: Pace, delay_ps: int, now_ps: int, link: GroupLink) -> None:
         self.pace = pace
         self.delay_ps = delay_ps
-        self.rate, self.ceiling = pace.rate_and_peak(now_ps - delay_ps)
-        self.passing: dict[Stream, None] = {}
-        self.n_waiting = 0
         self._link = link
-        self._heard_ps = -1
-        self._waiting: list[tuple[float, int, Stream]] = []
+        self.rate = self.ceiling = pace.peak_since(now_ps - delay_ps)
         if type(pace) is FairShare:
             pace.look_back(delay_ps)
             pace.audience[self] = None
+        self.passing: dict[Stream, None] = {}
+        self.n_waiting = 0
+        self._heard_ps = -1
+        self._waiting: list[tuple[float, int, Stream]] = []
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
@@ -107,17 +107,20 @@ class Group:
 
     def hear_all(self, clock: Clock, now_ps: int) -> None:
         """From *now_ps* on, hear of every change of rate, and of those that are on their way."""
+        pace, delay_ps = self.pace, self.delay_ps
+        self.rate = pace.rate_at(now_ps - delay_ps)
         self.ceiling = _ANY_RATE
-        if type(self.pace) is FairShare:
-            for changed_ps in self.pace.changes_after(now_ps - self.delay_ps):
-                clock.call_at(changed_ps + self.delay_ps, self._link.hear, self)
+        if type(pace) is FairShare:
+            for changed_ps in pace.changes_after(now_ps - delay_ps):
+                clock.call_at(changed_ps + delay_ps, self._link.hear, self)
 
     def tell(self, clock: Clock, changed_ps: int) -> None:
         """The rate of the pace is above the ceiling from *changed_ps* on. A link that has room for it promises it."""
-        rate = self.pace.rate
-        if self._link.takes((rate - self.ceiling) * len(self.passing)):
-            self.ceiling = rate
-            return
+        if self.ceiling != _ANY_RATE:
+            rate = self.pace.rate
+            if self._link.takes((rate - self.ceiling) * len(self.passing)):
+                self.ceiling = rate
+                return
         heard_ps = changed_ps + self.delay_ps
         if heard_ps != self._heard_ps:
             self._heard_ps = heard_ps
@@ -155,7 +158,7 @@ class Group:
         waiting = self._waiting
         while waiting:
             lead, _, stream = waiting[0]
-            if stream.waits and not stream.complete and stream.group is self and stream.lead == lead:
+            if stream.group is self and stream.waits and not stream.complete and stream.lead == lead:
                 return stream
             heappop(waiting)
         return None

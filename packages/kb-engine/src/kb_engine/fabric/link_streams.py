@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kb_engine.block.fold_pass import FoldPass, moment_or_none
 from kb_engine.fabric.departures import Departures
@@ -22,8 +22,16 @@ from kb_engine.fabric.stream import Passage, Stream
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 
-_LOOSE: Final = object()
+LOOSE: Final = object()
 """The group of a stream that passes at a SteadyPace on a link that does not watch the rates."""
+
+
+class SharedFlow(Protocol):
+    """All transfers of one size over one leg, as its shared links see them."""
+
+    @property
+    def under_way(self) -> int:
+        """The number of transfers that have begun and are not at the end of the leg."""
 
 
 def _order(entry: Any) -> Any:
@@ -38,7 +46,7 @@ def _fold_if_ahead(over: FoldPass, part: Stream | Group, now: int) -> None:
         over.same(part.state)
 
 
-class LinkStreams(ABC):
+class LinkStreams(Departures, ABC):
     """The streams on a link of *rate*. *deliver* gets each passage that has reached the end of its leg.
 
     A stream that is alone on the link is in no group. `_watches` says that the link hears of every change of rate.
@@ -48,13 +56,12 @@ class LinkStreams(ABC):
         "_alone",
         "_alone_pace",
         "_bandwidth",
-        "_clock",
-        "_coming",
-        "_departures",
         "_ends",
         "_finishes",
+        "_flows",
         "_groups",
         "_loose",
+        "_most",
         "_n_waiting",
         "_order",
         "_promised",
@@ -65,11 +72,11 @@ class LinkStreams(ABC):
     )
 
     def __init__(self, clock: Clock, rate: Rate, deliver: Callable[[Passage], None]) -> None:
-        self._clock = clock
+        super().__init__(clock, deliver)
         self._bandwidth = float(1 / rate.ps_each)
-        self._departures = Departures(clock, deliver)
+        self._most = self._bandwidth * MORE
         self._order = count()
-        self._coming = 0
+        self._flows: list[SharedFlow] = []
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -91,7 +98,7 @@ class LinkStreams(ABC):
         """As FoldPass says. Of streams that have ended, what is left is their rate."""
         now = self._clock.now_ps
         alone = self._alone if self._alone_pace.end_ps > now else None
-        over.same(alone is None, self._promised, len(self._loose), len(self._ends), self._coming)
+        over.same(alone is None, self._promised, len(self._loose), len(self._ends))
         over.same(self._watches, self._n_waiting, self._slowest, len(self._groups), len(self._finishes))
         self._tick_ps = moment_or_none(over, self._tick_ps)
         if alone is not None:
@@ -114,9 +121,9 @@ class LinkStreams(ABC):
                 _fold_if_ahead(over, stream, now)
             self._ends[number] = over.deadline(end_ps), order, stream, line
 
-    def expect(self, n: int) -> None:
-        """*n* more transfers are on their way here, or with -1 one less: it has passed."""
-        self._coming += n
+    def serves(self, flow: SharedFlow) -> None:
+        """Transfers of *flow* pass here."""
+        self._flows.append(flow)
 
     def is_idle(self, now_ps: int) -> bool:
         """Whether nothing is on the link at *now_ps* or on its way there, and nothing is left of what was."""
@@ -125,14 +132,14 @@ class LinkStreams(ABC):
         if self._alone is not None and self._alone_pace.end_ps <= now_ps:
             self._alone.has_left()
             self._alone = None
-        is_empty = not (self._coming or self._groups or self._loose or self._n_waiting or self._ends)
-        is_empty = is_empty and self._alone is None
-        return is_empty and not self._watches and self._promised == 0.0
+        if self._groups or self._loose or self._n_waiting or self._ends or self._alone is not None:
+            return False
+        return not self._watches and self._promised == 0.0 and not any(flow.under_way for flow in self._flows)
 
     def takes(self, more: float) -> bool:
         """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
         promised = self._promised + more
-        if self._watches or promised > self._bandwidth * MORE:
+        if self._watches or promised > self._most:
             return False
         self._promised = promised
         return True
@@ -152,14 +159,14 @@ class LinkStreams(ABC):
             self._promised += group.ceiling
 
     def _pass_loose(self, stream: Stream, line: SteadyPace) -> None:
-        stream.group = _LOOSE
+        stream.group = LOOSE
         self._loose[stream] = None
         self._promised += line.rate
         heappush(self._ends, (line.end_ps + stream.delay_ps, next(self._order), stream, line))
 
     def _stop_passing(self, stream: Stream) -> None:
         group = stream.group
-        if group is _LOOSE:
+        if group is LOOSE:
             del self._loose[stream]
             self._promised -= stream.pace.rate
         else:
@@ -179,12 +186,16 @@ class LinkStreams(ABC):
         pace, delay_ps = stream.pace, stream.delay_ps
         group = self._groups.get((pace, delay_ps))
         if group is None:
-            group = self._groups[pace, delay_ps] = Group(pace, delay_ps, now, self)
+            group = self._new_group(pace, delay_ps, now)
             if self._watches:
                 group.hear_all(self._clock, now)
         if type(pace) is SteadyPace:
             heappush(self._ends, (pace.end_ps + delay_ps, next(self._order), stream, pace))
         stream.group = group
+        return group
+
+    def _new_group(self, pace: Pace, delay_ps: int, now: int) -> Group:
+        group = self._groups[pace, delay_ps] = Group(pace, delay_ps, now, self)
         return group
 
     def _drop(self, group: Group) -> None:
@@ -206,7 +217,7 @@ class LinkStreams(ABC):
         stream.wait(self._share.level_at(now), served)
         heappush(self._finishes, (stream.finish, next(self._order), stream))
         group = stream.group
-        if stream.came_by(now) >= stream.nbytes - NO_BYTES and type(stream.pace) is SteadyPace:
+        if stream.came_by(now) >= stream.hop.nbytes - NO_BYTES and type(stream.pace) is SteadyPace:
             stream.has_come()
             if group.is_empty:
                 self._drop(group)
@@ -218,9 +229,14 @@ class LinkStreams(ABC):
         ends, has_passed = self._ends, False
         while ends and ends[0][0] <= now:
             _, _, stream, line = heappop(ends)
-            if stream.done or stream.complete or stream.pace is not line:
+            if stream.complete or stream.pace is not line:
                 continue
-            if stream.waits:
+            if stream.group is LOOSE:
+                stream.has_left()
+                del self._loose[stream]
+                self._promised -= line.rate
+                has_passed = True
+            elif stream.waits:
                 stream.has_come()
                 self._stop_waiting(stream.group)
             else:
@@ -235,20 +251,20 @@ class LinkStreams(ABC):
         if not stream.complete:
             self._stop_waiting(stream.group)
         stream.has_left()
-        self._departures.send_tail(stream)
+        self._send_tail(stream)
 
-    def _send_head(self, stream: Stream) -> None:
+    def _begin_to_leave(self, stream: Stream) -> None:
         """The head of *stream* leaves now, at the pace of the link if it waits, and at its own if it passes."""
         if stream.waits:
-            self._departures.send_head(stream, self._share, stream.after_ps, stream.own_offset)
+            self._send_head(stream, self._share, stream.after_ps, stream.own_offset)
         else:
-            self._departures.send_head(stream, stream.pace, stream.delay_ps + stream.after_ps, stream.offset)
+            self._send_head(stream, stream.pace, stream.delay_ps + stream.after_ps, stream.offset)
 
-    def _tell_next(self, stream: Stream) -> None:
+    def _leave_otherwise(self, stream: Stream) -> None:
         """Tell the place behind that *stream* leaves at another pace from now on, unless its head is still here."""
         if not stream.is_on_its_way:
             return
         if stream.waits:
-            self._departures.tell_next(stream, self._share, stream.after_ps, stream.own_offset)
+            self._tell_next(stream, self._share, stream.after_ps, stream.own_offset)
         else:
-            self._departures.tell_next(stream, stream.pace, stream.delay_ps + stream.after_ps, stream.offset)
+            self._tell_next(stream, stream.pace, stream.delay_ps + stream.after_ps, stream.offset)

@@ -7,6 +7,7 @@ bytes of streams that wait at one link follow the FairShare of the link, because
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from math import inf
 from typing import Protocol, TypeAlias
 
@@ -60,11 +61,6 @@ class SteadyPace:
         """The highest rate from *t_ps* on."""
         return self.rate if t_ps < self.end_ps else 0.0
 
-    def rate_and_peak(self, t_ps: int) -> tuple[float, float]:
-        """As `rate_at` and `peak_since`."""
-        rate = self.rate if t_ps < self.end_ps else 0.0
-        return rate, rate
-
     def lines(self, since_ps: int, until_ps: int) -> list[Line]:
         """As FairShare.lines."""
         before = (self.start_ps, 0.0, self.rate), (self.end_ps, float(self.nbytes), 0.0)
@@ -76,10 +72,11 @@ class FairShare:
 
     This is the virtual time of fair queueing (Parekh and Gallager, IEEE/ACM ToN 1 (3), 1993), counted in bytes: a
     stream of n bytes that begins to wait at level L has left the link at level L + n. `audience` hears of changes.
-    `longest_ps` is the longest time that anybody looks back, but for those who hold the pace from a moment on.
+    `longest_ps` is the longest time that anybody looks back, but for those who hold the pace from a moment on. `_highs`
+    are the past rates that no later one has reached, each with the moment up to which it was the rate.
     """
 
-    __slots__ = ("_held", "_past", "audience", "level", "longest_ps", "rate", "t_ps")
+    __slots__ = ("_held", "_highs", "_past", "audience", "level", "longest_ps", "rate", "t_ps")
 
     def __init__(self, now_ps: int) -> None:
         self.t_ps = now_ps
@@ -89,11 +86,13 @@ class FairShare:
         self.audience: dict[Listener, None] = {}
         self._held: dict[Folds, int] = {}
         self._past: list[tuple[int, float, float]] = []
+        self._highs: list[tuple[int, float]] = []
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says. The level counts from the begin of the busy period, so it is one of two equal states."""
         self.t_ps = over.moment(self.t_ps)
-        over.same(self.level, self.rate, self.longest_ps, len(self.audience), len(self._held), len(self._past))
+        over.same(self.level, self.rate, self.longest_ps, len(self.audience), len(self._held))
+        over.same(len(self._past), len(self._highs))
         for listener in self.audience:
             over.part(listener)
         for holder, since_ps in list(self._held.items()):
@@ -101,6 +100,8 @@ class FairShare:
             self._held[holder] = over.moment(since_ps)
         for number, (since_ps, level, rate) in enumerate(self._past):
             self._past[number] = over.moment(since_ps), level, rate
+        for number, (until_ps, rate) in enumerate(self._highs):
+            self._highs[number] = over.moment(until_ps), rate
 
     def level_at(self, t_ps: int) -> float:
         """Bytes that each stream has got by *t_ps*, which is at most `longest_ps` ago."""
@@ -122,20 +123,13 @@ class FairShare:
 
     def peak_since(self, t_ps: int) -> float:
         """The highest rate from *t_ps* to now."""
-        return self.rate if t_ps >= self.t_ps else self.rate_and_peak(t_ps)[1]
-
-    def rate_and_peak(self, t_ps: int) -> tuple[float, float]:
-        """As `rate_at` and `peak_since`."""
-        rate = peak = self.rate
-        since_ps = self.t_ps
-        if t_ps >= since_ps:
-            return rate, peak
-        for before_ps, _, rate in reversed(self._past):
-            if rate > peak:
-                peak = rate
-            if t_ps >= before_ps:
-                return rate, peak
-        return 0.0, peak
+        if t_ps >= self.t_ps:
+            return self.rate
+        highest, highs = self.rate, self._highs
+        number = bisect_right(highs, (t_ps, inf))
+        if number < len(highs) and highs[number][1] > highest:
+            highest = highs[number][1]
+        return highest
 
     def lines(self, since_ps: int, until_ps: int) -> list[Line]:
         """The level from *since_ps* to *until_ps*, which is not after now, in order."""
@@ -184,11 +178,14 @@ class FairShare:
     def change(self, now_ps: int, rate: float) -> None:
         """From *now_ps* on each stream gets *rate*."""
         if now_ps > self.t_ps:
-            past = self._past
-            past.append((self.t_ps, self.level, self.rate))
+            past, highs, before = self._past, self._highs, self.rate
+            past.append((self.t_ps, self.level, before))
+            while highs and highs[-1][1] <= before:
+                highs.pop()
+            highs.append((now_ps, before))
             if len(past) > _MOST_PAST:
                 self._forget(min([now_ps - self.longest_ps, *self._held.values()]))
-            self.level += self.rate * (now_ps - self.t_ps)
+            self.level += before * (now_ps - self.t_ps)
             self.t_ps = now_ps
         self.rate = rate
 
@@ -205,6 +202,7 @@ class FairShare:
         while first + 1 < len(past) and past[first + 1][0] <= before_ps:
             first += 1
         del past[:first]
+        del self._highs[: bisect_right(self._highs, (before_ps, inf))]
 
 
 Pace: TypeAlias = SteadyPace | FairShare

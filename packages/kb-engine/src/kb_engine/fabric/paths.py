@@ -15,6 +15,7 @@ from kb_engine.fabric.last_link import Narrowing
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.shared_link import SharedLink
+from kb_engine.fabric.stream import SharedHop
 from kb_engine.timing.interning import interned
 from kb_topology import Link
 
@@ -43,14 +44,15 @@ class Flow:
 
     `nbytes` are those on a link: the `payload_nbytes` of the transfer, and the headers of its packets.
 
-    `ahead` holds the links before the first shared link, in order. `shared` holds each shared link with the latency to
-    the next shared link (or to the end of the leg) and the time of the bytes on the link, in picoseconds. `narrowing`
-    is the last link, if bytes from the last shared link may come there faster than they leave. A flow is
-    `unshared` when it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
-    `hops` are all links in order. `count` counts the transfers that began. With an op log, `read_alone_ps` is how long
-    a read takes that meets nobody, from its request on, and `write_alone_ps` how long a write does; -1 before the first
-    such request, and _NEVER for pieces: each of their transfers has a row in the log, because others of as many bytes
-    are not alike.
+    `ahead` holds the links before the first shared link, in order. `shared` is the first shared link. `narrowing` is
+    the last link, if bytes from the last shared link may come there faster than they leave. A flow is `unshared` when
+    it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
+    `hops` are all links in order.
+
+    `count` counts the transfers that began, and `under_way` those that are not over, where somebody watches. With an op
+    log, `read_alone_ps` is how long a read takes that meets nobody, from its request on, and `write_alone_ps` how long
+    a write does; -1 before the first such request, and _NEVER for pieces: each of their transfers has a row in the log,
+    because others of as many bytes are not alike.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class Flow:
         "read_alone_ps",
         "shared",
         "slowest_ps",
+        "under_way",
         "unshared",
         "write_alone_ps",
     )
@@ -71,11 +74,11 @@ class Flow:
     def __init__(self, hops: list[Hop], payload_nbytes: int, nbytes: int, alone_ps: int = -1) -> None:
         self.payload_nbytes = interned(payload_nbytes)
         self.nbytes = nbytes = interned(nbytes)
-        self.count = 0
+        self.count = self.under_way = 0
         self.hops = hops
         self.latency_ps = interned(sum(hop.after_ps for hop in hops))
         self.ahead: list[tuple[LinkState, int, int]] = []
-        self.shared: list[tuple[SharedLink, int, int]] = []
+        self.shared: SharedHop | None = None
         self.narrowing: Narrowing | None = None
         if nbytes:
             self._sort(hops)
@@ -86,12 +89,7 @@ class Flow:
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
         self.count = over.total(self.count)
-        over.same(self.read_alone_ps, self.write_alone_ps)
-
-    def expect(self, n: int) -> None:
-        """Tell the shared links that *n* more transfers are on their way, or with -1 that one has passed them all."""
-        for link, _, _ in self.shared:
-            link.expect(n)
+        over.same(self.under_way, self.read_alone_ps, self.write_alone_ps)
 
     def add(self, count: int, read_alone_ps: int, write_alone_ps: int) -> None:
         """*count* more transfers have begun, and these are the times of those that meet nobody."""
@@ -105,17 +103,21 @@ class Flow:
 
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
+        found: list[tuple[SharedLink, int, int]] = []
         for state, after_ps, link, narrows in hops:
             duration = state.rate.ps(self.nbytes)
             if narrows:
-                self.narrowing = Narrowing(float(1 / state.rate.ps_each), duration, self.shared[-1][1], after_ps)
+                self.narrowing = Narrowing(float(1 / state.rate.ps_each), duration, found[-1][1], after_ps)
             elif link is not None:
-                self.shared.append((link, after_ps, duration))
-            elif not self.shared:
+                found.append((link, after_ps, duration))
+            elif not found:
                 self.ahead.append((state, interned(after_ps), interned(duration)))
             else:
-                last, before_ps, last_duration = self.shared[-1]
-                self.shared[-1] = last, before_ps + after_ps, last_duration
+                last, before_ps, last_duration = found[-1]
+                found[-1] = last, before_ps + after_ps, last_duration
+        for link, after_ps, duration in reversed(found):
+            self.shared = SharedHop(link, after_ps, duration, self.nbytes, self.shared)
+            link.serves(self)
 
     def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
         """Reserve the links of `ahead`. Returns when the first and the last byte leave the last of these links.

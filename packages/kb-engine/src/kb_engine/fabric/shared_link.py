@@ -13,14 +13,14 @@ each moment of change is the first whole picosecond that is not before the exact
 
 from __future__ import annotations
 
-from heapq import heappop
+from heapq import heappop, heappush
 from math import ceil, inf
 from typing import Final
 
 from simpy.events import NORMAL
 
 from kb_engine.fabric.group import Group
-from kb_engine.fabric.link_streams import LinkStreams
+from kb_engine.fabric.link_streams import LOOSE, LinkStreams
 from kb_engine.fabric.pace import Pace, SteadyPace
 from kb_engine.fabric.rounding import MORE, NO_BYTES, NO_TIME_PS
 from kb_engine.fabric.stream import Stream
@@ -39,23 +39,39 @@ class SharedLink(LinkStreams):
         now = self._clock.now_ps
         if self._alone is not None:
             self._share_with_others(now)
-        if self._ends and self._ends[0][0] <= now:
+        ends = self._ends
+        if ends and ends[0][0] <= now:
             self._forget_ended(now)
-        line = stream.pace
-        if type(line) is SteadyPace:
-            if not self._watches and self._promised + line.rate <= self._bandwidth:
-                self._pass_loose(stream, line)
-                self._departures.send_head(stream, line, stream.delay_ps + stream.after_ps, stream.offset)
+        pace = stream.pace
+        if type(pace) is SteadyPace:
+            if not self._watches and self._promised + pace.rate <= self._bandwidth:
+                stream.group = LOOSE
+                self._loose[stream] = None
+                self._promised += pace.rate
+                delay_ps = stream.delay_ps
+                heappush(ends, (pace.end_ps + delay_ps, next(self._order), stream, pace))
+                self._send_head(stream, pace, delay_ps + stream.after_ps, stream.offset)
                 return
-            end_ps = now + stream.duration_ps
+            end_ps = now + stream.hop.duration_ps
             is_alone = not (self._groups or self._loose or self._n_waiting)
-            if is_alone and end_ps > line.end_ps + stream.delay_ps:
+            if is_alone and end_ps > pace.end_ps + stream.delay_ps:
                 self._alone = stream
-                self._alone_pace = SteadyPace(now, end_ps, stream.nbytes)
-                self._departures.send_head(stream, self._alone_pace, stream.after_ps, 0.0)
+                self._alone_pace = SteadyPace(now, end_ps, stream.hop.nbytes)
+                self._send_head(stream, self._alone_pace, stream.after_ps, 0.0)
                 return
+        elif not self._watches:
+            delay_ps = stream.delay_ps
+            stream.group = group = self._groups.get((pace, delay_ps)) or self._new_group(pace, delay_ps, now)
+            group.passing[stream] = None
+            self._promised += group.ceiling
+            if self._promised > self._most:
+                self._reckon(now)
+                self._begin_to_leave(stream)
+            else:
+                self._send_head(stream, pace, delay_ps + stream.after_ps, stream.offset)
+            return
         self._enter(stream, now)
-        self._send_head(stream)
+        self._begin_to_leave(stream)
 
     def regroup(self, change: tuple[Stream, Pace, int, float]) -> None:
         """From now on the bytes of a stream come at another pace. *change* is the stream, pace, delay and offset."""
@@ -63,7 +79,7 @@ class SharedLink(LinkStreams):
         now = self._clock.now_ps
         if stream is self._alone:
             self._share_with_others(now)
-        if stream.done or stream.complete:
+        if stream.complete:
             return  # the remainder is rounding error
         if stream.waits:
             old = stream.group
@@ -77,8 +93,12 @@ class SharedLink(LinkStreams):
             self._stop_passing(stream)
             stream.change_pace(pace, delay_ps, offset)
             self._pass(stream, now)
-            self._tell_next(stream)
-        self._react(now)
+            if stream.is_on_its_way:
+                self._tell_next(stream, pace, delay_ps + stream.after_ps, offset)
+        if self._watches:
+            self._settle(now)
+        elif self._promised > self._most:
+            self._reckon(now)
 
     def complete(self, stream: Stream) -> None:
         """The last byte of *stream*, whose bytes come at the share of another link, arrives now."""
@@ -89,8 +109,12 @@ class SharedLink(LinkStreams):
             self._stop_waiting(stream.group)
             return
         stream.has_left()
-        self._stop_passing(stream)
-        self._departures.send_tail(stream)
+        group = stream.group
+        del group.passing[stream]
+        self._promised -= group.ceiling
+        if not (group.passing or group.n_waiting):
+            self._drop(group)
+        self._send_tail(stream)
         if self._watches:
             self._settle(self._clock.now_ps)
 
@@ -102,12 +126,14 @@ class SharedLink(LinkStreams):
         if self._watches:
             before = group.rate
             group.refresh(now)
-            if group.passing or min(before, group.rate) * MORE < self._share.rate or not self._is_steady(now):
+            rate = group.rate
+            slower = rate if rate < before else before
+            if group.passing or slower * MORE < self._share.rate or not self._is_steady(now):
                 self._settle(now)
             return
         self._promised -= group.ceiling * len(group.passing)
         self._promised += group.promise(now) * len(group.passing)
-        if self._promised > self._bandwidth * MORE:
+        if self._promised > self._most:
             self._reckon(now)
 
     def _is_steady(self, now: int) -> bool:
@@ -127,12 +153,9 @@ class SharedLink(LinkStreams):
                 self._reckon(now)
         else:
             self._pass(stream, now)
-        self._react(now)
-
-    def _react(self, now: int) -> None:
         if self._watches:
             self._settle(now)
-        elif self._promised > self._bandwidth * MORE:
+        elif self._promised > self._most:
             self._reckon(now)
 
     def _share_with_others(self, now: int) -> None:
@@ -146,7 +169,7 @@ class SharedLink(LinkStreams):
         self._group_of(stream, now)
         self._wait(stream, now, line.level_at(now))
         self._watches = True
-        self._tell_next(stream)
+        self._leave_otherwise(stream)
 
     def _reckon(self, now: int) -> None:
         """See whether the link has room for the rates that may come. If it has none, watch the rates."""
@@ -155,7 +178,7 @@ class SharedLink(LinkStreams):
             promised += group.promise(now) * len(group.passing)
             if not group.is_steady:
                 changing += len(group.passing)
-        if promised <= self._bandwidth * MORE and not self._n_waiting:
+        if promised <= self._most and not self._n_waiting:
             spare = max(0.0, self._bandwidth - promised) / (2 * changing) if changing else 0.0
             for group in self._groups.values():
                 group.promise_more(spare)
@@ -165,7 +188,6 @@ class SharedLink(LinkStreams):
         self._watches = True
         self._group_loose(now)
         for group in self._groups.values():
-            group.refresh(now)
             group.hear_all(self._clock, now)
         self._settle(now)
 
@@ -191,8 +213,8 @@ class SharedLink(LinkStreams):
                 finish, _, stream = heappop(finishes)
                 if stream.waits and stream.finish == finish and not stream.done:
                     self._finish(stream)
-        rate, taken, slowest = self._divide(now)
-        self._slowest, share = slowest, self._share
+        rate, taken, self._slowest = self._divide(now)
+        share = self._share
         if rate != share.rate:
             share.change(now, rate)
             share.announce(self._clock)
@@ -222,8 +244,9 @@ class SharedLink(LinkStreams):
             taken, slowest, fastest_rate, fastest = 0.0, inf, -1.0, None
             for group in groups.values():
                 rate = group.rate
-                if group.passing:
-                    taken += rate * len(group.passing)
+                passing = group.passing
+                if passing:
+                    taken += rate * len(passing)
                     if rate > fastest_rate:
                         fastest_rate, fastest = rate, group
                 if group.n_waiting and rate < slowest:
@@ -233,7 +256,7 @@ class SharedLink(LinkStreams):
                 equal = (bandwidth - taken) / waiting
                 if slowest * MORE < equal and self._let_pass(now, equal):
                     continue
-            elif taken <= bandwidth * MORE:
+            elif taken <= self._most:
                 return 0.0, taken, slowest
             else:
                 equal = -1.0
@@ -242,7 +265,7 @@ class SharedLink(LinkStreams):
             for stream in list(fastest.passing):
                 del fastest.passing[stream]
                 self._wait(stream, now, stream.came_by(now))
-                self._tell_next(stream)
+                self._leave_otherwise(stream)
 
     def _let_pass(self, now: int, equal: float) -> bool:
         """Let the streams pass that have no bytes left and come more slowly than *equal*. Whether there are any."""
@@ -258,7 +281,7 @@ class SharedLink(LinkStreams):
                 self._n_waiting -= 1
                 group.drop_waiting()
                 group.passing[stream] = None
-                self._tell_next(stream)
+                self._leave_otherwise(stream)
         return found
 
     def _plan_tick(self, now: int) -> None:
@@ -267,17 +290,21 @@ class SharedLink(LinkStreams):
         rate = share.rate
         level = share.level + rate * (now - share.t_ps)
         finish, _, stream = finishes[0]
-        while not stream.waits or stream.finish != finish or stream.done:
+        while stream.finish != finish or stream.done or not stream.waits:
             heappop(finishes)
             finish, _, stream = finishes[0]
         soonest = (finish - level) / rate
         if self._slowest * MORE < rate:
             for group in self._groups.values():
                 if group.n_waiting and group.rate * MORE < rate:
-                    soonest = min(soonest, group.catches_up_after(now, level, rate))
-        tick_ps = now + max(1, ceil(soonest - NO_TIME_PS))
-        if self._ends and self._ends[0][0] < tick_ps:
-            tick_ps = self._ends[0][0]
+                    catches_up = group.catches_up_after(now, level, rate)
+                    if catches_up < soonest:
+                        soonest = catches_up
+        ahead_ps = ceil(soonest - NO_TIME_PS)
+        tick_ps = now + ahead_ps if ahead_ps > 1 else now + 1
+        ends = self._ends
+        if ends and ends[0][0] < tick_ps:
+            tick_ps = ends[0][0]
         if tick_ps != self._tick_ps:
             self._tick_ps = tick_ps
             clock = self._clock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from typing import Any, Protocol
 
@@ -23,16 +22,23 @@ class StreamLink(Protocol):
         """The last byte of *stream*, whose bytes come at the share of another link, arrives now."""
 
 
-class SharedWay(Protocol):
-    """The shared links of a leg, for transfers of one size."""
+class SharedHop:
+    """A shared link of a leg, for transfers of *nbytes*.
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the transfer."""
+    `after_ps` is the latency to the next shared link, the hop `behind`, or to the end of the leg. `duration_ps` is the
+    time of the bytes on the link.
+    """
 
-    @property
-    def shared(self) -> Sequence[tuple[StreamLink, int, int]]:
-        """Each shared link, the latency to the next shared link, and the time of the bytes on the link, in order."""
+    __slots__ = ("after_ps", "behind", "duration_ps", "link", "nbytes")
+
+    def __init__(
+        self, link: StreamLink, after_ps: int, duration_ps: int, nbytes: int, behind: SharedHop | None
+    ) -> None:
+        self.link = link
+        self.after_ps = after_ps
+        self.duration_ps = duration_ps
+        self.nbytes = nbytes
+        self.behind = behind
 
 
 class Passage(Protocol):
@@ -48,10 +54,6 @@ class Passage(Protocol):
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
 
-    @property
-    def flow(self) -> SharedWay:
-        """The shared links that the transfer takes."""
-
     def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come to the end of the leg are *pace*, *delay_ps* ago, less *offset*.
 
@@ -63,7 +65,7 @@ class Passage(Protocol):
 
 
 class Stream:
-    """One transfer on the shared link that is number `number` of its leg.
+    """One transfer on the shared link of *hop*.
 
     The bytes that have come are the level of `pace`, `delay_ps` ago, less `offset`. A stream that `waits` is served at
     the equal share of its link. The bytes that have left are then the level of the link's FairShare less `own_offset`,
@@ -77,13 +79,10 @@ class Stream:
         "complete",
         "delay_ps",
         "done",
-        "duration_ps",
         "finish",
         "group",
+        "hop",
         "is_on_its_way",
-        "link",
-        "nbytes",
-        "number",
         "offset",
         "own_offset",
         "pace",
@@ -91,12 +90,10 @@ class Stream:
         "waits",
     )
 
-    def __init__(self, passage: Passage, number: int, pace: Pace, delay_ps: int, offset: float) -> None:
-        flow = passage.flow
+    def __init__(self, passage: Passage, hop: SharedHop, pace: Pace, delay_ps: int, offset: float) -> None:
         self.passage = passage
-        self.number = number
-        self.link, self.after_ps, self.duration_ps = flow.shared[number]
-        self.nbytes = flow.nbytes
+        self.hop = hop
+        self.after_ps = hop.after_ps
         self.pace = pace
         self.delay_ps = delay_ps
         self.offset = offset
@@ -109,7 +106,7 @@ class Stream:
         """As FoldPass says."""
         over.part(self.passage)
         over.part(self.pace)
-        over.same(self.number, id(self.link), self.delay_ps, self.offset, self.own_offset, self.finish)
+        over.same(id(self.hop.link), self.delay_ps, self.offset, self.own_offset, self.finish)
         over.same(self.waits, self.complete, self.done, self.is_on_its_way, self.behind is None)
         if hasattr(self.group, "fold"):
             over.part(self.group)
@@ -133,7 +130,7 @@ class Stream:
 
     def came_by(self, now_ps: int) -> float:
         """Bytes that have come by *now_ps*."""
-        return min(self.pace.level_at(now_ps - self.delay_ps) - self.offset, self.nbytes)
+        return min(self.pace.level_at(now_ps - self.delay_ps) - self.offset, self.hop.nbytes)
 
     def change_pace(self, pace: Pace, delay_ps: int, offset: float) -> None:
         """From now on the bytes come at another pace."""
@@ -143,7 +140,7 @@ class Stream:
         """Wait from now on. The link's share is at *level*, and *served* bytes have left."""
         self.waits = True
         self.own_offset = level - served
-        self.finish = self.own_offset + self.nbytes
+        self.finish = self.own_offset + self.hop.nbytes
 
     def catch_up(self) -> None:
         """Pass from now on."""
@@ -157,7 +154,13 @@ class Stream:
         """All bytes have left."""
         self.complete = self.done = True
 
-    def go_on(self, behind: Stream | None) -> None:
-        """The head leaves for the next shared link, where the transfer is the stream *behind*, or for the leg's end."""
+    def go_on(self, pace: Pace, delay_ps: int, offset: float) -> Stream | None:
+        """The head leaves for the next shared link, where the bytes come at *pace*, or for the leg's end.
+
+        Returns the stream there, or None.
+        """
         self.is_on_its_way = True
-        self.behind = behind
+        hop = self.hop.behind
+        if hop is not None:
+            self.behind = Stream(self.passage, hop, pace, delay_ps, offset)
+        return self.behind

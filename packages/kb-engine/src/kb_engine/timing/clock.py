@@ -266,9 +266,10 @@ class Clock(_Now, simpy.Environment):
             else:
                 break
             self._entry = entry
-            if len(entry) == _CALLBACK_LENGTH:
-                self.now_ps = entry[0]
-                entry[3](entry[4])
-            else:
+            try:
+                self.now_ps, _, _, function, argument = entry
+            except ValueError:  # an event of SimPy's
                 heappush(heap, entry)
                 step()
+            else:
+                function(argument)
