@@ -136,7 +136,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def contention(session: nox.Session) -> None:
-    """The fabric against bursts in turn: ten thousand random chips with random traffic, or the number after `--`."""
+    """The fabric against bursts in turn: ten thousand random chips, or the number after `--`; `-- --networks` too."""
     install(session, *EDITABLE)
     session.run("python", "tests_integration/contention/contention.py", *session.posargs)
 

@@ -33,6 +33,14 @@ def test_the_fabric_agrees_with_bursts_in_turn(first: int) -> None:
     assert sum(each.transfers for each in verdicts) > 5 * BATCH
 
 
+def test_the_fabric_agrees_where_packets_have_headers_and_dmas_have_ports() -> None:
+    verdicts = [contention.judge(seed, MOST_BURST_HOPS, networks=True) for seed in range(BATCH)]
+    assert [each for each in verdicts if each.failed] == []
+    drawn = [cases.networked_case(seed).chip for seed in range(BATCH)]
+    kinds = {(each.packet is None, each.port is None) for each in drawn}
+    assert kinds == {(False, True), (True, False), (False, False)}
+
+
 def test_the_difference_goes_to_rounding_when_bursts_become_tiny() -> None:
     small = [case for case in map(cases.random_case, SAMPLE) if len(case.jobs) > 4 and nbytes(case) < 1500]
     assert len(small) >= TINY_CASES

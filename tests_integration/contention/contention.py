@@ -3,6 +3,7 @@
 python tests_integration/contention/contention.py 10000       # cases 0 to 9999, over all processors
 python tests_integration/contention/contention.py --seed 17   # one case in full
 python tests_integration/contention/contention.py --seed 17 --shrink
+python tests_integration/contention/contention.py 2000 --networks  # with packets and ports
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
-from contention_cases import Case, random_case
+from contention_cases import Case, networked_case, random_case
 from contention_chips import PREFIX, yaml_of
 from contention_compare import MOST_BURST_HOPS, Comparison, compare, examine
 from contention_shrink import shrink
@@ -35,9 +36,9 @@ class Verdict(NamedTuple):
     failed: str
 
 
-def judge(seed: int, most_burst_hops: int = MOST_BURST_HOPS) -> Verdict:
-    """How case *seed* came out."""
-    case = random_case(seed)
+def judge(seed: int, most_burst_hops: int = MOST_BURST_HOPS, networks: bool = False) -> Verdict:
+    """How case *seed* came out. With *networks*, it has packets and ports."""
+    case = networked_case(seed) if networks else random_case(seed)
     try:
         found, refined, disagreeing = examine(case, most_burst_hops)
     except Exception:  # noqa: BLE001
@@ -80,9 +81,9 @@ def small(case: Case) -> Case:
     return case
 
 
-def show(seed: int, is_shrunk: bool, burst: Fraction | None) -> int:
+def show(seed: int, is_shrunk: bool, burst: Fraction | None, networks: bool) -> int:
     """Prints a case in full. Returns 1 if it fails, else 0."""
-    case = random_case(seed)
+    case = networked_case(seed) if networks else random_case(seed)
     failed = fails(case)
     if is_shrunk and failed:
         case = small(case)
@@ -101,14 +102,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this case alone, in full")
     parser.add_argument("--shrink", action="store_true", help="make the failing case small")
     parser.add_argument("--burst", type=Fraction, help="bytes of a burst, like 16 or 1/4")
+    parser.add_argument("--networks", action="store_true", help="give the chips packets with headers, and DMAs ports")
     parser.add_argument("--worst", type=int, default=10, help="how many of the worst cases to print")
     options = parser.parse_args()
     if options.seed is not None:
-        return show(options.seed, options.shrink, options.burst)
+        return show(options.seed, options.shrink, options.burst, options.networks)
     began = time.perf_counter()
     seeds = range(options.first, options.first + options.cases)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        verdicts = list(pool.map(judge, seeds, chunksize=8))
+        verdicts = list(pool.map(partial(judge, networks=options.networks), seeds, chunksize=8))
     verdicts.sort(key=lambda each: (not each.failed, -each.bursts))
     for each in verdicts[: options.worst]:
         print(f"case {each.seed}: {each.bursts:.1f} bursts, {each.ps:.0f} ps, {each.transfers} transfers {each.failed}")

@@ -12,6 +12,8 @@ These are its rules; it shares no code with the fabric of the engine, and takes 
   come burst by burst. The latency overlaps.
 - A memory with banks says itself when the first and the last byte of a read leave; the bytes between leave evenly. Its
   data have one queue at its link if it has one pseudo-channel. It is only read.
+- A transfer has headers on its links, spread evenly among its bytes. Memories see the bytes alone.
+- A DMA with a port has it before its links and behind them: a link of no latency.
 - A read is a request of no bytes, its service, and its data. A write is its data, its service, and an acknowledgement
   of no bytes. A message is its data. No bytes occupy nothing.
 """
@@ -24,6 +26,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import UnsetType
 
 from kb_messages import Rectangle
 from kb_topology import FORWARDING, Link, Node, NodeKind, Router, Topology, exact
@@ -101,20 +105,26 @@ class BurstSimulation:
         memories = [node for node in nodes.values() if node.impl in ONE_CHANNEL]
         rates = [1000 / link.bw_gbs for link in topology.graph.links]
         rates += [1000 / exact(node.attrs["bw_gbs"]) for node in memories]
+        ported = {node.id: gbs for node in nodes.values() if (gbs := port_gbs(node))}
+        rates += [1000 / gbs for gbs in ported.values()]
+        self.packets = topology.spec.packets
         self.ticks_a_ps = math.lcm(*((rate / self.grains_a_byte).denominator for rate in rates))
         self.wires = {(link.src, link.dst): self.wire(link, nodes[link.src]) for link in topology.graph.links}
+        self.dma_ports = {
+            (node_id, way): Wire(self.ticks_each(gbs), 0, not sends_one_by_one(nodes[node_id]))
+            for node_id, gbs in ported.items()
+            for way in ("away", "back")
+        }
         self.ports = {(node.id, kind): port for node in memories for kind, port in self.ports_of(node)}
         self.events: list[tuple[int, int, int, Callable[..., None], Any]] = []
         self.tickets = self.now = 0
         self.transfers: list[Transfer] = []
         self.ends: dict[int, int] = {}
+        self.came: dict[int, int] = {}
 
     def wire(self, link: Link, src: Node) -> Wire:
-        one_after_the_other = has_one_channel(src) or (
-            src.kind is NodeKind.PE_DMA and src.attrs.get("outstanding", 1) == 1
-        )
         after_ps = link.latency_ps + self.overheads_ps[link.dst]
-        return Wire(self.ticks_each(link.bw_gbs), after_ps * self.ticks_a_ps, not one_after_the_other)
+        return Wire(self.ticks_each(link.bw_gbs), after_ps * self.ticks_a_ps, not sends_one_by_one(src))
 
     def ports_of(self, node: Node) -> Iterator[tuple[str, Port]]:
         each = self.ticks_each(exact(node.attrs["bw_gbs"]))
@@ -155,12 +165,25 @@ class BurstSimulation:
             self.enter(burst)
 
     def bursts(self, number: int, src: str, dst: str) -> Iterator[Burst]:
-        way = tuple(self.wires[link.src, link.dst] for link in self.router.route(src, dst).links)
-        left = self.transfers[number].nbytes * self.grains_a_byte
+        way = self.way(src, dst)
+        left = self.grains_on_links(self.transfers[number])
         while left:
             size = min(left, self.burst)
             left -= size
             yield Burst(number, size, not left, way)
+
+    def way(self, src: str, dst: str) -> tuple[Wire, ...]:
+        """The links from one node to another, with the ports of DMAs at the ends."""
+        wires = [self.wires[link.src, link.dst] for link in self.router.route(src, dst).links]
+        ends = self.dma_ports.get((src, "away")), self.dma_ports.get((dst, "back"))
+        return tuple(wire for wire in (ends[0], *wires, ends[1]) if wire is not None)
+
+    def grains_on_links(self, transfer: Transfer) -> int:
+        """The grains of a transfer with its headers."""
+        nbytes = transfer.nbytes
+        if not isinstance(self.packets, UnsetType):
+            nbytes += math.ceil(nbytes / self.packets.payload_nbytes) * self.packets.header_nbytes
+        return nbytes * self.grains_a_byte
 
     def latency(self, src: str, dst: str) -> int:
         return sum(self.wires[link.src, link.dst].after for link in self.router.route(src, dst).links)
@@ -209,19 +232,22 @@ class BurstSimulation:
             self.read_banks(number, transfer)
             return
         port = self.ports[transfer.dst, "read"]
-        head = port.serve(transfer.nbytes * self.grains_a_byte, self.now) + port.latency
-        for part in self.bursts(number, transfer.dst, transfer.src):
-            tail = head + part.size * port.ticks_each
-            self.forward(part, head, tail)
-            head = tail
+        size = transfer.nbytes * self.grains_a_byte
+        first = port.serve(size, self.now) + port.latency
+        self.send(number, first, first + size * port.ticks_each)
 
     def read_banks(self, number: int, transfer: Transfer) -> None:
-        now_ps, grains = self.now // self.ticks_a_ps, transfer.nbytes * self.grains_a_byte
+        now_ps = self.now // self.ticks_a_ps
         memory = Rectangle(transfer.offset, 1, transfer.nbytes, transfer.nbytes)
         first, last = (
             each * self.ticks_a_ps for each in self.banked[transfer.dst].reserve(now_ps, memory, now_ps, False)
         )
-        sent = 0
+        self.send(number, first, last)
+
+    def send(self, number: int, first: int, last: int) -> None:
+        """The bytes of a read leave its memory evenly from *first* to *last*, with their headers."""
+        transfer, sent = self.transfers[number], 0
+        grains = self.grains_on_links(transfer)
         for part in self.bursts(number, transfer.dst, transfer.src):
             head, tail = (first + (last - first) * at // grains for at in (sent, sent + part.size))
             self.forward(part, head, tail)
@@ -231,7 +257,11 @@ class BurstSimulation:
         """The last byte of a burst comes to its memory, which may have served the others as they came."""
         transfer = self.transfers[burst.number]
         port = self.ports[transfer.dst, "write"]
-        port.serve(burst.size, self.now - burst.size * port.ticks_each)
+        came, grains = self.came.get(burst.number, 0), self.grains_on_links(transfer)
+        self.came[burst.number] = came + burst.size
+        payload = transfer.nbytes * self.grains_a_byte
+        size = (came + burst.size) * payload // grains - came * payload // grains
+        port.serve(size, self.now - size * port.ticks_each)
         if burst.is_last:
             back = self.latency(transfer.dst, transfer.src)
             self.at(port.free + port.latency + back, self.end, burst.number)
@@ -246,6 +276,17 @@ ONE_CHANNEL = ("builtin.hbm_fixed", "builtin.sram")
 def has_one_channel(node: Node) -> bool:
     """Whether *node* is a memory that serves one read after the other."""
     return node.impl in ONE_CHANNEL or ("mapping" in node.attrs and "PC" not in node.attrs["mapping"])
+
+
+def sends_one_by_one(node: Node) -> bool:
+    """Whether *node* sends one transfer after the other."""
+    return has_one_channel(node) or (node.kind is NodeKind.PE_DMA and node.attrs.get("outstanding", 1) == 1)
+
+
+def port_gbs(node: Node) -> Fraction | None:
+    """The bandwidth of the port of a DMA, if the DMA has one."""
+    width = node.attrs.get("port_nbytes")
+    return None if width is None else exact(width) * exact(node.attrs["port_clock_ghz"])
 
 
 def overhead_ps(node: Node) -> int:

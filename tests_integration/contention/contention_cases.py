@@ -36,6 +36,15 @@ def random_case(seed: int) -> Case:
     return Case(chip, random_jobs(rng, chip))
 
 
+def networked_case(seed: int) -> Case:
+    """Case number *seed* with packets and ports of DMAs."""
+    case, rng = random_case(seed), random.Random(f"{seed} network")
+    packet = rng.choice((16, 64, 100, 256)), rng.choice((0, 4, 16, 32))
+    port = rng.choice((8, 16, 32, 64)), rng.choice((0.5, 1, 1.6))
+    drawn = rng.choice(((packet, None), (None, port), (packet, port)))
+    return case._replace(chip=case.chip._replace(packet=drawn[0], port=drawn[1]))
+
+
 def random_chip(rng: random.Random) -> Chip:
     shape = rng.choice(SHAPES)
     n_pes = rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 8, 10, 12))

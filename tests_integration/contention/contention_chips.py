@@ -51,7 +51,8 @@ class ChipLink(NamedTuple):
 class Chip(NamedTuple):
     """A chip of *n_pes* PEs, whose CPUs send and take messages.
 
-    Their DMAs each have at most *outstanding* reads under way, and as many writes.
+    Their DMAs each have at most *outstanding* reads under way, and as many writes. *packet* has the bytes of payload
+    and of the header of a packet, and *port* the width in bytes and the clock in GHz of the port of each DMA.
     """
 
     wire_ps_per_mm: float
@@ -61,11 +62,15 @@ class Chip(NamedTuple):
     memories: tuple[Memory, ...]
     links: tuple[ChipLink, ...]
     outstanding: int = 1
+    packet: tuple[int, int] | None = None
+    port: tuple[int, float] | None = None
 
 
 def yaml_of(chip: Chip) -> str:
     """The topology file of *chip*."""
-    lines = ["name: contention", f"wire_ps_per_mm: {chip.wire_ps_per_mm}", "cube:", "  nodes:"]
+    lines = ["name: contention", f"wire_ps_per_mm: {chip.wire_ps_per_mm}"]
+    lines += [f"packets: {{payload_nbytes: {chip.packet[0]}, header_nbytes: {chip.packet[1]}}}"] if chip.packet else []
+    lines += ["cube:", "  nodes:"]
     for memory in chip.memories:
         keys = f"kind: {memory.space}, impl: builtin.{memory.impl}, count: {memory.count}"
         keys += f", memory: {{space: {memory.space}, size: 1 MiB}}"
@@ -77,6 +82,7 @@ def yaml_of(chip: Chip) -> str:
     for name, kind, overhead_ns in chip.forwarders:
         lines.append(f"    {name}: {{kind: {kind}, impl: builtin.transit, overhead_ns: {overhead_ns}}}")
     dma = f"setup_ns: {chip.setup_ns}" + (f", outstanding: {chip.outstanding}" if chip.outstanding > 1 else "")
+    dma += f", port_nbytes: {chip.port[0]}, port_clock_ghz: {chip.port[1]}" if chip.port else ""
     lines += [line.format(n_pes=chip.n_pes, dma=dma) for line in PES.splitlines()]
     lines.append("  links:")
     for src, dst, bw_gbs, length_mm in chip.links:

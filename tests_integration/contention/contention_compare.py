@@ -117,9 +117,9 @@ def burst_for(topology: Topology, outcomes: list[Outcome], most_burst_hops: int)
 def slowest_ps(simulation: BurstSimulation, transfers: list[Transfer]) -> Fraction:
     """The most picoseconds that a byte takes on any link or memory which the transfers use."""
     used = {
-        simulation.wires[link.src, link.dst].ticks_each
+        wire.ticks_each
         for t in transfers
-        for link in simulation.router.route(*((t.dst, t.src) if t.kind == "read" else (t.src, t.dst))).links
+        for wire in simulation.way(*((t.dst, t.src) if t.kind == "read" else (t.src, t.dst)))
     }
     used |= {simulation.ports[t.dst, t.kind].ticks_each for t in transfers if (t.dst, t.kind) in simulation.ports}
     return Fraction(max(used) * simulation.grains_a_byte, simulation.ticks_a_ps)
