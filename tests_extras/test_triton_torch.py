@@ -120,7 +120,12 @@ end.record()
 torch.cuda.synchronize()
 assert 0 < start.elapsed_time(end) < 1
 assert torch.equal(copied(torch.ones(5).cuda()), torch.ones(5).to("cuda:0"))
-assert not has_triton_package()
+with torch.accelerator.device_index(x.device.index):
+    assert torch.accelerator.current_device_index() == 0 and torch.accelerator.current_accelerator().type == "cuda"
+torch.accelerator.synchronize()
+assert has_triton_package()  # a library asks torch, which itself sees none
+asked = {"__name__": "torch.asks", "has_triton_package": has_triton_package}
+assert not eval("has_triton_package()", asked)
 x = torch.ones(5, device="cuda")
 assert (x.device.type, x.is_cuda, str(x.device)) == ("cuda", True, "cuda:0")
 y = torch.full_like(x, 2.0) - torch.ones(5, device=x.device)

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +154,15 @@ def test_uninstall_takes_everything_back():
     kb_triton.uninstall()
     assert {name for name in sys.modules if name.partition(".")[0] == "triton"} == before
     kb_triton.uninstall()
+
+
+def test_libraries_find_the_package_and_its_release(installed):
+    assert find_spec("triton") is not None
+    assert find_spec("triton.language.extra") is not None
+    assert metadata.version("triton") == sys.modules["triton"].__version__
+    assert "triton" in [each.name for each in metadata.distributions()]
+    with pytest.raises(ModuleNotFoundError, match=r"triton\.ops: got a module that kb-triton does not have"):
+        import_module("triton.ops")
 
 
 def test_names_that_there_are(installed):

@@ -140,6 +140,21 @@ def test_aggregates():
 
 
 LOW, HIGH = -(1 << 31), (1 << 31) - 1
+
+
+@triton.jit
+def fills_with_infinity(x_ptr, out_ptr):
+    at = tl.arange(0, 8)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < 4, other=float("-inf")))
+    tl.store(out_ptr + 8 + at, tl.full([8], float("nan"), tl.int32))
+
+
+def test_infinity_and_nan_among_integers_are_0():
+    out = np.full(16, 9, np.int32)
+    fills_with_infinity[(1,)](np.arange(1, 9, dtype=np.int32), out)
+    assert out.tolist() == [1, 2, 3, 4] + [0] * 12
+
+
 WORDS = np.array([0, 1, -1, 7, 12345, -98765, LOW, HIGH], np.int32)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
@@ -17,7 +19,13 @@ _LIBDEVICE: Final = tuple(f"triton.language.extra.{each}libdevice" for each in (
 
 
 class TritonModule(ModuleType):
-    """A module that stands for one of Triton's. A name that it does not have is refused with near names."""
+    """The module *name*, which stands for one of Triton's, with *names*. Any other name is refused with near ones."""
+
+    def __init__(self, name: str, names: Mapping[str, Any]) -> None:
+        super().__init__(name)
+        self.__dict__.update(names)
+        self.__path__: list[str] = []
+        self.__spec__ = ModuleSpec(name, None, is_package=True)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -101,9 +109,7 @@ def _made() -> dict[str, ModuleType]:
     libdevice = _language_part("libdevice", language)
     modules: dict[str, ModuleType] = {}
     for name, names in host_names().items():
-        modules[name] = TritonModule(name)
-        vars(modules[name]).update(names)
-        vars(modules[name])["__path__"] = []
+        modules[name] = TritonModule(name, names)
     modules |= {"triton.testing": testing, "triton.language": language}
     modules |= {"triton.language.core": language, "triton.language.standard": language}
     modules |= {"triton.language.math": _language_part("math", language)} | dict.fromkeys(_LIBDEVICE, libdevice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -102,15 +103,32 @@ def pretend_cuda() -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in _answers(torch).items():
             stack.enter_context(patch.object(torch.cuda, name, value))
+        for name, value in _accelerator(torch).items():
+            if hasattr(torch.accelerator, name):  # releases of torch differ in these
+                said = _but_to_torch(value, getattr(torch.accelerator, name))
+                stack.enter_context(patch.object(torch.accelerator, name, said))
         stack.enter_context(patch.object(torch, "Generator", _generator_class(torch)))
         stack.enter_context(patch.object(torch, "set_default_device", lambda device: None))
         stack.enter_context(patch.object(torch.Tensor, "record_stream", lambda tensor, stream: None))
         stack.enter_context(patch.object(torch.version, "cuda", "12.8"))
+        asked: Any = import_module("torch.utils._triton")
+        for name in ("has_triton", "has_triton_package"):
+            stack.enter_context(patch.object(asked, name, _but_to_torch(lambda: True, getattr(asked, name))))
         backward = torch.autograd._engine_run_backward
         stack.enter_context(patch.object(torch.autograd, "_engine_run_backward", _within(OnTheCpu, backward)))
         stack.enter_context(patch.object(DRIVER.active, "backend", "cuda"))
         stack.enter_context(OnTheCpu())
         yield
+
+
+def _but_to_torch(said: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that says what *said* does to libraries, and what *answer* does to torch itself, which compiles."""
+
+    def function(*arguments: Any, **named: Any) -> Any:
+        asks = str(sys._getframe(1).f_globals.get("__name__"))
+        return (answer if asks.partition(".")[0] == "torch" else said)(*arguments, **named)
+
+    return function
 
 
 def _within(mode: Callable[[], Any], call: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,6 +198,21 @@ def _answers(torch: Any) -> dict[str, Any]:
         "synchronize": lambda device=None: None,
     }
     return {**answers, "Event": _Event, "Stream": _Stream, "device": lambda device: _Stream()}
+
+
+def _accelerator(torch: Any) -> dict[str, Any]:
+    """What `torch.accelerator` says, by name."""
+    alike = {
+        "current_device_idx": "current_device", "current_device_index": "current_device", "device_index": "device",
+        "get_memory_info": "mem_get_info", "set_device_idx": "set_device", "set_device_index": "set_device",
+    }  # fmt: skip
+    same = (
+        "current_stream", "device_count", "empty_cache", "is_available", "max_memory_allocated",
+        "reset_peak_memory_stats", "synchronize",
+    )  # fmt: skip
+    answers = _answers(torch)
+    found = {name: answers[alike.get(name, name)] for name in (*alike, *same)}
+    return {**found, "current_accelerator": lambda check_available=False: torch.device("cuda")}
 
 
 def _properties() -> SimpleNamespace:

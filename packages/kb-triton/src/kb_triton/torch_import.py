@@ -6,14 +6,17 @@ torch asks once whether there is a `triton`, and keeps the answer. So it is aske
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import DistributionFinder
 from importlib.util import spec_from_file_location
 from types import ModuleType
 from typing import Any, Protocol
+
+from kb_triton.distribution import TritonDistribution
 
 _ASKED = "torch.utils._triton"
 
@@ -61,6 +64,12 @@ class TorchFinder(MetaPathFinder):
         return spec_from_file_location(
             fullname, spec.origin, loader=loader, submodule_search_locations=spec.submodule_search_locations
         )
+
+    def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterator[TritonDistribution]:
+        """The distribution `triton`, if *context* asks for that name or for all, while the modules are to be seen."""
+        name = None if context is None else context.name
+        if name in (None, "triton") and sys.modules.get("triton") is not None:
+            yield TritonDistribution()
 
 
 class _HidingLoader(Loader):

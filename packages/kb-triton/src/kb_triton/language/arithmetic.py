@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -71,8 +72,10 @@ def _rounded_float(number: float, kind: dtype) -> float:
 
 
 def whole(number: Any) -> Any:
-    """*number* as an integer, toward zero. What follows from the program's number stays so."""
-    return number if type(number) in INTEGERS else int(number)
+    """*number* as an integer, toward zero; 0 for NaN and infinity. What follows from the program's number stays so."""
+    if type(number) in INTEGERS:
+        return number
+    return int(number) if isfinite(number) else 0
 
 
 def stored_number(number: Any, kind: dtype) -> Any:

@@ -54,8 +54,6 @@ def _converted(x: tensor, kind: dtype) -> tensor:
         refuse_f64("a cast")
     value = x.value
     if type(value) in NUMBERS:
-        if not kind.is_float and kind is not int1 and type(value) is float:
-            value = int(value) if value == value and abs(value) != float("inf") else 0
         return tensor(rounded(value, kind), x.shape, kind)
     if not kind.is_float and not x.dtype.is_float and is_known(value):
         return tensor(cast_known(value, x.dtype, kind), x.shape, kind)

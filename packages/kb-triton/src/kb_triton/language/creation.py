@@ -50,8 +50,6 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
         refuse(f"tl.full of {describe(value)}", "a number or a scalar")
     if kind.is_f64:
         refuse_f64("tl.full")
-    if not kind.is_float and isinstance(number, float):
-        number = int(number)
     return tensor(rounded(number, kind), sizes, kind)
 
 
