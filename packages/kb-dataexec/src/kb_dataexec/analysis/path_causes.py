@@ -35,7 +35,6 @@ class _Causes:
         self.rows, self.ops, self.commands = rows, rows.ops, rows.commands
         self.transfers = transfers
         self.events = PathEvents(rows)
-        self.all_ops = np.arange(len(self.ops))
         self.all_commands = np.arange(len(self.commands))
         self.left = QueueLeaving(rows)
         self._set_times()
@@ -66,7 +65,7 @@ class _Causes:
         served = ops.t_start.copy()
         served[self.transfers.op] = self.transfers.served_ps
         for event, times in zip(OpEvent, (ops.t_ready, ops.t_start, ops.t_end, ops.t_out, served), strict=True):
-            time[numbers.op(event, self.all_ops)] = times
+            time[numbers.all_ops(event)] = times
         times_of = commands.t_call, commands.t_issued, commands.t_submitted, commands.t_taken
         later = commands.t_decoded, commands.t_fed, commands.t_done
         for step, times in zip(CommandEvent, (*times_of, *later), strict=True):
@@ -78,32 +77,33 @@ class _Causes:
 
     def _explain_ends(self) -> None:
         """A service ended: it lasted since its start, or since the memory was done with the request before."""
-        every, transfers = self.all_ops, self.transfers
+        every, transfers = self.events.numbers.all_ops, self.transfers
         waited = transfers.behind >= 0
         op, behind = transfers.op[waited], transfers.behind[waited]
         served = self.op(OpEvent.SERVED, op)
         self.events.work_since(self.op(OpEvent.END, op), served, Work.SERVICE)
         self.events.work_since(served, self.op(OpEvent.SERVED, behind), Work.MEMORY, "memory")
-        self.events.work_since(self.op(OpEvent.SERVED, every), self.op(OpEvent.START, every), Work.SERVICE)
-        self.events.work_since(self.op(OpEvent.END, every), self.op(OpEvent.START, every), Work.SERVICE)
+        self.events.work_since(every(OpEvent.SERVED), every(OpEvent.START), Work.SERVICE)
+        self.events.work_since(every(OpEvent.END), every(OpEvent.START), Work.SERVICE)
 
     def _explain_leaving(self) -> None:
         """A tile left: its service ended, or the tile before it left, or the next queue got room."""
-        events, ops, every = self.events, self.ops, self.all_ops
-        left, ended = self.op(OpEvent.LEFT, every), self.op(OpEvent.END, every)
+        events, ops, every = self.events, self.ops, self.events.numbers.all_ops
+        left, ended = every(OpEvent.LEFT), every(OpEvent.END)
         events.explain(left, ended)
         late = np.flatnonzero((ops.t_out > ops.t_end) & ~ops.is_last)
         before = self.left.last_before(ops.server[late], ops.t_out[late], late)
         before = np.where(before < late, before, -1)
-        events.explain(left[late], self.op(OpEvent.LEFT, before), "transfer_order")
+        left_late = self.op(OpEvent.LEFT, late)
+        events.explain(left_late, self.op(OpEvent.LEFT, before), "transfer_order")
         made_room = self.left.last_before(ops.server[late + 1], ops.t_out[late], late)
-        events.explain(left[late], self.op(OpEvent.LEFT, made_room), "queue_full")
+        events.explain(left_late, self.op(OpEvent.LEFT, made_room), "queue_full")
         events.give_up(left, ended)
 
     def _explain_starts(self) -> None:
         """A service started: the tile came, a gate opened, the block was left, or a set-up before it ended."""
-        events, ops, every = self.events, self.ops, self.all_ops
-        started, ready = self.op(OpEvent.START, every), self.op(OpEvent.READY, every)
+        events, ops, every = self.events, self.ops, np.arange(len(self.ops))
+        started, ready = events.numbers.all_ops(OpEvent.START), events.numbers.all_ops(OpEvent.READY)
         waited = np.flatnonzero(ops.t_start > ops.t_ready)
         freed = self.left.last_ahead(ops.server, ops.t_start, every)
         at_once = ops.t_start == ops.t_ready
@@ -111,27 +111,28 @@ class _Causes:
         for gate, stages in _GATES:
             late = waited[ops.waited[gate][waited]]
             ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[late], ops.t_start[late], late)
-            events.explain(started[late], self.op(OpEvent.END, ends), gate, is_tie)
-            events.give_up(started[late], ready[late])
-        told = (ops.waited["operand"] | ops.waited["barrier"])[waited]
-        events.give_up(started[waited[told]], ready[waited[told]])
-        events.explain(started[waited], self.op(OpEvent.LEFT, freed[waited]), "throughput")
-        order = np.lexsort((every, ops.t_start, ops.server))
+            events.explain(self.op(OpEvent.START, late), self.op(OpEvent.END, ends), gate, is_tie)
+            events.give_up(self.op(OpEvent.START, late), self.op(OpEvent.READY, late))
+        told = waited[(ops.waited["operand"] | ops.waited["barrier"])[waited]]
+        events.give_up(self.op(OpEvent.START, told), self.op(OpEvent.READY, told))
+        events.explain(self.op(OpEvent.START, waited), self.op(OpEvent.LEFT, freed[waited]), "throughput")
+        order = np.lexsort((ops.t_start, ops.server))
         before = np.full(len(every), -1, np.int64)
         overlaps = (ops.server[order[1:]] == ops.server[order[:-1]]) & (ops.t_end[order[:-1]] >= ops.t_start[order[1:]])
         before[order[1:][overlaps]] = order[:-1][overlaps]
         before = before[waited]
-        events.work_since(started[waited], self.op(OpEvent.START, before), Work.SERVICE, "throughput")
+        events.work_since(self.op(OpEvent.START, waited), self.op(OpEvent.START, before), Work.SERVICE, "throughput")
         events.give_up(started, ready)
 
     def _explain_dispatch(self) -> None:
         """A tile came: from its stage before, or it was fed, after the last thing it waited for."""
         events, ops, commands = self.events, self.ops, self.commands
         later = np.flatnonzero(~ops.is_first)
-        ready = self.op(OpEvent.READY, self.all_ops)
-        events.explain(ready[later], self.op(OpEvent.LEFT, later - 1), "data")
-        events.give_up(ready[later], self.op(OpEvent.END, later - 1))
+        came = self.op(OpEvent.READY, later)
+        events.explain(came, self.op(OpEvent.LEFT, later - 1), "data")
+        events.give_up(came, self.op(OpEvent.END, later - 1))
         first = np.flatnonzero(ops.is_first)
+        ready = self.op(OpEvent.READY, first)
         fed = self.command(CommandEvent.FED, ops.command[first])
         before = ops.tile_before[first]
         turn = np.where(before < 0, commands.t_fed[ops.command[first]], ops.t_ready[before])
@@ -143,8 +144,8 @@ class _Causes:
         full = np.flatnonzero(ops.t_ready[first] > claimed)
         if "dispatches" not in self.rows.missing:
             made_room = self.left.last_before(ops.server[first[full]], ops.t_ready[first[full]], first[full])
-            events.explain(ready[first[full]], self.op(OpEvent.LEFT, made_room), "queue_full")
-        events.give_up(ready[first[full]], fed[full])
+            events.explain(ready[full], self.op(OpEvent.LEFT, made_room), "queue_full")
+        events.give_up(ready[full], fed[full])
         for late, edge, *kinds in (
             (claimed > in_order, "tile_buffer", (StageType.FETCH, StageType.DMA_WRITE)),
             (in_order > turn, "fetch_order", (StageType.FETCH,), (StageType.MATH,)),
@@ -152,11 +153,11 @@ class _Causes:
             tiles = first[late]
             for stages in kinds:
                 ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[tiles], ops.t_ready[tiles], tiles)
-                events.explain(ready[tiles], self.op(OpEvent.END, ends), edge, is_tie)
-            events.give_up(ready[tiles], fed[late])
-        events.explain(ready[first], self.op(OpEvent.READY, before))
-        events.explain(ready[first], fed)
-        events.give_up(ready[first], fed)
+                events.explain(ready[late], self.op(OpEvent.END, ends), edge, is_tie)
+            events.give_up(ready[late], fed[late])
+        events.explain(ready, self.op(OpEvent.READY, before))
+        events.explain(ready, fed)
+        events.give_up(ready, fed)
 
     def _explain_commands(self) -> None:
         """A command was fed, decoded, taken, done."""

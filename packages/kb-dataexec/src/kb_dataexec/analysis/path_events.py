@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -92,6 +92,10 @@ class Events(NamedTuple):
         """The numbers of *event* of *ops*."""
         return event * self.n_ops + ops
 
+    def all_ops(self, event: OpEvent) -> slice:
+        """The numbers of *event* of all ops, in their order."""
+        return slice(event * self.n_ops, (event + 1) * self.n_ops)
+
     def command(self, event: CommandEvent, commands: Array) -> Array:
         """The numbers of *event* of *commands*."""
         return len(OpEvent) * self.n_ops + event * self.n_commands + commands
@@ -107,6 +111,10 @@ class Events(NamedTuple):
     def kernel(self, event: KernelEvent, kernels: Array) -> Array:
         """The numbers of *event* of the rows *kernels*."""
         return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + event * self.n_kernels + kernels
+
+
+Which: TypeAlias = Array | slice
+"""Numbers of events. A slice stands for all numbers in it; numpy copies none of their elements."""
 
 
 class PathEvents:
@@ -125,24 +133,42 @@ class PathEvents:
         self.is_tie = np.zeros(count, np.bool_)
         self._is_open = np.ones(count, np.bool_)
 
-    def explain(self, events: Array, cause: Array, edge: str = "", tie: Array | bool = False) -> None:
+    def explain(self, events: Which, cause: Which, edge: str = "", tie: Array | bool = False) -> None:
         """Where *cause* is an event at the time of one of *events* that has no cause yet, it is the cause."""
-        fits = self._is_open[events] & (cause >= 0)
-        fits[fits] = self.time[cause[fits]] == self.time[events[fits]]
-        self._set(events[fits], cause[fits], Work.NONE, edge)
-        self.is_tie[events[fits]] = np.broadcast_to(tie, fits.shape)[fits]
+        fits = self._open(events, cause)
+        fits &= self.time[cause] == self.time[events]  # -1 is no cause, whatever time it leads to
+        self._set(events, fits, cause, Work.NONE, edge)
+        if isinstance(events, slice):
+            np.copyto(self.is_tie[events], tie, where=fits)
+        else:
+            self.is_tie[events[fits]] = np.broadcast_to(tie, fits.shape)[fits]
 
-    def work_since(self, events: Array, cause: Array, work: Work, edge: str = "") -> None:
+    def work_since(self, events: Which, cause: Which, work: Work, edge: str = "") -> None:
         """Those of *events* without a cause have *cause*, an event before, since which its op or command did *work*."""
-        fits = self._is_open[events] & (cause >= 0)
-        self._set(events[fits], cause[fits], work, edge)
+        fits = self._open(events, cause)
+        self._set(events, fits, cause, work, edge)
 
-    def give_up(self, events: Array, cause: Array) -> None:
+    def give_up(self, events: Which, cause: Which) -> None:
         """Those of *events* that still have no cause follow *cause*, an event before, for a reason that is unknown."""
         self.work_since(events, cause, Work.UNKNOWN)
 
-    def _set(self, events: Array, cause: Array, work: Work, edge: str) -> None:
-        self.cause[events] = cause
+    def _open(self, events: Which, cause: Which) -> Array:
+        """Which of *events* may get *cause*: those without a cause, where it is an event."""
+        fits: Array = self._is_open[events].copy() if isinstance(events, slice) else self._is_open[events]
+        if not isinstance(cause, slice):
+            fits &= cause >= 0
+        return fits
+
+    def _set(self, events: Which, fits: Array, cause: Which, work: Work, edge: str) -> None:
+        if isinstance(cause, slice):
+            cause = np.arange(cause.start, cause.stop)
+        if isinstance(events, slice):
+            columns = (self.cause, self.work, self.edge, self._is_open)
+            for column, value in zip(columns, (cause, work, via(edge), False), strict=True):
+                np.copyto(column[events], value, where=fits)
+            return
+        events = events[fits]
+        self.cause[events] = cause[fits]
         self.work[events] = work
         self.edge[events] = via(edge)
         self._is_open[events] = False
