@@ -228,3 +228,31 @@ def test_a_row_that_names_no_string_is_an_error(tmp_path):
     write_log(tmp_path, OpLog(ops, LOG.operands, LOG.strings))
     with expect(f"{tmp_path}: ops row 3: got name 99, needs 0 to {len(LOG.strings) - 1}"):
         read_log(tmp_path)
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_late_operands_are_those_of_the_log_and_read_once(tmp_path, is_closed):
+    write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
+    if not is_closed:
+        (tmp_path / "manifest.json").unlink()
+    log, whole = LogFolder(tmp_path, prefix=True).whole(late_operands=True), read_log(tmp_path, prefix=True)
+    assert (log.ops == whole.ops).all()
+    assert (log.operands == whole.operands).all()
+    assert log.digest == whole.digest
+    assert log.operands is log.operands
+
+
+def test_late_operands_are_checked_at_once_and_when_they_are_read(tmp_path):
+    write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
+    log = LogFolder(tmp_path).whole(late_operands=True)
+    path = tmp_path / "operands-000000.npy"
+    rows = np.load(path)
+    rows["offset"][0] += 4
+    np.save(path, rows)
+    with pytest.raises(LogError, match="other operands than when the log was opened, needs the same ones"):
+        _ = log.operands
+    with pytest.raises(LogError, match="the log was changed or is damaged"):
+        LogFolder(tmp_path).whole(late_operands=True)
+    path.unlink()
+    with pytest.raises(LogError, match="no such file"):
+        _ = log.operands

@@ -16,6 +16,7 @@ from kb_dataexec import OpLog, open_log
 from kb_dataexec.analysis import Where
 from kb_dataexec.analysis import where as where_of
 from kb_dataexec.files import file_in, read_bytes
+from kb_dataexec.log import LogFolder
 from kb_topology import Topology, load_topology
 
 
@@ -57,8 +58,10 @@ class RunSource(NamedTuple):
         return notes
 
 
-def read_run_source(folder: Path) -> RunSource:
+def read_run_source(folder: Path, late_operands: bool = False) -> RunSource:
     """The run in *folder*. Nothing that the folder holds is run.
+
+    With *late_operands*, the operands of its log are read again when somebody asks for them.
 
     Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
     the run had no op log, and LogError for a damaged one.
@@ -78,18 +81,18 @@ def read_run_source(folder: Path) -> RunSource:
             raise RunFolderError(
                 str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
             )
-    log = _log_of(folder, run)
+    log = _log_of(folder, run, late_operands)
     text = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "backslashreplace")
     chip = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
     return RunSource(folder, run, _where_of(folder, run, log), text, chip, log)
 
 
-def _log_of(folder: Path, run: RunJson) -> OpLog | None:
+def _log_of(folder: Path, run: RunJson, late_operands: bool) -> OpLog | None:
     """The log, as far as it goes. Raises RunFolderError for the log of another run."""
     if not run.keep.data:
         return None
     source = open_log(folder / LOG, prefix=True)
-    log = source.whole()
+    log = source.whole(late_operands) if isinstance(source, LogFolder) else source.whole()
     if source.digest not in (None, run.log_digest):
         raise RunFolderError(str(folder / LOG), f"a log of digest {source.digest}", f"{run.log_digest}", "run it again")
     return log

@@ -36,7 +36,7 @@ class OpenedRun:
         if self.place.state != "complete":
             got = "a run that did not come to its end"
             raise RunFolderError(self.place.name, got, "a complete one", "the timeline shows how far it came")
-        return read_run_source(self.place.path)
+        return read_run_source(self.place.path, late_operands=True)  # the first lanes need none
 
     @property
     def report(self) -> TimeReport:

@@ -67,6 +67,12 @@ class Digest:
             self._waiting_nbytes = len(data)
         self._last = _thread().submit(self._parts[part].update, data)
 
+    def part_hexdigest(self, part: str) -> str:
+        """The sha256 (hex) of everything that was fed to *part* so far."""
+        if self._last is not None:
+            self._last.result()
+        return self._parts[part].hexdigest()
+
     def hexdigest(self) -> str:
         """The digest of everything fed so far."""
         if self._last is not None:
@@ -86,6 +92,14 @@ class RunningDigest:
         """Add the rows of one chunk. The caller must not change them afterwards."""
         for part, table in (("ops", ops), ("operands", operands), *tables.items()):
             self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
+
+    def feed_operands(self, operands: Array) -> None:
+        """Add rows of operands alone. The caller must not change them afterwards."""
+        self._digest.feed("operands", np.ascontiguousarray(operands).view(np.uint8).data)
+
+    def of_operands(self) -> str:
+        """The sha256 (hex) of the rows of operands that were fed so far."""
+        return self._digest.part_hexdigest("operands")
 
     def of(self, strings: list[str], immediates: bytes) -> str:
         """The digest (sha256, hex) of all rows fed so far, these strings and these immediates. Call it once, last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ from kb_dataexec.files import decode_json, file_in, read_array, read_bytes
 from kb_dataexec.log.digest import RunningDigest
 from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
+from kb_dataexec.log.late_operands import LateOperandsLog
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
@@ -138,15 +139,31 @@ class LogFolder:
         """
         return self._chunks(None, None)
 
-    def whole(self) -> OpLog:
-        """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later."""
-        ops, operands = (
-            RowRoom(dtype, [chunk_path(self.folder, name, number) for number in range(self.n_chunks)])
-            for name, dtype in (("ops", OPS_DTYPE), ("operands", OPERAND_DTYPE))
-        )
+    def whole(self, late_operands: bool = False) -> OpLog:
+        """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
+
+        With *late_operands*, operands are checked and not kept. They are read again when somebody asks for them, and
+        LogError is raised then if they are no longer the same.
+        """
+        ops = self._room("ops", OPS_DTYPE)
+        operands = None if late_operands else self._room("operands", OPERAND_DTYPE)
         tables = joined([chunk.tables for chunk in self._chunks(ops, operands)])
-        rows = ops.rows, operands.rows
-        return OpLog(*rows, self.strings, self.immediates, self.is_complete, tables, self.version)
+        others = self.strings, self.immediates, self.is_complete, tables, self.version
+        if operands is None:
+            return LateOperandsLog(ops.rows, partial(self._operands, self._operands_digest), *others)
+        return OpLog(ops.rows, operands.rows, *others)
+
+    def _operands(self, expected: str) -> Array:
+        """The operands, whose digest is *expected*."""
+        room, digest = self._room("operands", OPERAND_DTYPE), RunningDigest(self.version)
+        for number in range(self.n_chunks):
+            digest.feed_operands(_read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE, room))
+        if digest.of_operands() != expected:
+            raise ManifestError(str(self.folder), "other operands than when the log was opened", "the same ones")
+        return room.rows
+
+    def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
+        return RowRoom(dtype, [chunk_path(self.folder, name, number) for number in range(self.n_chunks)])
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, found = RunningDigest(self.version), dict.fromkeys(("ops", "operands", *self._further), 0)
@@ -160,6 +177,7 @@ class LogFolder:
                 found[name] += len(table)
             digest.feed_rows(ops, operands, tables)
             yield chunk
+        self._operands_digest = digest.of_operands()
         if self.manifest is not None:
             self._check_manifest(self.manifest, found, digest)
 
