@@ -144,7 +144,8 @@ class TileFeeder:
         self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
         self._op_id = over.op(self._op_id)
         over.token(self._token)
-        over.same(self._first_queue_full, self._unplaced, id(self._first_server))
+        over.identical(self._first_server)
+        over.same(self._first_queue_full, self._unplaced)
         self._made = over.next_tile
         if over.jumps:
             self._tiles = tiles_from(over.command.tiles, over.next_tile)
@@ -160,7 +161,7 @@ class TileFeeder:
             raise NotFolded
         over.part(command)
         over.token(token)
-        over.same(id(self._first_server))
+        over.identical(self._first_server)
         self._order.fold(over, self.turn_ps)
         self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
 

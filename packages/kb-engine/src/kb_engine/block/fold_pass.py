@@ -72,6 +72,10 @@ class FoldPass(ABC):
         """Values that have to be equal a period later, and stay as they are."""
 
     @abstractmethod
+    def identical(self, *objects: object) -> None:
+        """Objects that have to be these very ones a period later. A pass that looks keeps the objects alive."""
+
+    @abstractmethod
     def op(self, op_id: int) -> int:
         """An op of the command, or one before it, or -1 for none."""
 

@@ -262,7 +262,8 @@ class CommandInFlight:
         if self.addresses is not None:
             self._plan = None
         self.first_op = over.op(self.first_op)
-        over.same(id(self.shared_plan), self.is_closed, self.after, self.operand_ps, self.turn_ps)
+        over.identical(self.shared_plan)
+        over.same(self.is_closed, self.after, self.operand_ps, self.turn_ps)
         for name in _COMMAND_TIMES:
             setattr(self, name, moment_or_none(over, getattr(self, name)))
         self.after_seq, self.operand_seq = over.seq(self.after_seq), over.seq(self.operand_seq)

@@ -106,7 +106,8 @@ class LoneCommands:
         """As FoldPass says, but for the command and its token, which others hand over."""
         over.same(self.is_busy)
         if self._command is not None:
-            over.same(id(self._way), self._costs_ps, self._record is None)
+            over.identical(self._way)
+            over.same(self._costs_ps, self._record is None)
             self._since_ps, self._first_op = over.moment(self._since_ps), over.op(self._first_op)
 
     def begin(

@@ -106,7 +106,8 @@ class Stream:
         """As FoldPass says."""
         over.part(self.passage)
         over.part(self.pace)
-        over.same(id(self.hop.link), self.delay_ps, self.offset, self.own_offset, self.finish)
+        over.identical(self.hop.link)
+        over.same(self.delay_ps, self.offset, self.own_offset, self.finish)
         over.same(self.waits, self.complete, self.done, self.is_on_its_way, self.behind is None)
         if hasattr(self.group, "fold"):
             over.part(self.group)

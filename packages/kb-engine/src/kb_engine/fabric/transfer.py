@@ -74,7 +74,8 @@ class Transfer:
         else:
             raise NotFolded
         over.call(self.finish)
-        over.same(id(self.flow), id(self.path), self.last_link is None)
+        over.identical(self.flow, self.path)
+        over.same(self.last_link is None)
         if self.last_link is not None:
             over.part(self.last_link)
         self.t_start_ps = over.moment(self.t_start_ps)

@@ -29,6 +29,7 @@ class LookPass(PartsPass):
         self.parts: list[object] = []
         self.totals: list[int] = []
         self._seen: dict[int, tuple[int, object]] = {}
+        self._kept: list[object] = []
 
     @property
     def jumps(self) -> bool:
@@ -53,6 +54,11 @@ class LookPass(PartsPass):
     def same(self, *values: object) -> None:
         """As FoldPass says."""
         self.parts.append(values)
+
+    def identical(self, *objects: object) -> None:
+        """As FoldPass says. What is kept keeps its identity, so no other object gets that."""
+        self.parts += map(id, objects)
+        self._kept += objects
 
     def _is_new(self, part: object) -> bool:
         """Whether *part* is met for the first time. Later only its number is written down."""
@@ -97,6 +103,9 @@ class MovePass(PartsPass):
         return count + next(self._grown)
 
     def same(self, *values: object) -> None:
+        """As FoldPass says."""
+
+    def identical(self, *objects: object) -> None:
         """As FoldPass says."""
 
     def _is_new(self, part: object) -> bool:

@@ -135,8 +135,7 @@ class ProgramLook(_ProgramPass, LookPass):
         if hasattr(of, "fold"):
             self.part(of)
         else:
-            self.parts.append(id(of))
-            self._seen.setdefault(-id(of), (0, of))
+            self.identical(of)
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
         """As FoldPass says: tiles of commands of one tile take no buffers, and registers in their slot."""

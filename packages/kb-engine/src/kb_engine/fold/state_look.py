@@ -74,11 +74,11 @@ class StateLook(LookPass):
             token.fold(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As FoldPass says. The object of the method is kept, so that no other one gets its identity."""
+        """As FoldPass says."""
         if type(function) is not MethodType:
             raise NotFolded
-        self.parts.append((id(function.__self__), function.__func__))
-        self._seen.setdefault(-id(function.__self__), (0, function.__self__))
+        self.identical(function.__self__)
+        self.parts.append(function.__func__)
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
         """As FoldPass says."""

@@ -41,7 +41,7 @@ class Played:
             if number not in self.runs:
                 raise NotFolded
             template, run = self.runs[number]
-            over.same(id(template))
+            over.identical(template)
             run.fold(over)
 
     def go_on(self, number: int, later: int, numbers: Numbers) -> None:

@@ -59,6 +59,9 @@ class Later(FoldPass):
     def same(self, *values: object) -> None:
         """As FoldPass says."""
 
+    def identical(self, *objects: object) -> None:
+        """As FoldPass says."""
+
     def op(self, op_id: int) -> int:
         """As FoldPass says."""
         return op_id
