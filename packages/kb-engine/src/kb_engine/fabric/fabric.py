@@ -323,6 +323,8 @@ class Fabric:
             clock = self._clock
             clock.push((head, NORMAL, next(clock.tickets), flow.shared.link.arrive, stream))
         elif transfer.path is not None and transfer.incoming is None:
+            if self._is_watched:
+                flow.under_way -= 1
             self._finish(transfer, tail)
         else:
             if transfer.incoming is not None:
