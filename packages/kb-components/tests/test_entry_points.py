@@ -30,6 +30,7 @@ def test_all_blocks_are_registered():
         "builtin.pe_tcm",
         "builtin.sram",
         "builtin.transit",
+        "builtin.transit_credits",
         "builtin.xbar",
     ]
 

@@ -22,7 +22,9 @@ class TransitCreditsSpec(Struct, frozen=True, kw_only=True, forbid_unknown_field
         float,
         Meta(ge=0, extra=Lever(("links: request", "links: response", "pe_dma: service"), "half", "overhead").extra),
     ] = 0.0
-    credit_ns: Annotated[float, Meta(ge=0)] = 0.0
+    credit_ns: Annotated[
+        float, Meta(ge=0, extra=Lever(("links: shared", "pe_dma: service"), "half", "latency of credits").extra)
+    ] = 0.0
 
 
 class TransitCredits(BufferedComponent[TransitCreditsSpec]):
