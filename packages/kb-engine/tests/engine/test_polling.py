@@ -54,6 +54,13 @@ def test_pes_that_poll_alike_are_told_once(toy_host):
     assert "with 2 of 2 kernels unfinished" in lines[0]
 
 
+def test_many_pes_that_poll_need_fewer_repeats_each(toy_host, monkeypatch):
+    monkeypatch.setattr(polling, "_LEAST_REPEATS", 800)
+    with pytest.raises(SimulationStuckError) as caught:
+        launch(toy_host(("pe_layout: {count: 1}", "pe_layout: {count: 16}"), most_repeated_loads=800), polls)
+    assert 400 <= int(str(caught.value).split()[-4]) < 800  # 800 repeats at 8 places are 400 at 16
+
+
 def test_a_poll_whose_flag_is_stored_in_the_end_goes_on(toy_host):
     def waits_for_the_other(tl, flag, a, b, c, ones):
         if tl.program_id(0) == 0:

@@ -33,6 +33,10 @@ MOST_REPEATED_LOADS: Final = 1 << 16
 """Loads in a row, over all kernels. Source: assumed. Some seconds of simulation."""
 _LEAST_REPEATS: Final = 1 << 12
 """Times that one kernel repeats a load, so that many kernels that load the same a few times count as no poll."""
+_FEW_PLACES: Final = 1 << 3
+_FEWEST_REPEATS: Final = 1 << 7
+"""Where more than a few places are polled, as by all PEs of a large chip, fewer repeats of one are enough, down to
+these. Source: assumed. A launch on 128 PEs counts as stuck after some seconds, and not after a minute."""
 _MOST_PLACES: Final = 1 << 16
 _MOST_SHOWN: Final = 6
 
@@ -111,7 +115,7 @@ class PollingGuard(Observer):
 
     def on_housekeeping(self) -> None:
         """Look, when there were enough loads."""
-        if self._row < self._most or max(self._repeats.values()) < min(_LEAST_REPEATS, self._most):
+        if self._row < self._most or max(self._repeats.values()) < self._least_repeats():
             return
         launches = list(self._launches())
         before, self._others = self._others, _others_in_flight(launches)
@@ -126,6 +130,11 @@ class PollingGuard(Observer):
         left, total = sum(each.unfinished for each in launches), sum(each.total for each in launches)
         when = f"up to {ns_text(self._clock.now_ps)}, with {left} of {total} kernels unfinished"
         raise _polling_error(self._repeats, self._label, when, queued_note(launches))
+
+    def _least_repeats(self) -> int:
+        """Times that a load from one place has to be repeated, by the number of places."""
+        alone = min(_LEAST_REPEATS, self._most)
+        return max(min(_FEWEST_REPEATS, alone), alone * _FEW_PLACES // max(_FEW_PLACES, len(self._repeats)))
 
 
 def _changes_nothing(command: Command) -> bool:
