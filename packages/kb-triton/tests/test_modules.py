@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kb_triton
+from kb_messages import KbError
 from kb_triton.module_names import cdiv, next_power_of_2
 
 TOPOLOGY = Path(__file__).parents[3] / "topologies" / "one_cube.yaml"
@@ -163,6 +164,20 @@ def test_libraries_find_the_package_and_its_release(installed):
     assert "triton" in [each.name for each in metadata.distributions()]
     with pytest.raises(ModuleNotFoundError, match=r"triton\.ops: got a module that kb-triton does not have"):
         import_module("triton.ops")
+
+
+def test_what_estimates_of_libraries_ask(installed):
+    from triton.testing import get_dram_gbps, get_max_simd_tflops, get_max_tensorcore_tflops, nvsmi
+
+    assert get_dram_gbps() == 819.2  # one_cube: 8 slices of 102.4 GB/s
+    assert nvsmi(["clocks.max.sm"]) == [1000]
+    halves = get_max_tensorcore_tflops("torch.float16", 1e6)
+    assert halves == 65.536  # 8 PEs of 4096 multiply-adds a cycle at 1 GHz
+    assert get_max_tensorcore_tflops(kb_triton.language.float16) == halves
+    with pytest.raises(KbError, match="got get_max_simd_tflops, needs get_max_tensorcore_tflops"):
+        get_max_simd_tflops("torch.float32")
+    with pytest.raises(KbError, match="got nvsmi of power, needs clocks: the chip is no GPU"):
+        nvsmi(["power"])
 
 
 def test_names_that_there_are(installed):

@@ -6,15 +6,20 @@ import csv
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from kb_messages import DType, KbError
 from kb_topology import did_you_mean
 from kb_triton.host import current, is_array
 
 PS_PER_MS = 1e9
+_KINDS: Final = {
+    "float32": DType.F32, "float16": DType.F16, "bfloat16": DType.BF16, "int8": DType.I8, "float8_e4m3fn": DType.F8E4M3,
+    "float8_e5m2": DType.F8E5M2, "fp32": DType.F32, "fp16": DType.F16, "bf16": DType.BF16,
+}  # fmt: skip
 
 
 def do_bench(
@@ -165,6 +170,36 @@ def _save(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
 
 Benchmark = Measurements
 """Triton's name."""
+
+
+def get_dram_gbps(device: Any = None) -> float:
+    """GB/s of all HBM of the chip together."""
+    return current().hbm_gbs
+
+
+def get_max_tensorcore_tflops(dtype: Any, clock_rate: float | None = None, device: Any = None) -> float:
+    """10^12 operations a second of all arrays of the chip for products of *dtype*, at their own clock.
+
+    *dtype* is a type of torch, of numpy or of `tl`. Raises KbError for a type that the chip does not have.
+    """
+    name = str(dtype).rpartition(".")[2]
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise KbError("triton.testing", f"{dtype} as a type", f"one of {', '.join(_KINDS)}")
+    return current().peak_flops(kind) / 1e12
+
+
+def get_max_simd_tflops(dtype: Any, clock_rate: float | None = None, device: Any = None) -> float:
+    """Refused with KbError: the chip states no peak rate of its vector units."""
+    raise KbError("triton.testing", "get_max_simd_tflops", "get_max_tensorcore_tflops: vector units state no peak rate")
+
+
+def nvsmi(attrs: Sequence[str]) -> list[int]:
+    """The clock of the arrays in MHz for each of *attrs* that asks for a clock. Raises KbError for other facts."""
+    others = [each for each in attrs if not each.startswith("clocks.")]
+    if others:
+        raise KbError("triton.testing", f"nvsmi of {', '.join(others)}", "clocks: the chip is no GPU")
+    return [round(current().clock_ghz * 1000)] * len(attrs)
 
 
 def __getattr__(name: str) -> Any:

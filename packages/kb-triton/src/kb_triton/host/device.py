@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
+from math import fsum
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -17,7 +18,7 @@ from kb_dataexec import Executor, OpLog
 from kb_engine import Host, LaunchResult, Tensor
 from kb_engine.observe import Observer
 from kb_engine.program import TcmFullError
-from kb_messages import DType, KernelError, MemorySpace, split_address
+from kb_messages import DType, KernelError, MemorySpace, PlanError, split_address
 from kb_topology import Topology
 from kb_triton.host.arrays import arrays_in, shown, with_pointers
 from kb_triton.host.chip import RunningChip
@@ -165,6 +166,32 @@ class Device:
         """Bytes of HBM of the chip."""
         regions = self.topology.address_map.regions
         return sum(each.nbytes for each in regions if each.space is MemorySpace.HBM)
+
+    @property
+    def hbm_gbs(self) -> float:
+        """GB/s of all HBM of the chip together; 0 where no block states a bandwidth."""
+        nodes = self.topology.graph.nodes
+        hbm = [
+            each for each in self._components()
+            if (memory := nodes[each.node_id].memory) is not None and memory.space is MemorySpace.HBM
+        ]  # fmt: skip
+        return fsum(getattr(each.spec, "bw_gbs", 0) for each in hbm)
+
+    def peak_flops(self, kind: DType) -> float:
+        """Operations a second of all arrays for products of *kind*; 0 where none takes such operands."""
+        total = 0.0
+        for each in self._components():
+            with suppress(PlanError):
+                total += float(each.peak_flops(kind)) if hasattr(each, "peak_flops") else 0.0
+        return total
+
+    @property
+    def clock_ghz(self) -> float:
+        """The fastest clock of an array for products."""
+        return max(float(each.spec.clock_ghz) for each in self._components() if hasattr(each, "peak_flops"))
+
+    def _components(self) -> Iterable[Any]:
+        return self._timed.engine().components.values()
 
     def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
         """Picoseconds that `launch` would take. No array changes, and the time counts nowhere. Raises as `launch`."""
