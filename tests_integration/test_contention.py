@@ -33,9 +33,10 @@ def test_the_fabric_agrees_with_bursts_in_turn(first: int) -> None:
     assert sum(each.transfers for each in verdicts) > 5 * BATCH
 
 
-def test_the_fabric_agrees_where_packets_have_headers_and_dmas_have_ports() -> None:
+def test_the_fabric_agrees_where_there_are_headers_ports_and_interleaved_memories() -> None:
     verdicts = [contention.judge(seed, MOST_BURST_HOPS, networks=True) for seed in range(BATCH)]
     assert [each for each in verdicts if each.failed] == []
+    assert any(job.dst == chips.ALL for seed in range(BATCH) for job in cases.networked_case(seed).jobs)
     drawn = [cases.networked_case(seed).chip for seed in range(BATCH)]
     kinds = {(each.packet is None, each.port is None) for each in drawn}
     assert kinds == {(False, True), (True, False), (False, False)}

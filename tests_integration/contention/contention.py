@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this case alone, in full")
     parser.add_argument("--shrink", action="store_true", help="make the failing case small")
     parser.add_argument("--burst", type=Fraction, help="bytes of a burst, like 16 or 1/4")
-    parser.add_argument("--networks", action="store_true", help="give the chips packets with headers, and DMAs ports")
+    parser.add_argument("--networks", action="store_true", help="with packets, ports and interleaved memories")
     parser.add_argument("--worst", type=int, default=10, help="how many of the worst cases to print")
     options = parser.parse_args()
     if options.seed is not None:

@@ -108,10 +108,11 @@ class BurstSimulation:
         ported = {node.id: gbs for node in nodes.values() if (gbs := port_gbs(node))}
         rates += [1000 / gbs for gbs in ported.values()]
         self.packets = topology.spec.packets
+        self.is_interleaved = bool(topology.address_map.interleaved)
         self.ticks_a_ps = math.lcm(*((rate / self.grains_a_byte).denominator for rate in rates))
         self.wires = {(link.src, link.dst): self.wire(link, nodes[link.src]) for link in topology.graph.links}
         self.dma_ports = {
-            (node_id, way): Wire(self.ticks_each(gbs), 0, not sends_one_by_one(nodes[node_id]))
+            (node_id, way): Wire(self.ticks_each(gbs), 0, self.takes_turns(nodes[node_id]))
             for node_id, gbs in ported.items()
             for way in ("away", "back")
         }
@@ -124,7 +125,11 @@ class BurstSimulation:
 
     def wire(self, link: Link, src: Node) -> Wire:
         after_ps = link.latency_ps + self.overheads_ps[link.dst]
-        return Wire(self.ticks_each(link.bw_gbs), after_ps * self.ticks_a_ps, not sends_one_by_one(src))
+        return Wire(self.ticks_each(link.bw_gbs), after_ps * self.ticks_a_ps, self.takes_turns(src))
+
+    def takes_turns(self, src: Node) -> bool:
+        """Whether *src* has several transfers under way, or the parts of one in several slices."""
+        return not (has_one_channel(src) or (sends_one_by_one(src) and not self.is_interleaved))
 
     def ports_of(self, node: Node) -> Iterator[tuple[str, Port]]:
         each = self.ticks_each(exact(node.attrs["bw_gbs"]))
@@ -279,8 +284,8 @@ def has_one_channel(node: Node) -> bool:
 
 
 def sends_one_by_one(node: Node) -> bool:
-    """Whether *node* sends one transfer after the other."""
-    return has_one_channel(node) or (node.kind is NodeKind.PE_DMA and node.attrs.get("outstanding", 1) == 1)
+    """Whether *node* is a DMA with one transfer under way at a time."""
+    return node.kind is NodeKind.PE_DMA and node.attrs.get("outstanding", 1) == 1
 
 
 def port_gbs(node: Node) -> Fraction | None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from contention_bursts import overhead_ps
-from contention_chips import PREFIX, Chip, ChipLink, Forwarder, Memory, yaml_of
+from contention_chips import ALL, PREFIX, Chip, ChipLink, Forwarder, Memory, yaml_of
 from contention_engine import Job
 
 from kb_topology import Router, Topology, loads_topology
@@ -37,12 +37,25 @@ def random_case(seed: int) -> Case:
 
 
 def networked_case(seed: int) -> Case:
-    """Case number *seed* with packets and ports of DMAs."""
+    """Case number *seed* with packets, ports of DMAs and, where it has several slices of HBM, a memory over them."""
     case, rng = random_case(seed), random.Random(f"{seed} network")
     packet = rng.choice((16, 64, 100, 256)), rng.choice((0, 4, 16, 32))
     port = rng.choice((8, 16, 32, 64)), rng.choice((0.5, 1, 1.6))
     drawn = rng.choice(((packet, None), (None, port), (packet, port)))
-    return case._replace(chip=case.chip._replace(packet=drawn[0], port=drawn[1]))
+    case = case._replace(chip=case.chip._replace(packet=drawn[0], port=drawn[1]))
+    slices = [name for memory in case.chip.memories if memory.impl == "hbm_fixed" for name in memory.names]
+    if len(slices) < 2 or rng.random() < 0.3:
+        return case
+    router = Router(case.topology.graph, overhead_ps)
+    reached = {job.src: router.reachable(PREFIX + job.src) for job in case.jobs}
+    jobs = tuple(
+        job._replace(dst=ALL)
+        if job.dst in slices and job.kind != "message" and all(PREFIX + name in reached[job.src] for name in slices)
+        else job
+        for job in case.jobs
+    )
+    chip = case.chip._replace(granule_nbytes=64 * rng.choice((1, 4, 64)))
+    return Case(chip, tuple(rng.choice(both) for both in zip(case.jobs, jobs, strict=True)))
 
 
 def random_chip(rng: random.Random) -> Chip:

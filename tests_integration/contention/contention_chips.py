@@ -6,6 +6,8 @@ import re
 from typing import NamedTuple
 
 PREFIX = "sip0.cube0."
+ALL = "all"
+"""The memory over all slices of HBM, where there is one."""
 
 
 class Forwarder(NamedTuple):
@@ -53,6 +55,7 @@ class Chip(NamedTuple):
 
     Their DMAs each have at most *outstanding* reads under way, and as many writes. *packet* has the bytes of payload
     and of the header of a packet, and *port* the width in bytes and the clock in GHz of the port of each DMA.
+    With *granule_nbytes*, the memory `all` lies over all slices of HBM.
     """
 
     wire_ps_per_mm: float
@@ -64,12 +67,16 @@ class Chip(NamedTuple):
     outstanding: int = 1
     packet: tuple[int, int] | None = None
     port: tuple[int, float] | None = None
+    granule_nbytes: int = 0
 
 
 def yaml_of(chip: Chip) -> str:
     """The topology file of *chip*."""
     lines = ["name: contention", f"wire_ps_per_mm: {chip.wire_ps_per_mm}"]
     lines += [f"packets: {{payload_nbytes: {chip.packet[0]}, header_nbytes: {chip.packet[1]}}}"] if chip.packet else []
+    if chip.granule_nbytes:
+        named = f'slices: "sip[0].cube[0].hbm[*]", granule_nbytes: {chip.granule_nbytes}'
+        lines.append(f"interleaved: {{{ALL}: {{{named}}}}}")
     lines += ["cube:", "  nodes:"]
     for memory in chip.memories:
         keys = f"kind: {memory.space}, impl: builtin.{memory.impl}, count: {memory.count}"

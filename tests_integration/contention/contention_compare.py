@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from contention_bursts import BurstSimulation, Transfer
 from contention_cases import Case
+from contention_chips import ALL, PREFIX, Chip
 from contention_engine import EngineRun, Outcome
 
 from kb_engine import Engine
@@ -61,10 +62,12 @@ def compare(case: Case, burst_nbytes: Fraction | None = None, most_burst_hops: i
     """Runs *case* on both. The reference starts each transfer when the engine started it."""
     topology = case.topology
     outcomes = EngineRun(topology, case.jobs, case.chip.outstanding).run()
-    burst = burst_nbytes or burst_for(topology, outcomes, most_burst_hops)
+    burst = burst_nbytes or burst_for(topology, outcomes, most_burst_hops, case.chip)
     simulation = BurstSimulation(topology, burst, banked_memories(topology))
-    transfers = [outcome.transfer for outcome in outcomes]
-    ends = simulation.run(transfers)
+    parts = [parts_of(outcome.transfer, case.chip) for outcome in outcomes]
+    transfers = [part for each in parts for part in each]
+    found = iter(simulation.run(transfers))
+    ends = [max([next(found) for _ in each]) for each in parts]
     burst_ps = burst * slowest_ps(simulation, transfers)
     rounding = rounding_ps(simulation, transfers, case.chip.outstanding)
     differences = []
@@ -72,6 +75,21 @@ def compare(case: Case, burst_nbytes: Fraction | None = None, most_burst_hops: i
         beyond = max(Fraction(0), abs(outcome.end_ps - end) - rounding)
         differences.append(Difference(outcome, end, beyond / burst_ps))
     return Comparison(differences, rounding, burst, burst_ps, ties(simulation, transfers))
+
+
+def parts_of(transfer: Transfer, chip: Chip) -> list[Transfer]:
+    """*transfer*, or its part in each slice of the memory over all slices: granules lie in the slices in turn."""
+    if transfer.dst != PREFIX + ALL:
+        return [transfer]
+    granule = chip.granule_nbytes
+    slices = [name for memory in chip.memories if memory.space == "hbm" for name in memory.names]
+    nbytes: Counter[int] = Counter()
+    at, end = transfer.offset, transfer.offset + transfer.nbytes
+    while at < end:
+        to = min(end, at - at % granule + granule)
+        nbytes[at // granule % len(slices)] += to - at
+        at = to
+    return [transfer._replace(dst=PREFIX + slices[number], nbytes=nbytes[number]) for number in sorted(nbytes)]
 
 
 class Finding(NamedTuple):
@@ -104,10 +122,11 @@ def banked_memories(topology: Topology) -> dict[str, Any]:
     return {node_id: Engine(topology).components[node_id] for node_id in banked}
 
 
-def burst_for(topology: Topology, outcomes: list[Outcome], most_burst_hops: int) -> Fraction:
+def burst_for(topology: Topology, outcomes: list[Outcome], most_burst_hops: int, chip: Chip) -> Fraction:
     """The smallest burst, a power of two and not below a quarter of a byte, that costs no more than that."""
     simulation = BurstSimulation(topology, Fraction(1))
-    hops = sum(t.nbytes * len(simulation.router.route(t.src, t.dst).links) for t in (o.transfer for o in outcomes))
+    transfers = [part for outcome in outcomes for part in parts_of(outcome.transfer, chip)]
+    hops = sum(t.nbytes * len(simulation.router.route(t.src, t.dst).links) for t in transfers)
     burst = Fraction(1, 4)
     while hops / burst > most_burst_hops:
         burst *= 2

@@ -77,7 +77,9 @@ class EngineRun:
         if job.kind == "message":
             fabric.send(src, dst, job.nbytes, start_ps, self.finish, argument)
             return
-        region = self.engine.topology.address_map.region_of_node(dst)
+        address_map = self.engine.topology.address_map
+        named = next((each for each in address_map.interleaved.values() if each.memory == job.dst), None)
+        region = named or address_map.region_of_node(dst)
         start = fabric.read if job.kind == "read" else fabric.write
         memory = Rectangle(region.base + job.offset, 1, job.nbytes, job.nbytes)
         start(fabric.path(src, region.owner), memory, start_ps, self.finish, argument)
