@@ -18,7 +18,7 @@ from kb_engine.fabric.departures import Departures
 from kb_engine.fabric.group import Group
 from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
 from kb_engine.fabric.rounding import MORE, NO_BYTES
-from kb_engine.fabric.stream import Passage, Stream
+from kb_engine.fabric.stream import HERE, Passage, Stream
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 
@@ -225,25 +225,28 @@ class LinkStreams(Departures, ABC):
             group.add_waiting(stream, next(self._order))
 
     def _forget_ended(self, now: int) -> bool:
-        """Forget the streams whose line has ended: they passed, or wait with all their bytes. Whether any passed."""
+        """Forget the streams whose line has ended: they passed, or wait with all their bytes. Whether any passed.
+
+        There is one at least whose line has ended.
+        """
         ends, has_passed = self._ends, False
-        while ends and ends[0][0] <= now:
+        while True:
             _, _, stream, line = heappop(ends)
-            if stream.complete or stream.pace is not line:
-                continue
-            if stream.group is LOOSE:
-                stream.has_left()
-                del self._loose[stream]
-                self._promised -= line.rate
-                has_passed = True
-            elif stream.waits:
-                stream.has_come()
-                self._stop_waiting(stream.group)
-            else:
-                stream.has_left()
-                self._stop_passing(stream)
-                has_passed = True
-        return has_passed
+            if not stream.complete and stream.pace is line:
+                if stream.group is LOOSE:
+                    stream.has_left()
+                    del self._loose[stream]
+                    self._promised -= line.rate
+                    has_passed = True
+                elif stream.waits:
+                    stream.has_come()
+                    self._stop_waiting(stream.group)
+                else:
+                    stream.has_left()
+                    self._stop_passing(stream)
+                    has_passed = True
+            if not ends or ends[0][0] > now:
+                return has_passed
 
     def _finish(self, stream: Stream) -> None:
         """The last byte of *stream*, which waited, leaves now."""
@@ -262,7 +265,7 @@ class LinkStreams(Departures, ABC):
 
     def _leave_otherwise(self, stream: Stream) -> None:
         """Tell the place behind that *stream* leaves at another pace from now on, unless its head is still here."""
-        if not stream.is_on_its_way:
+        if stream.behind is HERE:
             return
         if stream.waits:
             self._tell_next(stream, self._share, stream.after_ps, stream.own_offset)

@@ -23,7 +23,7 @@ from kb_engine.fabric.group import Group
 from kb_engine.fabric.link_streams import LOOSE, LinkStreams
 from kb_engine.fabric.pace import Pace, SteadyPace
 from kb_engine.fabric.rounding import MORE, NO_BYTES, NO_TIME_PS
-from kb_engine.fabric.stream import Stream
+from kb_engine.fabric.stream import HERE, Stream
 
 _ROOM: Final = 0.9
 """A link stops watching rates when less than this part of its bandwidth is taken. Source: assumed; saves time alone."""
@@ -93,7 +93,7 @@ class SharedLink(LinkStreams):
             self._stop_passing(stream)
             stream.change_pace(pace, delay_ps, offset)
             self._pass(stream, now)
-            if stream.is_on_its_way:
+            if stream.behind is not HERE:
                 self._tell_next(stream, pace, delay_ps + stream.after_ps, offset)
         if self._watches:
             self._settle(now)
@@ -138,10 +138,10 @@ class SharedLink(LinkStreams):
 
     def _is_steady(self, now: int) -> bool:
         """Whether streams wait, nothing is due now, and none of them comes more slowly than it leaves."""
-        share = self._share
-        reached = share.level + share.rate * (now - share.t_ps) + NO_BYTES
-        is_due = (self._ends and self._ends[0][0] <= now) or not self._finishes or self._finishes[0][0] <= reached
-        return not is_due and self._slowest * MORE >= share.rate
+        share, ends, finishes = self._share, self._ends, self._finishes
+        if self._slowest * MORE < share.rate or not finishes or (ends and ends[0][0] <= now):
+            return False
+        return finishes[0][0] > share.level + share.rate * (now - share.t_ps) + NO_BYTES
 
     def _enter(self, stream: Stream, now: int) -> None:
         """Take *stream* in beside others: to pass, or to wait."""
@@ -197,7 +197,8 @@ class SharedLink(LinkStreams):
         if now != self._tick_ps:
             return
         self._tick_ps = -1
-        if self._forget_ended(now) or not self._is_steady(now):
+        ends = self._ends
+        if (ends and ends[0][0] <= now and self._forget_ended(now)) or not self._is_steady(now):
             self._settle(now)
         else:
             self._plan_tick(now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.fabric.pace import Pace, SteadyPace
@@ -64,13 +64,18 @@ class Passage(Protocol):
         """When the last byte is at the end of the leg, if it is there or at the narrow last link at *last_ps*."""
 
 
+HERE: Final = object()
+"""What is behind a stream whose head has not left."""
+
+
 class Stream:
     """One transfer on the shared link of *hop*.
 
     The bytes that have come are the level of `pace`, `delay_ps` ago, less `offset`. A stream that `waits` is served at
     the equal share of its link. The bytes that have left are then the level of the link's FairShare less `own_offset`,
     and the stream ends at the level `finish`. `complete` says that all bytes have come to a stream that waits, `done`
-    that all have left. `behind` is the stream of the same transfer on the next shared link.
+    that all have left. `behind` is the stream of the same transfer on the next shared link, None when there is no such
+    link, and HERE as long as the head has not left.
     """
 
     __slots__ = (
@@ -82,7 +87,6 @@ class Stream:
         "finish",
         "group",
         "hop",
-        "is_on_its_way",
         "offset",
         "own_offset",
         "pace",
@@ -98,20 +102,21 @@ class Stream:
         self.delay_ps = delay_ps
         self.offset = offset
         self.group: Any = None
-        self.behind: Stream | None = None
-        self.own_offset = self.finish = 0.0
-        self.waits = self.complete = self.done = self.is_on_its_way = False
+        self.behind: Any = HERE
+        self.waits = self.complete = self.done = False
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
         over.part(self.passage)
         over.part(self.pace)
         over.identical(self.hop.link)
-        over.same(self.delay_ps, self.offset, self.own_offset, self.finish)
-        over.same(self.waits, self.complete, self.done, self.is_on_its_way, self.behind is None)
+        over.same(self.delay_ps, self.offset)
+        over.same(self.waits, self.complete, self.done, self.behind is HERE, self.behind is None)
+        if self.waits:
+            over.same(self.own_offset, self.finish)
         if hasattr(self.group, "fold"):
             over.part(self.group)
-        if self.behind is not None:
+        if type(self.behind) is Stream:
             over.part(self.behind)
 
     @property
@@ -160,8 +165,6 @@ class Stream:
 
         Returns the stream there, or None.
         """
-        self.is_on_its_way = True
         hop = self.hop.behind
-        if hop is not None:
-            self.behind = Stream(self.passage, hop, pace, delay_ps, offset)
-        return self.behind
+        behind = self.behind = None if hop is None else Stream(self.passage, hop, pace, delay_ps, offset)
+        return behind

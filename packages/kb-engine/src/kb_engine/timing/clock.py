@@ -265,9 +265,8 @@ class Clock(_Now, simpy.Environment):
                 continue
             else:
                 break
-            self._entry = entry
             try:
-                self.now_ps, _, _, function, argument = entry
+                self._entry = self.now_ps, _, _, function, argument = entry
             except ValueError:  # an event of SimPy's
                 heappush(heap, entry)
                 step()
