@@ -11,6 +11,7 @@ from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
 from kb_engine.timing.clock import Clock
+from kb_messages import KbError
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
@@ -97,6 +98,31 @@ def test_programs_without_a_period_are_forgotten(monkeypatch: pytest.MonkeyPatch
     assert engine.grid_folding.skipped == 0
     assert engine.grid_folding.kept < 40
     assert digest == launched(600, exact="events")[2]
+
+
+def test_a_check_simulates_periods_that_others_repeat() -> None:
+    engine, _, digest = launched(600, exact="check")
+    (_, _), (checked, skipped) = engine.checked
+    assert engine.grid_folding is not None
+    assert (checked > 0, skipped > 300) == (True, True)
+    assert (engine.grid_folding.checked, engine.grid_folding.skipped) == (checked, skipped)
+    assert digest == launched(600, exact="events")[2]
+
+
+@pytest.mark.parametrize(
+    ("what", "otherwise"),
+    [
+        ("kb_engine.timing.clock.Clock.skip", lambda clock, ps, skip=Clock.skip: skip(clock, ps + 1)),
+        ("kb_engine.fold.program_passes.ProgramJump.op", lambda _, op_id: op_id),
+        ("kb_engine.fold.program_passes.ProgramJump.total", lambda _, count: count),
+    ],
+)
+def test_a_check_refuses_a_jump_that_moves_a_part_too_far_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, what: str, otherwise: Any
+) -> None:
+    monkeypatch.setattr(what, otherwise)
+    with pytest.raises(KbError, match="than in the period before, needs the same"):
+        launched(600, exact="check")
 
 
 @pytest.mark.parametrize("options", [{"exact": "events"}, {"folds": False}, {"templates": False}])

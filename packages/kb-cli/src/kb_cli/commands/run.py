@@ -78,7 +78,7 @@ from kb_topology import load_topology
     type=click.Choice(["closed", "events", "check"]),
     default="closed",
     show_default=True,
-    help="Commands that nothing can meet: simulate equal ones once, or each, or compare some of both.",
+    help="Commands that nothing can meet, and programs that repeat: simulate some, or each, or compare a share.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(

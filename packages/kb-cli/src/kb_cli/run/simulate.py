@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +20,7 @@ from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
+from kb_cli.run.compared import what_was_compared
 from kb_cli.run.counters import BlockCounters, CounterSum
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
@@ -152,6 +154,8 @@ def _simulate(
         outputs = _launched(setup, host, made.inputs)
     began = perf_counter()
     closed = engine.close_log()
+    if setup.exact == "check":
+        click.echo(what_was_compared(engine), err=True)
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"

@@ -74,7 +74,7 @@ class ClosedCommands:
 
     `n_run` counts the commands that ran apart, `n_taken` those that took a known outcome, `n_opened` those that were
     met. `known` has the outcomes. With *checks*, a share of those that would take a known outcome is run, too, and both
-    are compared. Within the block of *event_by_event*, nothing skips a part of a run.
+    are compared; `n_checked` counts them. Within the block of *event_by_event*, nothing skips a part of a run.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ClosedCommands:
         self._is_apart = False
         self._ran_ps = 0
         self._has_peers = True
-        self.n_run = self.n_taken = self.n_opened = 0
+        self.n_run = self.n_taken = self.n_opened = self.n_checked = 0
         chip.fabric.watch(self._closed.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
@@ -197,6 +197,7 @@ class ClosedCommands:
 
     def _check(self, known: Outcome, found: Outcome | None, command: CommandInFlight) -> None:
         """Raises KbError where *command* came to something else than a command with its key before."""
+        self.n_checked += 1
         differs = "ends" if found is None else known.differs_from(found)
         if differs:
             where = f"{command.submitted.line} on {command.submitted.pe}"

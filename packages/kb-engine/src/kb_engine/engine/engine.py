@@ -33,6 +33,7 @@ from kb_engine.observe.listeners import listener
 from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.program.grid import Grid
 from kb_engine.program.kernel_check import check_kernel
+from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.template.purity import MadeKernel
@@ -69,7 +70,8 @@ class Engine:
 
     *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
     (`kb_engine.closed`); `events`: all of them, event by event, and nothing is folded; `check`: as `closed`, and a
-    share of those that were not simulated is simulated beside that, event by event, and both are compared. Times,
+    share of those that were not simulated is simulated beside that, event by event, and both are compared. So are
+    periods of programs before and behind those that are skipped. `checked` counts. Times,
     counts and the op log are the same. Commands of fewer than *least_closed_stages* are not worth it. `closed` counts
     such commands; it is None where there are none, as with observers that hear of stages or of the trace.
 
@@ -102,7 +104,9 @@ class Engine:
         self.folder = built.folder
         heard = [name for name in _OF_PROGRAMS if listener(watching[:-2], name) is not None]
         is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
-        self._folds_programs = built.folder is not None and exact == "closed" and is_told_all
+        self._folds_programs = built.folder is not None and exact != "events" and is_told_all
+        self._checks = exact == "check"
+        self._programs = 0, 0
         self.grid_folding: GridFolding | None = None
         self._launches = built.launches
         self._launched = 0
@@ -182,8 +186,7 @@ class Engine:
             if grid is None
             else GridLaunch(*where, call, grid, self._templates and _tells_of_values(kernel, front_end))
         )
-        if isinstance(launch, GridLaunch) and launch.templates is not None and self._folds_programs:
-            self.grid_folding = GridFolding(launch, launch.templates, self.session, self.chip, where[2])
+        folding = self._folding(launch, where[2]) if isinstance(launch, GridLaunch) else None
         self._launched += 1
         self._launches.clear()
         self._launches[launch.number] = launch
@@ -200,7 +203,16 @@ class Engine:
             result = self._launch_at_once(launch)
         if listeners.on_launched is not None:
             listeners.on_launched()
+        if folding is not None:
+            self._programs = self._programs[0] + folding.checked, self._programs[1] + folding.skipped
         return result
+
+    def _folding(self, launch: GridLaunch, pes: Sequence[ProcessingElement]) -> GridFolding | None:
+        """What folds the programs of *launch* on *pes*; None where nothing can."""
+        if launch.templates is None or not self._folds_programs:
+            return None
+        self.grid_folding = GridFolding(launch, launch.templates, self.session, self.chip, pes, self._checks)
+        return self.grid_folding
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
         """Have the MMUs of the PEs that *messages* name obey them, in one call of the host.
@@ -217,6 +229,12 @@ class Engine:
                     mmu.apply(each)
             return None
         return _accepted(self.host_calls, self.host_calls.call(messages)) if messages else None
+
+    @property
+    def checked(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """With `exact="check"`: the closed commands that were compared and those that took a known outcome; and the
+        programs that were compared and those that were skipped, of all launches."""
+        return (0, 0) if self.closed is None else (self.closed.n_checked, self.closed.n_taken), self._programs
 
     @property
     def programs(self) -> tuple[int, int]:

@@ -100,6 +100,10 @@ class ProgramLook(_ProgramPass, LookPass):
         """As FoldPass says."""
         self.unlikes.append(count)
 
+    def is_like(self, earlier: ProgramLook) -> bool:
+        """Whether the state is that of the *earlier* look."""
+        return self.parts == earlier.parts and self.turns_like(earlier)
+
     def turns_like(self, earlier: ProgramLook) -> bool:
         """Whether slots lie as at the *earlier* look, or all those of a ring by as many further, and that is alike."""
         if self.turned == earlier.turned:

@@ -17,14 +17,16 @@ from kb_engine.fold.entries import visit_entries
 from kb_engine.fold.look_search import LookSearch
 from kb_engine.fold.program_passes import Numbers, ProgramJump
 from kb_engine.fold.site import can_fold
+from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.program_period import GridLook, Period
 from kb_engine.observe.chip import Chip
+from kb_engine.observe.row_formula import Table
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_engine.program.symbols import Ints
 from kb_engine.template import Templates
-from kb_messages import OFFSET_BITS, OFFSET_MASK
+from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError
 
 _MOST_ENTRIES: Final = 448
 """Entries of the clock among which states are looked for. Source: assumed; there are fewer with 64 PEs."""
@@ -38,7 +40,11 @@ _MOST_RECORDS: Final = 1 << 20
 
 
 class GridFolding:
-    """Looks for periods of programs of *launch*, which *templates* repeat, on *pes* of *chip*."""
+    """Looks for periods of programs of *launch*, which *templates* repeat, on *pes* of *chip*.
+
+    With *checks*, one period before each jump and one behind it are simulated and compared with those that repeat.
+    `skipped` counts programs that were not simulated, and `checked` those that were compared.
+    """
 
     def __init__(
         self,
@@ -47,6 +53,7 @@ class GridFolding:
         session: Session,
         chip: Chip,
         pes: Sequence[ProcessingElement],
+        checks: bool = False,
     ) -> None:
         self._launch = launch
         self._templates = templates
@@ -60,7 +67,10 @@ class GridFolding:
         self._looked_at = 0
         self._looks = 0
         self._holds = False
-        self.skipped = 0
+        self._checks = checks
+        self._expected: ExpectedPeriod | None = None
+        self._has_jumped = False
+        self.skipped = self.checked = 0
         if not templates.is_near:
             launch.watch(self._took)
 
@@ -99,27 +109,71 @@ class GridFolding:
         if self.kept > _MOST_PROGRAMS:
             self._restart()
         entries = clock.entries(_MOST_ENTRIES)
+        if self._expected is not None:
+            self._compare(self._expected, entries)
+            return
         if entries is None:
             return
         signature = tuple([entry[0] - clock.now_ps for entry in entries])
         found = search.earlier(signature, lambda: self._take(entries), self._is_equal)
-        if found is not None:
-            by_id = self._pes_by_id.__getitem__
-            if self._jump(Period(self._launch, self._session, self._templates, by_id, *found), entries):
-                self._restart()
+        if found is None:
+            return
+        period = self._period(*found)
+        if self._checks:
+            if period.is_whole:
+                self._expected, self._has_jumped = ExpectedPeriod(*found, found[1], self._rows_since(found[0])), False
+        elif self._jump(period, entries):
+            self._restart()
+
+    def _period(self, before: GridLook, after: GridLook) -> Period:
+        return Period(self._launch, self._session, self._templates, self._pes_by_id.__getitem__, before, after)
+
+    def _compare(self, expected: ExpectedPeriod, entries: Sequence[Any] | None) -> None:
+        """A period that could be skipped was simulated, or one after those that were: compare it with the one before.
+
+        Raises KbError where something differs.
+        """
+        if not expected.is_over(len(self._launch.taken)):
+            return
+        look = None if entries is None else self._look_at(entries)
+        self._refuse(expected.differs_from(look, self._rows_since(expected.begin)))
+        assert look is not None
+        assert entries is not None
+        self.checked += expected.n_programs
+        self._expected = None
+        if self._has_jumped or not self._jump(self._period(expected.begin, look), entries):
+            self._restart()
+            return
+        self._restart()
+        after = self._look_at(self._chip.clock.entries(_MOST_ENTRIES) or ())
+        self._refuse(expected.jump_differs(look, after))
+        assert after is not None
+        self._expected, self._has_jumped = expected.again(after), True
+
+    def _refuse(self, differs: str) -> None:
+        """Raise KbError where programs that come in periods differ, by what *differs*."""
+        if differs:
+            got, fix = f"other {differs} than in the period before", "run with --exact events, and report the kernel"
+            raise KbError(f"programs from number {self._looked_at} on", got, "the same", fix)
+
+    def _rows_since(self, look: GridLook) -> Sequence[Table] | None:
+        """The rows of the log since *look*; None if there are none, or if some are written."""
+        recorder = self._session.recorder
+        if recorder is None or look.mark is None or not recorder.can_repeat(look.mark):
+            return None
+        return recorder.rows_since(look.mark, look.so_far.ops, look.now_ps)
 
     def _restart(self) -> None:
         """Look for a period from now on, and forget what was before."""
+        self._expected = None
         self._search.restart()
         self._played.forget(self._launch.running)
 
     def _is_equal(self, earlier: GridLook, look: GridLook) -> bool:
         """Whether the state of *look* is that of the *earlier* one, whose records since then can be repeated."""
         recorder = self._session.recorder
-        return (
-            earlier.parts == look.parts
-            and look.turns_like(earlier)
-            and (recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark)))
+        return look.is_like(earlier) and (
+            recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark))
         )
 
     def _take(self, entries: Sequence[Any]) -> GridLook | None:
@@ -130,6 +184,10 @@ class GridFolding:
         ):
             return None
         self._looks += 1
+        return self._look_at(entries)
+
+    def _look_at(self, entries: Sequence[Any]) -> GridLook | None:
+        """The whole state now. None where something cannot be folded now."""
         recorder = self._session.recorder
         if recorder is not None and not self._holds:
             recorder.hold()
@@ -141,7 +199,7 @@ class GridFolding:
             return None
         if recorder is not None:
             look.note_records(recorder.mark(), len(recorder.commands))
-        look.note_programs(len(self._played.issues), launch.running, self._register_cuts())
+        look.note_programs(len(self._played.issues), self._launch.running, self._register_cuts())
         return look
 
     def _visit(self, over: GridLook | ProgramJump, entries: Sequence[Any]) -> None:
@@ -173,6 +231,8 @@ class GridFolding:
         n = self._n_alike(period)
         if any(each.scoreboard is not None for each in self._launch.streams):
             n = period.n_with_equal_conflicts(n)
+        if self._checks:  # one more period is simulated and compared, and programs are left to look behind it
+            n -= min(n - 1, 1 + -(-(len(self._pes) + 1) // period.by.programs)) if n else 0
         n, issued, commands = period.commands(n)
         told = period.tell(n)
         if told < n:

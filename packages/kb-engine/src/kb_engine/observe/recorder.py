@@ -167,6 +167,10 @@ class Recorder(Observer):
         """Of `commands`, those from number *since* on are *commands*."""
         self._commands[since:] = commands
 
+    def rows_since(self, mark: LogMark, ops: int, ps: int) -> Sequence[Table]:
+        """The rows since *mark*, counted from op *ops* and from *ps* on. None was written or repeated since then."""
+        return self._rows.since(mark.rows, ops, ps)
+
     def repeat(self, mark: LogMark, n: int, ps: int, ops: int) -> None:
         """Record *n* times more what came after *mark*, *ps* picoseconds and *ops* ops later each time.
 

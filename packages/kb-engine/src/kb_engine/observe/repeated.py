@@ -50,6 +50,12 @@ class RepeatedRows:
             self._parts.append(Repeat(len(self._parts) - first, n, ops, ps))
             self._repeats += 1
 
+    def since(self, mark: Mark) -> Table:
+        """The rows since *mark*, among which nothing was repeated."""
+        self._settle()
+        parts = self._parts[self._part_at(mark) :]
+        return np.concatenate([np.empty((0, self.form.width), np.int64), *parts])
+
     def cut(self, mark: Mark = (0, 0)) -> RowFormula:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
         self._settle()

@@ -90,6 +90,13 @@ class RunRows:
         """How far the rows have come."""
         return RowsMark(*[rows.mark() for rows in self._all])
 
+    def since(self, mark: RowsMark, ops: int, ps: int) -> list[Table]:
+        """All rows since *mark*, among which nothing was repeated, counted from op *ops* and from *ps* on."""
+        found = []
+        for rows, since in zip(self._all, mark, strict=True):
+            found.append(rows.form.later(rows.since(since), rows.form.step(-ops, -ps)))
+        return found
+
     def repeat(self, mark: RowsMark, n: int, ops: int, ps: int) -> None:
         """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
         for rows, since in zip(self._all, mark, strict=True):
