@@ -1,10 +1,12 @@
 """A plan that commands share is, at the addresses of each, the plan that the command has for itself."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kb_components.pe import pe_scheduler
 from kb_components.pe.shared_plans import SharedPlans
 from kb_messages import (
     DrainCommand,
@@ -163,3 +165,21 @@ def test_plans_are_forgotten_when_they_are_many():
         plans.keep(command, generate_plan(command, "pe0", ROOM))
         assert plans.find(command) is not None
     assert len(plans) < 520
+
+
+def test_a_program_of_several_ops_is_planned_once_to_see_whether_it_fits_and_to_be_run(chip_host, monkeypatch):
+    planned = []
+
+    def plan(command, *arguments):
+        planned.append(type(command))
+        return generate_plan(command, *arguments)
+
+    def kernel(tl, a):
+        for row in range(3):
+            x = tl.load(a[row : row + 1, :])
+            tl.store(a[row + 3 : row + 4, :], tl.exp(x - tl.max(x, axis=1)))
+
+    monkeypatch.setattr(pe_scheduler, "generate_plan", plan)
+    host = chip_host()
+    host.launch(kernel, host.tensor("a", np.ones((6, 8), np.float32), "f32"), pes=[0])
+    assert planned == [LoadCommand, VectorCommand, StoreCommand]

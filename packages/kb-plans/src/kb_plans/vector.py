@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,11 +27,14 @@ from kb_plans.templates import fixed, in_buffer, in_memory, slot, stage
 from kb_plans.vector_carry import in_pieces
 from kb_plans.vector_checks import check_program
 from kb_plans.vector_pieces import PieceStages
-from kb_plans.vector_registers import last_uses, lay_out_values
+from kb_plans.vector_registers import RegisterLayout, last_uses, lay_out_values
 from kb_plans.vector_strips import Sides, Strips, strips_of_columns, strips_of_rows
 
 _Shaped = Callable[[int, VectorValue], Sides]
 """The sides of a value, by its number and the value as which it is read."""
+_Cut = tuple[_Shaped, tuple[int, int, int], RegisterLayout]
+"""The sides of the values in a tile, the grid of tiles, and where the values lie."""
+_MOST_CUTS: Final = 512
 
 
 def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) -> PipelinePlan:
@@ -48,19 +53,28 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
     """
     check(command, VectorCommand, pe)
     program = command.program
-    check_program(program)
+    cut = _checked_cut(program, register_nbytes)
     _check_matrices(command)
-    cut = _cut(program, register_nbytes)
     if cut is None:
         return _plan_in_pieces(command, pe, register_nbytes)
-    sides, grid = cut
-    layout = lay_out_values(program, _slots(program, sides))
+    sides, grid, layout = cut
     return PipelinePlan(
         kind="vector",
         grid=grid,
         stages=tuple(_stages(command, pe, sides, layout.offsets)),
         buffers=BufferNeeds(register_nbytes=layout.nbytes),
     )
+
+
+@lru_cache(maxsize=_MOST_CUTS)
+def _checked_cut(program: VectorProgram, register_nbytes: int) -> _Cut | None:
+    """How *program* is cut, which is the same on all PEs; None if whole rows and whole columns do not fit.
+
+    Raises PlanError when *program* means nothing.
+    """
+    check_program(program)
+    cut = _cut(program, register_nbytes)
+    return cut and (*cut, lay_out_values(program, _slots(program, cut[0])))
 
 
 def _stages(command: VectorCommand, pe: str, sides: _Shaped, offsets: tuple[int, ...]) -> list[StageTemplate]:

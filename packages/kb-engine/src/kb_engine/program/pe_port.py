@@ -68,8 +68,9 @@ class PePort:
 
     def fits(self, command: Command) -> bool:
         """As `ProgramPort.fits`."""
+        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line="", command=command)
         try:
-            self._pe.scheduler.plan(SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line="", command=command))
+            self._pe.scheduler.shared_plan(submitted)
         except PlanError:
             return False
         return True
