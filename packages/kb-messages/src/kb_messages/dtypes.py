@@ -47,12 +47,12 @@ class DType(StrEnum):
         """Bytes of one element."""
         return _INFO[self].nbytes
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         """Whether it is a floating-point format."""
         return _INFO[self].mantissa_bits is not None
 
-    @property
+    @cached_property
     def accumulator(self) -> DType:
         """The type of a sum of products: f32 for floats, i32 for integers."""
         return DType.F32 if self.is_float else DType.I32

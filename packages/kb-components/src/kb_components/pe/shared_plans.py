@@ -117,7 +117,7 @@ def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
         command.loop_order,
         command.out if command.out_held else None,
         command.acc is None, command.acc_held,
-        *[each for matrix in matrices for each in _form(matrix)],
+        *[(each.address >> OFFSET_BITS, each.rows, each.cols, each.stride, each.dtype) for each in matrices],
     )  # fmt: skip
     addresses = tuple([each.address for each in matrices])
     if len(set(addresses)) < len(addresses):

@@ -169,7 +169,10 @@ class LoneCommands:
         self._first_op, self._costs_ps = command.first_op, way.costs_ps
         if way.uses_registers:
             self._place(command, way)
-        self._begin_stage(0)
+        if way.costs_ps[0] == _BY_BLOCK:
+            self._begin_at_block(0)
+        else:
+            self._begin_stage(0)
 
     def _begin_stage(self, number: int) -> None:
         cost_ps = self._costs_ps[number]

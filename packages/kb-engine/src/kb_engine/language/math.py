@@ -47,7 +47,6 @@ from kb_messages import (
     MathCommand,
     MathFunction,
     MathInput,
-    Matrix,
     VectorValue,
     scalar_of,
 )
@@ -206,16 +205,8 @@ class MathOps(AxisFunctions):
         found: list[VectorInput | RecordedOp] = []
         for value in values:
             recorded = value.open_op if isinstance(value, RecordedTensor) else None
-            found.append(recorded or self._programs.input(value, self._place_of(value, op, line)))
+            found.append(recorded or self._programs.input(value, self._loaded(value, op, line)))
         return tuple(found)
-
-    def _place_of(self, value: Handle, op: str, line: str) -> Matrix:
-        """Where *value*, an argument of *op* that no recorded op makes, lies in TCM."""
-        if type(value) is LoadedTensor and value.holder is not None and not value.holder.freed:
-            if not self._port.issues_ahead:
-                self._port.wait(value.completion)
-            return value.place
-        return self._loaded(value, op, line)
 
     def _wide(self, number: int, shape: tuple[int, ...], line: str) -> LoadedTensor:
         """A whole number that f64 does not have, i64 modulo 2^64, of *shape*: its halves in one word."""

@@ -107,13 +107,20 @@ class LanguageBase:
 
     def _arrived(self, value: object, line: str) -> Matrix | None:
         """As `in_tcm`, after a wait for the `load_async` behind *value*. With a scoreboard the command itself waits."""
-        matrix = in_tcm(value, line)
+        if type(value) is LoadedTensor and value.holder is not None and not value.holder.freed:
+            matrix: Matrix | None = value.place
+        else:
+            matrix = in_tcm(value, line)
         if isinstance(value, LoadedTensor) and not self._port.issues_ahead:
             self._port.wait(value.completion)
         return matrix
 
     def _loaded(self, value: object, op: str, line: str) -> Matrix:
         """Where an operand lies in TCM. Raises KernelError for anything but a handle."""
+        if isinstance(value, LoadedTensor):
+            matrix = self._arrived(value, line)
+            assert matrix is not None, "what is loaded or computed lies in TCM"
+            return matrix
         if isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
         return self._operand(value, f"an argument of tl.{op}", line)
