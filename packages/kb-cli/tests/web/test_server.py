@@ -162,3 +162,19 @@ def test_what_answers_requests_is_loaded_before_the_first_of_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_a_request_that_the_end_of_the_server_broke_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr("kb_cli.web.runs_answer.runs", broken)
+    with served(tmp_path) as client:
+        assert client.ask("/api/runs").status == 500
+        assert "kb itself failed" in capsys.readouterr().err
+        client.server.is_over = True
+        reply = client.ask("/api/runs")
+    assert (reply.status, reply.text.strip()) == (503, "kb web has ended")
+    assert capsys.readouterr().err == ""

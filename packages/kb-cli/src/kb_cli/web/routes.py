@@ -35,13 +35,18 @@ _ANSWERS: Final = {
 """By name: the module of this room, and its function."""
 
 
-def answer_to(name: str, asked: WebRequest) -> WebAnswer | WebEvents:
-    """The answer to the request *name*; a sentence for what cannot be answered."""
+def answer_to(name: str, asked: WebRequest, is_over: Callable[[], bool]) -> WebAnswer | WebEvents:
+    """The answer to the request *name*; a sentence for what cannot be answered.
+
+    *is_over* says whether the server has ended. Python then takes away what threads need, so they may fail.
+    """
     try:
         return _function(name)(asked)
     except KbError as error:
         return sentence(str(error), getattr(error, "status", HTTPStatus.BAD_REQUEST))
     except Exception as error:  # noqa: BLE001 -- the page goes on, and the terminal says what happened
+        if is_over():
+            return sentence("kb web has ended", HTTPStatus.SERVICE_UNAVAILABLE)
         say(failure_text(error, ["web", "(page)", name]))
         return sentence("kb itself failed; the terminal of kb web says more", HTTPStatus.INTERNAL_SERVER_ERROR)
 

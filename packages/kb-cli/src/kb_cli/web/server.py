@@ -37,6 +37,8 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = 128
+    is_over = False
+    """Whether the server has ended. Requests that it had begun to answer may go on for a moment."""
     allow_reuse_address = os.name != "nt"  # there it would let a second server take the port
 
     def __init__(self, folder: Path, sweeps: Path, port: int) -> None:
@@ -70,6 +72,11 @@ class PageServer(ThreadingHTTPServer):
             load_answers()
 
         Thread(target=load, name="kb-web-load", daemon=True).start()
+
+    def server_close(self) -> None:
+        """As in the base class."""
+        self.is_over = True
+        super().server_close()
 
     def server_bind(self) -> None:
         """As in the base class, which asks the network for the name of this machine."""
@@ -137,7 +144,7 @@ class _PageHandler(BaseHTTPRequestHandler):
         from kb_cli.web.routes import answer_to  # with the first request for a run, so that the server starts at once
         from kb_cli.web.web_request import WebRequest
 
-        return answer_to(name, WebRequest(single, *self.server.shelves))
+        return answer_to(name, WebRequest(single, *self.server.shelves), lambda: self.server.is_over)
 
     def _send(self, answer: WebAnswer) -> None:
         self.send_response(answer.status)
