@@ -234,8 +234,9 @@ def closed(session: nox.Session) -> None:
 @nox.session(default=False)
 def mutants(session: nox.Session) -> None:
     """Every single change of small logs is noticed or equivalent; some minutes. The tests try a sample."""
-    install(session, *EDITABLE)
+    install(session, "--group", "test", *EDITABLE)
     session.run("python", "tests_integration/mutation/mutation_sweep.py", *session.posargs)
+    session.run("pytest", *PARALLEL, "packages/kb-dataexec/tests/test_mutations.py", env={"KB_ALL_MUTANTS": "1"})
 
 
 @nox.session(default=False)

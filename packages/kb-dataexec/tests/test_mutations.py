@@ -1,4 +1,9 @@
-"""A log with a record left out, or with a changed address, never gives a right output."""
+"""A log with a record left out, or with a changed address, never gives a right output.
+
+Each address is changed by two of the distances, which take turns; `nox -s mutants` changes it by all.
+"""
+
+import os
 
 import numpy as np
 import pytest
@@ -59,6 +64,14 @@ CASES = {
 }
 
 
+def deltas_of(operand):
+    """The distances by which the address of *operand* is changed."""
+    if "KB_ALL_MUTANTS" in os.environ:
+        return DELTAS
+    turn = operand + operand // len(DELTAS)
+    return [DELTAS[(turn + half) % len(DELTAS)] for half in (0, len(DELTAS) // 2)]
+
+
 @pytest.fixture(scope="module", params=CASES)
 def case(request):
     return MutatedLog(CASES[request.param])
@@ -78,7 +91,7 @@ def test_every_address_matters(case):
     unnoticed = [
         (operand, delta)
         for operand in range(case.log.n_operands)
-        for delta in DELTAS
+        for delta in deltas_of(operand)
         if case.is_unnoticed(case.moved(operand, delta))
     ]
     assert unnoticed == []

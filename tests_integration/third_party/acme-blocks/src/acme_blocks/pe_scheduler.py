@@ -115,9 +115,9 @@ class AcmeScheduler(CommandScheduler[AcmeSchedulerSpec]):
             region = self.spec.output_kib * KIB
             placement.output = Slots(self.spec.input_kib * KIB, needs.output_nbytes, region // needs.output_nbytes)
         self._fetch_store.registers.place(command)
-        command.frees[StageType.FETCH] = self._fetched
+        command.frees_by(StageType.FETCH, self._fetched)
         if Place.OUTPUT_BUFFER in plan.lifetimes:
-            command.frees[StageType.DMA_WRITE] = self._written
+            command.frees_by(StageType.DMA_WRITE, self._written)
         self._tiles, self._op_id = iter(plan.tiles), command.first_op
         if self._submitters:
             self._submitters.popleft()()
