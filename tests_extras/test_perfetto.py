@@ -10,6 +10,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
 from kb_cli.main import kb
+from kb_cli.trace.critical_path import segment_name
+from kb_cli.trace.launch_paths import path_of
 from kb_dataexec import OpLog, read_log
 
 
@@ -44,7 +46,7 @@ def test_the_schema_knows_every_field(tmp_path: Path) -> None:
     assert Trace.FromString(trace.SerializeToString()) == trace
 
 
-def test_slices_are_the_records_of_the_log(tmp_path: Path) -> None:
+def test_slices_are_the_records_of_the_log_the_critical_path_and_what_memories_did(tmp_path: Path) -> None:
     trace, log = traced(tmp_path)
     names: dict[int, dict[int, str]] = {}
     now: dict[int, int] = {}
@@ -79,5 +81,11 @@ def test_slices_are_the_records_of_the_log(tmp_path: Path) -> None:
     for row in log.ops:
         name = f"{log.strings[row['name']]} {log.strings[row['line']]}"
         wanted[name].append(tuple(int(row[column]) for column in columns))
+    path = path_of(log)
+    for start, end, *texts in zip(path.start_ps, path.end_ps, path.block, path.what, path.line, strict=True):
+        wanted[segment_name(*[path.strings[text] for text in texts])].append((start, end, start, end))
+    of_memories = [found.pop(name) for name in list(found) if name.startswith("sip0.cube0.pe")]
+    ops = {tuple(int(row[column]) for column in columns[2:]) for row in log.ops}
+    assert ops.issuperset(tuple(slice_of[2:]) for slices in of_memories for slice_of in slices)
     assert found.pop("launch 0")
     assert {name: sorted(rows) for name, rows in found.items()} == {name: sorted(rows) for name, rows in wanted.items()}

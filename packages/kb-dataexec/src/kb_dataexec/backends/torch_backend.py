@@ -190,7 +190,7 @@ def _axis_functions(torch: Any) -> dict[str, Callable[..., Any]]:
         "cummax": lambda x, axis: torch.cummax(x, dim=axis).values,
         "cummin": lambda x, axis: torch.cummin(x, dim=axis).values,
         "cummax_number": lambda x, axis: _most_so_far(torch, x, axis),
-        "cummin_number": lambda x, axis: -_most_so_far(torch, -x, axis),
+        "cummin_number": lambda x, axis: _least_so_far(torch, x, axis),
         "max": lambda x, axis: torch.amax(x, dim=axis, keepdim=True),
         "min": lambda x, axis: torch.amin(x, dim=axis, keepdim=True),
         "max_number": _most(torch),
@@ -234,6 +234,13 @@ def _most_so_far(torch: Any, x: Any, axis: int) -> Any:
     found = torch.cummax(torch.where(torch.isnan(x), -torch.inf, x), dim=axis).values
     numbers = torch.cumsum((~torch.isnan(x)).to(torch.int32), dim=axis)
     return torch.where(numbers == 0, torch.nan, found).to(x.dtype)
+
+
+def _least_so_far(torch: Any, x: Any, axis: int) -> Any:
+    """The smallest number up to each element along an axis; NaN before the first one."""
+    if not x.dtype.is_floating_point:  # the least integer has no negative
+        return torch.cummin(x, dim=axis).values
+    return -_most_so_far(torch, -x, axis)
 
 
 def _first_number(torch: Any, x: Any, axis: int, extreme: Callable[..., Any]) -> Any:
