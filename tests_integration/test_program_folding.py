@@ -33,15 +33,15 @@ def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
 
 
 def launched(
-    rows: int, issue: str = "blocking", columns: int = 512, **options: Any
+    rows: int, issue: str = "blocking", columns: int = 512, kernel: Any = doubled, shard: Any = None, **options: Any
 ) -> tuple[Engine, np.ndarray[Any, Any], str]:
-    """A launch of `doubled`: the engine, what it computed, and the digest."""
+    """A launch of *kernel*: the engine, what it computed, and the digest."""
     text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
     engine = Engine(loads_topology(text), MemoryLogWriter(), **options)
     host = Host(engine, ROOT)
-    x = host.tensor("x", np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), "f32")
+    x = host.tensor("x", np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), "f32", shard=shard)
     y = host.empty("y", x.shape, "f32")
-    host.launch(doubled, x, y, grid=rows)
+    host.launch(kernel, x, y, grid=rows)
     log = engine.close_log()
     assert log is not None
     after = Executor(log, engine.initial_memory).run()
@@ -100,6 +100,12 @@ def test_programs_without_a_period_are_forgotten(monkeypatch: pytest.MonkeyPatch
     assert digest == launched(600, exact="events")[2]
 
 
+def test_programs_that_read_the_copy_near_their_pe_are_not_kept() -> None:
+    """They differ by their PE, so none of them is skipped, and nothing else needs what they did."""
+    engine, _, _ = launched(40, shard="replica")
+    assert engine.grid_folding is None or not engine.grid_folding.kept
+
+
 def test_a_check_simulates_periods_that_others_repeat() -> None:
     engine, _, digest = launched(600, exact="check")
     (_, _), (checked, skipped) = engine.checked
@@ -107,6 +113,20 @@ def test_a_check_simulates_periods_that_others_repeat() -> None:
     assert (checked > 0, skipped > 300) == (True, True)
     assert (engine.grid_folding.checked, engine.grid_folding.skipped) == (checked, skipped)
     assert digest == launched(600, exact="events")[2]
+
+
+@pytest.mark.parametrize("edge", [80, 124])
+def test_a_check_compares_no_period_that_nobody_repeats(edge: int) -> None:
+    """From *edge* on, programs do something else: behind the first period found, or behind one that was compared."""
+
+    def otherwise(tl: Language, x: TensorRef, y: TensorRef) -> None:
+        row = slice(tl.program_id(), tl.program_id() + 1)
+        value = tl.load(x[row, :])
+        tl.store(y[row, :], value * 2.0 if tl.program_id() < edge else tl.exp(value) * 3.0 + 1.0)
+
+    engine, _, digest = launched(300, exact="check", kernel=otherwise)
+    assert (engine.checked[1][0] > 0) == (edge == 124)
+    assert digest == launched(300, exact="events", kernel=otherwise)[2]
 
 
 @pytest.mark.parametrize(

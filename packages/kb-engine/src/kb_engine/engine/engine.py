@@ -209,7 +209,7 @@ class Engine:
 
     def _folding(self, launch: GridLaunch, pes: Sequence[ProcessingElement]) -> GridFolding | None:
         """What folds the programs of *launch* on *pes*; None where nothing can."""
-        if launch.templates is None or not self._folds_programs:
+        if launch.templates is None or launch.templates.is_near or not self._folds_programs:
             return None
         self.grid_folding = GridFolding(launch, launch.templates, self.session, self.chip, pes, self._checks)
         return self.grid_folding

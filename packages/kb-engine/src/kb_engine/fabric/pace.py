@@ -92,7 +92,7 @@ class FairShare:
         """As FoldPass says. The level counts from the begin of the busy period, so it is one of two equal states."""
         self.t_ps = over.moment(self.t_ps)
         over.same(self.level, self.rate, self.longest_ps, len(self.audience), len(self._held))
-        over.same(len(self._past), len(self._highs))
+        over.same([line[1:] for line in self._past], [rate for _, rate in self._highs])
         for listener in self.audience:
             over.part(listener)
         for holder, since_ps in list(self._held.items()):

@@ -71,8 +71,7 @@ class GridFolding:
         self._expected: ExpectedPeriod | None = None
         self._has_jumped = False
         self.skipped = self.checked = 0
-        if not templates.is_near:
-            launch.watch(self._took)
+        launch.watch(self._took)
 
     @property
     def kept(self) -> int:
@@ -120,7 +119,7 @@ class GridFolding:
             return
         period = self._period(*found)
         if self._checks:
-            if period.is_whole:
+            if self._n_planned_alike(period):
                 self._expected, self._has_jumped = ExpectedPeriod(*found, found[1], self._rows_since(found[0])), False
         elif self._jump(period, entries):
             self._restart()
@@ -226,13 +225,11 @@ class GridFolding:
 
     def _jump(self, period: Period, entries: Sequence[Any]) -> bool:
         """Skip as many periods as there are alike. Whether there were any."""
-        if not period.is_whole:
-            return False
-        n = self._n_alike(period)
-        if any(each.scoreboard is not None for each in self._launch.streams):
-            n = period.n_with_equal_conflicts(n)
         if self._checks:  # one more period is simulated and compared, and programs are left to look behind it
-            n -= min(n - 1, 1 + -(-(len(self._pes) + 1) // period.by.programs)) if n else 0
+            n = self._n_planned_alike(period)
+            n -= min(max(1, n - 1), 1 + -(-(len(self._pes) + 1) // period.by.programs)) if n else 0
+        else:
+            n = self._n_meeting_alike(period)
         n, issued, commands = period.commands(n)
         told = period.tell(n)
         if told < n:
@@ -264,6 +261,19 @@ class GridFolding:
         if on_issue is not None:
             for command in commands:
                 on_issue(command)
+
+    def _n_planned_alike(self, period: Period) -> int:
+        """How many periods follow whose programs do and meet what those of *period* did, with the same plans."""
+        return period.commands(self._n_meeting_alike(period))[0]
+
+    def _n_meeting_alike(self, period: Period) -> int:
+        """How many periods follow whose programs do and meet what those of *period* did; 0 if it is not whole."""
+        if not period.is_whole:
+            return 0
+        n = self._n_alike(period)
+        if n and any(each.scoreboard is not None for each in self._launch.streams):
+            n = period.n_with_equal_conflicts(n)
+        return n
 
     def _n_alike(self, period: Period) -> int:
         """How many periods follow whose programs do what those of *period* did."""

@@ -132,8 +132,10 @@ class Period:
         """The commands from the begin of the period to the end of the *n*-th after it, in the order of their numbers.
 
         In front stands *n*, or the lower number of periods whose plans are those of this one, and what is in flight
-        then, by the commands that are in flight now.
+        then, by the commands that are in flight now. For no period, there is nothing else.
         """
+        if n <= 0:
+            return 0, {}, ()
         try:
             return n, *self._commands_of(n)
         except _OtherPlan as error:
