@@ -202,7 +202,7 @@ def passed_on_kernel(x_ptr, ready_ptr, y_ptr, BLOCK: tl.constexpr):
         tl.atomic_store(ready_ptr, 1)
     else:
         tl.atomic_poll(ready_ptr, 1)
-        tl.store(y_ptr + BLOCK + at, tl.load(y_ptr + at) * 2)
+        tl.store(y_ptr + BLOCK + at, tl.atomic_load(y_ptr + at) * 2)
 
 
 def show_polls(rng):

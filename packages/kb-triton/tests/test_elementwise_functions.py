@@ -106,3 +106,15 @@ def maps(x_ptr, F: tl.constexpr, PACK: tl.constexpr):
 def test_what_no_mapping_is_gets_a_sentence(function, pack, sentence):
     with pytest.raises(KbError, match=sentence):
         maps[(1,)](np.ones(8, np.float32), F=function, PACK=pack)
+
+
+@triton.jit
+def maps_a_constant(out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.map_elementwise(sign_of, tl.full((N,), 3.0, tl.float32)))
+
+
+def test_a_block_of_one_number_goes_one_way():
+    out = np.zeros(4, np.float32)
+    maps_a_constant[(1,)](out, N=4)
+    assert out.tolist() == [1, 1, 1, 1]

@@ -174,6 +174,8 @@ def test_what_estimates_of_libraries_ask(installed):
     halves = get_max_tensorcore_tflops("torch.float16", 1e6)
     assert halves == 65.536  # 8 PEs of 4096 multiply-adds a cycle at 1 GHz
     assert get_max_tensorcore_tflops(kb_triton.language.float16) == halves
+    assert get_max_tensorcore_tflops(np.float16) == halves
+    assert get_max_tensorcore_tflops(kb_triton.language.float8e5) == 2 * halves
     with pytest.raises(KbError, match="got get_max_simd_tflops, needs get_max_tensorcore_tflops"):
         get_max_simd_tflops("torch.float32")
     with pytest.raises(KbError, match="got nvsmi of power, needs clocks: the chip is no GPU"):

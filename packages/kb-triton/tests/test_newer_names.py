@@ -119,6 +119,11 @@ class Span:
     def at(self, index):
         return self.first + index * self.step
 
+    @staticmethod
+    @triton.jit
+    def doubled(x):
+        return 2 * x
+
 
 @triton.jit
 def spans(out_ptr, first):
@@ -127,12 +132,13 @@ def spans(out_ptr, first):
     at = tl.arange(0, 4)
     tl.store(out_ptr + at, span.at(at))
     tl.store(out_ptr + 4 + at, further.at(at))
+    tl.store(out_ptr + 8 + at, Span.doubled(at) + span.doubled(1))
 
 
 def test_aggregates():
-    out = np.zeros((2, 4), np.int32)
+    out = np.zeros((3, 4), np.int32)
     spans[(1,)](out, 10)
-    assert out.tolist() == [[10, 13, 16, 19], [10, 15, 20, 25]]
+    assert out.tolist() == [[10, 13, 16, 19], [10, 15, 20, 25], [2, 4, 6, 8]]
     with pytest.raises(TypeError, match=r"tl.aggregate_replace: got int and \['step'\], needs an aggregate"):
         tl.aggregate_replace(3, step=1)
     with pytest.raises(TypeError, match=r"Span: got values of \['first'\], needs one of each of \['first', 'step'\]"):

@@ -18,7 +18,8 @@ from kb_triton.host import current, is_array
 PS_PER_MS = 1e9
 _KINDS: Final = {
     "float32": DType.F32, "float16": DType.F16, "bfloat16": DType.BF16, "int8": DType.I8, "float8_e4m3fn": DType.F8E4M3,
-    "float8_e5m2": DType.F8E5M2, "fp32": DType.F32, "fp16": DType.F16, "bf16": DType.BF16,
+    "float8_e5m2": DType.F8E5M2, "fp32": DType.F32, "fp16": DType.F16, "bf16": DType.BF16, "fp8e4nv": DType.F8E4M3,
+    "fp8e5": DType.F8E5M2,
 }  # fmt: skip
 
 
@@ -182,7 +183,7 @@ def get_max_tensorcore_tflops(dtype: Any, clock_rate: float | None = None, devic
 
     *dtype* is a type of torch, of numpy or of `tl`. Raises KbError for a type that the chip does not have.
     """
-    name = str(dtype).rpartition(".")[2]
+    name = getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
     kind = _KINDS.get(name)
     if kind is None:
         raise KbError("triton.testing", f"{dtype} as a type", f"one of {', '.join(_KINDS)}")

@@ -187,8 +187,9 @@ class Device:
 
     @property
     def clock_ghz(self) -> float:
-        """The fastest clock of an array for products."""
-        return max(float(each.spec.clock_ghz) for each in self._components() if hasattr(each, "peak_flops"))
+        """The fastest clock of an array for products; 0 where the chip has none."""
+        clocks = (float(each.spec.clock_ghz) for each in self._components() if hasattr(each, "peak_flops"))
+        return max(clocks, default=0.0)
 
     def _components(self) -> Iterable[Any]:
         return self._timed.engine().components.values()

@@ -19,7 +19,7 @@ def aggregate(cls: type) -> type:
         fields |= dict.fromkeys(get_annotations(base))
     setattr(cls, _FIELDS, tuple(fields))
     for name, member in list(vars(cls).items()):
-        if callable(member) and not isinstance(member, (FunctionType, type)):
+        if callable(member) and not isinstance(member, (FunctionType, staticmethod, type)):
             setattr(cls, name, _method(member))  # a function that @jit made, which is no method by itself
     if "__init__" not in vars(cls):
         cls.__init__ = _initialize  # type: ignore[misc]

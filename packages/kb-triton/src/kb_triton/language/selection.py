@@ -73,6 +73,8 @@ def _repeated(x: tensor, shape: tuple[int, ...]) -> tensor:
 
 
 def _of_pointers(chosen: tensor, one: tensor, two: tensor) -> tensor:
+    if isinstance(two.dtype, pointer_type) and one.dtype != two.dtype:
+        refuse(f"tl.where of {one.dtype} and {two.dtype}", "pointers to elements of one type")
     if not chosen.shape:
         return _repeated(one if bool(chosen) else two, broadcast_shapes(one.shape, two.shape, "tl.where"))
     places = Address | ChosenAddress

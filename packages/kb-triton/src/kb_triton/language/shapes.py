@@ -11,6 +11,7 @@ import numpy as np
 from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known, plain
 from kb_messages import DType
 from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number, stored_number
+from kb_triton.language.chosen_pointers import ChosenAddress
 from kb_triton.language.pointers import Address
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.tensor import describe, provide, tensor
@@ -60,6 +61,9 @@ def _reshaped(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> An
         return Data(array, value.kind, partial(_viewed, value, before, shape), None, value.waits)
     if isinstance(value, Address):
         return Address(value.storage, _reshaped_offset(value.offset, before, shape), value.waits)
+    if isinstance(value, ChosenAddress):
+        chosen = reshape(broadcast_to(value.chosen, before), shape)
+        return ChosenAddress(chosen, _reshaped(value.one, before, shape), _reshaped(value.two, before, shape))
     if isinstance(value, Affine) and (affine := value.reshaped(shape)) is not None:
         return affine
     if type(value) in FORMS:
@@ -152,7 +156,7 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:  # noqa: A002
     ):
         refuse(f"tl.broadcast_to of {describe(x)} to {times(sizes)}", "a shape that it broadcasts to")
     value = x.value
-    if type(value) in FORMS or isinstance(value, Address):
+    if type(value) in FORMS or isinstance(value, (Address, ChosenAddress)):
         value = value.broadcast(sizes)
     return tensor(value, sizes, x.dtype)
 
@@ -247,6 +251,9 @@ def _permuted(value: Any, x: tensor, order: tuple[int, ...], shape: tuple[int, .
         if not isinstance(offset, int):
             offset = offset.transposed(order) if isinstance(offset, Affine) else offset.transpose(order)
         return Address(value.storage, offset, value.waits)
+    if isinstance(value, ChosenAddress):
+        chosen = permute(broadcast_to(value.chosen, x.shape), order)
+        return ChosenAddress(chosen, _permuted(value.one, x, order, shape), _permuted(value.two, x, order, shape))
     if type(value) is Turned:
         return value.factor.of
     handle = value if isinstance(value, Handle) and value.shape == x.shape else full_handle(x)

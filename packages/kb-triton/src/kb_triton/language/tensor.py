@@ -137,8 +137,8 @@ class tensor:
         if self.dtype.kind == "void" and self.numel == 1:  # a pointer; what is None is no tensor
             return True
         answer = answer_of()
-        if answer is not None and type(self.value) not in NUMBERS:
-            return answer(self)
+        if answer is not None:
+            return bool(self.value) if type(self.value) in NUMBERS else answer(self)
         return bool(self._only_element("the truth"))
 
     def __int__(self) -> int:
