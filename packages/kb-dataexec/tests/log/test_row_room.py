@@ -1,9 +1,11 @@
 """Rows of files in one array, also where a file grew after the room was made."""
 
 import numpy as np
+import pytest
 
 from kb_dataexec.files import read_array
 from kb_dataexec.log.row_room import RowRoom
+from kb_messages import KbError
 
 
 def saved(path, rows):
@@ -35,3 +37,23 @@ def test_rows_of_a_file_that_grew_are_all_there(tmp_path):
 
 def test_a_file_that_is_not_there_needs_no_room(tmp_path):
     assert RowRoom(np.dtype(np.int64), [tmp_path / "a.npy"]).rows.tolist() == []
+
+
+def test_files_behind_a_missing_one_are_not_looked_for(tmp_path):
+    asked = []
+
+    def files():
+        for number in range(1000):
+            asked.append(number)
+            yield tmp_path / f"{number}.npy"
+
+    RowRoom(np.dtype(np.int64), files())
+    assert asked == [0]
+
+
+def test_a_file_that_is_longer_than_the_memory_is_told_by_its_reader(tmp_path):
+    path = saved(tmp_path / "a.npy", np.arange(3))
+    with path.open("r+b") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(KbError, match="8796093022080 bytes of data, needs the 24 that its header states"):
+        read(RowRoom(np.dtype(np.int64), [path]), [path])

@@ -163,7 +163,7 @@ class LogFolder:
         return room.rows
 
     def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
-        return RowRoom(dtype, [chunk_path(self.folder, name, number) for number in range(self.n_chunks)])
+        return RowRoom(dtype, (chunk_path(self.folder, name, number) for number in range(self.n_chunks)))
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, found = RunningDigest(self.version), dict.fromkeys(("ops", "operands", *self._further), 0)

@@ -21,11 +21,9 @@ class RowRoom:
     """
 
     def __init__(self, dtype: np.dtype[Any], files: Iterable[Path]) -> None:
-        nbytes = 0
-        for file in files:
-            with suppress(OSError):  # who reads the file says what is wrong
-                nbytes += os.stat(file).st_size
-        self._room = np.empty(nbytes // dtype.itemsize, dtype)
+        self._room = np.empty(0, dtype)
+        with suppress(MemoryError):  # who reads the files says what is wrong
+            self._room = np.empty(_nbytes_of(files) // dtype.itemsize, dtype)
         self._used = 0
         self._taken: list[Array] = []
 
@@ -46,3 +44,12 @@ class RowRoom:
         if self._used == sum(map(len, self._taken)):
             return self._room[: self._used]
         return np.concatenate(self._taken)
+
+
+def _nbytes_of(files: Iterable[Path]) -> int:
+    """The bytes of *files* up to the first one that is missing, because nobody reads those behind it."""
+    nbytes = 0
+    with suppress(OSError):
+        for file in files:
+            nbytes += os.stat(file).st_size
+    return nbytes
