@@ -15,7 +15,10 @@ from kb_cli.web.shelf_folders import address_id, folders_below
 from kb_messages import KbError
 
 _MOST_NBYTES: Final = 64 << 20
-"""Of the files of whole sweeps that are kept, but for the last one. Source: assumed; a thousand points have 0.7 MB."""
+"""The files of the whole sweeps that are kept have so many bytes together; the last sweep is kept at any size.
+
+Source: assumed; a thousand points have 0.7 MB.
+"""
 
 
 class NoSweepError(KbError):
