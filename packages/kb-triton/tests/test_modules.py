@@ -160,7 +160,8 @@ def test_uninstall_takes_everything_back():
 def test_libraries_find_the_package_and_its_release(installed):
     assert find_spec("triton") is not None
     assert find_spec("triton.language.extra") is not None
-    assert metadata.version("triton") == sys.modules["triton"].__version__
+    assert find_spec("triton.ops") is find_spec("triton.experimental") is None
+    assert metadata.version("triton") == metadata.version("Triton") == sys.modules["triton"].__version__
     assert "triton" in [each.name for each in metadata.distributions()]
     with pytest.raises(ModuleNotFoundError, match=r"triton\.ops: got a module that kb-triton does not have"):
         import_module("triton.ops")

@@ -45,7 +45,9 @@ class TorchFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As `MetaPathFinder.find_spec`. Raises ModuleNotFoundError for modules of Triton that are not here."""
+        """As `MetaPathFinder.find_spec`. An import of a module that only Triton has raises ModuleNotFoundError."""
+        if fullname.startswith("triton.") and sys._getframe(2).f_globals.get("__name__") == "importlib.util":
+            return None  # somebody asks whether the module is here, and imports nothing
         if fullname == "triton.experimental":
             text = "triton.experimental: got Gluon, needs tl: kernels in Gluon choose layouts and memories of one GPU"
             raise ModuleNotFoundError(text, name=fullname)
@@ -68,7 +70,7 @@ class TorchFinder(MetaPathFinder):
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterator[TritonDistribution]:
         """The distribution `triton`, if *context* asks for that name or for all, while the modules are to be seen."""
         name = None if context is None else context.name
-        if name in (None, "triton") and sys.modules.get("triton") is not None:
+        if (name is None or name.lower() == "triton") and sys.modules.get("triton") is not None:
             yield TritonDistribution()
 
 
