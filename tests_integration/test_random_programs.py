@@ -29,7 +29,7 @@ for seed in map(int, sys.argv[2:]):
 """
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_a_random_program_leaves_what_numpy_computes_under_every_way_of_issue(seed: int) -> None:
     runs.check(programs.draw(seed))
 
