@@ -163,8 +163,13 @@ class PathEvents:
         if isinstance(cause, slice):
             cause = np.arange(cause.start, cause.stop)
         if isinstance(events, slice):
-            columns = (self.cause, self.work, self.edge, self._is_open)
-            for column, value in zip(columns, (cause, work, via(edge), False), strict=True):
+            values: list[tuple[Array, Array | int | bool]] = [
+                (self.cause, cause),
+                (self.work, work),
+                (self.edge, via(edge)),
+                (self._is_open, False),
+            ]
+            for column, value in values:
                 np.copyto(column[events], value, where=fits)
             return
         events = events[fits]
