@@ -205,21 +205,20 @@ def test_the_upper_half_of_products_of_64_bits():
     assert out.tolist() == [(int(a) * int(b)) >> 64 for a, b in zip(x, y, strict=True)]
 
 
-def test_functions_that_libdevice_lacks():
-    for name, fix in (
-        ("add_rz", "the chip rounds to nearest; use libdevice.add_rn"),
-        ("double2int_rn", "the chip has no arithmetic on float64; use float32"),
-    ):
-        with pytest.raises(AttributeError) as caught:
-            getattr(libdevice, name)
-        assert str(caught.value) == f"libdevice: got libdevice.{name}, needs a name that libdevice has here; {fix}"
-
-
-def test_names_of_the_compiler_and_of_numpy_say_what_to_use():
-    for name, sentence in (
-        ("tuple_type", "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit"),
-        ("mean", "use tl.sum, and divide by the number of elements"),
-    ):
-        with pytest.raises(AttributeError) as caught:
-            getattr(tl, name)
-        assert str(caught.value) == f"tl: got tl.{name}, needs a name that tl has here; {sentence}"
+@pytest.mark.parametrize(
+    ("module", "name", "fix"),
+    [
+        ("libdevice", "add_rz", "the chip rounds to nearest; use libdevice.add_rn"),
+        ("libdevice", "double2int_rn", "the chip has no arithmetic on float64; use float32"),
+        (
+            "tl",
+            "tuple_type",
+            "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit",
+        ),
+        ("tl", "mean", "use tl.sum, and divide by the number of elements"),
+    ],
+)
+def test_names_that_are_missing_say_what_to_use(module, name, fix):
+    with pytest.raises(AttributeError) as caught:
+        getattr({"libdevice": libdevice, "tl": tl}[module], name)
+    assert str(caught.value) == f"{module}: got {module}.{name}, needs a name that {module} has here; {fix}"

@@ -180,7 +180,7 @@ class CommandInFlight:
         self.claims = claims
 
     def frees_by(self, stage_type: StageType, free: Callable[[TileToken], None]) -> None:
-        """*free* is called with a tile at the end of a service of *stage_type*, and nothing else."""
+        """*free* is called with the tile at the end of each service of *stage_type*. It replaces an earlier one."""
         frees = [*self.frees]
         frees[stage_type] = free
         self.frees = frees
