@@ -4,7 +4,8 @@ from kb_topology.diagram.scene import LABEL, MARGIN, text_width
 NAMED = (
     "wire_ps_per_mm: 7.0",
     (
-        "wire_ps_per_mm: 7.0\npackets: {payload_nbytes: 256, header_nbytes: 16}\ninterleaved:\n"
+        "wire_ps_per_mm: 7.0\npackets: {payload_nbytes: 256, header_nbytes: 16}\n"
+        "multicast: {receivers: 8}\ninterleaved:\n"
         '  even: {slices: ["sip[0].cube[0].hbm[0]", "sip[0].cube[0].hbm[2]"], granule_nbytes: 1024}\n'
         '  all: {slices: "sip[0].cube[0].hbm[*]", granule_nbytes: 64}'
     ),
@@ -16,10 +17,11 @@ def boxes_of(topology, view):
     return {box.key: box for row in chart(topology, view).rows for box in row}
 
 
-def test_a_picture_tells_packets_and_interleaved_memories(small):
+def test_a_picture_tells_packets_multicast_and_interleaved_memories(small):
     topology = small(*NAMED)
     lines = (
         "Packets: up to 256 B of payload, and a header of 16 B.",
+        "Multicast: up to 8 readers of the same bytes.",
         "even: 1 KiB in each of its 2 slices of HBM, in turn.",
         "all: 64 B in each of its 4 slices of HBM, in turn.",
     )

@@ -203,12 +203,22 @@ class PacketTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return nbytes + -(-nbytes // self.payload_nbytes) * self.header_nbytes
 
 
+class MulticastTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to `receivers` blocks that read the same bytes at the same time are served by one read of the memory.
+
+    The links of their routes carry the bytes once, and copy the bytes where routes part.
+    """
+
+    receivers: Annotated[int, Meta(ge=2)]
+
+
 class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole topology file. `wire_ps_per_mm` is the travel time of a signal along a link, in ps per mm.
 
     `hbm_interleave_nbytes`: flat tensors lie in granules of so many bytes over the HBM slices of a cube, in turn. With
     0, the default, every tensor lies in slices that the host names. Source of the unit: a burst of HBM3 has 64 bytes.
-    `interleaved` names further sets of slices over which tensors can lie. Without `packets`, bytes have no headers.
+    `interleaved` names further sets of slices over which tensors can lie. Without `packets`, bytes have no headers, and
+    without `multicast` each read is one of its own.
 
     A part that the file leaves out is UNSET, not empty. So files keep their digest when the format gains a new part.
     """
@@ -218,6 +228,7 @@ class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     wire_ps_per_mm: Annotated[float, Meta(ge=0, le=1_000_000)]
     hbm_interleave_nbytes: Annotated[int, Meta(ge=0, multiple_of=64)] = 0
     packets: PacketTemplate | UnsetType = UNSET
+    multicast: MulticastTemplate | UnsetType = UNSET
     interleaved: dict[str, InterleavedTemplate] | UnsetType = UNSET
     sips: Count = 1
     cubes_per_sip: Count = 1

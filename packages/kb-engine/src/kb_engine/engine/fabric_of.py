@@ -1,4 +1,4 @@
-"""The fabric of a chip: one of rates, or one of packets where a block has buffers of a size."""
+"""The fabric of a chip: one of rates, one that multicasts, or one of packets where a block has buffers of a size."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.multicast_fabric import MulticastFabric
 from kb_engine.fabric.packet_fabric import PacketFabric
 from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.timing.clock import Clock
@@ -27,14 +28,20 @@ def fabric_of(
 ) -> Fabric:
     """The fabric of *topology*, without its blocks. *on_transfer* and *rows* are as of Fabric.
 
-    Raises TopologyError for blocks that are not installed, and for buffers on a chip whose transfers have no packets.
+    Raises TopologyError for blocks that are not installed, and for buffers on a chip that multicasts, or whose
+    transfers have no packets.
     """
-    packets = topology.spec.packets
+    packets, multicast = topology.spec.packets, topology.spec.multicast
     graph, address_map = topology.graph, topology.address_map
     buffered = _buffered(topology, registry)
     if buffered is None:
         on_links = None if isinstance(packets, UnsetType) else packets.on_links
-        return Fabric(clock, graph, address_map, on_transfer, rows, on_links)
+        if isinstance(multicast, UnsetType):
+            return Fabric(clock, graph, address_map, on_transfer, rows, on_links)
+        return MulticastFabric(multicast.receivers, clock, graph, address_map, on_transfer, rows, on_links)
+    if not isinstance(multicast, UnsetType):
+        got = f"multicast, and buffers of a size ({buffered.impl} of {buffered.id})"
+        raise topology.error(("multicast",), got, "nodes with room for everything", "use `builtin.transit` there")
     if isinstance(packets, UnsetType):
         path, got = (*buffered.yaml_path, "impl"), f"{buffered.impl}, and transfers without packets"
         raise topology.error(

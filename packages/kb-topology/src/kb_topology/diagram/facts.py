@@ -1,4 +1,4 @@
-"""What a picture says in words: packets, and memories that lie over several slices of HBM."""
+"""What a picture says in words: packets, multicast, and memories that lie over several slices of HBM."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from kb_topology.topology import Topology
 
 
 def facts(topology: Topology) -> tuple[str, ...]:
-    """A line for the packets of *topology*, one for the HBM of all cubes, and one for each memory that it names."""
+    """A line for packets, one for multicast, one for the HBM of all cubes, and one for each memory that has a name."""
     lines, packets, spec = [], topology.spec.packets, topology.spec
     if not isinstance(packets, UnsetType):
         payload, header = format_nbytes(packets.payload_nbytes), format_nbytes(packets.header_nbytes)
         lines.append(f"Packets: up to {payload} of payload, and a header of {header}.")
+    if not isinstance(spec.multicast, UnsetType):
+        lines.append(f"Multicast: up to {spec.multicast.receivers} readers of the same bytes.")
     if spec.hbm_interleave_nbytes:
         lines.append(f"HBM: {format_nbytes(spec.hbm_interleave_nbytes)} in each slice of a cube, in turn.")
     named = {region.memory: region for region in topology.address_map.interleaved.values() if region.is_named}
