@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pkgutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_the_table_has_the_names_that_type_checkers_see(door: str) -> None:
     assert table == set(names_for_types(door))
     assert sum(map(len, module._NAMES.values())) == len(table)
     assert table <= set(dir(module))
+
+
+@pytest.mark.parametrize("door", lazy_doors())
+def test_no_lazy_name_is_that_of_a_module_behind_the_door(door: str) -> None:
+    """An import of the module would put the module in the place of the name."""
+    module = importlib.import_module(door)
+    behind = {each.name for each in pkgutil.iter_modules(module.__path__)}
+    assert behind & {name for names in module._NAMES.values() for name in names} == set()
 
 
 @pytest.mark.parametrize("door", lazy_doors())

@@ -32,6 +32,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert all(name in done.stdout for name in main.COMMANDS)
 
 
+def test_commands_that_read_runs_load_no_simulator() -> None:
+    code = (
+        "import sys\n"
+        "from kb_cli.commands import compare, pack, runs, trace, web\n"
+        "print(sorted({'simpy', 'kb_components', 'kb_dataexec.execute.executor', 'http.server'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_the_sentences_of_the_help_are_those_of_the_commands() -> None:
     for name in main.COMMANDS:
         done = CliRunner().invoke(main.kb, [name, "--help"])

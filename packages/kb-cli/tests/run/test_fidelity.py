@@ -9,7 +9,7 @@ import pytest
 
 from kb_cli.run.fidelity import Fidelity, fidelity_of, fidelity_text, kind_of
 from kb_cli.run.metrics import Metrics, Use
-from kb_cli.run.usage import Traffic
+from kb_cli.run.result_parts import Traffic
 from kb_topology import TopologySpec, load_topology, loads_topology
 
 GEMM = {"device": "d", "test": "gemm", "p90": math.log(2), "rows": 10, "source": "gemm.py"}

@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 
 from kb_cli.benchmark import bundled
-from kb_cli.run.keep import Policy
 from kb_cli.run.progress import RunProgress
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.run_json import read_one_run, write_run
 from kb_cli.run.save import record_run
 from kb_cli.whatif import levers as levers_module

@@ -21,8 +21,8 @@ from kb_cli.benchmark import bundled
 from kb_cli.benchmark.answers import check_benchmark_name
 from kb_cli.benchmark.beside import files_beside, let_import
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
-from kb_cli.benchmark.call_record import RecordedCall
 from kb_cli.benchmark.loading import loading
+from kb_cli.benchmark.recorded_call import RecordedCall
 from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.benchmark.user_code import user_code
 from kb_engine import Benchmark

@@ -8,8 +8,9 @@ from typing import Any
 import numpy.typing as npt
 
 from kb_cli.benchmark.answers import check_array, check_names
+from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.expected import ExpectedProduct
-from kb_cli.benchmark.setup import CheckMode, Setup
+from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.user_code import user_code
 from kb_dataexec.verify import why_not_sampled
 from kb_engine import Arrays, Tensor

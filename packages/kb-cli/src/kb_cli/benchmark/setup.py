@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
+from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_messages import BenchmarkError
 from kb_topology import Topology
-
-
-class CheckMode(StrEnum):
-    """How outputs are compared: each element with the reference, or a sample of products. `auto` chooses by size."""
-
-    AUTO = "auto"
-    FULL = "full"
-    SAMPLE = "sample"
 
 
 class Setup(NamedTuple):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from kb_engine import Host, Sharding, Tensor
+from kb_cli.benchmark.tensor_placement import TensorPlacement
+from kb_engine import Sharding
 from kb_messages import BenchmarkError, DType
 from kb_topology import did_you_mean, listing
+
+if TYPE_CHECKING:
+    from kb_engine import Host, Tensor
 
 _BY_NUMPY_NAME = {
     "float32": DType.F32,
@@ -33,16 +37,6 @@ class Placing(TypedDict, total=False):
     memory: str
     shard: Sharding | str | None
     cube: int | None
-
-
-class TensorPlacement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a tensor lies, as `Host.empty` takes it: the cut into blocks, their memories, a sharding, a cube."""
-
-    blocks: tuple[int, int] = (1, 1)
-    slices: tuple[int, ...] | None = None
-    memory: str = "hbm"
-    shard: Sharding | str | None = None
-    cube: int | None = None
 
 
 class TensorArgument(Struct, frozen=True, eq=False):

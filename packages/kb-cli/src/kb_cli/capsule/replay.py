@@ -12,10 +12,10 @@ from kb_cli.capsule.unpack import unpack
 from kb_cli.run.claims import check_written
 from kb_cli.run.files import BENCH, RunFolderError
 from kb_cli.run.identity import environment, versions
-from kb_cli.run.keep import Policy
 from kb_cli.run.progress import RunProgress
-from kb_cli.run.result import RunResult
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.run_json import RunJson
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import record_run, run_once
 from kb_cli.whatif.ran_setup import read_setup
 

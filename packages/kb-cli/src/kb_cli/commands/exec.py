@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kb_cli.report.script_tables import script_tables
-from kb_cli.run.keep import Policy
+from kb_cli.run.result_parts import Policy
 from kb_cli.script.script_run import ScriptRun
 from kb_cli.terminal.output import emit_json, emit_tables
 

@@ -10,14 +10,15 @@ from typing import Literal
 import click
 
 from kb_cli.benchmark import bundled
+from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.load import load_benchmark
 from kb_cli.benchmark.param_docs import BenchmarkDoc, benchmark_doc
 from kb_cli.benchmark.params import build_params, parse_assignments
-from kb_cli.benchmark.setup import CheckMode, Setup
+from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.shapes import read_shapes
-from kb_cli.run.keep import Policy
-from kb_cli.run.result import RunResult
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.rows import run_rows
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.save import run_once
 from kb_cli.terminal.output import emit_json, emit_tables

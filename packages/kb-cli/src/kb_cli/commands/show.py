@@ -9,8 +9,8 @@ import click
 from kb_cli.report.capture_report import CaptureReport, compared, report_of
 from kb_cli.report.capture_tables import capture_tables, captures_tables
 from kb_cli.run.capture_choice import captures_of, chosen
-from kb_cli.run.captures import CAPTURES, load_value
-from kb_cli.run.files import RunFolderError
+from kb_cli.run.captures import load_value
+from kb_cli.run.files import CAPTURES, RunFolderError
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_dataexec.files import read_array, writing
 from kb_messages import KbError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -17,11 +18,11 @@ from kb_cli.trace.run_log import RunLog, read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
 from kb_cli.trace.tracks import Counters, Trace
-from kb_cli.trace.traffic import traffic
-from kb_cli.trace.viewer import page_folder, show
 from kb_cli.trace.window import parse_window
 from kb_messages import KbError
-from kb_topology import load_topology
+
+_TRAFFIC = "kb_cli.trace.traffic"
+"""Needs the engine, which takes as long to load as a log of a million records to read."""
 
 
 @click.command("trace")
@@ -54,34 +55,54 @@ def command(
     slice is the service of one tile, named by stage and kernel line. Times are rounded down to whole nanoseconds.
     """
     check_name(out)
-    page = page_folder() if opened else None
+    page = _page_folder() if opened else None
     shown = Shown(parse_window(start_ns, end_ns), pe, Unit(unit))
-    found = read_run_log(run)
-    trace, notes = _trace_of(found, shown)
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(import_module, _TRAFFIC)
+        found = read_run_log(run)
+        trace, notes = _trace_of(found, shown, beside)
     nbytes = write_trace(trace, shown.unit, out)
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"
         notes.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
     emit_lines([f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}", *notes])
     if page is not None:
-        show(page, out, lambda line: emit_lines([line]))
+        _show(page, out)
 
 
-def _trace_of(found: RunLog, shown: Shown) -> tuple[Trace, list[str]]:
-    """The trace, and a sentence for each thing that it leaves out. The path is found on a thread of its own."""
+def _page_folder() -> Path:
+    from kb_cli.trace.viewer import page_folder  # a server, which no other trace needs
+
+    return page_folder()
+
+
+def _show(page: Path, out: Path) -> None:
+    from kb_cli.trace.viewer import show
+
+    show(page, out, lambda line: emit_lines([line]))
+
+
+def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[Trace, list[str]]:
+    """The trace, and a sentence for each thing that it leaves out. The path is found on the thread of *beside*."""
     log, notes = found.log, []
     counters: list[Counters] = []
-    with ThreadPoolExecutor(1) as beside:
-        path = None if "kernels" in log.missing else beside.submit(path_of, log)
-        try:
-            counters.append(traffic(log, load_topology(found.folder / TOPOLOGY), shown.window, shown.pe))
-        except KbError as error:  # a chip whose blocks are not installed here
-            notes.append(f"{found.folder}: got no counters of links and memories: {error}")
-        if path is None:
-            notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
-        memories = None
-        if "transfers" in log.missing:
-            notes.append(f"{found.folder}: got a log without the table transfers, so what memories served is left out")
-        else:
-            memories = memory_slices(log, shown.pe)
-        return run_trace(found, shown, None if path is None else path.result, memories, counters), notes
+    path = None if "kernels" in log.missing else beside.submit(path_of, log)
+    try:
+        counters.append(_counters(found, shown))
+    except KbError as error:  # a chip whose blocks are not installed here
+        notes.append(f"{found.folder}: got no counters of links and memories: {error}")
+    if path is None:
+        notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
+    memories = None
+    if "transfers" in log.missing:
+        notes.append(f"{found.folder}: got a log without the table transfers, so what memories served is left out")
+    else:
+        memories = memory_slices(log, shown.pe)
+    return run_trace(found, shown, None if path is None else path.result, memories, counters), notes
+
+
+def _counters(found: RunLog, shown: Shown) -> Counters:
+    from kb_cli.trace.traffic import traffic  # loaded while the log was read
+    from kb_topology import load_topology
+
+    return traffic(found.log, load_topology(found.folder / TOPOLOGY), shown.window, shown.pe)

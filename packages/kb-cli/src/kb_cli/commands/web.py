@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 
 import click
 
 from kb_cli.terminal.output import emit_lines
-from kb_cli.web.server import PageServer
+from kb_cli.web import open_page
 from kb_messages import KbError
 
 
@@ -32,9 +31,11 @@ def command(folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
     if not folder.is_dir() and (folder.exists() or not sweeps.is_dir()):
         got = "a file" if folder.exists() else "no such folder"
         raise KbError(str(folder), got, "a folder of run folders", "kb run makes kb-runs")
-    with PageServer(folder, sweeps, port) as server:
+    with open_page(folder, sweeps, port) as server:
         emit_lines([f"{folder}: {server.gate.opening} until you press Ctrl+C"])
         server.load_ahead()
         if not no_open:
+            import webbrowser  # for a browser alone
+
             webbrowser.open(server.gate.opening)
         server.serve_forever()

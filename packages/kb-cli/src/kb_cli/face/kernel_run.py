@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.progress import RunProgress
-from kb_cli.run.result import RunResult
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import Finished
 from kb_cli.run.simulate import Computed
 from kb_cli.run.verdict import Verdict, judge, terms_behind

@@ -15,15 +15,16 @@ from kb_cli.benchmark.call import Call
 from kb_cli.benchmark.call import call as new_call
 from kb_cli.benchmark.call_benchmark import CallBenchmark, FunctionBenchmark
 from kb_cli.benchmark.call_record import record_call
+from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.kernel_source import kernel_source
 from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined
 from kb_cli.benchmark.loading import refuse_while_loading
 from kb_cli.benchmark.params import as_text, build_params
-from kb_cli.benchmark.setup import CheckMode, Setup
+from kb_cli.benchmark.setup import Setup
 from kb_cli.face.chips import Chip
 from kb_cli.face.chips import chip as chip_of
 from kb_cli.face.kernel_run import KernelRun
-from kb_cli.run.keep import Policy
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.save import run_once, run_unsaved
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kb_cli.compare.comparison import RunComparison
 from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.names import block_name
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, signed_percent
-from kb_cli.whatif.whatif import WhatIf
+
+if TYPE_CHECKING:
+    from kb_cli.whatif.whatif import WhatIf
 
 MOST_ROWS = 12
 """Rows of a table; the JSON has all."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kb_cli.run.result import RunResult
 from kb_cli.run.roofline import COMPUTE, Roofline
+from kb_cli.run.run_result import RunResult
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity
 from kb_messages import DType
 

@@ -12,9 +12,8 @@ from kb_cli.report.roofline_points import in_flight_ps
 from kb_cli.report.run_source import RunSource, read_run_source
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.fidelity import Fidelity
-from kb_cli.run.result import Busiest
-from kb_cli.run.value_waits import ValueWait
-from kb_cli.run.verdict import was_sampled
+from kb_cli.run.result_parts import ValueWait, was_sampled
+from kb_cli.run.run_result import Busiest
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
 from kb_dataexec.analysis import total_ps as total_ps_of

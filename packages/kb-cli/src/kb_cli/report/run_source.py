@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from kb_cli.benchmark import bundled
 from kb_cli.run.claims import holds
-from kb_cli.run.data import LOG
-from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WHERE, RunFolderError
+from kb_cli.run.files import BENCH, LOG, RUN, TOPOLOGY, WHERE, RunFolderError
 from kb_cli.run.run_json import RunJson, is_sealed, read_run
 from kb_cli.run.where_file import read_where
 from kb_cli.terminal.units import PS_PER_NS

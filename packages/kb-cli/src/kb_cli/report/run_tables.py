@@ -12,8 +12,8 @@ from kb_cli.report.verification import sanitizer_texts, verdict_cell, verdict_st
 from kb_cli.report.where_tables import where_table
 from kb_cli.run.fidelity import fidelity_text
 from kb_cli.run.launch_times import HostTime
-from kb_cli.run.result import RunResult
-from kb_cli.run.sanitizer import Sanitized
+from kb_cli.run.result_parts import Sanitized
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity

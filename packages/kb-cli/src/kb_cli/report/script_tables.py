@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from kb_cli.compare.names import block_name
-from kb_cli.run.result import RunResult
+from kb_cli.run.run_result import RunResult
 from kb_cli.script.script_run import ScriptResult, TunedKernel
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, percent

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from kb_cli.report.performance import operation
 from kb_cli.report.verification import sanitizer_texts, verdict_count, verdict_sentences, verdict_style, verdict_word
-from kb_cli.run.result import RunResult
+from kb_cli.run.result_parts import was_sampled
 from kb_cli.run.roofline import Roofline
-from kb_cli.run.verdict import was_sampled
+from kb_cli.run.run_result import RunResult
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, duration, percent, quantity
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UnsetType
 from rich.table import Table
 
-from kb_cli.run.value_waits import ValueWait
+from kb_cli.run.result_parts import ValueWait
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from kb_cli.run.result import RunResult
-from kb_cli.run.sanitizer import Sanitized
-from kb_cli.run.verify_folder import Verification
+from kb_cli.run.result_parts import Sanitized
+from kb_cli.run.run_result import RunResult
 from kb_cli.terminal.output import BAD, GOOD
+
+if TYPE_CHECKING:
+    from kb_cli.run.verify_folder import Verification
 
 _SHOWN = 8
 """Files that are named at most of those that a verification does not cover."""

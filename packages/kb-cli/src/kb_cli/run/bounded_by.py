@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kb_cli.run.metrics import Use
 from kb_cli.terminal.units import percent
 from kb_dataexec.analysis import PathShare
+
+if TYPE_CHECKING:
+    from kb_cli.run.metrics import Use
 
 _LEAST: Final = 0.0005
 """A smaller share is shown as 0.0 %, and does not come next."""

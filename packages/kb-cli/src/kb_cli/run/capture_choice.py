@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kb_cli.run.captures import CAPTURES, INDEX, StoredCapture, load_index
+from kb_cli.run.captures import INDEX, StoredCapture, load_index
 from kb_cli.run.claims import check_written
-from kb_cli.run.files import RunFolderError
+from kb_cli.run.files import CAPTURES, RunFolderError
 from kb_cli.run.run_json import read_one_run
 from kb_topology import did_you_mean, listing
 

@@ -19,8 +19,6 @@ from kb_dataexec.files import file_in, read_array, read_json, write_array, writi
 from kb_engine.observe import Capture, Chip, Observer, shown_array
 from kb_messages import DType, KbError, Matrix
 
-CAPTURES = "captures"
-"""The folder of captured values in a run folder."""
 INDEX = "index.json"
 
 

@@ -8,9 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kb_cli.run.captures import CAPTURES
-from kb_cli.run.data import EXPECTED, INPUTS, LOG, MEMORY
-from kb_cli.run.files import BENCH, RUN, TOPOLOGY, WALL, RunFolderError
+from kb_cli.run.files import BENCH, CAPTURES, EXPECTED, INPUTS, LOG, MEMORY, RUN, TOPOLOGY, WALL, RunFolderError
 from kb_cli.run.run_json import FileClaim, RunJson, is_sealed
 from kb_dataexec.files import file_in, open_regular
 

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
+from kb_cli.run.result_parts import CounterSum
 from kb_engine.observe import Chip, Observer
-
-
-class CounterSum(Struct, frozen=True, kw_only=True):
-    """One counter of the `blocks` blocks of a kind that have it: the sum over them, and the least and the most."""
-
-    kind: str
-    counter: str
-    blocks: int
-    total: int
-    least: int
-    most: int
 
 
 class BlockCounters(Observer):

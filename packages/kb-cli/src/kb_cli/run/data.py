@@ -15,15 +15,13 @@ from msgspec.structs import replace
 
 from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct
 from kb_cli.benchmark.tensor_argument import dtype_of
-from kb_cli.run.files import RunFolderError, write_json
+from kb_cli.run.files import EXPECTED, LOG, MEMORY, RunFolderError, write_json
 from kb_dataexec import MemoryStore, OpLog, numpy_dtype, read_log
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_dataexec.verify import why_not_sampled
 from kb_engine import Tensor
 from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, join_address
 
-MEMORY, EXPECTED, LOG, INPUTS = "memory", "expected", "log", "inputs"
-"""Folders in a run folder."""
 INDEX = "index.json"
 """The list of the outputs in the folder of expected outputs."""
 

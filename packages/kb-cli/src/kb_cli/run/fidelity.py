@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from kb_cli.run.metrics import Metrics
 from kb_cli.terminal.units import PS_PER_NS, duration
-from kb_topology import TopologySpec
+
+if TYPE_CHECKING:
+    from kb_cli.run.metrics import Metrics
+    from kb_topology import TopologySpec
 
 Test = Literal["gemm", "dram", "noc"]
 

@@ -14,6 +14,8 @@ from kb_messages import KbError
 FORMAT, FORMAT_VERSION = "kernbench-run", 2
 RUN, WALL, TOPOLOGY, BENCH, USAGE = "run.json", "wall.json", "topology.yaml", "bench.py", "usage.json"
 WHERE = "where.json"
+MEMORY, EXPECTED, LOG, INPUTS, CAPTURES = "memory", "expected", "log", "inputs", "captures"
+"""Folders in a run folder."""
 BESIDE = "beside"
 """The folder of the files that a benchmark imports from where it lies."""
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kb_cli.benchmark.setup import CheckMode, Setup
+from kb_cli.benchmark.check_mode import CheckMode
+from kb_cli.benchmark.setup import Setup
 from kb_cli.terminal.escape import file_stem
 
 _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")

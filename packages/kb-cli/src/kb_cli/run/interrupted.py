@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kb_cli.run.data import LOG
+from kb_cli.run.files import LOG
 from kb_cli.run.folder import NewRunFolder
 from kb_messages import SimulationStuckError
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 
-from msgspec import Struct
-
-from kb_cli.run.captures import CAPTURES, save_captures
-from kb_cli.run.data import EXPECTED, LOG, MEMORY, save_expected
+from kb_cli.run.captures import save_captures
+from kb_cli.run.data import save_expected
+from kb_cli.run.files import CAPTURES, EXPECTED, LOG, MEMORY
+from kb_cli.run.result_parts import Kept, Policy
 from kb_cli.run.simulate import RunOutcome
 from kb_topology import format_nbytes
 
@@ -16,23 +15,6 @@ RUN_LIMIT = 256 << 20
 """Bytes of one run that `auto` keeps at most."""
 SHAPES_LIMIT = 1 << 30
 """Bytes that `auto` keeps at most over all runs of a shapes file."""
-
-
-class Policy(StrEnum):
-    """The values of `--keep`."""
-
-    AUTO = "auto"
-    ALL = "all"
-    NONE = "none"
-
-
-class Kept(Struct, frozen=True, kw_only=True):
-    """Whether a run's data is in its folder, how many bytes the data has, and why it was not kept."""
-
-    policy: Policy
-    data: bool
-    nbytes: int
-    why: str = ""
 
 
 NO_FOLDER = Kept(policy=Policy.NONE, data=False, nbytes=0, why="a run without a folder")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
-from kb_cli.run.timed_host import HostTimes
 from kb_cli.terminal.units import PS_PER_NS
-from kb_engine import LaunchResult
+
+if TYPE_CHECKING:
+    from kb_cli.run.timed_host import HostTimes
+    from kb_engine import LaunchResult
 
 
 class LaunchTimes(Struct, frozen=True, kw_only=True):

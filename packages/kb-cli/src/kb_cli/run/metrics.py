@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.usage import Traffic, Usage
+from kb_cli.run.result_parts import Traffic
+from kb_cli.run.usage import Usage
 from kb_engine import Engine, LaunchResult
 from kb_messages import DType, PlanError, StageType
 from kb_topology import NodeKind, exact

@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.bounded_by import bounded_by
-from kb_cli.run.counters import CounterSum
-from kb_cli.run.fidelity import Fidelity, fidelity_of
-from kb_cli.run.keep import Kept
-from kb_cli.run.launch_times import HostTime, LaunchTimes, host_time, launch_times
-from kb_cli.run.roofline import Roofline, roofline
-from kb_cli.run.sanitizer import Sanitized
+from kb_cli.run.fidelity import fidelity_of
+from kb_cli.run.launch_times import host_time, launch_times
+from kb_cli.run.result_parts import Kept
+from kb_cli.run.roofline import roofline
+from kb_cli.run.run_result import Busiest, RunResult
 from kb_cli.run.simulate import RunOutcome
 from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
-from kb_cli.run.usage import Traffic
-from kb_cli.run.value_waits import ValueWait
-from kb_cli.run.verdict import OutputCheck
 from kb_cli.terminal.units import PS_PER_NS
-from kb_dataexec.analysis import PathShare, path_shares
-
-
-class Busiest(Struct, frozen=True, kw_only=True):
-    """The busiest of `count` blocks of a kind, and its time in service over the time of all launches (0 to 1)."""
-
-    node: str
-    utilization: float
-    count: int
-
-
-class RunResult(Struct, frozen=True, kw_only=True):
-    """One run. A step that was left out gives None: `verified` without verification, `log_digest` without a log.
-
-    `latency` adds up, over all launches, the time from the first kernel's start to the last kernel's end. `whole_ns` is
-    from the call of the first launch to the answer of the last. `host` is the host's time on top of the latency, and
-    None on a topology without a host. `fidelity` says how far the latency may be from a device. `roofline` is None on
-    a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and `roofline`. `shape` is the row
-    of a shapes file, and missing for other runs. `where` is the critical path by block, the largest share first, and
-    missing without a log.
-    `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
-    `counters` has what blocks counted during launches. `value_waits` is missing unless kernels looked at computed
-    values.
-    """
-
-    benchmark: str
-    topology: str
-    shape: dict[str, object] | UnsetType = UNSET
-    params: dict[str, object]
-    seed: int
-    latency_ns: float
-    latency_ps: int
-    whole_ns: float | UnsetType = UNSET
-    fidelity: Fidelity | UnsetType = UNSET
-    verified: bool | None
-    max_abs_err: float | None
-    flops: int
-    achieved_flops: float
-    peak_flops: float | None
-    roofline: Roofline | UnsetType | None = UNSET
-    utilization: dict[str, float]
-    busiest: dict[str, Busiest]
-    bytes: dict[str, Traffic]
-    bandwidth_gbs: dict[str, float]
-    counters: list[CounterSum] = []
-    value_waits: list[ValueWait] | UnsetType = UNSET
-    where: list[PathShare] | UnsetType = UNSET
-    bounded_by: str
-    tile_stages: int
-    ops: int
-    log_digest: str | None
-    waits_ps: dict[str, int] | None
-    stages_ps: dict[str, dict[str, int]] | None
-    launches: list[LaunchTimes]
-    host: HostTime | None
-    outputs: list[OutputCheck]
-    refusal: str | None
-    sanitizer: Sanitized | UnsetType = UNSET
-    keep: Kept
-    wall_s: dict[str, float] | UnsetType = UNSET
-    run_dir: str | UnsetType = UNSET
-
-    def without_place(self) -> dict[str, Any]:
-        """The fields that every repetition gives, on any machine, in any folder, and with or without the sanitizer."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("wall_s", "run_dir", "sanitizer"):
-            found.pop(name, None)
-        return found
+from kb_dataexec.analysis import path_shares
 
 
 def make_result(

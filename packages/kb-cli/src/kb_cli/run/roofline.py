@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kb_cli.run.usage import Traffic
+from kb_cli.run.result_parts import Traffic
 from kb_cli.terminal.units import PS_PER_NS
 
 COMPUTE = "compute"

@@ -16,12 +16,12 @@ from kb_cli.run.files import FORMAT, FORMAT_VERSION
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
 from kb_cli.run.interrupted import kept_on_interrupt
-from kb_cli.run.keep import SHAPES_LIMIT, Policy
+from kb_cli.run.keep import SHAPES_LIMIT
 from kb_cli.run.progress import RunProgress
-from kb_cli.run.result import RunResult
+from kb_cli.run.result_parts import Policy, was_sampled
 from kb_cli.run.run_json import read_run, write_run
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import record_run
-from kb_cli.run.verdict import was_sampled
 from kb_messages import KbError
 
 

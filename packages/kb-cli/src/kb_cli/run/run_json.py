@@ -11,12 +11,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from kb_cli.benchmark.call_record import RecordedCall
+from kb_cli.benchmark.check_mode import CheckMode
+from kb_cli.benchmark.recorded_call import RecordedCall
 from kb_cli.benchmark.script_record import RecordedScript
-from kb_cli.benchmark.setup import CheckMode
 from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
-from kb_cli.run.keep import Kept
-from kb_cli.run.result import RunResult
+from kb_cli.run.result_parts import Kept
+from kb_cli.run.run_result import RunResult
 from kb_dataexec.files import decode_json, file_in, read_bytes, read_json
 
 

@@ -14,8 +14,8 @@ from kb_cli.run.fidelity import Fidelity
 from kb_cli.run.files import RUN, RunFolderError
 from kb_cli.run.folder import INTERRUPTED, left_by_killed, take_away_stale
 from kb_cli.run.progress import PROGRESS
+from kb_cli.run.result_parts import was_sampled
 from kb_cli.run.run_json import RunJson, read_run
-from kb_cli.run.verdict import was_sampled
 from kb_dataexec.files import file_in, read_json, writing
 
 _SECONDS_A_DAY = 86_400

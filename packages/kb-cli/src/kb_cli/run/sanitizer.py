@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from kb_cli.run.launch_times import LaunchTimes
+from kb_cli.run.result_parts import Sanitized
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec import MemoryStore, OpLog, sanitize
-from kb_dataexec.analysis import Finding
-from kb_engine.program import Leak, LeakWatch, WrappedIndex, WrapWatch
-
-
-class Sanitized(Struct, frozen=True, kw_only=True):
-    """The findings of the sanitizers. `leaks` is missing when only a log was searched, because a log shows no leaks.
-
-    `wraps` is missing unless a kernel indexed by integers that wrapped. A log does not show that either.
-    """
-
-    findings: list[Finding]
-    leaks: list[Leak] | UnsetType = UNSET
-    wraps: list[WrappedIndex] | UnsetType = UNSET
-
-    @property
-    def texts(self) -> list[str]:
-        """A sentence for each finding, leak and wrapped index."""
-        return [*map(str, self.findings), *map(str, self.leaks or ()), *map(str, self.wraps or ())]
-
+from kb_engine.program import LeakWatch, WrapWatch
 
 Windows = Sequence[tuple[int, int]]
 """Start and end of each launch, in picoseconds."""

@@ -9,15 +9,17 @@ from kb_cli.benchmark.call_benchmark import CallBenchmark
 from kb_cli.benchmark.params import shown_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.claims import claims
-from kb_cli.run.data import INPUTS, LOG, save_inputs
-from kb_cli.run.files import BENCH, BESIDE, FORMAT, FORMAT_VERSION, TOPOLOGY, WALL, write_json
+from kb_cli.run.data import save_inputs
+from kb_cli.run.files import BENCH, BESIDE, FORMAT, FORMAT_VERSION, INPUTS, LOG, TOPOLOGY, WALL, write_json
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import environment, folder_name, identity
 from kb_cli.run.interrupted import kept_on_interrupt
-from kb_cli.run.keep import NO_FOLDER, SHAPES_LIMIT, Policy, keep
+from kb_cli.run.keep import NO_FOLDER, SHAPES_LIMIT, keep
 from kb_cli.run.progress import SAVE, RunProgress
-from kb_cli.run.result import RunResult, make_result
+from kb_cli.run.result import make_result
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.run_json import FileClaim, write_run
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.simulate import RunOutcome, simulate
 from kb_cli.run.trace_file import Trace, trace_to
 from kb_cli.run.usage_file import write_usage

@@ -21,18 +21,19 @@ from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.compared import what_was_compared
-from kb_cli.run.counters import BlockCounters, CounterSum
+from kb_cli.run.counters import BlockCounters
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
-from kb_cli.run.sanitizer import Sanitized, SanitizerWatch, sanitize_run
+from kb_cli.run.result_parts import CounterSum, Sanitized, ValueWait
+from kb_cli.run.sanitizer import SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
 from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
-from kb_cli.run.value_waits import ValueWait, ValueWaits
+from kb_cli.run.value_waits import ValueWaits
 from kb_cli.run.verdict import Verdict, execute_and_look, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
 from kb_dataexec.analysis import Where, where

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
+from kb_cli.run.result_parts import Traffic
 from kb_engine.block import MemoryComponent
 from kb_engine.observe import Chip, Observer
 from kb_messages import MemorySpace, StageType
@@ -17,13 +16,6 @@ _CHANNELS = {StageType.DMA_READ: "_read", StageType.DMA_WRITE: "_write"}
 Counts = dict[tuple[str, str], tuple[int, ...]]
 """By kind and node: the picoseconds in service of a block, those of a link and its bytes, or the bytes that a memory
 has read and written."""
-
-
-class Traffic(Struct, frozen=True, kw_only=True):
-    """Bytes read from and written to a kind of memory."""
-
-    read: int
-    write: int
 
 
 class Usage(Observer):

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
+from kb_cli.run.result_parts import ValueWait
 from kb_engine.observe import Observer
-
-
-class ValueWait(Struct, frozen=True, kw_only=True):
-    """Looks at computed values at one kernel line: how many, and the picoseconds that their programs waited.
-
-    Programs that waited at the same time count each.
-    """
-
-    line: str
-    count: int
-    waited_ps: int
 
 
 class ValueWaits(Observer):

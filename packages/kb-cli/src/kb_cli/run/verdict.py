@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.benchmark.expected import AnyExpected, ExpectedProduct, OutputTensor
 from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
+from kb_cli.run.result_parts import OutputCheck
 from kb_dataexec import Executor, MemoryStore, OpLog
 from kb_dataexec.execute import Look
 from kb_dataexec.verify import ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
@@ -19,30 +20,6 @@ from kb_messages import KbError
 
 Seen = Sequence[npt.NDArray[Any] | KbError]
 """What looks at memory saw: an array each, or why there is none."""
-
-
-class OutputCheck(Struct, frozen=True, kw_only=True):
-    """The outcome for one output, as `--json` prints it.
-
-    `text` is the outcome in one sentence. For a wrong output, the sentence names the op that wrote the worst element.
-    `max_abs_err` is None when the output could not be read. `tolerance` says which tolerance was used, and how to state
-    another; folders of an older kb do not say it. With `sample`, the output was checked by sample: `n_elements`,
-    `n_wrong` and `max_abs_err` are those of the rows that were compared in full.
-    """
-
-    name: str
-    ok: bool
-    n_elements: int
-    n_wrong: int
-    max_abs_err: float | None
-    text: str
-    tolerance: str = ""
-    sample: ProductSample | UnsetType = UNSET
-
-
-def was_sampled(outputs: Iterable[OutputCheck]) -> bool:
-    """Whether one of *outputs* was checked by sample."""
-    return any(not isinstance(check.sample, UnsetType) for check in outputs)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

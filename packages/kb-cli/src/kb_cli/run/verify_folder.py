@@ -8,12 +8,13 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.run.claims import broken_claim, extra_files
-from kb_cli.run.data import LOG, load_data
-from kb_cli.run.files import RUN, WALL, RunFolderError
+from kb_cli.run.data import load_data
+from kb_cli.run.files import LOG, RUN, WALL, RunFolderError
 from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
+from kb_cli.run.result_parts import OutputCheck, Sanitized
 from kb_cli.run.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
-from kb_cli.run.sanitizer import Sanitized, sanitize_stored
-from kb_cli.run.verdict import OutputCheck, Verdict, execute, execute_debugging, judge, refused
+from kb_cli.run.sanitizer import sanitize_stored
+from kb_cli.run.verdict import Verdict, execute, execute_debugging, judge, refused
 from kb_dataexec.files import file_in
 from kb_messages import KbError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kb_cli.run.claims import check_written
-from kb_cli.run.data import LOG
-from kb_cli.run.files import WHERE
+from kb_cli.run.files import LOG, WHERE
 from kb_cli.run.run_json import RunJson
 from kb_cli.run.where_file import read_where
 from kb_dataexec import read_log

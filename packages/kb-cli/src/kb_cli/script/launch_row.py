@@ -9,10 +9,12 @@ from kb_cli.benchmark.script_benchmark import ScriptBenchmark
 from kb_cli.benchmark.script_front_end import ScriptLaunch
 from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.data import LOG
-from kb_cli.run.keep import Policy, keep
+from kb_cli.run.files import LOG
+from kb_cli.run.keep import keep
 from kb_cli.run.metrics import measure
-from kb_cli.run.result import RunResult, make_result
+from kb_cli.run.result import make_result
+from kb_cli.run.result_parts import Policy
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import write_results, write_sources
 from kb_cli.run.simulate import RunOutcome, Wall
 from kb_cli.run.timed_host import HostTimes

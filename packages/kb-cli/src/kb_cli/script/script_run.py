@@ -16,11 +16,12 @@ from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import folder_name, versions
-from kb_cli.run.keep import SHAPES_LIMIT, Policy
+from kb_cli.run.keep import SHAPES_LIMIT
 from kb_cli.run.progress import RunProgress
-from kb_cli.run.result import RunResult
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.rows import rows_fields
 from kb_cli.run.run_json import write_run
+from kb_cli.run.run_result import RunResult
 from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
 from kb_cli.script.launch_watch import LaunchWatch

@@ -20,10 +20,11 @@ from kb_cli.benchmark.params import build_params
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.keep import NO_FOLDER
 from kb_cli.run.progress import RunProgress
-from kb_cli.run.result import RunResult, make_result
+from kb_cli.run.result import make_result
+from kb_cli.run.result_parts import Traffic
 from kb_cli.run.roofline import Roofline
+from kb_cli.run.run_result import RunResult
 from kb_cli.run.simulate import simulate
-from kb_cli.run.usage import Traffic
 from kb_messages import KbError
 from kb_topology import Topology, loads_topology
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from kb_cli.run.data import LOG
-from kb_cli.run.files import RunFolderError
+from kb_cli.run.files import LOG, RunFolderError
 from kb_cli.run.run_json import RunJson, read_one_run
 from kb_dataexec import OpLog, read_log
 

@@ -8,8 +8,7 @@ from secrets import token_hex
 from kb_cli.compare.side import Side, read_side
 from kb_cli.report.run_report import TimeReport, make_report
 from kb_cli.report.run_source import RunSource, read_run_source
-from kb_cli.run.data import LOG
-from kb_cli.run.files import TOPOLOGY, RunFolderError
+from kb_cli.run.files import LOG, TOPOLOGY, RunFolderError
 from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_timeline import RunTimeline
 from kb_cli.web.shelf import RunPlace

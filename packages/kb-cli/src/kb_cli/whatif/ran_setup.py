@@ -17,15 +17,16 @@ from kb_cli.benchmark import bundled
 from kb_cli.benchmark.author_calls import inputs_of
 from kb_cli.benchmark.beside import import_from
 from kb_cli.benchmark.call_benchmark import CallBenchmark
-from kb_cli.benchmark.call_record import RecordedCall, repeated_call
+from kb_cli.benchmark.call_record import repeated_call
 from kb_cli.benchmark.field_values import BadValue, value_of
 from kb_cli.benchmark.load import MOST_NBYTES, LoadedBenchmark, execute_source, load_source
 from kb_cli.benchmark.params import params_code
+from kb_cli.benchmark.recorded_call import RecordedCall
 from kb_cli.benchmark.script_benchmark import ScriptBenchmark
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.claims import check_written
-from kb_cli.run.data import INPUTS, load_inputs
-from kb_cli.run.files import BENCH, BESIDE, RUN, TOPOLOGY, RunFolderError
+from kb_cli.run.data import load_inputs
+from kb_cli.run.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, RunFolderError
 from kb_cli.run.run_json import RunJson, read_one_run
 from kb_cli.run.simulate import array_sha256
 from kb_dataexec.files import file_in, read_bytes

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.compare.side import read_side
-from kb_cli.run.keep import Policy
 from kb_cli.run.progress import RunProgress
+from kb_cli.run.result_parts import Policy
 from kb_cli.run.save import record_run
 from kb_cli.run.where_time import where_of
 from kb_cli.whatif.bound import bound_ps, by_kind

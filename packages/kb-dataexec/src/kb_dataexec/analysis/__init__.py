@@ -1,58 +1,62 @@
 """Questions that a log answers without being executed: dependencies, hazards, the origin of values, where time went."""
 
-from kb_dataexec.analysis.attribution import WHERE_FORMAT, LaunchWhere, PathColumns, PeWhere, Where, WhereRow
-from kb_dataexec.analysis.dependencies import backward_slice, dependencies
-from kb_dataexec.analysis.dma_ops import DmaOps, FarEnds
-from kb_dataexec.analysis.hazards import Hazard
-from kb_dataexec.analysis.provenance import Origin, origin
-from kb_dataexec.analysis.sanitize import Finding, sanitize
-from kb_dataexec.analysis.shares import (
-    BlockShare,
-    LineShare,
-    PathShare,
-    PeShares,
-    block_shares,
-    line_shares,
-    path_shares,
-    pe_shares,
-    total_ps,
-)
-from kb_dataexec.analysis.transfers import all_transfers, memory_spans, service_parts
-from kb_dataexec.analysis.where_time import Causes, DispatchWaits, Holder, Moment, path, paths, where
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "WHERE_FORMAT",
-    "BlockShare",
-    "Causes",
-    "DispatchWaits",
-    "DmaOps",
-    "FarEnds",
-    "Finding",
-    "Hazard",
-    "Holder",
-    "LaunchWhere",
-    "LineShare",
-    "Moment",
-    "Origin",
-    "PathColumns",
-    "PathShare",
-    "PeShares",
-    "PeWhere",
-    "Where",
-    "WhereRow",
-    "all_transfers",
-    "backward_slice",
-    "block_shares",
-    "dependencies",
-    "line_shares",
-    "memory_spans",
-    "origin",
-    "path",
-    "path_shares",
-    "paths",
-    "pe_shares",
-    "sanitize",
-    "service_parts",
-    "total_ps",
-    "where",
-]
+from kb_dataexec.analysis.dependencies import backward_slice as backward_slice
+from kb_dataexec.analysis.dependencies import dependencies as dependencies
+from kb_dataexec.analysis.sanitize import Finding as Finding
+from kb_dataexec.analysis.sanitize import sanitize as sanitize
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.analysis.attribution import WHERE_FORMAT as WHERE_FORMAT
+    from kb_dataexec.analysis.attribution import LaunchWhere as LaunchWhere
+    from kb_dataexec.analysis.attribution import PathColumns as PathColumns
+    from kb_dataexec.analysis.attribution import PeWhere as PeWhere
+    from kb_dataexec.analysis.attribution import Where as Where
+    from kb_dataexec.analysis.attribution import WhereRow as WhereRow
+    from kb_dataexec.analysis.dma_ops import DmaOps as DmaOps
+    from kb_dataexec.analysis.dma_ops import FarEnds as FarEnds
+    from kb_dataexec.analysis.hazards import Hazard as Hazard
+    from kb_dataexec.analysis.provenance import Origin as Origin
+    from kb_dataexec.analysis.provenance import origin as origin
+    from kb_dataexec.analysis.shares import BlockShare as BlockShare
+    from kb_dataexec.analysis.shares import LineShare as LineShare
+    from kb_dataexec.analysis.shares import PathShare as PathShare
+    from kb_dataexec.analysis.shares import PeShares as PeShares
+    from kb_dataexec.analysis.shares import block_shares as block_shares
+    from kb_dataexec.analysis.shares import line_shares as line_shares
+    from kb_dataexec.analysis.shares import path_shares as path_shares
+    from kb_dataexec.analysis.shares import pe_shares as pe_shares
+    from kb_dataexec.analysis.shares import total_ps as total_ps
+    from kb_dataexec.analysis.transfers import all_transfers as all_transfers
+    from kb_dataexec.analysis.transfers import memory_spans as memory_spans
+    from kb_dataexec.analysis.transfers import service_parts as service_parts
+    from kb_dataexec.analysis.where_time import Causes as Causes
+    from kb_dataexec.analysis.where_time import DispatchWaits as DispatchWaits
+    from kb_dataexec.analysis.where_time import Holder as Holder
+    from kb_dataexec.analysis.where_time import Moment as Moment
+    from kb_dataexec.analysis.where_time import path as path
+    from kb_dataexec.analysis.where_time import paths as paths
+    from kb_dataexec.analysis.where_time import where as where
+
+_NAMES = {
+    "kb_dataexec.analysis.attribution": ("WHERE_FORMAT", "LaunchWhere", "PathColumns", "PeWhere", "Where", "WhereRow"),
+    "kb_dataexec.analysis.dma_ops": ("DmaOps", "FarEnds"),
+    "kb_dataexec.analysis.hazards": ("Hazard",),
+    "kb_dataexec.analysis.provenance": ("Origin", "origin"),
+    "kb_dataexec.analysis.shares": (
+        "BlockShare",
+        "LineShare",
+        "PathShare",
+        "PeShares",
+        "block_shares",
+        "line_shares",
+        "path_shares",
+        "pe_shares",
+        "total_ps",
+    ),
+    "kb_dataexec.analysis.transfers": ("all_transfers", "memory_spans", "service_parts"),
+    "kb_dataexec.analysis.where_time": ("Causes", "DispatchWaits", "Holder", "Moment", "path", "paths", "where"),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

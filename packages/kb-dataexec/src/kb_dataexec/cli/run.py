@@ -17,9 +17,9 @@ from kb_dataexec.cli.outputs import Output, parse_outputs
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.logfile import OpLog, read_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
+from kb_dataexec.verify.lengths import sum_lengths
 from kb_dataexec.verify.op_check import debug
 from kb_dataexec.verify.outputs import compare_output, read_output
-from kb_dataexec.verify.sum_lengths import sum_lengths
 from kb_dataexec.verify.tolerance import default_tolerance
 from kb_messages import DType, KbError
 

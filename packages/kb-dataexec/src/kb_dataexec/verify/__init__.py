@@ -2,36 +2,33 @@
 
 from typing import TYPE_CHECKING
 
-from kb_dataexec.verify.compare import Comparison, compare
-from kb_dataexec.verify.outputs import compare_output, read_output, sample_output
-from kb_dataexec.verify.product_sample import ProductSample, check_product, why_not_sampled
-from kb_dataexec.verify.product_tolerance import product_tolerance
-from kb_dataexec.verify.sum_lengths import sum_lengths
-from kb_dataexec.verify.sums import sum_length
-from kb_dataexec.verify.tolerance import ToleranceError, as_stored, default_tolerance, gemm_tolerance
+from kb_dataexec.verify.compare import Comparison as Comparison
+from kb_dataexec.verify.compare import compare as compare
+from kb_dataexec.verify.product_tolerance import product_tolerance as product_tolerance
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:
+    from kb_dataexec.verify.lengths import sum_lengths as sum_lengths
     from kb_dataexec.verify.op_check import debug as debug
+    from kb_dataexec.verify.outputs import compare_output as compare_output
+    from kb_dataexec.verify.outputs import read_output as read_output
+    from kb_dataexec.verify.outputs import sample_output as sample_output
+    from kb_dataexec.verify.product_sample import check_product as check_product
+    from kb_dataexec.verify.product_sample import why_not_sampled as why_not_sampled
+    from kb_dataexec.verify.sample_record import ProductSample as ProductSample
+    from kb_dataexec.verify.sums import sum_length as sum_length
+    from kb_dataexec.verify.tolerance import ToleranceError as ToleranceError
+    from kb_dataexec.verify.tolerance import as_stored as as_stored
+    from kb_dataexec.verify.tolerance import default_tolerance as default_tolerance
+    from kb_dataexec.verify.tolerance import gemm_tolerance as gemm_tolerance
 
-__all__ = [
-    "Comparison",
-    "ProductSample",
-    "ToleranceError",
-    "as_stored",
-    "check_product",
-    "compare",
-    "compare_output",
-    "debug",
-    "default_tolerance",
-    "gemm_tolerance",
-    "product_tolerance",
-    "read_output",
-    "sample_output",
-    "sum_length",
-    "sum_lengths",
-    "why_not_sampled",
-]
-
-_NAMES = {"kb_dataexec.verify.op_check": ("debug",)}
+_NAMES = {
+    "kb_dataexec.verify.lengths": ("sum_lengths",),
+    "kb_dataexec.verify.outputs": ("compare_output", "read_output", "sample_output"),
+    "kb_dataexec.verify.product_sample": ("check_product", "why_not_sampled"),
+    "kb_dataexec.verify.sample_record": ("ProductSample",),
+    "kb_dataexec.verify.sums": ("sum_length",),
+    "kb_dataexec.verify.tolerance": ("ToleranceError", "as_stored", "default_tolerance", "gemm_tolerance"),
+    "kb_dataexec.verify.op_check": ("debug",),
+}
 __getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -9,7 +9,8 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.compare import Comparison, compare
-from kb_dataexec.verify.product_sample import ProductSample, check_product
+from kb_dataexec.verify.product_sample import check_product
+from kb_dataexec.verify.sample_record import ProductSample
 from kb_messages import DType
 
 

@@ -11,13 +11,13 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import DTypeLike
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_parallel
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.verify.compare import Comparison, compare
+from kb_dataexec.verify.sample_record import ProductSample
 from kb_dataexec.verify.tolerance import ACCUMULATOR_ROUNDOFF, ToleranceError, gemm_tolerance
 from kb_messages import DType
 
@@ -36,30 +36,6 @@ _LARGEST_WEIGHT: Final = 1 << 14
 _EXACT: Final = 1 << 53
 _PART_ELEMENTS: Final = 1 << 22
 """Elements of a factor that are f32 or f64 at the same time."""
-
-
-class ProductSample(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a sampled check did, and how sure it is.
-
-    `rows` were compared element by element. Of each row and each block of `columns`, `weights` random sums were taken.
-    An error of a row, within a block, that is `miss_factor` times what it may be, goes unnoticed with a probability of
-    at most `miss_probability`. Both are the root of the sum of squares over the block. For integers, `miss_factor` is
-    0: any error counts. If all rows were compared, `miss_probability` is 0.
-    """
-
-    rows: int
-    columns: int
-    weights: int
-    miss_factor: float
-    miss_probability: float
-
-    def __str__(self) -> str:
-        if not self.miss_probability:
-            return f"by sample: all {self.rows} rows in full"
-        size = f" {self.miss_factor:g} times the allowed one" if self.miss_factor else ""
-        sums = f"{self.weights} random sums of each row and {self.columns} columns"
-        missed = f"which miss an error{size} with probability {self.miss_probability:.1e}"
-        return f"by sample: {self.rows} rows in full, and {sums}, {missed}"
 
 
 class SampledComparison(NamedTuple):

@@ -1,15 +1,21 @@
 """The host's side: tensors in device memory, sharding, launches, and benchmarks."""
 
-from kb_engine.host.benchmark import Arrays, Benchmark
-from kb_engine.host.host import Host
-from kb_engine.host.read import DeferredRead, read_tensor
-from kb_engine.host.sharding import Sharding
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Arrays",
-    "Benchmark",
-    "DeferredRead",
-    "Host",
-    "Sharding",
-    "read_tensor",
-]
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_engine.host.benchmark import Arrays as Arrays
+    from kb_engine.host.benchmark import Benchmark as Benchmark
+    from kb_engine.host.host import Host as Host
+    from kb_engine.host.read import DeferredRead as DeferredRead
+    from kb_engine.host.read import read_tensor as read_tensor
+    from kb_engine.host.sharding import Sharding as Sharding
+
+_NAMES = {
+    "kb_engine.host.benchmark": ("Arrays", "Benchmark"),
+    "kb_engine.host.host": ("Host",),
+    "kb_engine.host.read": ("DeferredRead", "read_tensor"),
+    "kb_engine.host.sharding": ("Sharding",),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -1,15 +1,21 @@
 """Watches runs: the base of all observers, the op log's recorder, and the tracer. Tools use this door."""
 
-from kb_engine.observe.capture import Capture, Recipe, shown_array
-from kb_engine.observe.chip import Chip
-from kb_engine.observe.observer import Callbacks, Observer, StageTimes
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Callbacks",
-    "Capture",
-    "Chip",
-    "Observer",
-    "Recipe",
-    "StageTimes",
-    "shown_array",
-]
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_engine.observe.capture import Capture as Capture
+    from kb_engine.observe.capture import Recipe as Recipe
+    from kb_engine.observe.capture import shown_array as shown_array
+    from kb_engine.observe.chip import Chip as Chip
+    from kb_engine.observe.observer import Callbacks as Callbacks
+    from kb_engine.observe.observer import Observer as Observer
+    from kb_engine.observe.observer import StageTimes as StageTimes
+
+_NAMES = {
+    "kb_engine.observe.capture": ("Capture", "Recipe", "shown_array"),
+    "kb_engine.observe.chip": ("Chip",),
+    "kb_engine.observe.observer": ("Callbacks", "Observer", "StageTimes"),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -10,36 +10,12 @@ import sys
 from collections.abc import Sequence
 from types import CodeType, FrameType
 
-from msgspec import Struct
-
 from kb_engine.observe.observer import Observer
+from kb_engine.program.kernel_findings import Leak
 from kb_engine.program.kernel_lines import is_own
 
 _Site = tuple[tuple[CodeType, int], ...]
 """The calls in the user's code that led to an allocation, innermost first. Each turn of a loop has the same calls."""
-
-
-class Leak(Struct, frozen=True, kw_only=True):
-    """A kernel line that allocated TCM again and again, and whose values are still referred to at the end.
-
-    The program that held most at its end held `count` allocations of `nbytes` bytes in all. `programs` is the number of
-    programs that held some, and `pes` are the PEs on which those ran, in the order in which they ended.
-    """
-
-    line: str
-    count: int
-    nbytes: int
-    programs: int
-    pes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        where = self.pes[0] if len(self.pes) == 1 else f"{self.pes[0]} to {self.pes[-1]}"
-        up_to, ends = ("up to ", f"each of {self.programs} programs ends") if self.programs > 1 else ("", "it ends")
-        return (
-            f"leak of TCM: {self.line} allocates in a loop, and its program holds {up_to}{self.count} of these "
-            f"({self.nbytes} bytes) until {ends}, on {where}; keep no reference to a value outside the kernel or in a "
-            "cycle"
-        )
 
 
 class LeakWatch(Observer):

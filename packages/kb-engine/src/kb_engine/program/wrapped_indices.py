@@ -2,29 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from kb_engine.observe.observer import Observer
-
-
-class WrappedIndex(Struct, frozen=True, kw_only=True):
-    """A kernel line that indexed, `count` times, by integers that follow from some that wrapped at `wrapped_at`.
-
-    `pes` are the PEs on which programs did, in the order of their first time.
-    """
-
-    line: str
-    wrapped_at: str
-    count: int
-    pes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        where = self.pes[0] if len(self.pes) == 1 else f"{self.pes[0]} to {self.pes[-1]}"
-        times = f", {self.count} times" if self.count > 1 else ""
-        return (
-            f"wrapped index: {self.line} indexes by integers that wrapped at {self.wrapped_at}, on {where}{times}; "
-            'compute them in i64: x.to("i64")'
-        )
+from kb_engine.program.kernel_findings import WrappedIndex
 
 
 class WrapWatch(Observer):
