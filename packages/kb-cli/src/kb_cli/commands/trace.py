@@ -19,6 +19,7 @@ from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
 from kb_cli.trace.tracks import Counters, Trace
 from kb_cli.trace.window import parse_window
+from kb_dataexec.analysis import LateServices
 from kb_messages import KbError
 
 _TRAFFIC = "kb_cli.trace.traffic"
@@ -86,23 +87,24 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
     """The trace, and a sentence for each thing that it leaves out. The path is found on the thread of *beside*."""
     log, notes = found.log, []
     counters: list[Counters] = []
-    path = None if "kernels" in log.missing else beside.submit(path_of, log)
+    services = None if "transfers" in log.missing else LateServices(log)
+    path = None if "kernels" in log.missing else beside.submit(path_of, log, services)
     try:
-        counters.append(_counters(found, shown))
+        counters.append(_counters(found, shown, services))
     except KbError as error:  # a chip whose blocks are not installed here
         notes.append(f"{found.folder}: got no counters of links and memories: {error}")
     if path is None:
         notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
     memories = None
-    if "transfers" in log.missing:
+    if services is None:
         notes.append(f"{found.folder}: got a log without the table transfers, so what memories served is left out")
     else:
-        memories = memory_slices(log, shown.pe)
+        memories = memory_slices(log, shown.pe, services)
     return run_trace(found, shown, None if path is None else path.result, memories, counters), notes
 
 
-def _counters(found: RunLog, shown: Shown) -> Counters:
+def _counters(found: RunLog, shown: Shown, services: LateServices | None) -> Counters:
     from kb_cli.trace.traffic import traffic  # loaded while the log was read
     from kb_topology import load_topology
 
-    return traffic(found.log, load_topology(found.folder / TOPOLOGY), shown.window, shown.pe)
+    return traffic(found.log, load_topology(found.folder / TOPOLOGY), shown.window, shown.pe, services)

@@ -6,15 +6,15 @@ import numpy as np
 
 from kb_cli.trace.critical_path import PathSegments
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import paths
+from kb_dataexec.analysis import Causes, LateServices
 
 
-def path_of(log: OpLog) -> PathSegments:
+def path_of(log: OpLog, services: LateServices | None = None) -> PathSegments:
     """The segments that PEs worked on, of all launches. The way of a launch over other processors is left out.
 
-    Raises LogError when *log* has no table of kernels.
+    *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.
     """
-    found = list(paths(log))
+    found = list(Causes(log, services).paths())
     strings = found[-1].strings if found else []  # those of a later path have those of the paths before
     columns = {
         name: np.concatenate([getattr(each, name) for each in found]) if found else np.empty(0, np.int64)

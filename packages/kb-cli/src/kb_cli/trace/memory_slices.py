@@ -11,20 +11,21 @@ from kb_cli.trace.op_slices import ARGUMENTS, pe_of, without_overlap
 from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import memory_spans
+from kb_dataexec.analysis import LateServices, memory_spans
 from kb_dataexec.log import columns_of
 
 SERVED = "served"
 """Stands behind the memory's id in the title of its track."""
 
 
-def memory_slices(log: OpLog, pe: str | None = None) -> Slices:
+def memory_slices(log: OpLog, pe: str | None = None, services: LateServices | None = None) -> Slices:
     """The services of all memories; with *pe*, of those that a DMA of that PE used, whoever was served.
 
     A slice has the name of its DMA's PE, stage and kernel line, and op, command and tile. Requests that a memory serves
-    at the same time stand on several tracks of one title. Raises LogError for a log without the table of transfers.
+    at the same time stand on several tracks of one title. *services* are those of *log*, where a caller has them.
+    Raises LogError for a log without the table of transfers.
     """
-    strings, spans = log.strings, memory_spans(log)
+    strings, spans = log.strings, memory_spans(log, services)
     columns = columns_of(log.ops, ("component", "name", "line", *ARGUMENTS.values()))
     component = columns["component"][spans["row"]]
     shown = spans["memory"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +18,8 @@ from kb_cli.trace.tracks import Counters, Slices, Trace
 
 _BLOCK = 1 << 14
 """Slices that are encoded at once, some megabytes."""
+_THREADS, _AHEAD = 2, 4
+"""Threads that encode blocks, and blocks that they may be ahead of what is written."""
 
 
 class Unit(StrEnum):
@@ -56,8 +60,12 @@ def _slice_blocks(slices: Slices, unit_ps: int) -> Iterator[bytes]:
         for place, t in zip(slices.track[first].tolist(), start[first].tolist(), strict=True)
     )
     columns = slices.track, start - before, end - start, slices.name + 1, *slices.arguments.values()
-    for track, since, length, name, *values in _blocks(columns):
-        yield encode(slice_packets(track, (since, length), name, values))
+
+    def encoded(block: list[npt.NDArray[Any]]) -> bytes:
+        track, since, length, name, *values = block
+        return encode(slice_packets(track, (since, length), name, values))
+
+    yield from _ahead(encoded, _blocks(columns))
 
 
 def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
@@ -71,6 +79,20 @@ def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
     since[first] = 0
     for track, times, value in _blocks((counters.track, since, counters.value)):
         yield encode(counter_packets(track, times, value))
+
+
+def _ahead(
+    task: Callable[[list[npt.NDArray[Any]]], bytes], blocks: Iterator[list[npt.NDArray[Any]]]
+) -> Iterator[bytes]:
+    """What *task* makes of each of *blocks*, in their order. Threads are some blocks ahead of the caller."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        begun: deque[Future[bytes]] = deque()
+        for block in blocks:
+            begun.append(threads.submit(task, block))
+            if len(begun) > _AHEAD:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
 
 
 def _blocks(columns: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:

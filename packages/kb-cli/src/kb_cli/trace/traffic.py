@@ -21,6 +21,7 @@ from kb_cli.trace.tracks import Counters, TrackPlace
 from kb_cli.trace.transfers import READ, DmaFlow, Floats, flows_of
 from kb_cli.trace.window import Window
 from kb_dataexec import OpLog
+from kb_dataexec.analysis import LateServices
 from kb_engine import Engine
 from kb_messages import LogError
 from kb_topology import Topology, exact
@@ -37,13 +38,15 @@ class Resource(NamedTuple):
     gbs: float
 
 
-def traffic(log: OpLog, chip: Topology, window: Window, pe: str | None) -> Counters:
+def traffic(
+    log: OpLog, chip: Topology, window: Window, pe: str | None, services: LateServices | None = None
+) -> Counters:
     """The counters of all links and memories that a DMA used; with *pe*, those that a DMA of that PE used.
 
-    Raises LogError when *chip* lacks a DMA or a memory of the log, and TopologyError when a block of *chip* is not
-    installed.
+    *services* are those of *log*, where a caller has them. Raises LogError when *chip* lacks a DMA or a memory of the
+    log, and TopologyError when a block of *chip* is not installed.
     """
-    flows = list(flows_of(log))
+    flows = list(flows_of(log, None if services is None else services().ops))
     used = used_by(flows, Engine(chip))
     asked = [uses for flow, uses in zip(flows, used, strict=True) if pe in (None, pe_of(flow.dma))]
     shown = sorted({each for uses in asked for each in uses}, key=lambda each: by_number(each.place.title))

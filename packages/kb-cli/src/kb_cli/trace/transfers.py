@@ -47,12 +47,13 @@ class DmaFlow(NamedTuple):
         return found
 
 
-def flows_of(log: OpLog) -> Iterator[DmaFlow]:
+def flows_of(log: OpLog, ops: DmaOps | None = None) -> Iterator[DmaFlow]:
     """The flows of *log*, in an order that depends on its texts and memories alone.
 
-    What a masked load fills in comes from the constants of the log and moves nowhere.
+    What a masked load fills in comes from the constants of the log and moves nowhere. *ops* are those of *log*, where a
+    caller has them.
     """
-    ops = DmaOps(log)
+    ops = ops or DmaOps(log)
     kept = np.flatnonzero(ops.far.owner != _CONSTANTS)
     if not len(kept):
         return

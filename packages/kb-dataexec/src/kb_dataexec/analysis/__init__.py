@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.shares import path_shares as path_shares
     from kb_dataexec.analysis.shares import pe_shares as pe_shares
     from kb_dataexec.analysis.shares import total_ps as total_ps
+    from kb_dataexec.analysis.transfers import LateServices as LateServices
     from kb_dataexec.analysis.transfers import all_transfers as all_transfers
     from kb_dataexec.analysis.transfers import memory_spans as memory_spans
     from kb_dataexec.analysis.transfers import service_parts as service_parts
@@ -56,7 +57,7 @@ _NAMES = {
         "pe_shares",
         "total_ps",
     ),
-    "kb_dataexec.analysis.transfers": ("all_transfers", "memory_spans", "service_parts"),
+    "kb_dataexec.analysis.transfers": ("LateServices", "all_transfers", "memory_spans", "service_parts"),
     "kb_dataexec.analysis.where_time": ("Causes", "DispatchWaits", "Holder", "Moment", "path", "paths", "where"),
 }
 __getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -105,7 +105,9 @@ class _Causes:
         events, ops, every = self.events, self.ops, np.arange(len(self.ops))
         started, ready = events.numbers.all_ops(OpEvent.START), events.numbers.all_ops(OpEvent.READY)
         waited = np.flatnonzero(ops.t_start > ops.t_ready)
-        freed = self.left.last_ahead(ops.server, ops.t_start, every)
+        order = np.lexsort((ops.t_start, ops.server))
+        freed = np.empty(len(every), np.int64)
+        freed[order] = self.left.last_ahead(ops.server[order], ops.t_start[order], order)  # neighbours are found soon
         at_once = ops.t_start == ops.t_ready
         events.explain(started, ready, tie=at_once & (freed >= 0))
         for gate, stages in _GATES:
@@ -116,7 +118,6 @@ class _Causes:
         told = waited[(ops.waited["operand"] | ops.waited["barrier"])[waited]]
         events.give_up(self.op(OpEvent.START, told), self.op(OpEvent.READY, told))
         events.explain(self.op(OpEvent.START, waited), self.op(OpEvent.LEFT, freed[waited]), "throughput")
-        order = np.lexsort((ops.t_start, ops.server))
         before = np.full(len(every), -1, np.int64)
         overlaps = (ops.server[order[1:]] == ops.server[order[:-1]]) & (ops.t_end[order[:-1]] >= ops.t_start[order[1:]])
         before[order[1:][overlaps]] = order[:-1][overlaps]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.analysis.path_rows import PathRows
-from kb_dataexec.analysis.transfers import ToldServices, parts_of
+from kb_dataexec.analysis.transfers import LateServices, parts_of
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered
 
@@ -51,14 +51,15 @@ class Cut(NamedTuple):
 
 
 class TransferParts:
-    """The transfers that the log of *rows* tells of. `of_op` has the transfer of each op, -1 for none.
+    """The transfers that the log of *rows* tells of, which has *services*. `of_op` has the transfer of each op, -1 for
+    none.
 
     `op` is the op of each transfer, and `memory` numbers its memory in `memories`, the numbers of their ids in the log.
     `served_ps` is when the memory began. `behind` is the op whose request it served until then, if the transfer waited
     for that and the log tells when the memory began with it; else -1.
     """
 
-    def __init__(self, rows: PathRows) -> None:
+    def __init__(self, rows: PathRows, services: LateServices) -> None:
         log, self._ops = rows.log, rows.ops
         self.of_op = np.full(len(rows.ops), -1, np.int64)
         self.op = self.memory = self.memories = self.served_ps = self.behind = np.empty(0, np.int64)
@@ -68,7 +69,7 @@ class TransferParts:
         self._takes_time = dict.fromkeys(PART_OF, False)
         if "transfers" in log.missing:
             return
-        told = ToldServices(log)
+        told = services()
         op = rows.ops.find(told.ops.op_id[told.place])
         kept = op >= 0
         self.op, place, self._row, later_ps = op[kept], told.place[kept], told.row[kept], told.later_ps[kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -50,6 +51,21 @@ class ToldServices:
         self.later_ps = self.ops.end_ps[self.place] - self.ops.end_ps[self.own_place[self.row]]
 
 
+class LateServices:
+    """`ToldServices` of *log*, found when they are first asked for, and once for all threads that ask."""
+
+    def __init__(self, log: OpLog) -> None:
+        self._log, self._lock = log, Lock()
+        self._found: ToldServices | None = None
+
+    def __call__(self) -> ToldServices:
+        """The services. Raises LogError for a log without the table of transfers."""
+        with self._lock:
+            if self._found is None:
+                self._found = ToldServices(self._log)
+            return self._found
+
+
 def all_transfers(log: OpLog) -> Array:
     """A row of `transfers` for each DMA op of *log* that the table tells of, ascending by `op_id`.
 
@@ -92,7 +108,7 @@ def parts_of(transfers: Array, ops: DmaOps, place: Array) -> Array:
     return parts
 
 
-def memory_spans(log: OpLog) -> Array:
+def memory_spans(log: OpLog, services: LateServices | None = None) -> Array:
     """When the bytes of each transfer that the log tells of held their memory, ascending by op.
 
     Columns: `row`, that of its op in `log.ops`; `memory`, a number in `log.strings`; `start_ps` and `end_ps`.
@@ -101,9 +117,9 @@ def memory_spans(log: OpLog) -> Array:
     out, because the next request is served meanwhile. A write holds it until the memory is done with its bytes: from
     the moment at which its last part is served, or, where nothing was left to do by then, while its bytes came. A
     memory that does not tell when it begins has the time from the arrival until it is done, latency included. Raises
-    LogError for a log without the table.
+    LogError for a log without the table. *services* are those of *log*, where a caller has them.
     """
-    told = ToldServices(log)
+    told = (services or LateServices(log))()
     rows, is_read = told.table, told.ops.is_read[told.own_place]
     sent, arrived, served, first, last = (rows[name] for name in _TIMES)
     is_told = served >= 0

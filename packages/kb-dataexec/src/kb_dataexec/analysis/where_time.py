@@ -19,6 +19,7 @@ from kb_dataexec.analysis.path_segments import EdgedHop, PathSums, TimedSegments
 from kb_dataexec.analysis.path_texts import UNKNOWN, PathLabels, PathTexts
 from kb_dataexec.analysis.path_transfers import BUSY_WITH_OTHERS, TransferParts
 from kb_dataexec.analysis.path_walk import PathWalk
+from kb_dataexec.analysis.transfers import LateServices
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.tables import OpLog
 from kb_messages import LogError
@@ -78,11 +79,11 @@ class DispatchWaits(NamedTuple):
 class Causes:
     """The causes of everything in *log*, found once for any number of questions.
 
-    Raises LogError when *log* has no table of kernels.
+    *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.
     """
 
-    def __init__(self, log: OpLog) -> None:
-        self._paths = _Paths(log)
+    def __init__(self, log: OpLog, services: LateServices | None = None) -> None:
+        self._paths = _Paths(log, services)
 
     def paths(self) -> Iterator[PathColumns]:
         """The critical path of each launch."""
@@ -111,9 +112,9 @@ class Causes:
 class _Paths:
     """The paths of *log*, each computed when it is asked for."""
 
-    def __init__(self, log: OpLog) -> None:
+    def __init__(self, log: OpLog, services: LateServices | None = None) -> None:
         self.rows = rows = PathRows(log)
-        self._transfers = TransferParts(rows)
+        self._transfers = TransferParts(rows, services or LateServices(log))
         self._events = events_of(rows, self._transfers)
         self._texts = PathTexts(log.strings)
         self._labels = PathLabels(rows, self._transfers, self._texts)
