@@ -91,6 +91,13 @@ def test_other_data_is_refused_in_a_sentence(data, capsys, text, got):
     assert got in capsys.readouterr().err
 
 
+def test_types_have_the_names_of_data_sheets_too(data):
+    names = {"bf16": "bfloat16", "f16": "fp16", "f8e4m3": "fp8", "i8": "int8"}
+    text = HEADER + "".join(ROW.replace("bf16", each) for pair in names.items() for each in pair)
+    sizes = [gemm_roofline.size_of(row) for row in measured.read_rows(Path(data(text)), ("gemm",))]
+    assert [size.dtype.value for size in sizes] == [name for name in names for _ in range(2)]
+
+
 def test_a_missing_file_is_refused(tmp_path, capsys):
     assert gemm.main(["--data", str(tmp_path / "none.csv")]) == 2
     assert "no such file" in capsys.readouterr().err

@@ -22,6 +22,15 @@ import measured
 from digests import SMALL
 
 BENCHMARKS: Final = sorted(Path(__file__).parents[1].glob("*.py"))
+BLOCKS: Final = {
+    "attention": ("block=64", "block_k=64"),
+    "cross_entropy": ("words=1000",),
+    "decode_gemv": ("block_n=64", "block_k=200"),
+    "int8_gemm": ("M=250", "block_m=64", "block_n=96", "block_k=128"),
+    "linear": ("M=250", "block_m=64", "block_n=96", "block_k=64"),
+    "mixture_of_experts": ("block_m=48", "block_n=64", "block_k=64"),
+}
+"""Blocks of benchmarks whose own ones are made for TCMs of a MiB. A multiprocessor of a GPU has room for these."""
 
 
 class DeviceRun(NamedTuple):
@@ -43,7 +52,8 @@ def runs(devices: Sequence[str]) -> Iterator[DeviceRun]:
 
 
 def _outcome(benchmark: Path, topology: Path) -> str:
-    params = [word for param in SMALL.get(benchmark.stem, ()) for word in ("-p", param)]
+    chosen = (*SMALL.get(benchmark.stem, ()), *BLOCKS.get(benchmark.stem, ()))
+    params = [word for param in chosen for word in ("-p", param)]
     command = [sys.executable, "-c", "from kb_cli.main import main; main()", "run", str(benchmark.resolve()), *params]
     with tempfile.TemporaryDirectory() as folder:
         options = ["--topology", str(topology.resolve()), "--json", "--keep", "none"]

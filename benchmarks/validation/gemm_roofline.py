@@ -13,6 +13,12 @@ from kb_plans import GemmSize
 from kb_topology import Topology
 
 KNOWN = {"M", "N", "K", "dtype"}
+OTHER_NAMES = {
+    "fp16": "f16", "float16": "f16", "half": "f16", "bfloat16": "bf16", "fp32": "f32", "float32": "f32",
+    "fp8": "f8e4m3", "e4m3": "f8e4m3", "fp8_e4m3": "f8e4m3", "f8e4m3fn": "f8e4m3", "e5m2": "f8e5m2",
+    "fp8_e5m2": "f8e5m2", "int8": "i8", "s8": "i8",
+}  # fmt: skip
+"""What data sheets and libraries call the types of operands."""
 
 
 class Roofline(NamedTuple):
@@ -61,7 +67,7 @@ def size_of(row: MeasuredRow) -> GemmSize:
     params = {("batch" if name == "B" else name): value for name, value in row.params.items()}
     try:
         m, n, k, batch = (int(params.get(name, "1") if name == "batch" else params[name]) for name in (*"MNK", "batch"))
-        dtype = DType(params["dtype"])
+        dtype = DType(OTHER_NAMES.get(params["dtype"], params["dtype"]))
     except (KeyError, ValueError):
         raise ValueError(f"a row of {row.device} with {row.params}, and not with M, N, K and dtype") from None
     if min(m, n, k, batch) < 1:
