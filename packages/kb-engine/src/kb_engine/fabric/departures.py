@@ -33,7 +33,7 @@ class Departures:
             self._arrives(stream, pace, delay_ps, offset)
             return
         clock = self._clock
-        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.hop.link.arrive, behind))
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.hop.arrive, behind))
 
     def _tell_next(self, stream: Stream, pace: Pace, delay_ps: int, offset: float) -> None:
         """*stream*, whose head has left, leaves at another pace from now on."""
@@ -42,14 +42,14 @@ class Departures:
             self._arrives(stream, pace, delay_ps, offset)
             return
         clock, change = self._clock, (behind, pace, delay_ps, offset)
-        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.hop.link.regroup, change))
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.tickets), behind.hop.regroup, change))
 
     def _send_tail(self, stream: Stream) -> None:
         """The last byte of *stream* leaves now."""
         clock, behind = self._clock, stream.behind
         next_ps = clock.now_ps + stream.after_ps
         if behind is not None:
-            clock.push((next_ps, NORMAL, next(clock.tickets), behind.hop.link.complete, behind))
+            clock.push((next_ps, NORMAL, next(clock.tickets), behind.hop.complete, behind))
         else:
             self._expect(stream.passage, stream.passage.ends_ps(next_ps))
 

@@ -321,7 +321,7 @@ class Fabric:
         if flow.shared is not None:
             stream = Stream(transfer, flow.shared, SteadyPace(head, tail, flow.nbytes), 0, 0.0)
             clock = self._clock
-            clock.push((head, NORMAL, next(clock.tickets), flow.shared.link.arrive, stream))
+            clock.push((head, NORMAL, next(clock.tickets), flow.shared.arrive, stream))
         elif transfer.path is not None and transfer.incoming is None:
             if self._is_watched:
                 flow.under_way -= 1

@@ -35,8 +35,9 @@ class Group:
     """The streams on one link whose bytes have the pace *pace*, *delay_ps* picoseconds later.
 
     Streams that `passing` holds leave at the pace at which they come. The others wait: they have bytes that came and
-    have not left, and more bytes are to come; `n_waiting` counts them. `rate` is the rate of one stream, which is up to
-    date where the link watches the rates. The link hears of a rate above the `ceiling` for which it has no room.
+    have not left, and more bytes are to come; `n_waiting` counts them. A group without streams is dropped. `rate` is
+    the rate of one stream, which is up to date where the link watches the rates. The link hears of a rate above the
+    `ceiling` for which it has no room.
     """
 
     __slots__ = ("_heard_ps", "_link", "_waiting", "ceiling", "delay_ps", "n_waiting", "pace", "passing", "rate")
@@ -45,10 +46,10 @@ class Group:
         self.pace = pace
         self.delay_ps = delay_ps
         self._link = link
-        self.rate = self.ceiling = pace.peak_since(now_ps - delay_ps)
         if type(pace) is FairShare:
-            pace.look_back(delay_ps)
-            pace.audience[self] = None
+            self.rate = self.ceiling = pace.join(self, delay_ps, now_ps)
+        else:
+            self.rate = self.ceiling = pace.peak_since(now_ps - delay_ps)
         self.passing: dict[Stream, None] = {}
         self.n_waiting = 0
         self._heard_ps = -1
@@ -78,11 +79,6 @@ class Group:
         return self.rate, self.ceiling, self.n_waiting, [stream.state for stream in self.passing]
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no stream of the group passes, and none waits for more bytes."""
-        return not (self.n_waiting or self.passing)
-
-    @property
     def is_steady(self) -> bool:
         """Whether the rate is the same until the streams end."""
         return type(self.pace) is SteadyPace
@@ -91,9 +87,10 @@ class Group:
         """The level of the pace as it is seen at the link at *now_ps*, in bytes."""
         return self.pace.level_at(now_ps - self.delay_ps)
 
-    def refresh(self, now_ps: int) -> None:
+    def refresh(self, now_ps: int) -> float:
         """Look up the rate at *now_ps*."""
-        self.rate = self.pace.rate_at(now_ps - self.delay_ps)
+        rate = self.rate = self.pace.rate_at(now_ps - self.delay_ps)
+        return rate
 
     def promise(self, now_ps: int) -> float:
         """Make the highest rate that may come from *now_ps* on the ceiling, as far as it is decided. Returns it."""
@@ -139,7 +136,7 @@ class Group:
     def add_waiting(self, stream: Stream, order: int) -> None:
         """*stream* waits, and more of its bytes are to come."""
         self.n_waiting += 1
-        heappush(self._waiting, (stream.lead, order, stream))
+        heappush(self._waiting, (stream.own_offset - stream.offset, order, stream))
 
     def drop_waiting(self) -> None:
         """A stream that waited here has all its bytes, has left, or comes at another pace now."""

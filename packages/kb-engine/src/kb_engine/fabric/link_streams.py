@@ -158,6 +158,16 @@ class LinkStreams(Departures, ABC):
             group.passing[stream] = None
             self._promised += group.ceiling
 
+    def _join(self, stream: Stream, now: int) -> None:
+        """Let *stream* pass, whose bytes come at the share of another link. This link watches no rates."""
+        key = stream.pace, stream.delay_ps
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(*key, now, self)
+        stream.group = group
+        group.passing[stream] = None
+        self._promised += group.ceiling
+
     def _pass_loose(self, stream: Stream, line: SteadyPace) -> None:
         stream.group = LOOSE
         self._loose[stream] = None
@@ -186,16 +196,12 @@ class LinkStreams(Departures, ABC):
         pace, delay_ps = stream.pace, stream.delay_ps
         group = self._groups.get((pace, delay_ps))
         if group is None:
-            group = self._new_group(pace, delay_ps, now)
+            group = self._groups[pace, delay_ps] = Group(pace, delay_ps, now, self)
             if self._watches:
                 group.hear_all(self._clock, now)
         if type(pace) is SteadyPace:
             heappush(self._ends, (pace.end_ps + delay_ps, next(self._order), stream, pace))
         stream.group = group
-        return group
-
-    def _new_group(self, pace: Pace, delay_ps: int, now: int) -> Group:
-        group = self._groups[pace, delay_ps] = Group(pace, delay_ps, now, self)
         return group
 
     def _drop(self, group: Group) -> None:
@@ -206,7 +212,7 @@ class LinkStreams(Departures, ABC):
     def _stop_waiting(self, group: Group) -> None:
         """A stream of *group* waits for bytes no more."""
         group.drop_waiting()
-        if group.is_empty:
+        if not (group.n_waiting or group.passing):
             self._drop(group)
 
     def _wait(self, stream: Stream, now: int, served: float) -> None:
@@ -219,7 +225,7 @@ class LinkStreams(Departures, ABC):
         group = stream.group
         if stream.came_by(now) >= stream.hop.nbytes - NO_BYTES and type(stream.pace) is SteadyPace:
             stream.has_come()
-            if group.is_empty:
+            if not (group.n_waiting or group.passing):
                 self._drop(group)
         else:
             group.add_waiting(stream, next(self._order))

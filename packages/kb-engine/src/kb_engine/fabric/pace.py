@@ -170,6 +170,14 @@ class FairShare:
         """*holder* looks at the pace no more."""
         self._held.pop(holder, None)
 
+    def join(self, listener: Listener, delay_ps: int, now_ps: int) -> float:
+        """Tell *listener*, who sees the pace *delay_ps* later, of changes. Returns the highest rate from now on."""
+        if delay_ps > self.longest_ps:
+            self.longest_ps = delay_ps
+        self.audience[listener] = None
+        seen_ps = now_ps - delay_ps
+        return self.rate if seen_ps >= self.t_ps else self.peak_since(seen_ps)
+
     def look_back(self, delay_ps: int) -> None:
         """Keep the pace of the last *delay_ps* picoseconds from now on."""
         if delay_ps > self.longest_ps:

@@ -60,15 +60,12 @@ class SharedLink(LinkStreams):
                 self._send_head(stream, self._alone_pace, stream.after_ps, 0.0)
                 return
         elif not self._watches:
-            delay_ps = stream.delay_ps
-            stream.group = group = self._groups.get((pace, delay_ps)) or self._new_group(pace, delay_ps, now)
-            group.passing[stream] = None
-            self._promised += group.ceiling
+            self._join(stream, now)
             if self._promised > self._most:
                 self._reckon(now)
                 self._begin_to_leave(stream)
             else:
-                self._send_head(stream, pace, delay_ps + stream.after_ps, stream.offset)
+                self._send_head(stream, pace, stream.delay_ps + stream.after_ps, stream.offset)
             return
         self._enter(stream, now)
         self._begin_to_leave(stream)
@@ -87,12 +84,17 @@ class SharedLink(LinkStreams):
             stream.change_pace(pace, delay_ps, offset)
             new = self._group_of(stream, now)
             new.add_waiting(stream, next(self._order))
-            if old.is_empty:
+            if not (old.n_waiting or old.passing):
                 self._drop(old)
+            if self._goes_on(now, new.rate):
+                return
         else:
             self._stop_passing(stream)
             stream.change_pace(pace, delay_ps, offset)
-            self._pass(stream, now)
+            if self._watches or type(pace) is SteadyPace:
+                self._pass(stream, now)
+            else:
+                self._join(stream, now)
             if stream.behind is not HERE:
                 self._tell_next(stream, pace, delay_ps + stream.after_ps, offset)
         if self._watches:
@@ -120,19 +122,18 @@ class SharedLink(LinkStreams):
 
     def hear(self, group: Group) -> None:
         """The rate of *group* changes now, as seen here."""
-        if group.is_empty:
+        passing = group.passing
+        if not (passing or group.n_waiting):
             return
         now = self._clock.now_ps
         if self._watches:
-            before = group.rate
-            group.refresh(now)
-            rate = group.rate
+            before, rate = group.rate, group.refresh(now)
             slower = rate if rate < before else before
-            if group.passing or slower * MORE < self._share.rate or not self._is_steady(now):
+            if passing or slower * MORE < self._share.rate or not self._is_steady(now):
                 self._settle(now)
             return
-        self._promised -= group.ceiling * len(group.passing)
-        self._promised += group.promise(now) * len(group.passing)
+        self._promised -= group.ceiling * len(passing)
+        self._promised += group.promise(now) * len(passing)
         if self._promised > self._most:
             self._reckon(now)
 
@@ -142,6 +143,16 @@ class SharedLink(LinkStreams):
         if self._slowest * MORE < share.rate or not finishes or (ends and ends[0][0] <= now):
             return False
         return finishes[0][0] > share.level + share.rate * (now - share.t_ps) + NO_BYTES
+
+    def _goes_on(self, now: int, rate: float) -> bool:
+        """Whether a division now would change nothing, where all that is new is a stream that waits.
+
+        Its bytes come at *rate*.
+        """
+        tick_ps, ends = self._tick_ps, self._ends
+        if tick_ps <= now or rate * MORE < self._share.rate or (ends and ends[0][0] < tick_ps):
+            return False
+        return self._is_steady(now)
 
     def _enter(self, stream: Stream, now: int) -> None:
         """Take *stream* in beside others: to pass, or to wait."""
@@ -218,7 +229,8 @@ class SharedLink(LinkStreams):
         share = self._share
         if rate != share.rate:
             share.change(now, rate)
-            share.announce(self._clock)
+            if share.audience:
+                share.announce(self._clock)
         if self._n_waiting:
             self._plan_tick(now)
             return

@@ -26,15 +26,16 @@ class SharedHop:
     """A shared link of a leg, for transfers of *nbytes*.
 
     `after_ps` is the latency to the next shared link, the hop `behind`, or to the end of the leg. `duration_ps` is the
-    time of the bytes on the link.
+    time of the bytes on the link. `arrive`, `regroup` and `complete` are the link's own.
     """
 
-    __slots__ = ("after_ps", "behind", "duration_ps", "link", "nbytes")
+    __slots__ = ("after_ps", "arrive", "behind", "complete", "duration_ps", "link", "nbytes", "regroup")
 
     def __init__(
         self, link: StreamLink, after_ps: int, duration_ps: int, nbytes: int, behind: SharedHop | None
     ) -> None:
         self.link = link
+        self.arrive, self.regroup, self.complete = link.arrive, link.regroup, link.complete
         self.after_ps = after_ps
         self.duration_ps = duration_ps
         self.nbytes = nbytes
