@@ -163,13 +163,15 @@ class MemoryStore:
         out.setflags(write=False)
         return out
 
-    def place(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> int | None:
+    def place(
+        self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType | None = None
+    ) -> int | None:
         """A number that rectangles of one shape have in common where they are the same bytes of an array that memories
         share, as replicas are. None where no single extent holds the rectangle, and where a byte is not initialised.
 
-        A write may give the rectangle another number.
+        A write may give the rectangle another number. Raises StoreError as `check` does, for elements of *dtype*.
         """
-        extents = self._checked(owner, offset, rows, row_nbytes, stride).extents
+        extents = self._checked(owner, offset, rows, row_nbytes, stride, dtype).extents
         extent = extents.covering(offset, offset + (rows - 1) * stride + row_nbytes)
         if extent is None or not extent.is_valid(offset, rows, row_nbytes, stride):
             return None

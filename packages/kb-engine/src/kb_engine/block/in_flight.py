@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ Issued: TypeAlias = tuple[SubmittedCommand, tuple[int, ...] | None]
 _COMMAND_TIMES: Final = (
     "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
 )  # fmt: skip
+_times_of: Final = attrgetter(*_COMMAND_TIMES)
 _NO_CLAIMS: Final[tuple[None, ...]] = (None,) * len(StageType)
 _NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
 _START: Final = CallCause.START  # Python 3.11 looks a member of an enumeration up by a call
@@ -284,9 +286,9 @@ class CommandInFlight:
         """
         ps, ops, seqs = shift
         again = CommandInFlight(issued[0], self.shared_plan, self.first_op + ops, self.done, self.mapped, issued[1])
-        for name in _COMMAND_TIMES:
-            t_ps = getattr(self, name)
-            setattr(again, name, t_ps if t_ps < 0 else t_ps + ps)
+        times_ps = [t_ps if t_ps < 0 else t_ps + ps for t_ps in _times_of(self)]
+        again.t_call_ps, again.t_issued_ps, again.t_submitted_ps, again.t_taken_ps = times_ps[:4]
+        again.t_decoded_ps, again.t_fed_ps, again.t_done_ps = times_ps[4:]
         again.after, again.operand_ps, again.turn_ps = self.after, self.operand_ps, self.turn_ps
         again.after_seq = self.after_seq if self.after_seq < 0 else self.after_seq + seqs
         again.operand_seq = self.operand_seq if self.operand_seq < 0 else self.operand_seq + seqs

@@ -85,7 +85,7 @@ class Period:
         recorder = session.recorder
         known = after.in_flight if recorder is None else recorder.commands
         self._commands = {each.submitted.command_seq: each for each in known}
-        self._last: tuple[int, list[int]] = -1, []
+        self._numbers: dict[int, list[list[int]]] = {}
 
     @cached_property
     def _sources(self) -> Sequence[_Source]:
@@ -116,10 +116,10 @@ class Period:
 
         Where something does not, the program that repeats it says so.
         """
-        telling = [each for each in self._sources if each.told]
+        telling = [(each, self._numbers_of(each.program, n)) for each in self._sources if each.told]
         for i in range(1, n + 1):
-            for source in telling:
-                run = Repetition(source.run.port, self._numbers_of(source.program, i))
+            for source, numbers in telling:
+                run = Repetition(source.run.port, numbers[i])
                 run.given += source.given
                 try:
                     for step in source.told:
@@ -144,13 +144,14 @@ class Period:
     def _commands_of(self, n: int) -> tuple[Mapping[CommandInFlight, Issued], Sequence[CommandInFlight]]:
         found: list[CommandInFlight] = []
         in_flight: dict[CommandInFlight, Issued] = {}
+        sources = [(each, self._numbers_of(each.program, n)) for each in self._sources]
         for i in range(n + 1):
-            for source in self._sources:
+            for source, numbers in sources:
                 command, example = source.command, source.example
                 if command is None or (i == 0 and command is example):
                     found += () if command is None else (command,)
                     continue
-                issued = self._issued(source, i)
+                issued = self._issued(source, numbers[i], i)
                 if example is not None and (i < n or command is example):
                     found.append(self._again(example, source.turns, issued, i if command is example else i + 1))
                 elif i == n:
@@ -199,13 +200,16 @@ class Period:
             turns.append(turn)
         return turns[0], turns[1]
 
-    def _issued(self, source: _Source, i: int) -> Issued:
-        """What is issued *i* periods later than *source*. Raises _OtherPlan where it is another kind of command."""
+    def _issued(self, source: _Source, numbers: Sequence[int], i: int) -> Issued:
+        """What a program of *numbers* issues *i* periods later than *source*.
+
+        Raises _OtherPlan where it is another kind of command.
+        """
         submitted = SubmittedCommand(
             command_seq=source.number + i * self.by.commands,
             pe=source.pe.pe_id,
             line=source.submission.line,
-            command=source.submission.command(self._numbers_of(source.program, i), source.given),
+            command=source.submission.command(numbers, source.given),
         )
         plan, addresses = source.pe.scheduler.shared_plan(submitted)
         if source.command is not None and plan is not source.command.shared_plan:
@@ -220,14 +224,13 @@ class Period:
         by = i * self.ps, i * self.by.ops, i * self.by.commands
         return command.again(issued, by, (i * turns[0], i * turns[1]))
 
-    def _numbers_of(self, program: int, i: int) -> list[int]:
-        """The numbers of the program that does what *program* did, *i* periods later."""
-        later = program + i * self.by.programs
-        if later != self._last[0]:
-            found = self._templates.of(later)
-            assert found is not None
-            self._last = later, found[1]
-        return self._last[1]
+    def _numbers_of(self, program: int, n: int) -> list[list[int]]:
+        """The numbers of *program* and of those that do what it did in each of the next *n* periods."""
+        found = self._numbers.get(program, [])
+        if len(found) <= n:
+            by = self.by.programs
+            found = self._numbers[program] = self._templates.numbers_of(range(program, program + n * by + 1, by))
+        return found
 
 
 def _is_cut_alike(slots: Slots | None, last: Slots) -> bool:

@@ -44,6 +44,11 @@ class DeviceMemory:
         """The elements, `rows x cols`, read-only. Raises StoreError for bytes that were never written."""
         return read_matrix(self.store, matrix)
 
+    def check_known(self, matrix: Matrix) -> None:
+        """Raise StoreError where `read` does. Bytes of one allocation are not looked at."""
+        if self.store.place(*matrix.rectangle.in_memory, matrix.dtype) is None:
+            self.read(matrix)
+
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
         """As `read`, but later writes do not change the elements."""
         return self.store.read(*matrix.rectangle.in_memory, matrix.dtype, lasting=True)

@@ -137,7 +137,7 @@ class LoadLook(NamedTuple):
             return
         try:
             for each in matrices:
-                memory.read(each)
+                memory.check_known(each)
         except KbError as error:
             raise KernelError(f"{self.line}: {error.where}", error.got, error.needs, error.fix) from None
 

@@ -82,10 +82,15 @@ class Templates:
         found = self._found.get(("", number))
         return None if found is None else (found[0], found[0].row(found[1]))
 
+    def numbers_of(self, programs: Sequence[int]) -> list[list[int]]:
+        """The numbers of each of *programs*, which have one template."""
+        template, rows = self._one_template(programs)
+        numbers: list[list[int]] = template.table[rows].tolist()
+        return numbers
+
     def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
         """What the programs *numbers*, which have one template, use of memory."""
-        found = [self._found["", number] for number in numbers]
-        return places_used(found[0][0], np.array([row for _, row in found]))
+        return places_used(*self._one_template(numbers))
 
     def kinds(self, kinds_of: Callable[[Ints], Ints]) -> Ints:
         """For each program, a number that those have in common that do the same; -1 for those without a template.
@@ -101,6 +106,10 @@ class Templates:
                 kinds[template.numbers[mine]] = n_kinds + which.reshape(-1)[mine]
                 n_kinds += len(template.numbers)
         return kinds
+
+    def _one_template(self, programs: Sequence[int]) -> tuple[Template, Ints]:
+        found = [self._found["", number] for number in programs]
+        return found[0][0], np.array([row for _, row in found])
 
     def _repeat(self, template: Template, row: int, port: PePort) -> None:
         played = self._played
