@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -105,14 +106,42 @@ def test_float64_is_moved_and_not_computed_with():
 
 
 @triton.jit
-def takes_a_vendors_type(x, B: tl.constexpr):
-    tl.zeros([B], tl.float8e4b15) + 1.0
+def takes_a_vendors_type(x, KIND: tl.constexpr, HOW: tl.constexpr):
+    at = tl.arange(0, 8)
+    if HOW == "adds":
+        tl.zeros([8], KIND) + 1.0
+    elif HOW == "cast":
+        tl.load(x + at).to(KIND)
+    elif HOW == "bits":
+        tl.load(x + at).to(tl.uint8).to(KIND, bitcast=True)
+    else:
+        tl.load(x.to(tl.pointer_type(KIND)) + at)
 
 
-def test_a_type_that_the_chip_does_not_have():
-    sentence = "elements of fp8e4b15, needs a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types"
-    with pytest.raises(KbError, match=re.escape(sentence)):
-        takes_a_vendors_type[1,](np.zeros(8, np.float32), B=8)
+@pytest.mark.parametrize("kind", [tl.float8e4b8, tl.float8e5b16, tl.float8e4b15], ids=str)
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        (
+            "arithmetic",
+            "elements of {}, needs a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types",
+        ),
+        ("cast", "a cast to {}, needs tl.float8e5 or tl.float8e4nv of the fp8 types"),
+        ("bits", "a bitcast of uint8 to {}, needs types of 8 bits at least that the chip has"),
+        ("pointer", "elements of {}, needs a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types"),
+    ],
+)
+def test_a_type_that_the_chip_does_not_have(kind, how, sentence):
+    with pytest.raises(KbError, match=re.escape("got " + sentence.format(kind.name))):
+        takes_a_vendors_type[1,](np.zeros(8, np.float32), KIND=kind, HOW=how)
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz"])
+def test_an_array_of_a_type_that_the_chip_does_not_have(kind):
+    needs = "needs a type that the chip has: float8_e4m3fn and float8_e5m2 of the fp8 types"
+    with pytest.raises(KbError) as caught:
+        doubles[1,](np.zeros(8, getattr(ml_dtypes, kind)), B=8)
+    assert str(caught.value) == f"argument x: got an array of {kind}, {needs}"
 
 
 def test_a_missing_name_is_a_missing_attribute():

@@ -153,9 +153,22 @@ def test_wrappers_have_the_attributes_of_the_kernel():
         wrapped.nothing_of_that_name  # noqa: B018 - the look is what fails
 
 
-def test_warmup_launches_nothing(device):
-    found = triton.jit(copy).warmup(None, None, 1, BLOCK=4, grid=(1,), num_warps=8)
-    assert (device.n_launches, found.n_regs, found.metadata.shared, found.metadata.num_warps) == (0, 0, 0, 8)
+def test_warmup_launches_nothing_and_says_that_a_program_has_a_pe_for_itself(device):
+    found = triton.jit(copy).warmup(None, None, 1, BLOCK=4, grid=(1,), num_warps=8, extern_libs={"libdevice": "x.bc"})
+    chip = device.properties
+    assert (device.n_launches, found.metadata.num_warps) == (0, 8)
+    assert chip["max_num_regs"] // (found.n_regs * chip["warpSize"] * found.metadata.num_warps) == 1
+    assert chip["max_shared_mem"] // found.metadata.shared == 1
+
+
+def test_what_a_warmup_returns_keeps_its_constants_for_launches(device):
+    x, out = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
+    found = triton.jit(copy).warmup(x, out, 7, 4, grid=(1,))
+    found[(2, 1, 1)](x, out, 7)
+    np.testing.assert_array_equal(out, x)
+    out[:] = 0
+    found[(1,)](x, out, 7, BLOCK=8)
+    np.testing.assert_array_equal(out, x)
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1, 1), (-1,), ("2",), None, ()])

@@ -87,7 +87,9 @@ def type_of(array: Any, name: str = "") -> dtype:
     else:
         found = _torch_type(shown)
     if found is None:
-        raise KernelError(f"argument {name}", f"an array of {shown}", "a type that Triton has")
+        is_fp8 = shown.startswith("float8")
+        needs = "a type that the chip has: float8_e4m3fn and float8_e5m2 of the fp8 types"
+        raise KernelError(f"argument {name}", f"an array of {shown}", needs if is_fp8 else "a type that Triton has")
     return found
 
 

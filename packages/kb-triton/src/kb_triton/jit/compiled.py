@@ -1,16 +1,19 @@
-"""CompiledKernel: what a launch and a warm-up return. There is no compiled code, so its facts are constants."""
+"""CompiledKernel: what a launch and a warm-up return. There is no compiled code: its facts are those of a PE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
+
+from kb_triton.host import current
 
 
 class KernelMetadata(NamedTuple):
-    """Facts of compiled code that host code asks for. No PE has warps or shared memory."""
+    """Facts of compiled code that host code asks for. `shared` is the TCM that a program has, in bytes."""
 
     name: str
-    shared: int = 0
+    shared: int
     num_warps: int = 4
     num_stages: int = 2
     num_ctas: int = 1
@@ -18,17 +21,35 @@ class KernelMetadata(NamedTuple):
 
 
 class CompiledKernel:
-    """The kernel *name* with the arguments of a launch or warm-up. `kernel[grid](...)` launches it with others."""
+    """The kernel *name* with the arguments of a launch or warm-up. `kernel[grid](...)` launches it with others.
 
-    n_regs = n_spills = 0
+    A program has a PE for itself. So host code that divides what a multiprocessor has by what a program takes, to find
+    out how many programs one runs at once, finds one.
+    """
+
+    n_spills = 0
     n_max_threads = 1024
 
-    def __init__(self, name: str, launch: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, launch: Callable[..., Any], options: Mapping[str, Any], constants: Mapping[str, Any]
+    ) -> None:
+        """*constants* are the constexpr arguments, which later launches have too unless they are given others."""
         self.name = name
-        chosen = {each: options[each] for each in ("num_warps", "num_stages", "num_ctas") if options.get(each)}
-        self.metadata = KernelMetadata(name, **chosen)
         self.asm: dict[str, str] = {}
         self._launch = launch
+        self._options = {each: options[each] for each in ("num_warps", "num_stages", "num_ctas") if options.get(each)}
+        self._constants = constants
+
+    @cached_property
+    def metadata(self) -> KernelMetadata:
+        """What host code knows of compiled code."""
+        return KernelMetadata(self.name, current().properties["max_shared_mem"], **self._options)
+
+    @cached_property
+    def n_regs(self) -> int:
+        """The registers of 4 bytes that each thread of the warps would have, if a program's threads share a PE's."""
+        chip = current().properties
+        return max(1, chip["max_num_regs"] // (chip["warpSize"] * self.metadata.num_warps))
 
     @property
     def kernel(self) -> CompiledKernel:
@@ -39,4 +60,4 @@ class CompiledKernel:
         """Does nothing: there is no code to load."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *arguments, **named: self._launch(*arguments, grid=grid, **named)
+        return lambda *arguments, **named: self._launch(*arguments, grid=grid, known=self._constants, **named)

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from kb_messages import KernelError
 from kb_triton.host import current
@@ -26,9 +26,15 @@ OPTIONS = frozenset(
     (
         "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid", "launch_pdl",
         "waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_fp8e4nv", "grid", "warmup", "debug", "stream",
+        "extern_libs", "warp_size", "cluster_dims", "ptx_version", "ptx_options", "ir_override", "sanitize_overflow",
+        "arch", "schedule_hint", "minRegAutoWS", "maxRegAutoWS", "max_num_imprecise_acc_default", "backend_name",
+        "supported_fp8_dtypes", "default_dot_input_precision", "instrumentation_mode", "enable_reflect_ftz",
     )
 )  # fmt: skip
 """Named arguments of a launch that are no arguments of the kernel. They do nothing."""
+
+
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class JITFunction:
@@ -76,12 +82,20 @@ class JITFunction:
         """What `run` returns, without a launch. Nothing is compiled."""
         return self.run(*arguments, grid=grid, warmup=True, **named)
 
-    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> CompiledKernel:
-        """Launch the kernel over *grid*, a tuple or a function of the arguments."""
+    def run(
+        self, *arguments: Any, grid: Any, warmup: bool = False, known: Mapping[str, Any] = _NOTHING, **named: Any
+    ) -> CompiledKernel:
+        """Launch the kernel over *grid*, a tuple or a function of the arguments.
+
+        *known* are constexpr arguments for parameters that are given none.
+        """
         kept = {
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
-        compiled = CompiledKernel(self.__name__, self.run, named)
+        given = {**dict(zip(self.arg_names, arguments, strict=False)), **kept}
+        constants = {name: value for name, value in {**known, **given}.items() if name in self._constants}
+        kept = {**{name: value for name, value in known.items() if name not in given}, **kept}
+        compiled = CompiledKernel(self.__name__, self.run, named, constants)
         self.device_caches[0][0][str(named)] = compiled
         if warmup:
             return compiled
