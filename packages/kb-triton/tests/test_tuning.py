@@ -167,7 +167,7 @@ def test_what_a_warmup_returns_keeps_its_constants_for_launches(device):
     found[(2, 1, 1)](x, out, 7)
     np.testing.assert_array_equal(out, x)
     out[:] = 0
-    found[(1,)](x, out, 7, BLOCK=8)
+    found[(1,)](x, out, n=7, BLOCK=8)
     np.testing.assert_array_equal(out, x)
 
 

@@ -10,6 +10,7 @@ from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
 from kb_triton.jit import CompiledKernel, JITFunction, jit
 from kb_triton.language.aggregates import aggregate
 from kb_triton.language.extra import extra, refusing
+from kb_triton.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
 from kb_triton.runtime import DRIVER, Autotuner, Config, GPUTarget, Heuristics, Knobs, autotune, heuristics
 
 VERSION: Final = "3.8.0"
@@ -114,6 +115,11 @@ def _of_the_compiler() -> dict[str, dict[str, Any]]:
 def _of_tools() -> dict[str, dict[str, Any]]:
     return {
         "triton.tools": {},
+        "triton.tools.mxfp": {
+            "MXFP4Tensor": MXFP4Tensor,
+            "MXScaleTensor": MXScaleTensor,
+            "fp8e8m0_to_float32": fp8e8m0_to_float32,
+        },
         "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
         "triton.language.extra": {},
         "triton.language.extra.cuda": {"gdc_wait": extra.cuda.gdc_wait, "gdc_launch_dependents": extra.cuda.gdc_wait},

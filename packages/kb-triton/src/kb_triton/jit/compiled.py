@@ -33,7 +33,10 @@ class CompiledKernel:
     def __init__(
         self, name: str, launch: Callable[..., Any], options: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> None:
-        """*constants* are the constexpr arguments, which later launches have too unless they are given others."""
+        """*launch* takes arguments, named ones, a grid, and *constants*, the constexpr arguments that there were.
+
+        Later launches have these, too, unless they are given others.
+        """
         self.name = name
         self.asm: dict[str, str] = {}
         self._launch = launch
@@ -60,4 +63,4 @@ class CompiledKernel:
         """Does nothing: there is no code to load."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *arguments, **named: self._launch(*arguments, grid=grid, known=self._constants, **named)
+        return lambda *arguments, **named: self._launch(arguments, named, grid, self._constants)

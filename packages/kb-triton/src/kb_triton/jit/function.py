@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 from kb_messages import KernelError
 from kb_triton.host import current
@@ -32,9 +32,6 @@ OPTIONS = frozenset(
     )
 )  # fmt: skip
 """Named arguments of a launch that are no arguments of the kernel. They do nothing."""
-
-
-_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class JITFunction:
@@ -82,20 +79,26 @@ class JITFunction:
         """What `run` returns, without a launch. Nothing is compiled."""
         return self.run(*arguments, grid=grid, warmup=True, **named)
 
-    def run(
-        self, *arguments: Any, grid: Any, warmup: bool = False, known: Mapping[str, Any] = _NOTHING, **named: Any
-    ) -> CompiledKernel:
-        """Launch the kernel over *grid*, a tuple or a function of the arguments.
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> CompiledKernel:
+        """Launch the kernel over *grid*, a tuple or a function of the arguments."""
+        return self._run(arguments, named, grid, {}, warmup)
 
-        *known* are constexpr arguments for parameters that are given none.
-        """
+    def _run(
+        self,
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+        grid: Any,
+        known: Mapping[str, Any],
+        warmup: bool = False,
+    ) -> CompiledKernel:
+        """As `run`. *known* are constexpr arguments for parameters that are given none."""
         kept = {
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
         given = {**dict(zip(self.arg_names, arguments, strict=False)), **kept}
         constants = {name: value for name, value in {**known, **given}.items() if name in self._constants}
-        kept = {**{name: value for name, value in known.items() if name not in given}, **kept}
-        compiled = CompiledKernel(self.__name__, self.run, named, constants)
+        kept |= {name: value for name, value in known.items() if name not in given}
+        compiled = CompiledKernel(self.__name__, self._run, named, constants)
         self.device_caches[0][0][str(named)] = compiled
         if warmup:
             return compiled

@@ -1,0 +1,113 @@
+"""Tensors of torch in microscaling formats, for host code that makes operands of `tl.dot_scaled`.
+
+Source: OCP Microscaling Formats (MX) Specification 1.0, tables 4 (E2M1) and 7 (E8M0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, Final, Self
+
+from kb_messages import KernelError
+
+_E2M1: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+_BIAS: Final = 127
+_NAN: Final = 255
+
+
+class _Coded:
+    """`data` are the codes, a tensor of uint8; None where only a *size* was given."""
+
+    def __init__(self, data: Any = None, size: Sequence[int] | int | None = None, device: Any = None) -> None:
+        """*data* is a tensor of floats, which are rounded to the format, or there is a *size* for `random`.
+
+        Raises KernelError where there is neither.
+        """
+        if data is None and size is None:
+            raise KernelError(type(self).__name__, "no data and no size", "a tensor of floats, or a size")
+        self.device = device if data is None else data.device
+        self.size = data.shape if data is not None else (size,) if isinstance(size, int) else size
+        self.data: Any = None if data is None else self._from_float(data)
+
+    def _from_float(self, values: Any) -> Any:
+        """The codes of *values*."""
+        raise NotImplementedError
+
+    def _drawn(self, low: int, high: int) -> Self:
+        torch = import_module("torch")
+        self.data = torch.randint(low, high + 1, tuple(self.size or ()), dtype=torch.uint8, device=self.device)
+        return self
+
+
+class MXFP4Tensor(_Coded):
+    """Elements of E2M1: a sign, two bits of exponent and one of mantissa. A code is a byte of `data`."""
+
+    def random(self) -> Self:
+        """Draw all codes alike."""
+        return self._drawn(0, 15)
+
+    def to(self, dtype: Any) -> Any:
+        """The elements as floats of *dtype*."""
+        torch = import_module("torch")
+        values = torch.tensor([*_E2M1, *[-each for each in _E2M1]], dtype=dtype, device=self.data.device)
+        return values[self.data.long()]
+
+    def _from_float(self, values: Any) -> Any:
+        """Nearest, of two the one with the even code. Values beyond the largest become the largest, and NaN 6."""
+        torch = import_module("torch")
+        magnitudes = values.abs().double().nan_to_num(nan=_E2M1[-1])
+        middles = torch.tensor([(a + b) / 2 for a, b in pairwise(_E2M1)], device=values.device)
+        middles = middles.double()
+        below, above = (torch.bucketize(magnitudes, middles, right=right) for right in (False, True))
+        codes = torch.where(below % 2 == 0, below, above)
+        return (codes + 8 * torch.signbit(values)).to(torch.uint8)
+
+    def to_packed_tensor(self, dim: int) -> Any:
+        """Two codes in a byte, the first one of a pair along *dim* in its low bits; a last one alone beside a 0."""
+        torch = import_module("torch")
+        codes = self.data.movedim(dim, -1)
+        if codes.shape[-1] % 2:
+            codes = torch.nn.functional.pad(codes, (0, 1))
+        return (codes[..., ::2] | codes[..., 1::2] << 4).movedim(-1, dim).contiguous()
+
+    def unpack_packed_tensor(self, packed_tensor: Any, dim: int, original_shape: Sequence[int]) -> Any:
+        """The codes that `to_packed_tensor` packed along *dim*, of the shape *original_shape*."""
+        torch = import_module("torch")
+        packed = packed_tensor.movedim(dim, -1)
+        codes = torch.stack((packed & 15, packed >> 4), dim=-1).flatten(-2)
+        return codes[..., : original_shape[dim]].movedim(-1, dim).contiguous()
+
+
+class MXScaleTensor(_Coded):
+    """Scales of E8M0: powers of two from 2^-127 to 2^127. A code is a byte of `data`."""
+
+    def random(self, low: float | None = None, high: float | None = None) -> Self:
+        """Draw all powers of two alike, from that of *low* to that of *high* if they are given. Both are positive."""
+        ends = [0 if low is None else _code_of(low), _NAN - 1 if high is None else _code_of(high)]
+        if ends[0] > ends[1]:
+            raise KernelError("MXScaleTensor.random", f"low={low}, high={high}", "a low that is not above high")
+        return self._drawn(*ends)
+
+    def to(self, dtype: Any) -> Any:
+        """The scales as floats of *dtype*."""
+        return fp8e8m0_to_float32(self.data).to(dtype)
+
+    def _from_float(self, values: Any) -> Any:
+        """The power of two below or at the value. What is no positive number becomes NaN."""
+        torch = import_module("torch")
+        exponents = torch.frexp(values.double())[1] - 1 + _BIAS
+        codes = exponents.clamp(0, _NAN - 1)
+        return torch.where(torch.isfinite(values) & (values > 0), codes, _NAN).to(torch.uint8)
+
+
+def fp8e8m0_to_float32(scale: Any) -> Any:
+    """The float32 that the codes *scale* of E8M0 stand for."""
+    torch = import_module("torch")
+    powers = torch.ldexp(torch.ones_like(scale, dtype=torch.float32), scale.int() - _BIAS)
+    return torch.where(scale == _NAN, torch.nan, powers)
+
+
+def _code_of(value: float) -> int:
+    return int(MXScaleTensor(import_module("torch").tensor([value])).data)
