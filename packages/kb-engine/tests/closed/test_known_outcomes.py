@@ -2,10 +2,9 @@
 
 import numpy as np
 
+from kb_dataexec.log.formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormula, RowFormulas
 from kb_engine.closed.known_outcomes import KnownOutcomes
 from kb_engine.closed.outcome import Outcome
-from kb_engine.observe.row_formula import RowFormula
-from kb_engine.observe.run_rows import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas
 
 
 def outcome(n_stages):

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from kb_dataexec.log.formulas.row_formula import RowForm, RowFormula, joined
+from kb_dataexec.log.formulas.row_source import RowStream
 from kb_engine.observe.repeated import RepeatedRows
-from kb_engine.observe.row_formula import RowForm, RowFormula, joined
-from kb_engine.observe.row_source import RowStream
 from kb_messages import LogError
 
 FORM = RowForm(3, ops=(0,), times=(2,), came=2, absent=-1)
@@ -98,8 +98,8 @@ def test_what_is_left_after_a_cut_is_what_came_before_the_mark():
 
 @pytest.mark.parametrize("shared", [1 << 18, 4])
 def test_a_stream_gives_rows_up_to_a_time_once_each(shared, monkeypatch):
-    monkeypatch.setattr("kb_engine.observe.row_formula._SHARED_ROWS", shared)
-    monkeypatch.setattr("kb_engine.observe.row_source._CHUNK_ROWS", 3)
+    monkeypatch.setattr("kb_dataexec.log.formulas.row_formula._SHARED_ROWS", shared)
+    monkeypatch.setattr("kb_dataexec.log.formulas.row_source._CHUNK_ROWS", 3)
     rows = RepeatedRows(PAIRS)
     rows.tail.extend((0, 0, 1, 4))
     rows.repeat((0, 0), 4, ops=2, ps=5)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kb_engine.observe.run_rows import RowFormulas
+from kb_dataexec.log.formulas import RowFormulas
 from kb_messages import Place
 
 FlowCount = tuple[int, bool, int, int, tuple[int, int], tuple[int, int]]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kb_dataexec.log.formulas import addresses_of
 from kb_engine.language.element_pieces import (
     TilePiece,
     is_one_to_one,
@@ -16,7 +17,6 @@ from kb_engine.language.element_pieces import (
     pieces_of_affine,
     pieces_of_elements,
 )
-from kb_engine.memory.address_arrays import addresses_of
 from kb_engine.program.affine import Affine, places_before
 from kb_engine.program.indexing import Indices, Integers, rows_and_columns, spread_out
 from kb_engine.program.known import Known

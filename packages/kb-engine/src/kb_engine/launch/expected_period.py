@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kb_dataexec.log.formulas import Table
 from kb_engine.fold.program_passes import Numbers
 from kb_engine.launch.program_period import GridLook
-from kb_engine.observe.row_formula import Table
 
 Rows = Sequence[Table] | None
 """The rows of the log of a period, from its begin and its first op on; None without a log."""

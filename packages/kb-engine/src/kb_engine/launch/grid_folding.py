@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kb_dataexec.log.formulas import Table
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.fold_pass import NotFolded
@@ -21,7 +22,6 @@ from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.program_period import GridLook, Period
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.row_formula import Table
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_engine.program.symbols import Ints

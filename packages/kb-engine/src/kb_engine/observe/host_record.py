@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kb_dataexec import LogWriter
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
 from kb_engine.observe.observer import Rows
-from kb_engine.observe.operand_rows import OPERAND_DTYPE
-from kb_engine.observe.record_tables import OPS_DTYPE
 from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, Role, split_address
 
 _TEXTS = {"name": "host_write", "component": "host", "line": "host", "params": "{}"}

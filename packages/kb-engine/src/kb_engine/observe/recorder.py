@@ -7,9 +7,7 @@ command's plan and its buffers, so it is computed for a whole chunk of records a
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Final, NamedTuple
 from weakref import ref
 
@@ -17,20 +15,23 @@ import numpy as np
 
 from kb_dataexec import LogWriter, OpLog
 from kb_dataexec.log import LateOpLog, LogSummary
+from kb_dataexec.log.formulas import (
+    Places,
+    RowFormulas,
+    RowMaker,
+    RowSource,
+    Table,
+    command_table,
+    int64s,
+    intern_texts,
+    n_finished,
+)
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.expected_rows import ExpectedRows
-from kb_engine.observe.group_texts import intern_texts
 from kb_engine.observe.host_record import host_write_tables
-from kb_engine.observe.int64s import int64s
 from kb_engine.observe.observer import Observer, Rows
-from kb_engine.observe.operand_rows import OPERAND_DTYPE
-from kb_engine.observe.record_tables import groups_of, operand_table, ops_table
-from kb_engine.observe.row_formula import Table
-from kb_engine.observe.row_order import RowOrder
-from kb_engine.observe.row_source import RowSource
-from kb_engine.observe.run_rows import DISPATCHES, RECORDS, TRANSFERS, RowFormulas, RowsMark, RunRows
-from kb_engine.observe.run_tables import RunTables, tile_tables
+from kb_engine.observe.run_rows import RowsMark, RunRows
+from kb_engine.observe.run_tables import RunTables
 from kb_engine.timing.clock import Clock
 from kb_messages import Matrix, PipelinePlan, WaitReason
 from kb_topology import NodeKind
@@ -39,17 +40,11 @@ _CHUNK_RECORDS: Final = 1 << 14
 _CHUNK_RECORDS_A_PE: Final = 1 << 8
 """Each command in a chunk adds to the cost of filling the chunk, so chips with many PEs get longer chunks."""
 
-_MOST_RECORDS: Final = 1 << 19
-"""Records whose times are made at once where they repeat others. Source: assumed; 90 MB with their waits."""
-
 _MOST_TEXTS: Final = 1 << 12
 """Plans whose texts are known to be in the log. Others are looked up anew."""
 
 _HELD_CHUNKS: Final = 8
 """Chunks of records that are kept where some may be repeated. Source: assumed; longer periods are not repeated."""
-
-
-_first_op_of: Final = attrgetter("first_op")
 
 
 class LogMark(NamedTuple):
@@ -72,16 +67,13 @@ class Recorder(Observer):
     def __init__(self, writer: LogWriter, on_chunk: Callable[[Rows, Sequence[str]], None] | None = None) -> None:
         self.writer = writer
         self._tell_chunk = on_chunk
-        self._tcm_owner: dict[str, int] = {}
-        self._reg_owner: dict[str, int] = {}
-        self._chunk_records = _CHUNK_RECORDS
+        self._places = Places({}, ({}, {}), _CHUNK_RECORDS)
         self._rows = RunRows()
         self._commands: list[CommandInFlight] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
-        self._expected = ExpectedRows()
+        self._maker = RowMaker(self._places, writer.intern)
         self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
-        self._pe_numbers: dict[str, int] = {}
         self._clock: Clock
         self._held = self._flushes = 0
         self._late: ref[LateOpLog] | None = None
@@ -97,13 +89,16 @@ class Recorder(Observer):
     def on_built(self, chip: Chip) -> None:
         """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
         self._topology, self._clock = chip.topology, chip.clock
-        self._pe_numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
+        pe_numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
         self.tables.watch(chip)
-        owners = {NodeKind.PE_TCM: self._tcm_owner, NodeKind.PE_FETCH_STORE: self._reg_owner}
+        owners: dict[NodeKind, dict[str, int]] = {NodeKind.PE_TCM: {}, NodeKind.PE_FETCH_STORE: {}}
         for node in chip.topology.graph.nodes.values():
             if node.kind in owners:
                 owners[node.kind][str(node.pe_id)] = chip.topology.address_map.region_of_node(node.id).owner
-        self._chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(self._tcm_owner))
+        of_tcm, of_registers = owners.values()
+        chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(of_tcm))
+        self._places = Places(pe_numbers, (of_tcm, of_registers), chunk_records)
+        self._maker = RowMaker(self._places, self.writer.intern)
 
     def restart(self, writer: LogWriter) -> None:
         """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
@@ -112,7 +107,7 @@ class Recorder(Observer):
         for kept in (self._rows, self._commands, self._constants, self._texts):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
-        self._expected.clear()
+        self._maker = RowMaker(self._places, writer.intern)
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
 
@@ -132,8 +127,8 @@ class Recorder(Observer):
 
     def on_housekeeping(self) -> None:
         """Write the pending records when they fill a chunk."""
-        most = self._chunk_records * (_HELD_CHUNKS if self._held else 1)
-        n_expected = 0 if self._waits_for_a_look else self._expected.n_before(self._clock.now_ps)
+        most = self._places.chunk_records * (_HELD_CHUNKS if self._held else 1)
+        n_expected = 0 if self._waits_for_a_look else self._maker.expected.n_before(self._clock.now_ps)
         if self._records.n_kept + n_expected >= most:
             self.flush(self._clock.now_ps)
 
@@ -186,14 +181,12 @@ class Recorder(Observer):
         """
         self._flushes += 1
         self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
-        order = RowOrder(self._commands, self._pe_numbers, self._expected.first_ops)
         pending = RowSource(RowFormulas(*[formula.in_order() for formula in self._rows.cut()]))
-        for until_ps, taken in self._expected.steps(pending, end_ps, max(_MOST_RECORDS, self._chunk_records)):
-            last, tables = self._write_all_but_last(taken, order)
-            if until_ps == end_ps:
-                tables |= self.tables.take(self._take_finished(end_ps))
-            if len(last[0]) or any(map(len, tables.values())):
-                self._write(*last, tables)
+        commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
+        ending = self.tables.take() | {"commands": command_table(commands[:n_done], self.writer.intern)}
+        del self._commands[:n_done]
+        for chunk in self._maker.chunks(pending, commands, end_ps, ending):
+            self._write(*chunk)
         self._rows.put_back(pending.rest())
 
     def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> RowFormulas:
@@ -214,11 +207,11 @@ class Recorder(Observer):
         Raises LogError for a time that does not fit 64 bits.
         """
         number_of = np.array([self.tables.number_of(memory) for memory in memories], dtype=np.int64)
-        self._expected.add(rows.with_memories(number_of), command.first_op, span_ps)
+        self._maker.expected.add(rows.with_memories(number_of), command.first_op, span_ps)
 
     def drop(self, command: CommandInFlight) -> None:
         """Forget the rows of *command* that were expected and are not written."""
-        self._expected.drop(command.first_op)
+        self._maker.expected.drop(command.first_op)
 
     def drop_written(self, mark: LogMark) -> None:
         """Of the rows since *mark*, forget those that were expected before, and are written already."""
@@ -230,7 +223,7 @@ class Recorder(Observer):
         Rows that repeat others, or are of closed commands, are made later, where the log is in memory and nobody is
         told of chunks: when the log is looked at, or before anything else is recorded.
         """
-        if not self._waits_for_a_look or not (self._rows.has_repeats or self._expected.first_ops):
+        if not self._waits_for_a_look or not (self._rows.has_repeats or self._maker.expected.first_ops):
             self.flush()
             return self.writer.close()
         log = self.writer.close_late(self.flush)
@@ -262,34 +255,3 @@ class Recorder(Observer):
         self.writer.append(ops, operands, tables)
         if self._tell_chunk is not None and len(ops):
             self._tell_chunk(ops, self.writer.strings)
-
-    def _write_all_but_last(self, taken: Sequence[Table], order: RowOrder) -> tuple[tuple[Rows, Rows], dict[str, Rows]]:
-        """Write what was *taken* in *order*, but the last chunk. Returns that, and the rows of tiles and transfers."""
-        records, waits, dispatches, transfers = taken
-        ops, size = ops_table(order.sorted(records, RECORDS), waits), self._chunk_records
-        n_written = max(0, -(-len(ops) // size) - 1) * size
-        for start in range(0, n_written, size):
-            self._write(*self._filled(ops[start : start + size]))
-        tables = tile_tables(order.sorted(dispatches, DISPATCHES), order.sorted(transfers, TRANSFERS))
-        return self._filled(ops[n_written:]), tables
-
-    def _filled(self, ops: Rows) -> tuple[Rows, Rows]:
-        """*ops*, which have their times, with all that follows from their commands; and their operands."""
-        if not len(ops):
-            return ops, np.empty(0, OPERAND_DTYPE)
-        op_ids = ops["op_id"]
-        first, last = [bisect_right(self._commands, op_id, key=_first_op_of) for op_id in (op_ids.min(), op_ids.max())]
-        owners = self._tcm_owner, self._reg_owner
-        groups = groups_of(op_ids, self._commands[first - 1 : last], owners, self.writer.intern)
-        for group in groups:
-            group.fill_ops(ops)
-        return ops, operand_table(op_ids, groups)
-
-    def _take_finished(self, end_ps: int) -> list[CommandInFlight]:
-        """Take out the commands before the first one that is not done. All their records are written."""
-        done = 0
-        while done < len(self._commands) and 0 <= self._commands[done].t_done_ps < end_ps:
-            done += 1
-        finished = self._commands[:done]
-        del self._commands[:done]
-        return finished

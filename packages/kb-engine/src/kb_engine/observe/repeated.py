@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kb_engine.observe.int64s import int64s
-from kb_engine.observe.row_formula import Part, Repeat, RowForm, RowFormula, Table
+from kb_dataexec.log.formulas import Part, Repeat, RowForm, RowFormula, Table, int64s
 
 Mark: TypeAlias = tuple[int, int]
 """How far some rows had come: the integers that were kept, and the repetitions."""

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from kb_engine.observe.row_formula import RowFormula, Table, joined
-from kb_engine.observe.run_rows import RowFormulas
+from kb_dataexec.log.formulas.row_formula import RowFormula, Table, joined
+from kb_dataexec.log.formulas.row_formulas import RowFormulas
 
 _CHUNK_ROWS: Final = 1 << 16
-"""Rows of a formula that are made at a time, where they are many. Source: assumed; at most 6 MB."""
+"""Array of a formula that are made at a time, where they are many. Source: assumed; at most 6 MB."""
 
 
 class RowStream:

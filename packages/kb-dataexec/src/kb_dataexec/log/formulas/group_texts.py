@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.block.in_flight import CommandInFlight
+from kb_dataexec.log.formulas.command import LoggedCommand
 from kb_messages import PipelinePlan, Role, StageTemplate
 
 Ints = npt.NDArray[np.int64]
@@ -22,7 +22,7 @@ class GroupTexts:
     its own line, or that of its command.
     """
 
-    def __init__(self, commands: Sequence[CommandInFlight], present: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, commands: Sequence[LoggedCommand], present: npt.NDArray[np.bool_]) -> None:
         self._commands = commands
         self._present = present
         self._rows: list[list[_Texts]] = []

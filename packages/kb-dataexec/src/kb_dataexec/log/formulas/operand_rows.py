@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from kb_engine.memory.address_arrays import addresses_of, owners_and_offsets
-from kb_engine.observe.command_group import CommandGroup, Positions
-from kb_engine.observe.group_texts import Ints
-from kb_engine.observe.observer import Rows
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.formulas.address_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.formulas.command_group import CommandGroup, Positions
+from kb_dataexec.log.formulas.group_texts import Ints
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 from kb_messages import (
-    OPERAND_COLUMNS,
     Axis,
     MemorySpace,
     Place,
@@ -19,10 +17,8 @@ from kb_messages import (
     space_code_of,
 )
 
-OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 
-
-def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users: Positions) -> None:
+def fill_operand(group: CommandGroup, part: Array, which: tuple[int, int], users: Positions) -> None:
     """Fill *part*, which has a row for each of the records *users*, with one operand of *group*.
 
     *which* is the number of the stage template and the number of its operand.
@@ -58,7 +54,7 @@ def fill_operand(group: CommandGroup, part: Rows, which: tuple[int, int], users:
     part["stride"] = operand.stride
 
 
-def pieces_rows(template: StageTemplate) -> Rows:
+def pieces_rows(template: StageTemplate) -> Array:
     """The rows of all operands of a DMA stage in pieces, which every tile moves alike."""
     operands = template.operands
     table = np.zeros(len(operands), dtype=OPERAND_DTYPE)

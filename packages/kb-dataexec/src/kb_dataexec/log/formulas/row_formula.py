@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 Table: TypeAlias = npt.NDArray[np.int64]
-"""Rows of integers."""
+"""Array of integers."""
 
 _SHARED_ROWS: Final = 1 << 18
-"""Rows that are made once, and kept with their formula. Source: assumed; at most 23 MB."""
+"""Array that are made once, and kept with their formula. Source: assumed; at most 23 MB."""
 
 
 class RowForm(NamedTuple):
@@ -53,7 +53,7 @@ Part: TypeAlias = Table | Repeat
 
 
 class RowFormula:
-    """Rows of one *form*: *parts* are rows as they came, and repeats of the parts before them."""
+    """Array of one *form*: *parts* are rows as they came, and repeats of the parts before them."""
 
     def __init__(self, form: RowForm, parts: Sequence[Part]) -> None:
         self.form = form

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kb_engine.observe.int64s import int64s
-from kb_engine.observe.row_formula import Table, joined
-from kb_engine.observe.row_source import RowSource
-from kb_engine.observe.run_rows import RowFormulas
+from kb_dataexec.log.formulas.int64s import int64s
+from kb_dataexec.log.formulas.row_formula import Table, joined
+from kb_dataexec.log.formulas.row_formulas import RowFormulas
+from kb_dataexec.log.formulas.row_source import RowSource
 
 
 class ExpectedRows:
@@ -50,7 +50,7 @@ class ExpectedRows:
     def steps(self, others: RowSource, before_ps: int, most_rows: int) -> Iterator[tuple[int, list[Table]]]:
         """Take the rows before *before_ps*, those of *others*, too: about *most_rows* records at a time.
 
-        Yields the time before which rows came, and these rows of each kind. Rows of closed commands stand first.
+        Yields the time before which rows came, and these rows of each kind. Array of closed commands stand first.
         """
         until_ps = None
         while until_ps != before_ps:

@@ -7,23 +7,23 @@ from typing import Final
 
 import numpy as np
 
-from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.observe.command_group import CommandGroup, structure
-from kb_engine.observe.group_texts import Ints
-from kb_engine.observe.observer import Rows
-from kb_engine.observe.operand_rows import OPERAND_DTYPE, fill_operand, pieces_rows
-from kb_messages import OPS_COLUMNS, WaitReason
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.formulas.command import LoggedCommand
+from kb_dataexec.log.formulas.command_group import CommandGroup, structure
+from kb_dataexec.log.formulas.group_texts import Ints
+from kb_dataexec.log.formulas.operand_rows import fill_operand, pieces_rows
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_messages import WaitReason
 
 OwnersByPe = tuple[dict[str, int], dict[str, int]]
 """The owners of TCM and of registers, by PE id."""
 
-OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
 _OPERAND_BYTES: Final = np.dtype((np.void, OPERAND_DTYPE.itemsize))
 _RECORDED: Final = ("op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 
 
-def ops_table(columns: Ints, waits: Ints) -> Rows:
-    """The ops with their ids, times and waits. *columns* and *waits* are rows as `run_rows` says."""
+def ops_table(columns: Ints, waits: Ints) -> Array:
+    """The ops with their ids, times and waits. *columns* and *waits* are rows as `row_formulas` says."""
     ops = np.zeros(len(columns), dtype=OPS_DTYPE)
     for number, name in enumerate(_RECORDED):
         ops[name] = columns[:, number]
@@ -32,7 +32,7 @@ def ops_table(columns: Ints, waits: Ints) -> Rows:
 
 
 def groups_of(
-    op_ids: Ints, commands: Sequence[CommandInFlight], owners: OwnersByPe, intern: Callable[[str], int]
+    op_ids: Ints, commands: Sequence[LoggedCommand], owners: OwnersByPe, intern: Callable[[str], int]
 ) -> list[CommandGroup]:
     """The records *op_ids* of a chunk, grouped by the structure of their commands, with all texts interned.
 
@@ -53,7 +53,7 @@ def groups_of(
     return groups
 
 
-def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Rows:
+def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Array:
     """The operands of the records *op_ids*, in the order of these records."""
     counts = np.zeros(len(op_ids), dtype=np.int64)
     for group in groups:
@@ -88,10 +88,10 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Rows:
 
 
 def _by_structure(
-    commands: Sequence[CommandInFlight], seen: Sequence[int]
-) -> tuple[list[list[CommandInFlight]], Ints, Ints]:
+    commands: Sequence[LoggedCommand], seen: Sequence[int]
+) -> tuple[list[list[LoggedCommand]], Ints, Ints]:
     """The commands numbered *seen* in groups, and for each command the number of its group and its place there."""
-    members: list[list[CommandInFlight]] = []
+    members: list[list[LoggedCommand]] = []
     group_of, number_of = (np.zeros(len(commands), dtype=np.int64) for _ in range(2))
     known: dict[Hashable, int] = {}
     by_plan: dict[int, int] = {}  # commands may share a plan
@@ -108,7 +108,7 @@ def _by_structure(
     return members, group_of, number_of
 
 
-def _fill_waits(ops: Rows, waits: Ints) -> None:
+def _fill_waits(ops: Array, waits: Ints) -> None:
     """Add up the waits of each op. The part of its time in the queue that no wait explains is its channel's."""
     channel = ops["t_start_ps"] - ops["t_ready_ps"]
     if len(waits):

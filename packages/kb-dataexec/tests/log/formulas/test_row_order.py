@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from kb_engine.observe.row_formula import RowForm
-from kb_engine.observe.row_order import RowOrder
+from kb_dataexec.log.formulas.row_formula import RowForm
+from kb_dataexec.log.formulas.row_order import RowOrder
 
 PES = {"pe0": 0, "pe1": 1}
 FORM = RowForm(2, ops=(0,), times=(1,), came=1)

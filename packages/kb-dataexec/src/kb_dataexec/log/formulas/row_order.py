@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.observe.group_texts import Ints
-from kb_engine.observe.row_formula import RowForm, Table
+from kb_dataexec.log.formulas.command import LoggedCommand
+from kb_dataexec.log.formulas.group_texts import Ints
+from kb_dataexec.log.formulas.row_formula import RowForm, Table
 
 
 class RowOrder:
@@ -24,7 +24,7 @@ class RowOrder:
     """
 
     def __init__(
-        self, commands: Sequence[CommandInFlight], pe_numbers: Mapping[str, int], closed: Iterable[int] = ()
+        self, commands: Sequence[LoggedCommand], pe_numbers: Mapping[str, int], closed: Iterable[int] = ()
     ) -> None:
         self._first_ops = np.array([command.first_op for command in commands], dtype=np.int64)
         self._pes = np.array([pe_numbers[command.submitted.pe] for command in commands], dtype=np.int64)
@@ -34,7 +34,7 @@ class RowOrder:
     def sorted(self, rows: Table, form: RowForm) -> Table:
         """*rows* of *form* in the order in which they are written: by the time at which they came, then by PE.
 
-        Rows of one PE and one picosecond stay as they are.
+        Array of one PE and one picosecond stay as they are.
         """
         if not len(rows):
             return rows

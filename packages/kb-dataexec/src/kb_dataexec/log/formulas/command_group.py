@@ -11,10 +11,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.observe.group_places import GroupPlaces
-from kb_engine.observe.group_texts import GroupTexts, Ints
-from kb_engine.observe.observer import Rows
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.formulas.command import LoggedCommand
+from kb_dataexec.log.formulas.group_places import GroupPlaces
+from kb_dataexec.log.formulas.group_texts import GroupTexts, Ints
 from kb_messages import (
     OperandTemplate,
     OpKind,
@@ -74,7 +74,7 @@ class CommandGroup:
     """
 
     def __init__(
-        self, commands: list[CommandInFlight], rows: Positions, which: Ints, op_ids: Ints, owners: Owners
+        self, commands: list[LoggedCommand], rows: Positions, which: Ints, op_ids: Ints, owners: Owners
     ) -> None:
         plan = commands[0].shared_plan
         _, n_grid, k_grid = plan.grid
@@ -102,7 +102,7 @@ class CommandGroup:
         self.texts = GroupTexts(commands, (present > 0).reshape(len(commands), -1))
         self.places = GroupPlaces(commands)
 
-    def fill_ops(self, ops: Rows) -> None:
+    def fill_ops(self, ops: Array) -> None:
         """Fill every column of the group's rows except ids, times and waits."""
         rows, texts = self.rows, self.texts.of_records(self.which, self.stage)
         ops["command_seq"][rows] = self.each([command.submitted.command_seq for command in self.commands])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final
@@ -10,9 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.block.buffers import Slots
-from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.memory.address_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.formulas.address_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.formulas.command import LoggedCommand, SlotsOf
 from kb_messages import Place
 
 _Ints = npt.NDArray[np.int64]
@@ -32,10 +31,10 @@ _SLOTS_OF: Final = {
 class GroupPlaces:
     """The places of *commands*, which have one structure. Each column is made when it is first asked for."""
 
-    def __init__(self, commands: Sequence[CommandInFlight]) -> None:
+    def __init__(self, commands: Sequence[LoggedCommand]) -> None:
         self._commands = commands
         self._slots: dict[Place, _Ints] = {}
-        self._moved: dict[Place, list[tuple[int, dict[int, int]]]] = {}
+        self._moved: dict[Place, list[tuple[int, Mapping[int, int]]]] = {}
 
     @cached_property
     def addresses(self) -> npt.NDArray[Any]:
@@ -61,7 +60,7 @@ class GroupPlaces:
             known = self._slots[place] = np.array(found, dtype=np.int64).T
         return known
 
-    def moved(self, place: Place) -> list[tuple[int, dict[int, int]]]:
+    def moved(self, place: Place) -> list[tuple[int, Mapping[int, int]]]:
         """The commands with pieces of *place* that lie in no slot: their numbers, and the offset of each such piece."""
         known = self._moved.get(place)
         if known is None:
@@ -70,6 +69,6 @@ class GroupPlaces:
         return known
 
 
-def _numbers(slots: Slots | None, place: Place) -> tuple[int, int, int, int]:
+def _numbers(slots: SlotsOf | None, place: Place) -> tuple[int, int, int, int]:
     assert slots is not None, f"a plan uses {place.name} without slots"
     return slots.base, slots.nbytes, slots.count, slots.first
