@@ -1,15 +1,20 @@
 """Logs of folded runs and of closed commands make their rows when somebody looks: the rows of every event."""
 
 import gc
+import json
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from kb_dataexec import FolderLogWriter, MemoryLogWriter
-from kb_dataexec.log import LateOpLog, LogSummary
+from kb_dataexec import FolderLogWriter, MemoryLogWriter, OpLog, read_log
+from kb_dataexec.log import LateOpLog, LogFolder, LogSummary
+from kb_dataexec.log.formulas.chunk_tables import pack_chunk, unpack_chunk
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_engine.observe import Callbacks
+from kb_messages import LogError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +88,7 @@ def test_a_log_on_disk_and_one_that_somebody_is_told_of_have_their_rows(tmp_path
     on_disk, launch = begun("one_cube", FolderLogWriter(tmp_path / "log"))
     launch()
     summary = on_disk.close_log()
-    assert type(summary) is LogSummary
+    assert isinstance(summary, LogSummary)
     watched, launch = begun(
         "one_cube", MemoryLogWriter(), observers=[Callbacks(on_chunk=lambda ops, _: told.append(len(ops)))]
     )
@@ -93,3 +98,131 @@ def test_a_log_on_disk_and_one_that_somebody_is_told_of_have_their_rows(tmp_path
     assert type(log) is not LateOpLog
     assert sum(told) == log.n_ops == summary.n_ops
     assert log.digest == summary.digest
+
+
+def on_disk(name: str, folder: Path) -> LogSummary:
+    """The log of one launch, in *folder*."""
+    engine, launch = begun(name, FolderLogWriter(folder))
+    launch()
+    summary = engine.close_log()
+    assert isinstance(summary, LogSummary)
+    return summary
+
+
+@pytest.mark.parametrize(("name", "nbytes"), [("one_pe", 10_000), ("one_cube", 10_000)])
+def test_formulas_on_disk_are_the_rows_of_every_event(name: str, nbytes: int, tmp_path: Path) -> None:
+    summary, (plain, launch) = on_disk(name, tmp_path / "log"), begun(name, MemoryLogWriter(), "events")
+    assert sum(file.stat().st_size for file in (tmp_path / "log").iterdir()) < nbytes
+    assert json.loads((tmp_path / "log/manifest.json").read_text())["version"] == 4
+    launch()
+    expected, source = plain.close_log(), LogFolder(tmp_path / "log")
+    assert isinstance(expected, OpLog)
+    assert source.digest is None
+    log = source.whole()
+    assert log.ops.tobytes() == expected.ops.tobytes()
+    assert log.operands.tobytes() == expected.operands.tobytes()
+    assert log.strings == expected.strings
+    assert log.missing == expected.missing == ("dependencies",)
+    assert all(log.table(each).tobytes() == expected.table(each).tobytes() for each in expected.tables)
+    assert source.digest == summary.digest == log.digest == expected.digest
+    assert summary == source.summary == log.summary
+
+
+def test_two_readers_of_one_log_do_not_meet(tmp_path: Path) -> None:
+    on_disk("one_cube", tmp_path / "log")
+    log, one, other = read_log(tmp_path / "log"), LogFolder(tmp_path / "log"), LogFolder(tmp_path / "log")
+    pairs = list(zip(one.chunks(), other.chunks(), strict=True))
+    for side in (0, 1):
+        assert np.concatenate([pair[side].ops for pair in pairs]).tobytes() == log.ops.tobytes()
+
+
+def multiplying(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
+    tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
+
+
+def small_products(writer: Any, exact: Any, kernels: Any) -> Engine:
+    """An engine after launches of *kernels* on matrices of 64 x 64, with a host write after each."""
+    engine = Engine(load_topology(ROOT / "topologies/one_pe.yaml"), writer, exact=exact, least_closed_stages=16)
+    host = Host(engine, ROOT)
+    a, b = (host.tensor(name, np.full((64, 64), 2, np.float32), DType.F32) for name in "ab")
+    c = host.empty("c", (64, 64), DType.F32)
+    for each in kernels:
+        host.launch(each, a, b, c)
+        host.write(a, np.full((64, 64), 3, np.float32))
+    return engine
+
+
+def test_rows_follow_formulas_where_the_host_writes_and_a_kernel_looks(tmp_path: Path) -> None:
+    """A host write is a row between two launches. A look needs the rows before it, and what follows are rows."""
+
+    def looking(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
+        tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
+        seen.append(float(tl.materialize(tl.load(c[0:1, 0:1]))[0, 0]))
+        tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
+
+    seen: list[float] = []
+    digests = []
+    for exact, writer in (("closed", FolderLogWriter(tmp_path / "log")), ("events", MemoryLogWriter())):
+        engine = small_products(writer, exact, [multiplying, multiplying, looking])
+        closed = engine.close_log()
+        assert closed is not None
+        digests.append(closed.digest)
+    assert seen == [3 * 2 * 64.0] * 2
+    assert digests[0] == digests[1] == read_log(tmp_path / "log").digest
+    names = {file.name.partition("-")[0] for file in (tmp_path / "log").iterdir()}
+    assert {"formulas", "ops"} <= names
+
+
+def test_a_log_with_formulas_that_was_cut_off_is_read_as_far_as_it_got(tmp_path: Path) -> None:
+    engine, launch = begun("one_cube", FolderLogWriter(tmp_path / "log"))
+    launch()
+    engine.flush_log()
+    launch()
+    with pytest.raises(LogError, match="no such file, needs a closed log"):
+        read_log(tmp_path / "log")
+    prefix = read_log(tmp_path / "log", prefix=True)
+    assert not prefix.is_complete
+    engine.close_log()
+    log = read_log(tmp_path / "log")
+    assert 0 < prefix.n_ops < log.n_ops
+    assert prefix.ops.tobytes() == log.ops[: prefix.n_ops].tobytes()
+
+
+def test_a_damaged_or_forged_chunk_of_formulas_is_a_sentence(tmp_path: Path) -> None:
+    small_products(FolderLogWriter(tmp_path), "closed", [multiplying] * 2).close_log()
+    path, rng = min(tmp_path.glob("formulas-*.z")), np.random.default_rng(0)
+    data = path.read_bytes()
+    for n in (0, 5, 60, len(data) // 2, len(data) - 1):
+        refused(path, data[:n], tmp_path)
+    for at in rng.integers(len(data), size=20):
+        refused(path, data[:at] + bytes([data[at] ^ 1 << int(rng.integers(8))]) + data[at + 1 :], tmp_path)
+    tables, forms = unpack_chunk(data, "chunk")
+    columns = [(name, column) for name in tables if len(tables[name]) for column in tables[name].dtype.names or ()]
+    for number, (name, column) in zip(cycle((-(1 << 40), 1 << 40)), columns, strict=False):
+        rows = tables[name].copy()
+        rows[column] = number if rows.dtype[column].itemsize == 8 else number >> 40
+        if rows.tobytes() != tables[name].tobytes():
+            refused(path, pack_chunk(tables | {name: rows}, forms), tmp_path)
+
+
+def test_a_forged_number_of_repetitions_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_disk("one_pe", tmp_path)
+    path = tmp_path / "formulas-000000.z"
+    data = path.read_bytes()
+    tables, forms = unpack_chunk(data, "chunk")
+    first = int(np.argmax(tables["parts"]["rows"] < 0))
+    forged = tables["parts"][: first + 1].copy()
+    forged["n"][first] = 1 << 40
+    refused(path, pack_chunk(tables | {"parts": forged}, forms), tmp_path)
+    path.write_bytes(data)
+    monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 1 << 20)
+    with pytest.raises(LogError, match="bytes of rows, and more, needs rows that fit the memory of this machine"):
+        read_log(tmp_path)
+
+
+def refused(path: Path, data: bytes, folder: Path) -> None:
+    """The log in *folder* is not read where the file at *path* has *data*, and the error is one line."""
+    path.write_bytes(data)
+    with pytest.raises(LogError) as caught:
+        read_log(folder)
+    assert "\n" not in str(caught.value)

@@ -30,7 +30,7 @@ RECORD = OpRecord(
 
 
 def test_the_format_has_a_name_and_a_version() -> None:
-    assert (LOG_FORMAT, LOG_FORMAT_VERSION) == ("kernbench-oplog", 3)
+    assert (LOG_FORMAT, LOG_FORMAT_VERSION) == ("kernbench-oplog", 4)
 
 
 def test_the_ops_table_is_a_record_without_its_operands() -> None:

@@ -163,11 +163,11 @@ def test_a_changed_row_breaks_the_digest(tmp_path):
         read_log(tmp_path)
 
 
-@pytest.mark.parametrize("version", [0, 4])
+@pytest.mark.parametrize("version", [0, 5])
 def test_another_version_is_an_error(tmp_path, version):
     write_log(tmp_path, LOG)
     path = edit_manifest(tmp_path, version=version)
-    with expect(f"{path}: got 'kernbench-oplog' version {version}, needs 'kernbench-oplog' version 1 to 3"):
+    with expect(f"{path}: got 'kernbench-oplog' version {version}, needs 'kernbench-oplog' version 1 to 4"):
         read_log(tmp_path)
 
 

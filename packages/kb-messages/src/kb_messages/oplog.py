@@ -22,7 +22,7 @@ from kb_messages.dtypes import DType
 T = TypeVar("T")
 
 LOG_FORMAT: Final = "kernbench-oplog"
-LOG_FORMAT_VERSION: Final = 3
+LOG_FORMAT_VERSION: Final = 4
 
 
 class OpKind(IntEnum):

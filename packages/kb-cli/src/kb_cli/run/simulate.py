@@ -35,9 +35,9 @@ from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
 from kb_cli.run.value_waits import ValueWaits
 from kb_cli.run.verdict import Verdict, execute_and_look, judge, terms_behind
-from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog, read_log
+from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
 from kb_dataexec.analysis import Where, where
-from kb_dataexec.log import LogSummary
+from kb_dataexec.log import LogFolder, LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch, WrapWatch
@@ -161,7 +161,7 @@ def _simulate(
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     progress.begin(PASS_2, "reading the log")
-    log = _written(closed, log_folder)
+    log, of_rows = _written(closed, log_folder)
     progress.begin(PASS_2, "following the critical path")
     found = None if log is None else where(log)
     passed = (
@@ -180,7 +180,7 @@ def _simulate(
         host=host.times,
         flops=made.flops,
         inputs_sha256=digests,
-        log=writer.summary if writer is not None else None,
+        log=writer.summary if writer is not None and of_rows is None else of_rows,
         stage_times=stages.stage_times if writer is not None else None,
         where=found,
         initial_memory=initial,
@@ -227,12 +227,13 @@ def _new_writer(folder: Path | None) -> LogWriter:
     return MemoryLogWriter() if folder is None else FolderLogWriter(folder)
 
 
-def _written(closed: OpLog | LogSummary | None, folder: Path | None) -> OpLog | None:
-    """The log of a run, read back from *folder* where it went there; None for a run without a log."""
+def _written(closed: OpLog | LogSummary | None, folder: Path | None) -> tuple[OpLog | None, LogSummary | None]:
+    """The log of a run, None for a run without one. Where it went to *folder*, it is read back, with its summary."""
     if isinstance(closed, LogSummary):
         assert folder is not None, "a summary says that the log went to a folder"
-        return read_log(folder)
-    return closed
+        source = LogFolder(folder)
+        return source.whole(), source.summary
+    return closed, None
 
 
 @contextmanager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,13 +16,42 @@ from kb_dataexec.log.further import Tables
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES
 
 
-class LogSummary(NamedTuple):
+class LogSummary:
     """The digest (sha256, hex) of a log and the lengths of its tables; `n_rows` has those of the further tables."""
 
-    digest: str
-    n_ops: int
-    n_operands: int
-    n_rows: Mapping[str, int]
+    def __init__(self, digest: str, n_ops: int, n_operands: int, n_rows: Mapping[str, int]) -> None:
+        self.digest = digest
+        self.n_ops = n_ops
+        self.n_operands = n_operands
+        self.n_rows = n_rows
+
+    def __eq__(self, other: object) -> bool:
+        """Whether *other* is a summary with the same digest and counts."""
+        return isinstance(other, LogSummary) and self._all == other._all
+
+    __hash__ = None  # type: ignore[assignment]  # the counts of tables are no key
+
+    def __repr__(self) -> str:
+        """The digest and the counts."""
+        return f"LogSummary{self._all}"
+
+    @property
+    def _all(self) -> tuple[str, int, int, dict[str, int]]:
+        return self.digest, self.n_ops, self.n_operands, dict(self.n_rows)
+
+
+class LateLogSummary(LogSummary):
+    """The summary that *make* gives, as if it were that one. *make* is called once, when an attribute is asked for."""
+
+    def __init__(self, make: Callable[[], LogSummary]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet."""
+        if name not in ("digest", "n_ops", "n_operands", "n_rows"):
+            raise AttributeError(name)
+        vars(self).update(vars(self._make()))
+        return vars(self)[name]
 
 
 _NEWEST_ROWS: Final = 2
@@ -57,7 +86,12 @@ class Digest:
         self._waiting_nbytes = 0
 
     def feed(self, part: str, data: bytes | memoryview) -> None:
-        """Add bytes to *part*: `ops`, `operands`, `strings`, `immediates` or a further table."""
+        """Add bytes to *part*: `ops`, `operands`, `strings`, `immediates` or a further table.
+
+        The part `formulas` has the chunks of formulas of a log. Its line is the last one, there only where it was fed.
+        """
+        if part not in self._parts:
+            self._parts[part] = hashlib.sha256()
         if self._last is None and len(data) < _WORTH_A_THREAD:
             self._parts[part].update(data)
             return
@@ -92,6 +126,10 @@ class RunningDigest:
         """Add the rows of one chunk. The caller must not change them afterwards."""
         for part, table in (("ops", ops), ("operands", operands), *tables.items()):
             self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
+
+    def feed_formulas(self, data: bytes) -> None:
+        """Add a chunk of formulas."""
+        self._digest.feed("formulas", data)
 
     def feed_operands(self, operands: Array) -> None:
         """Add rows of operands alone. The caller must not change them afterwards."""

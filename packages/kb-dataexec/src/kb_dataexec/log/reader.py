@@ -6,14 +6,23 @@ import os
 from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import decode_json, file_in, read_array, read_bytes
-from kb_dataexec.log.digest import RunningDigest
+from kb_dataexec.log.digest import LogSummary, RunningDigest
+from kb_dataexec.log.folder_files import (
+    FORMULA_TABLES,
+    IMMEDIATES,
+    MANIFEST,
+    STRINGS,
+    VERSION_OF_ROWS,
+    chunk_path,
+    formulas_path,
+)
 from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.late_operands import LateOperandsLog
@@ -21,8 +30,10 @@ from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
-from kb_dataexec.log.writer import IMMEDIATES, MANIFEST, STRINGS, chunk_path
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
+
+if TYPE_CHECKING:
+    from kb_dataexec.log.formulas import Chunk, FormulaReader
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
@@ -50,6 +61,9 @@ def read_log(path: Path, prefix: bool = False) -> OpLog:
 
 _LAST_UNPACKED: Final = 2
 """The last version whose further tables are `.npy` files."""
+
+
+_BY_CHUNKS: Final = "read the log by `LogFolder.chunks()`"
 
 
 class ManifestError(LogError):
@@ -92,6 +106,23 @@ class Manifest(Stamp, frozen=True, kw_only=True):
         return {name: count for name, count in counts.items() if count is not UNSET}
 
 
+class FormulasManifest(Stamp, frozen=True, kw_only=True):
+    """The manifest of a closed log with formulas. Its rows are counted when they are made.
+
+    `stored_digest` is the digest of what the folder stores.
+    """
+
+    chunks: Annotated[int, Meta(ge=0, le=10**9)]
+    strings: Count
+    immediate_nbytes: Count
+    stored_digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """The further tables that chunks of formulas make, of which nobody has counted the rows."""
+        return dict.fromkeys(FORMULA_TABLES, 0)
+
+
 class LogFolder:
     """A log in *folder*. One chunk at a time is in memory, beside the strings and the immediates.
 
@@ -104,6 +135,7 @@ class LogFolder:
         if prefix and not (folder / STRINGS).is_file():
             raise LogError(str(folder), "a folder without an op log" if folder.is_dir() else "no such folder", "a log")
         self.folder = folder
+        self._summary: LogSummary | None = None
         self.manifest = _read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
         self.n_chunks = _count_chunks(folder) if self.manifest is None else self.manifest.chunks
@@ -119,8 +151,38 @@ class LogFolder:
 
     @property
     def digest(self) -> str | None:
-        """The digest in the manifest, or None without a manifest."""
-        return None if self.manifest is None else self.manifest.digest
+        """The digest in the manifest, or None without a manifest.
+
+        That of a log with formulas is known when all its chunks have been read once, and None before.
+        """
+        if isinstance(self.manifest, Manifest):
+            return self.manifest.digest
+        return None if self.manifest is None or self._summary is None else self._summary.digest
+
+    @property
+    def summary(self) -> LogSummary:
+        """The digest and the counts of all rows that are there, which are read for it unless they were read."""
+        if self._summary is None:
+            for _ in self.chunks():
+                pass
+        assert self._summary is not None, "the last chunk was read"
+        return self._summary
+
+    def written(self, first: int) -> Iterator[tuple[Array, Array]]:
+        """(ops, operands) of the files of each chunk from number *first* on. Nothing is checked."""
+        reader = self._formula_reader()
+        needs_earlier = any(formulas_path(self.folder, number).exists() for number in range(first, self.n_chunks))
+        for number in range(0 if needs_earlier else first, self.n_chunks):
+            if reader is not None and formulas_path(self.folder, number).exists():
+                path = formulas_path(self.folder, number)
+                chunks = reader.chunks(_read_bytes(self.folder, path.name), str(path))
+                made = [(ops, operands) for ops, operands, _ in chunks]
+            elif number >= first:
+                made = [(self._table("ops", number), self._table("operands", number))]
+            if number >= first:
+                none = np.empty(0, OPS_DTYPE), np.empty(0, OPERAND_DTYPE)
+                ops, operands = zip(none, *made, strict=True)
+                yield np.concatenate(ops), np.concatenate(operands)
 
     @cached_property
     def strings(self) -> list[str]:
@@ -142,11 +204,11 @@ class LogFolder:
     def whole(self, late_operands: bool = False) -> OpLog:
         """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
 
-        With *late_operands*, operands are checked and not kept. They are read again when somebody asks for them, and
-        LogError is raised then if they are no longer the same.
+        With *late_operands*, operands are checked and not kept, unless formulas make them. They are read again when
+        somebody asks for them, and LogError is raised then if they are no longer the same.
         """
-        ops = self._room("ops", OPS_DTYPE)
-        operands = None if late_operands else self._room("operands", OPERAND_DTYPE)
+        ops, is_late = self._room("ops", OPS_DTYPE), late_operands and self.version <= VERSION_OF_ROWS
+        operands = None if is_late else self._room("operands", OPERAND_DTYPE)
         tables = joined([chunk.tables for chunk in self._chunks(ops, operands)])
         others = self.strings, self.immediates, self.is_complete, tables, self.version
         if operands is None:
@@ -157,7 +219,7 @@ class LogFolder:
         """The operands, whose digest is *expected*."""
         room, digest = self._room("operands", OPERAND_DTYPE), RunningDigest(self.version)
         for number in range(self.n_chunks):
-            digest.feed_operands(_read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE, room))
+            digest.feed_operands(self._table("operands", number, room))
         if digest.of_operands() != expected:
             raise ManifestError(str(self.folder), "other operands than when the log was opened", "the same ones")
         return room.rows
@@ -166,11 +228,9 @@ class LogFolder:
         return RowRoom(dtype, (chunk_path(self.folder, name, number) for number in range(self.n_chunks)))
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
-        digest, found = RunningDigest(self.version), dict.fromkeys(("ops", "operands", *self._further), 0)
-        for number in range(self.n_chunks):
-            ops = _read_table(self.folder, "ops", number, self.n_chunks, OPS_DTYPE, ops_room)
-            operands = _read_table(self.folder, "operands", number, self.n_chunks, OPERAND_DTYPE, operands_room)
-            tables = {name: _read_further(self.folder, name, number, self.version) for name in self._further}
+        digest, stored = RunningDigest(self.version), RunningDigest(self.version)
+        found = dict.fromkeys(("ops", "operands", *self._further), 0)
+        for ops, operands, tables in self._rows(ops_room, operands_room, stored):
             chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
             chunk.check(str(self.folder))
             for name, table in (("ops", ops), ("operands", operands), *tables.items()):
@@ -178,24 +238,65 @@ class LogFolder:
             digest.feed_rows(ops, operands, tables)
             yield chunk
         self._operands_digest = digest.of_operands()
+        total = digest.of(self.strings, self.immediates)
+        self._summary = LogSummary(total, found.pop("ops"), found.pop("operands"), found)
         if self.manifest is not None:
-            self._check_manifest(self.manifest, found, digest)
+            self._check_manifest(self.manifest, self._summary, stored)
 
-    def _check_manifest(self, manifest: Manifest, n_rows: dict[str, int], digest: RunningDigest) -> None:
-        counts = {
-            **n_rows,
-            "strings": len(self.strings),
-            "immediate_nbytes": len(self.immediates),
-            "digest": digest.of(self.strings, self.immediates),
-        }
-        for field, found in counts.items():
+    def _rows(self, ops_room: RowRoom | None, operands_room: RowRoom | None, stored: RunningDigest) -> Iterator[Chunk]:
+        """The rows of each chunk, in parts where they are formulas. What the files of such a log hold is *stored*."""
+        reader, n_taken = self._formula_reader(), 0
+        for number in range(self.n_chunks):
+            if reader is not None and os.path.lexists(formulas_path(self.folder, number)):
+                data = _read_bytes(self.folder, formulas_path(self.folder, number).name)
+                stored.feed_formulas(data)
+                for ops, operands, tables in reader.chunks(data, str(formulas_path(self.folder, number))):
+                    for room, table in ((ops_room, ops), (operands_room, operands)):
+                        if room is not None:
+                            room.take(table)
+                            n_taken += table.nbytes
+                    if n_taken > _memory_nbytes() // 2:
+                        needs = "rows that fit the memory of this machine"
+                        raise LogError(str(self.folder), f"{n_taken} bytes of rows, and more", needs, _BY_CHUNKS)
+                    yield ops, operands, tables
+                continue
+            ops = self._table("ops", number, ops_room)
+            operands = self._table("operands", number, operands_room)
+            tables = {name: _read_further(self.folder, name, number, self.version) for name in self._further}
+            if self.version > VERSION_OF_ROWS:
+                stored.feed_rows(ops, operands, tables)
+            yield ops, operands, tables
+
+    def _formula_reader(self) -> FormulaReader | None:
+        """What makes rows of this log's formulas, which is not loaded for a log of rows."""
+        if self.version <= VERSION_OF_ROWS:
+            return None
+        from kb_dataexec.log.formulas import FormulaReader
+
+        return FormulaReader(self.strings)
+
+    def _table(self, name: str, number: int, room: RowRoom | None = None) -> Array:
+        dtype = OPS_DTYPE if name == "ops" else OPERAND_DTYPE
+        return _read_table(self.folder, name, number, self.n_chunks, dtype, room)
+
+    def _check_manifest(self, manifest: AnyManifest, found: LogSummary, stored: RunningDigest) -> None:
+        counts: dict[str, int | str] = {"strings": len(self.strings), "immediate_nbytes": len(self.immediates)}
+        if isinstance(manifest, Manifest):
+            rows = {"ops": found.n_ops, "operands": found.n_operands, **found.n_rows}
+            counts = rows | counts | {"digest": found.digest}
+        else:
+            counts["stored_digest"] = stored.of(self.strings, self.immediates)
+        for field, value in counts.items():
             stated = getattr(manifest, field)
-            if stated != found:
+            if stated != value:
                 where = f"{self.folder / MANIFEST}: {field}"
-                raise ManifestError(where, f"{found} in the files", str(stated), "the log was changed or is damaged")
+                raise ManifestError(where, f"{value} in the files", str(stated), "the log was changed or is damaged")
 
 
-def _read_manifest(folder: Path, prefix: bool) -> Manifest | None:
+AnyManifest = Manifest | FormulasManifest
+
+
+def _read_manifest(folder: Path, prefix: bool) -> AnyManifest | None:
     path = folder / MANIFEST
     if prefix and not os.path.lexists(path):
         return None
@@ -204,12 +305,15 @@ def _read_manifest(folder: Path, prefix: bool) -> Manifest | None:
     if stamp.format != LOG_FORMAT or not 1 <= stamp.version <= LOG_FORMAT_VERSION:
         got = f"{stamp.format[:80]!r} version {str(stamp.version)[:20]}"
         raise LogError(str(path), got, f"{LOG_FORMAT!r} version 1 to {LOG_FORMAT_VERSION}")
-    return decode_json(text, Manifest, str(path), LogError)
+    kind: type[AnyManifest] = Manifest if stamp.version <= VERSION_OF_ROWS else FormulasManifest
+    return decode_json(text, kind, str(path), LogError)
 
 
 def _count_chunks(folder: Path) -> int:
     chunk = 0
-    while chunk_path(folder, "ops", chunk).exists() and chunk_path(folder, "operands", chunk).exists():
+    while formulas_path(folder, chunk).exists() or (
+        chunk_path(folder, "ops", chunk).exists() and chunk_path(folder, "operands", chunk).exists()
+    ):
         chunk += 1
     return chunk
 
@@ -220,8 +324,10 @@ def _begun_tables(folder: Path) -> tuple[int, tuple[str, ...]]:
     def begun(suffix: str) -> tuple[str, ...]:
         return tuple(name for name in TABLE_DTYPES if any(folder.glob(f"{name}-*{suffix}")))
 
+    if any(folder.glob(formulas_path(folder, 0).name.replace("000000", "*"))):
+        return LOG_FORMAT_VERSION, FORMULA_TABLES
     unpacked = begun(".npy")
-    return (_LAST_UNPACKED, unpacked) if unpacked else (LOG_FORMAT_VERSION, begun(PACKED_SUFFIX))
+    return (_LAST_UNPACKED, unpacked) if unpacked else (VERSION_OF_ROWS, begun(PACKED_SUFFIX))
 
 
 def _read_further(folder: Path, name: str, chunk: int, version: int) -> Array:
@@ -263,3 +369,11 @@ def _read_bytes(folder: Path, name: str) -> bytes:
         fix = "read_log(folder, prefix=True) reads one that was cut off"
         raise LogError(str(path), "no such file", "a closed log", fix)
     return read_bytes(path, LogError)
+
+
+def _memory_nbytes() -> int:
+    """The bytes of this machine's memory, or a number beyond all where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62

@@ -8,37 +8,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import write_array, writing
-from kb_dataexec.log.digest import Digest, LogSummary, string_line
+from kb_dataexec.log.digest import Digest, LateLogSummary, LogSummary, string_line
+from kb_dataexec.log.folder_files import IMMEDIATES, MANIFEST, STRINGS, VERSION_OF_ROWS, chunk_path, formulas_path
 from kb_dataexec.log.further import Tables, check_columns, joined
 from kb_dataexec.log.late import LateOpLog
 from kb_dataexec.log.packed import pack, packed_path
+from kb_dataexec.log.reader import LogFolder
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, LogError
-
-MANIFEST: Final = "manifest.json"
-STRINGS: Final = "strings.jsonl"
-IMMEDIATES: Final = "immediates.bin"
-
-
-def chunk_path(folder: Path, name: str, chunk: int) -> Path:
-    """The file of one chunk of the table *name*: ops or operands, or, in version 2, a further table."""
-    return folder / f"{name}-{chunk:06d}.npy"
 
 
 class LogWriter(ABC):
     """Takes a log chunk by chunk. Rows may refer to strings and immediates that were added before them.
 
-    `is_late` says whether the last rows may be made after the log was closed: see `close_late`.
+    `is_late` says whether the last rows may be made after the log was closed: see `close_late`. `takes_formulas` says
+    whether the log may have chunks of formulas.
     """
 
     is_late: ClassVar[bool] = False
+    takes_formulas: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._digest = Digest()
@@ -84,6 +79,10 @@ class LogWriter(ABC):
         self._n_ops += len(ops)
         self._n_operands += len(operands)
         self._keep_rows(ops, operands, tables)
+
+    def append_formulas(self, chunk: bytes) -> None:
+        """Add a *chunk* of formulas, which stands for its rows. Raises LogError where the writer takes none."""
+        raise LogError("op log", "a chunk of formulas", "rows", "look at `takes_formulas` first")
 
     @property
     def summary(self) -> LogSummary:
@@ -179,10 +178,14 @@ class MemoryLogWriter(LogWriter):
 class FolderLogWriter(LogWriter):
     """Writes the log to *folder* as it arrives. Only one chunk and the strings are in memory.
 
+    A log with chunks of formulas has its rows when it is read, and so has its summary.
+
     Strings and immediates are on disk before the rows that refer to them, and the files of a chunk appear whole. A run
     that is killed therefore leaves a prefix that `read_log(folder, prefix=True)` reads. Raises LogError when *folder*
     already holds a log.
     """
+
+    takes_formulas: ClassVar[bool] = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -192,6 +195,7 @@ class FolderLogWriter(LogWriter):
             raise LogError(str(folder), "a folder that holds a log", "a new or empty folder")
         self._folder = folder
         self._chunks = 0
+        self._has_formulas = False
         self._begun: set[str] = set()
         self._strings = (folder / STRINGS).open("wb")
         self._immediates = (folder / IMMEDIATES).open("wb")
@@ -202,21 +206,37 @@ class FolderLogWriter(LogWriter):
         for path, file in self._open_files:
             with writing(path):
                 file.close()
-        summary = self.summary
+        found = super().summary
+        rows = {"ops": found.n_ops, "operands": found.n_operands, **found.n_rows}
         manifest = {
             "format": LOG_FORMAT,
-            "version": LOG_FORMAT_VERSION,
+            "version": LOG_FORMAT_VERSION if self._has_formulas else VERSION_OF_ROWS,
             "chunks": self._chunks,
-            "ops": summary.n_ops,
-            "operands": summary.n_operands,
-            **summary.n_rows,
+            **({} if self._has_formulas else rows),
             "strings": len(self._indices),
             "immediate_nbytes": self._immediate_nbytes,
-            "digest": summary.digest,
+            "stored_digest" if self._has_formulas else "digest": found.digest,
         }
         with writing(self._folder / MANIFEST):
             (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        return summary
+        return self.summary
+
+    @property
+    def summary(self) -> LogSummary:
+        """As `LogWriter` says. The rows of a log with formulas are read for it, once it is closed."""
+        return LateLogSummary(self._of_all_rows) if self._has_formulas else super().summary
+
+    def _of_all_rows(self) -> LogSummary:
+        return LogFolder(self._folder, prefix=True).summary
+
+    def append_formulas(self, chunk: bytes) -> None:
+        """As `LogWriter` says."""
+        self._has_formulas = True
+        self._digest.feed("formulas", chunk)
+        self._flush()
+        with _whole(formulas_path(self._folder, self._chunks)) as partial, writing(partial):
+            partial.write_bytes(chunk)
+        self._chunks += 1
 
     def abort(self) -> None:
         """Close the files. Without a manifest, the folder holds a prefix of a log."""
@@ -226,8 +246,8 @@ class FolderLogWriter(LogWriter):
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
         """As `LogWriter` says. The rows are read back from the folder."""
-        for chunk in range(first, self._chunks):
-            yield np.load(chunk_path(self._folder, "ops", chunk)), np.load(chunk_path(self._folder, "operands", chunk))
+        self._flush()
+        return LogFolder(self._folder, prefix=True).written(first)
 
     def written_immediates(self, start: int) -> bytes:
         """As `LogWriter` says. The rows are read back from the folder."""
@@ -245,9 +265,7 @@ class FolderLogWriter(LogWriter):
             self._immediates.write(data)
 
     def _keep_rows(self, ops: Array, operands: Array, tables: Tables) -> None:
-        for path, file in self._open_files:
-            with writing(path):
-                file.flush()
+        self._flush()
         further = [(name, table) for name, table in tables.items() if len(table) or name not in self._begun]
         self._begun.update(tables)
         for name, table in further:
@@ -259,6 +277,13 @@ class FolderLogWriter(LogWriter):
             with _whole(chunk_path(self._folder, name, self._chunks)) as partial:
                 write_array(partial, table)
         self._chunks += 1
+
+    def _flush(self) -> None:
+        """Have all strings and immediates on disk."""
+        for path, file in self._open_files:
+            if not file.closed:
+                with writing(path):
+                    file.flush()
 
 
 @contextmanager

@@ -16,6 +16,8 @@ import numpy as np
 from kb_dataexec import LogWriter, OpLog
 from kb_dataexec.log import LateOpLog, LogSummary
 from kb_dataexec.log.formulas import (
+    ClosedRows,
+    FormulaWriter,
     Places,
     RowFormulas,
     RowMaker,
@@ -42,6 +44,10 @@ _CHUNK_RECORDS_A_PE: Final = 1 << 8
 
 _MOST_TEXTS: Final = 1 << 12
 """Plans whose texts are known to be in the log. Others are looked up anew."""
+
+_EXPECTED_FOR_ONE: Final = 64
+"""Records of closed commands that count as one, where they are formulas in the log. Source: assumed; a run that is
+killed loses those of a chunk."""
 
 _HELD_CHUNKS: Final = 8
 """Chunks of records that are kept where some may be repeated. Source: assumed; longer periods are not repeated."""
@@ -72,6 +78,8 @@ class Recorder(Observer):
         self._commands: list[CommandInFlight] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
         self._maker = RowMaker(self._places, writer.intern)
+        self._formulas = FormulaWriter(self._places, writer.intern)
+        self._needs_rows = self._has_rest = False
         self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
         self._clock: Clock
@@ -99,6 +107,7 @@ class Recorder(Observer):
         chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(of_tcm))
         self._places = Places(pe_numbers, (of_tcm, of_registers), chunk_records)
         self._maker = RowMaker(self._places, self.writer.intern)
+        self._formulas = FormulaWriter(self._places, self.writer.intern)
 
     def restart(self, writer: LogWriter) -> None:
         """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
@@ -108,6 +117,8 @@ class Recorder(Observer):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
         self._maker = RowMaker(self._places, writer.intern)
+        self._formulas = FormulaWriter(self._places, writer.intern)
+        self._needs_rows = self._has_rest = False
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
 
@@ -128,14 +139,23 @@ class Recorder(Observer):
     def on_housekeeping(self) -> None:
         """Write the pending records when they fill a chunk."""
         most = self._places.chunk_records * (_HELD_CHUNKS if self._held else 1)
-        n_expected = 0 if self._waits_for_a_look else self._maker.expected.n_before(self._clock.now_ps)
+        now_ps, n_expected = self._clock.now_ps, 0
+        if not self._waits_for_a_look:
+            n_expected = self._maker.expected.n_between(self._written_ps, now_ps)
+        if self._takes_formulas:
+            n_expected //= _EXPECTED_FOR_ONE
         if self._records.n_kept + n_expected >= most:
-            self.flush(self._clock.now_ps)
+            self.flush(now_ps)
 
     @property
     def _waits_for_a_look(self) -> bool:
         """Whether nobody needs rows before somebody looks at the log."""
         return self.writer.is_late and self._tell_chunk is None
+
+    @property
+    def _takes_formulas(self) -> bool:
+        """Whether rows that repeat others, and those of closed commands, may be formulas in the log."""
+        return self.writer.takes_formulas and self._tell_chunk is None and not self._needs_rows
 
     def hold(self) -> None:
         """Keep records, because some of them may be repeated, until `let_go`."""
@@ -181,13 +201,26 @@ class Recorder(Observer):
         """
         self._flushes += 1
         self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
-        pending = RowSource(RowFormulas(*[formula.in_order() for formula in self._rows.cut()]))
+        has_repeats, ending = self._rows.has_repeats, self.tables.take()
+        formulas = RowFormulas(*[formula.in_order() for formula in self._rows.cut()])
         commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
-        ending = self.tables.take() | {"commands": command_table(commands[:n_done], self.writer.intern)}
         del self._commands[:n_done]
+        if self._takes_formulas and (has_repeats or self._has_rest or self._maker.expected.closed):
+            expected = self._maker.expected
+            self.writer.append_formulas(self._formulas.chunk(formulas, commands, expected, end_ps, ending))
+            self._has_rest = any(formula.last_ps >= end_ps for formula in formulas)
+            expected.drop_before(end_ps)
+            return
+        pending = RowSource(formulas)
+        ending |= {"commands": command_table(commands[:n_done], self.writer.intern)}
         for chunk in self._maker.chunks(pending, commands, end_ps, ending):
             self._write(*chunk)
         self._rows.put_back(pending.rest())
+
+    def flush_rows(self) -> None:
+        """Write the pending records. Somebody reads them while the run goes on, so all that come are rows."""
+        self.flush()
+        self._needs_rows = True
 
     def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> RowFormulas:
         """Take out the rows since *mark*, all of *command*, which began at *t_ps* and uses *memories*.
@@ -206,8 +239,8 @@ class Recorder(Observer):
 
         Raises LogError for a time that does not fit 64 bits.
         """
-        number_of = np.array([self.tables.number_of(memory) for memory in memories], dtype=np.int64)
-        self._maker.expected.add(rows.with_memories(number_of), command.first_op, span_ps)
+        numbers = [self.tables.number_of(memory) for memory in memories]
+        self._maker.expected.add(command.first_op, ClosedRows(rows, numbers, span_ps))
 
     def drop(self, command: CommandInFlight) -> None:
         """Forget the rows of *command* that were expected and are not written."""

@@ -70,7 +70,7 @@ class Materializer:
         writer = self._recorder.writer
         if self._closed is not None:
             self._closed.open_all()
-        self._recorder.flush()
+        self._recorder.flush_rows()
         if self._execution is None:
             assert self._memory.initial is not None, "a kernel runs"
             self._execution = PartialExecution(self._memory.initial, self._buffers)

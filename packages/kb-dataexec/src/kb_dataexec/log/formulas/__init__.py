@@ -1,33 +1,67 @@
 """Rows that repeat others, as formulas, and how the rows of an op log follow from them and from commands."""
 
-from kb_dataexec.log.formulas.address_arrays import addresses_of
-from kb_dataexec.log.formulas.further_rows import command_table, int_columns, table
-from kb_dataexec.log.formulas.group_texts import intern_texts
-from kb_dataexec.log.formulas.int64s import int64s
-from kb_dataexec.log.formulas.row_formula import Part, Repeat, RowForm, RowFormula, Table
-from kb_dataexec.log.formulas.row_formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas
-from kb_dataexec.log.formulas.row_maker import Places, RowMaker, n_finished
-from kb_dataexec.log.formulas.row_source import RowSource
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DISPATCHES",
-    "RECORDS",
-    "TRANSFERS",
-    "WAITS",
-    "Part",
-    "Places",
-    "Repeat",
-    "RowForm",
-    "RowFormula",
-    "RowFormulas",
-    "RowMaker",
-    "RowSource",
-    "Table",
-    "addresses_of",
-    "command_table",
-    "int64s",
-    "int_columns",
-    "intern_texts",
-    "n_finished",
-    "table",
-]
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_dataexec.log.formulas.address_arrays import addresses_of as addresses_of
+    from kb_dataexec.log.formulas.checked_ints import int64s as int64s
+    from kb_dataexec.log.formulas.expected_rows import ClosedRows as ClosedRows
+    from kb_dataexec.log.formulas.formula_reader import FormulaReader as FormulaReader
+    from kb_dataexec.log.formulas.formula_writer import FormulaWriter as FormulaWriter
+    from kb_dataexec.log.formulas.further_rows import command_table as command_table
+    from kb_dataexec.log.formulas.further_rows import int_columns as int_columns
+    from kb_dataexec.log.formulas.further_rows import table as table
+    from kb_dataexec.log.formulas.group_texts import intern_texts as intern_texts
+    from kb_dataexec.log.formulas.row_formula import Part as Part
+    from kb_dataexec.log.formulas.row_formula import Repeat as Repeat
+    from kb_dataexec.log.formulas.row_formula import RowForm as RowForm
+    from kb_dataexec.log.formulas.row_formula import RowFormula as RowFormula
+    from kb_dataexec.log.formulas.row_formula import Table as Table
+    from kb_dataexec.log.formulas.row_formulas import DISPATCHES as DISPATCHES
+    from kb_dataexec.log.formulas.row_formulas import RECORDS as RECORDS
+    from kb_dataexec.log.formulas.row_formulas import TRANSFERS as TRANSFERS
+    from kb_dataexec.log.formulas.row_formulas import WAITS as WAITS
+    from kb_dataexec.log.formulas.row_formulas import RowFormulas as RowFormulas
+    from kb_dataexec.log.formulas.row_maker import Chunk as Chunk
+    from kb_dataexec.log.formulas.row_maker import Places as Places
+    from kb_dataexec.log.formulas.row_maker import RowMaker as RowMaker
+    from kb_dataexec.log.formulas.row_maker import n_finished as n_finished
+    from kb_dataexec.log.formulas.row_source import RowSource as RowSource
+
+_NAMES = {
+    "kb_dataexec.log.formulas.address_arrays": ("addresses_of",),
+    "kb_dataexec.log.formulas.expected_rows": ("ClosedRows",),
+    "kb_dataexec.log.formulas.formula_reader": ("FormulaReader",),
+    "kb_dataexec.log.formulas.formula_writer": ("FormulaWriter",),
+    "kb_dataexec.log.formulas.further_rows": (
+        "command_table",
+        "int_columns",
+        "table",
+    ),
+    "kb_dataexec.log.formulas.group_texts": ("intern_texts",),
+    "kb_dataexec.log.formulas.checked_ints": ("int64s",),
+    "kb_dataexec.log.formulas.row_formula": (
+        "Part",
+        "Repeat",
+        "RowForm",
+        "RowFormula",
+        "Table",
+    ),
+    "kb_dataexec.log.formulas.row_formulas": (
+        "DISPATCHES",
+        "RECORDS",
+        "TRANSFERS",
+        "WAITS",
+        "RowFormulas",
+    ),
+    "kb_dataexec.log.formulas.row_maker": (
+        "Chunk",
+        "Places",
+        "RowMaker",
+        "n_finished",
+    ),
+    "kb_dataexec.log.formulas.row_source": ("RowSource",),
+}
+__getattr__, __dir__ = lazy_door(__name__, _NAMES)

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.formulas.checked_ints import int64s
 from kb_dataexec.log.formulas.command import LoggedCommand
-from kb_dataexec.log.formulas.int64s import int64s
 from kb_dataexec.log.formulas.row_formula import Table
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_messages import LOG_TABLES

@@ -10,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 Table: TypeAlias = npt.NDArray[np.int64]
-"""Array of integers."""
+"""Rows of integers."""
 
 _SHARED_ROWS: Final = 1 << 18
-"""Array that are made once, and kept with their formula. Source: assumed; at most 23 MB."""
+"""Rows that are made once, and kept with their formula. Source: assumed; at most 23 MB."""
+
+
+_NEVER: Final = int(np.iinfo(np.int64).min)
 
 
 class RowForm(NamedTuple):
@@ -53,24 +56,40 @@ Part: TypeAlias = Table | Repeat
 
 
 class RowFormula:
-    """Array of one *form*: *parts* are rows as they came, and repeats of the parts before them."""
+    """Rows of one *form*: *parts* are rows as they came, and repeats of the parts before them."""
 
     def __init__(self, form: RowForm, parts: Sequence[Part]) -> None:
         self.form = form
-        self._parts = parts
+        self.parts = parts
 
     @cached_property
+    def _sizes(self) -> list[int]:
+        """The rows of each part."""
+        sizes: list[int] = []
+        for part in self.parts:
+            sizes.append(part.n * sum(sizes[-part.parts :]) if isinstance(part, Repeat) else len(part))
+        return sizes
+
+    @property
     def n_rows(self) -> int:
         """The number of rows."""
-        sizes: list[int] = []
-        for part in self._parts:
-            sizes.append(part.n * sum(sizes[-part.parts :]) if isinstance(part, Repeat) else len(part))
-        return sum(sizes)
+        return sum(self._sizes)
+
+    @property
+    def last_ps(self) -> int:
+        """When the last row came, or a time before all times where there is none."""
+        lasts: list[int] = []
+        for part in self.parts:
+            if isinstance(part, Repeat):
+                lasts.append(max(lasts[-part.parts :]) + part.n * max(0, part.ps))
+            else:
+                lasts.append(int(part[:, self.form.came].max()) if len(part) else _NEVER)
+        return max(lasts, default=_NEVER)
 
     @property
     def nbytes(self) -> int:
         """The bytes of the rows that came."""
-        return sum(part.nbytes for part in self._parts if not isinstance(part, Repeat))
+        return sum(part.nbytes for part in self.parts if not isinstance(part, Repeat))
 
     @cached_property
     def rows(self) -> Table:
@@ -79,8 +98,15 @@ class RowFormula:
 
     def in_order(self) -> RowFormula:
         """The rows in the order of the times at which they came, which they have where nothing was run again."""
-        came, last, firsts = self.form.came, np.iinfo(np.int64).min, list[int]()
-        for part in self._parts:
+        if self.is_in_order:
+            return self
+        return RowFormula(self.form, [self.rows[np.argsort(self.rows[:, self.form.came], kind="stable")]])
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no row came before the row before it. No row is made for the answer."""
+        came, last, firsts = self.form.came, _NEVER, list[int]()
+        for part in self.parts:
             if isinstance(part, Repeat):
                 begins_ps, ends_ps = firsts[-part.parts] + part.ps, last + part.n * part.ps
                 is_ascending = part.ps >= 0
@@ -88,10 +114,10 @@ class RowFormula:
                 times = part[:, came]
                 begins_ps, ends_ps, is_ascending = int(times[0]), int(times[-1]), bool(np.all(np.diff(times) >= 0))
             if begins_ps < last or not is_ascending:
-                return RowFormula(self.form, [self.rows[np.argsort(self.rows[:, came], kind="stable")]])
+                return False
             firsts.append(begins_ps)
             last = ends_ps
-        return self
+        return True
 
     def chunks(self, most_rows: int) -> Iterator[Table]:
         """All rows in order, about *most_rows* at a time. Do not change them."""
@@ -103,30 +129,33 @@ class RowFormula:
 
     def mapped(self, change: Callable[[Table], Table]) -> RowFormula:
         """The formula with other rows, which *change* gives. Steps of repeats stay."""
-        parts = [part if isinstance(part, Repeat) else change(part) for part in self._parts]
+        parts = [part if isinstance(part, Repeat) else change(part) for part in self.parts]
         return RowFormula(self.form, parts)
 
     def _made(self, most_rows: int | None) -> Iterator[Table]:
-        parts = self._parts
-        again_from = [number - each.parts for number, each in enumerate(parts) if isinstance(each, Repeat)]
-        made: list[Table] = []
-        for number, part in enumerate(parts):
-            if not isinstance(part, Repeat):
-                made.append(part)
-                yield part
-                continue
-            again_from.pop(0)
-            is_repeated = any(first <= number for first in again_from)
-            rows, found = joined(made[-part.parts :], self.form.width), list[Table]()
-            again = part.n if most_rows is None else max(1, most_rows // max(1, len(rows)))
-            for begin in range(0, part.n, again):
-                chunk = self._later(rows, range(begin + 1, min(part.n, begin + again) + 1), part)
-                if is_repeated:
-                    found.append(chunk)
-                yield chunk
-            made.append(joined(found, self.form.width))
+        return self._of_parts(range(len(self.parts)), (0, 0), most_rows)
 
-    def _later(self, rows: Table, times: range, by: Repeat) -> Table:
+    def _of_parts(self, numbers: range, later: tuple[int, int], most_rows: int | None) -> Iterator[Table]:
+        """The rows of the parts *numbers*, later by so many ops and picoseconds, about *most_rows* at a time."""
+        step = self.form.step(*later)
+        for number in numbers:
+            part = self.parts[number]
+            if not isinstance(part, Repeat):
+                yield self.form.later(part, step) if any(later) else part
+                continue
+            group = range(number - part.parts, number)
+            n_rows = sum(self._sizes[group.start : group.stop])
+            if most_rows is not None and n_rows > most_rows:
+                for time in range(1, part.n + 1):
+                    again = later[0] + time * part.ops, later[1] + time * part.ps
+                    yield from self._of_parts(group, again, most_rows)
+                continue
+            rows = joined(self._of_parts(group, later, None), self.form.width)
+            at_once = part.n if most_rows is None else max(1, most_rows // max(1, n_rows))
+            for begin in range(0, part.n, at_once):
+                yield self._again(rows, range(begin + 1, min(part.n, begin + at_once) + 1), part)
+
+    def _again(self, rows: Table, times: range, by: Repeat) -> Table:
         """*rows*, once for each number in *times*, later by so many steps of *by*."""
         steps = np.array(times, dtype=np.int64)[:, None, None] * self.form.step(by.ops, by.ps)
         return self.form.later(rows[None], steps).reshape(-1, self.form.width)

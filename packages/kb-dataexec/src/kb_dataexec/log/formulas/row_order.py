@@ -34,7 +34,7 @@ class RowOrder:
     def sorted(self, rows: Table, form: RowForm) -> Table:
         """*rows* of *form* in the order in which they are written: by the time at which they came, then by PE.
 
-        Array of one PE and one picosecond stay as they are.
+        Rows of one PE and one picosecond stay as they are.
         """
         if not len(rows):
             return rows

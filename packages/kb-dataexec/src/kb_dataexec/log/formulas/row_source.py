@@ -10,7 +10,7 @@ from kb_dataexec.log.formulas.row_formula import RowFormula, Table, joined
 from kb_dataexec.log.formulas.row_formulas import RowFormulas
 
 _CHUNK_ROWS: Final = 1 << 16
-"""Array of a formula that are made at a time, where they are many. Source: assumed; at most 6 MB."""
+"""Rows of a formula that are made at a time, where they are many. Source: assumed; at most 6 MB."""
 
 
 class RowStream:

@@ -1,0 +1,168 @@
+"""FormulaWriter: puts what a run leaves behind into chunks of formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
+from weakref import WeakKeyDictionary
+
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.formulas.chunk_tables import (
+    CAUSES,
+    COMMAND_TIMES,
+    KINDS,
+    SLOTS,
+    Intern,
+    pack_chunk,
+    rows_of,
+    with_columns,
+)
+from kb_dataexec.log.formulas.command import LoggedCommand, SlotsOf
+from kb_dataexec.log.formulas.command_group import structure
+from kb_dataexec.log.formulas.expected_rows import ExpectedRows
+from kb_dataexec.log.formulas.row_formula import Repeat, RowFormula
+from kb_dataexec.log.formulas.row_formulas import RowFormulas
+from kb_dataexec.log.formulas.row_maker import Places
+from kb_messages import OFFSET_BITS, OFFSET_MASK, PipelinePlan, encode_plan
+
+_PENDING = -1
+"""The number of the formula that no closed command has."""
+
+
+class FormulaWriter:
+    """Makes chunks of formulas for a `FormulaReader`, which knows what the chunks before said.
+
+    *intern* gives the number of a text in the log. `FormulaReader` says what follows from a chunk.
+    """
+
+    def __init__(self, places: Places, intern: Intern) -> None:
+        self._places = places
+        self._intern = intern
+        self._is_first = True
+        self._done: set[int] = set()
+        self._formulas: WeakKeyDictionary[RowFormula, int] = WeakKeyDictionary()
+        self._n_formulas = 0
+        self._closed: set[int] = set()
+
+    def chunk(
+        self,
+        pending: RowFormulas,
+        commands: Sequence[LoggedCommand],
+        expected: ExpectedRows,
+        before_ps: int,
+        ending: Mapping[str, Array],
+    ) -> bytes:
+        """A chunk of the rows before *before_ps*: those of *pending* and *expected*, which belong to *commands*.
+
+        *commands* are all that may have rows in this chunk or a later one. *ending* has the rows of `kernels` and
+        `messages`. Raises LogError for a time that does not fit 64 bits.
+        """
+        tables = dict(ending)
+        tables["chunk"] = rows_of("chunk", (before_ps, self._places.chunk_records))
+        if self._is_first:
+            tables["pes"] = rows_of("pes", chain.from_iterable(self._pes()))
+        self._is_first = False
+        plans = _ChunkPlans(self._intern)
+        self._put_commands(commands, tables, plans)
+        self._put_rows(pending, expected, tables)
+        return pack_chunk(tables | plans.tables, plans.forms)
+
+    def _pes(self) -> Iterable[tuple[int, int, int]]:
+        of_tcm, of_registers = self._places.owners
+        for pe in self._places.pe_numbers:
+            yield self._intern(pe), of_tcm.get(pe, -1), of_registers.get(pe, 0)
+
+    def _put_commands(self, commands: Sequence[LoggedCommand], tables: dict[str, Array], plans: _ChunkPlans) -> None:
+        """The commands that were not done before, with their places and times as far as these are known."""
+        told = [command for command in commands if command.first_op not in self._done]
+        self._done = {command.first_op for command in commands if command.t_done_ps >= 0}
+        rows, addresses, moved = list[int](), list[int](), list[int]()
+        slots = dict[tuple[int, ...], int]()
+        for command in told:
+            plan, issued, placement = command.shared_plan, command.submitted, command.placement
+            elsewhere = [
+                number
+                for place, pieces in placement.moved.items()
+                for piece, offset in pieces.items()
+                for number in (place, piece, offset)
+            ]
+            rows += (command.first_op, issued.command_seq, self._intern(issued.pe), self._intern(issued.line))
+            rows += (plans.number_of(plan), len(elsewhere) // 3)
+            rows += [getattr(command, name) for name in (*COMMAND_TIMES, *CAUSES)]
+            rows += [_slots_number(getattr(placement, name), slots) for name in SLOTS]
+            moved += elsewhere
+            for address in command.addresses or plan.addresses:
+                addresses += (address >> OFFSET_BITS, address & OFFSET_MASK)
+        found = {"commands": rows, "addresses": addresses, "moved": moved, "slots": chain.from_iterable(slots)}
+        tables |= {name: rows_of(name, values) for name, values in found.items()}
+
+    def _put_rows(self, pending: RowFormulas, expected: ExpectedRows, tables: dict[str, Array]) -> None:
+        """The formulas, and the closed commands that have one of them and of which rows are left."""
+        parts, rows = list[int](), {kind: list[Array]() for kind in KINDS}
+        _put_formulas(pending, _PENDING, parts, rows)
+        closed, memories, left = list[int](), list[int](), set[int]()
+        for first_op, each in expected.closed.items():
+            left.add(first_op)
+            if first_op in self._closed:
+                closed += (first_op, 0, 0, -1, 0)
+                continue
+            number = self._formulas.get(each.rows.records)
+            if number is None:
+                number = self._formulas[each.rows.records] = self._n_formulas
+                self._n_formulas += 1
+                _put_formulas(each.rows, number, parts, rows)
+            closed += (first_op, *each.span_ps, number, len(each.memories))
+            memories += each.memories
+        self._closed = left
+        tables |= {kind: with_columns(kind, rows[kind]) for kind in KINDS}
+        tables |= {
+            name: rows_of(name, values)
+            for name, values in (("parts", parts), ("closed", closed), ("memories", memories))
+        }
+
+
+class _ChunkPlans:
+    """The plans of a chunk. Those that differ in addresses, blocks and lines alone have one form."""
+
+    def __init__(self, intern: Intern) -> None:
+        self._intern = intern
+        self._numbers: dict[int, int] = {}
+        self._form_numbers: dict[Hashable, int] = {}
+        self._plans, self._stages = list[int](), list[int]()
+        self.forms = list[bytes]()
+
+    @property
+    def tables(self) -> dict[str, Array]:
+        """The forms of the plans by number, and the blocks and lines of their stages."""
+        return {"plans": rows_of("plans", self._plans), "stages": rows_of("stages", self._stages)}
+
+    def number_of(self, plan: PipelinePlan) -> int:
+        """The number of *plan*, which stays as long as the chunk is made."""
+        number = self._numbers.get(id(plan))
+        if number is None:
+            number = self._numbers[id(plan)] = len(self._numbers)
+            form = plan.kind, structure(plan)
+            if form not in self._form_numbers:
+                self._form_numbers[form] = len(self._form_numbers)
+                self.forms.append(encode_plan(plan))
+            self._plans.append(self._form_numbers[form])
+            for stage in plan.stages:
+                self._stages += (self._intern(stage.component), self._intern(stage.line) if stage.line else -1)
+        return number
+
+
+def _slots_number(slots: SlotsOf | None, known: dict[tuple[int, ...], int]) -> int:
+    """The number of *slots* among those of a chunk, -1 for None."""
+    if slots is None:
+        return -1
+    return known.setdefault((slots.base, slots.nbytes, slots.count, slots.first), len(known))
+
+
+def _put_formulas(formulas: RowFormulas, number: int, parts: list[int], rows: dict[str, list[Array]]) -> None:
+    for kind, (name, formula) in enumerate(zip(KINDS, formulas, strict=True)):
+        for part in formula.parts:
+            if isinstance(part, Repeat):
+                parts += (number, kind, -part.parts, part.n, part.ops, part.ps)
+            else:
+                parts += (number, kind, len(part), 0, 0, 0)
+                rows[name].append(part)
