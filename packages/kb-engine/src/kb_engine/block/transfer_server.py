@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeGuard
 
+from simpy.events import NORMAL
+
 from kb_engine.block.fabric_roles import Initiator
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
@@ -49,6 +51,7 @@ class TransferServer(StageServer):
         "_first_since_ps",
         "_in_front",
         "_is_blocked",
+        "_most",
         "_service",
         "_to_begin",
         "_under_way",
@@ -73,6 +76,7 @@ class TransferServer(StageServer):
     ) -> None:
         super().__init__(component, stage_type, record, record_wait)
         self._service = component
+        self._most = component.outstanding
         self._in_front: list[TileToken] = []
         self._to_begin: list[TileToken] = []
         self._under_way: list[TileToken] = []
@@ -99,7 +103,7 @@ class TransferServer(StageServer):
     @property
     def outstanding(self) -> int:
         """The transfers of this channel that may be under way at once."""
-        return self._service.outstanding
+        return self._most
 
     @property
     def in_front(self) -> Sequence[TileToken]:
@@ -140,15 +144,18 @@ class TransferServer(StageServer):
         self._to_begin.append(token)
 
     def _note_room(self) -> None:
-        self.token = self._in_front[0] if len(self._in_front) >= self.outstanding else None
+        self.token = self._in_front[0] if len(self._in_front) >= self._most else None
 
     def _begin_next(self) -> None:
         """Begin services until one holds the channel, or none can begin."""
-        while self._entering is None:
-            token = next((each for each in self._in_front if each in self._to_begin and self._may_begin(each)), None)
-            if token is None:
+        to_begin = self._to_begin
+        while to_begin and self._entering is None:
+            for token in self._in_front:
+                if token in to_begin and self._may_begin(token):
+                    break
+            else:
                 return
-            self._to_begin.remove(token)
+            to_begin.remove(token)
             self._entering = token
             super()._serve(token)
             self._note_room()
@@ -169,7 +176,7 @@ class TransferServer(StageServer):
         self._begin_transfer(token, finish)
         issued_ps = self._service.issued_ps(self.stage_type)
         if issued_ps > now:
-            self.clock.call_at(issued_ps, self._end_set_up, token, self.tickets)
+            self.clock.push((issued_ps, NORMAL, next(self.tickets), self._end_set_up, token))
         else:
             self._entering = None
 
@@ -242,7 +249,7 @@ class TransferServer(StageServer):
     def _refill(self) -> None:
         """Take tokens from the queue, and let senders in, as long as there is room. Brings `token` up to date."""
         while True:
-            while self.queue and len(self._in_front) < self.outstanding:
+            while self.queue and len(self._in_front) < self._most:
                 self._take(self.queue.popleft())
             self._note_room()
             if not self.blocked or not self.has_room:

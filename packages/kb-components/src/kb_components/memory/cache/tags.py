@@ -55,23 +55,34 @@ class Tags:
         if not len(missing):
             return 0
         number = self._set_of(missing)
-        order = np.argsort(number, kind="stable")
+        order = number.argsort(kind="stable")
         lines, number = self._places(missing)[order], number[order]
-        begins = np.flatnonzero(np.concatenate(([True], number[1:] != number[:-1])))
-        counts = np.diff(begins, append=len(number))
-        if counts.max() > self._ways:
-            half = len(missing) // 2
-            return self.take(missing[:half], since_ps) + self.take(missing[half:], since_ps)
-        way = (self._oldest[number] + np.arange(len(number)) - np.repeat(begins, counts)) % self._ways
+        begins = np.flatnonzero(number[1:] != number[:-1]) + 1
+        if len(begins) + 1 == len(number):  # each line in a set of its own
+            way = self._oldest[number]
+            self._oldest[number] = (way + 1) % self._ways
+        else:
+            begins = np.concatenate(([0], begins))
+            counts = np.concatenate((begins[1:], [len(number)])) - begins
+            if counts.max() > self._ways:
+                half = len(missing) // 2
+                return self.take(missing[:half], since_ps) + self.take(missing[half:], since_ps)
+            way = (self._oldest[number] + np.arange(len(number)) - begins.repeat(counts)) % self._ways
+            self._oldest[number[begins]] = (self._oldest[number[begins]] + counts) % self._ways
         gone = self._held[number, way]
-        gone = gone[gone >= 0]
         self._held[number, way] = lines
-        self._oldest[number[begins]] = (self._oldest[number[begins]] + counts) % self._ways
-        n_written = int(self._dirty[gone].sum())
-        self._since[gone] = 0
-        self._dirty[gone] = False
+        n_written = self._drop(gone[gone >= 0])
         self._since[lines] = since_ps + 1
         return n_written
+
+    def _drop(self, gone: Lines) -> int:
+        """Hold the lines at *gone* no more. Returns how many have to be written back."""
+        if not len(gone):
+            return 0
+        self._since[gone] = 0
+        dirty = self._dirty[gone]
+        self._dirty[gone] = False
+        return int(np.count_nonzero(dirty))
 
     def soil(self, lines: Lines) -> None:
         """The memory behind lacks what was written to *lines*. Lines that are not here stay clean."""
