@@ -171,6 +171,29 @@ def test_what_a_warmup_returns_keeps_its_constants_for_launches(device):
     np.testing.assert_array_equal(out, x)
 
 
+@triton.jit
+def scaled(x_ptr, BLOCK: tl.constexpr, out_ptr, FACTOR: tl.constexpr, n):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * FACTOR, mask=at < n)
+
+
+@pytest.mark.parametrize("has_constants", [True, False])
+def test_arguments_of_a_warmup_s_launch_may_leave_out_the_constants(has_constants):
+    x, out = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
+    found = scaled.warmup(x, 4, out, 3.0, 7, grid=(1,))
+    arguments = (x, 8, out, 2.0, 7) if has_constants else (x, out, 7)
+    found[(2,)](*arguments)
+    np.testing.assert_array_equal(out, x * (2.0 if has_constants else 3.0))
+
+
+def test_other_numbers_of_arguments_of_a_warmup_s_launch_are_refused():
+    found = scaled.warmup(None, 4, None, 3.0, 7, grid=(1,))
+    with pytest.raises(KernelError, match=r"^launch of scaled: got missing a required argument: 'out_ptr', needs"):
+        found[(1,)](np.zeros(4, np.float32))
+    with pytest.raises(KernelError, match=r"^launch of scaled: got too many positional arguments, needs"):
+        found[(1,)](*range(6))
+
+
 @pytest.mark.parametrize("grid", [(1, 1, 1, 1), (-1,), ("2",), None, ()])
 def test_what_is_no_grid_is_refused(grid):
     with pytest.raises(KernelError) as caught:

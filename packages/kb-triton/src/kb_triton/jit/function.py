@@ -81,24 +81,31 @@ class JITFunction:
 
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> CompiledKernel:
         """Launch the kernel over *grid*, a tuple or a function of the arguments."""
-        return self._run(arguments, named, grid, {}, warmup)
+        return self._run(arguments, named, grid, warmup)
+
+    def _run_again(
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, constants: Mapping[str, Any]
+    ) -> CompiledKernel:
+        """Launch with the constexpr arguments *constants*, unless others are given.
+
+        *arguments* are those of all parameters, or as until Triton 3.2 those of all that are no constexpr.
+        """
+        plain = [name for name in self.arg_names if name not in self._constants]
+        if len(arguments) == len(plain):
+            return self._run((), {**constants, **dict(zip(plain, arguments, strict=True)), **named}, grid)
+        others = {name: value for name, value in constants.items() if name not in self.arg_names[: len(arguments)]}
+        return self._run(arguments, {**others, **named}, grid)
 
     def _run(
-        self,
-        arguments: tuple[Any, ...],
-        named: Mapping[str, Any],
-        grid: Any,
-        known: Mapping[str, Any],
-        warmup: bool = False,
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, warmup: bool = False
     ) -> CompiledKernel:
-        """As `run`. *known* are constexpr arguments for parameters that are given none."""
+        """As `run`."""
         kept = {
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
         given = {**dict(zip(self.arg_names, arguments, strict=False)), **kept}
-        constants = {name: value for name, value in {**known, **given}.items() if name in self._constants}
-        kept |= {name: value for name, value in known.items() if name not in given}
-        compiled = CompiledKernel(self.__name__, self._run, named, constants)
+        constants = {name: value for name, value in given.items() if name in self._constants}
+        compiled = CompiledKernel(self.__name__, self._run_again, named, constants)
         self.device_caches[0][0][str(named)] = compiled
         if warmup:
             return compiled
