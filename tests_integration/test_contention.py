@@ -15,8 +15,8 @@ import pytest
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parent / "contention")
     contention = import_module("contention")
-    cases, chips, comparison, engine = (
-        import_module(f"contention_{n}") for n in ("cases", "chips", "compare", "engine")
+    cases, chips, comparison, engine, multicast = (
+        import_module(f"contention_{n}") for n in ("cases", "chips", "compare", "engine", "multicast")
     )
 
 SAMPLE, BATCH = range(200, 400), 20
@@ -40,6 +40,12 @@ def test_the_fabric_agrees_where_there_are_headers_ports_and_interleaved_memorie
     drawn = [cases.networked_case(seed).chip for seed in range(BATCH)]
     kinds = {(each.packet is None, each.port is None) for each in drawn}
     assert kinds == {(False, True), (True, False), (False, False)}
+
+
+def test_the_fabric_agrees_where_reads_of_the_same_bytes_are_one() -> None:
+    found = [multicast.judge_multicast(seed) for seed in range(BATCH)]
+    assert [case.disagreeing for case in found if case.disagreeing] == []
+    assert sum(case.n_joined for case in found) > 2 * BATCH
 
 
 def test_the_difference_goes_to_rounding_when_bursts_become_tiny() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -28,8 +29,8 @@ ROOT = Path(__file__).parents[1]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
-    names = ("gemm", "measured", "library_gemm", "gemm_halves", "gemm_roofline", "wave_folding")
-    gemm, measured, library_gemm, gemm_halves, gemm_roofline, wave_folding = map(import_module, names)
+    names = ("gemm", "measured", "library_gemm", "gemm_halves", "gemm_roofline", "wave_folding", "gemm_times")
+    gemm, measured, library_gemm, gemm_halves, gemm_roofline, wave_folding, gemm_times = map(import_module, names)
 
 HEADER = "device,test,params,value,unit,source,licence\n"
 ROW = "h100_sxm,gemm,M=64 N=64 K=64 dtype=bf16,5.0,us,made up,none\n"
@@ -96,6 +97,29 @@ def test_types_have_the_names_of_data_sheets_too(data):
     text = HEADER + "".join(ROW.replace("bf16", each) for pair in names.items() for each in pair)
     sizes = [gemm_roofline.size_of(row) for row in measured.read_rows(Path(data(text)), ("gemm",))]
     assert [size.dtype.value for size in sizes] == [name for name in names for _ in range(2)]
+
+
+@pytest.mark.parametrize(("aim_s", "code"), [("60", 0), ("0", 1)])
+def test_many_gemms_are_above_an_aim_or_not(capsys, aim_s, code):
+    assert gemm_times.main(["--gemms", "1", "--aim", aim_s]) == code
+    row, total = capsys.readouterr().out.splitlines()
+    assert row.startswith("M=256 N=256 K=256 dtype=bf16 ")
+    assert total.startswith("1 grid GEMMs of h100: ")
+
+
+def test_the_gemms_are_the_same_every_time_and_can_all_be_read():
+    h100, v100 = (load_topology(ROOT / f"topologies/devices/{name}.yaml") for name in ("h100", "v100"))
+    assert len(set(gemm_times.grid(h100))) == 125
+    drawn = list(islice(gemm_times.mixed(h100), 50))
+    assert drawn == list(islice(gemm_times.mixed(h100), 50))
+    rows = [
+        measured.MeasuredRow("h100", "gemm", dict(word.split("=") for word in each.split()), 1.0, "us")
+        for each in drawn
+    ]
+    sizes = [gemm_roofline.size_of(row) for row in rows]
+    assert {size.dtype for size in sizes} == {DType.F16, DType.BF16, DType.F8E4M3}
+    assert max(size.batch for size in sizes) > 1
+    assert not any("f8" in each for each in islice(gemm_times.mixed(v100), 50))
 
 
 def test_a_missing_file_is_refused(tmp_path, capsys):
