@@ -24,6 +24,18 @@ MILLION = ["gemm", *SIZES, "--keep", "all", "--no-verify"]
 MARKUP = "<img src=x onerror=alert(1)>"
 VIEWS = ["runs", "overview", "timeline", "why", "source", "stalls", "topology", "roofline", "compare", "sweeps"]
 OF_A_RUN = VIEWS[1:-1]
+WRONG = [
+    ("view=overview&run=nowhere", "run=nowhere: got a run that is not there, needs one of those in "),
+    ("view=nothing&run=RUN", "view: got nothing, needs one of runs, overview, "),
+    ("view=stalls", "stalls: got no run, needs one of these"),
+    ("view=why&run=RUN&op=999999", "op: got 999999, needs an op of the log, 0 to "),
+    ("view=why&run=RUN&op=x", "op: got x, needs a number of 0 or more"),
+    ("view=timeline&run=RUN&t0=5&t1=5", "t0, t1: got 5 to 5, needs an end after the begin"),
+    ("view=stalls&run=RUN&pe=none", "pe: got 'none', needs one that has records in the log"),
+    ("view=compare&run=RUN&with=nowhere", "run=nowhere: got a run that is not there"),
+    ("view=sweeps&sweep=nowhere", "sweep=nowhere: got a sweep that is not there"),
+]
+"""Addresses with what nobody can show, and what the page says."""
 
 
 @pytest.fixture(scope="module")
@@ -305,6 +317,24 @@ class Hostile(Benchmark[Params]):
     def flops(self, p):
         return 2 * p.size**3
 '''
+
+
+def test_wrong_addresses_are_answered_in_sentences(browser: Browser, runs: dict[str, Path]) -> None:
+    with served(runs["one"].parent) as server:
+        stranger = browser.new_context().new_page()
+        for path in ("", "?token=wrong", "api/runs", "main.js"):
+            reply = stranger.goto(server.gate.address + path)
+            assert reply is not None
+            assert (reply.status, reply.text().partition(":")[0]) == (401, "token"), path
+        page = Shown(browser.new_page(), server)
+        posted = "async () => { const it = await fetch('/api/runs', {method: 'POST'}); return it.status; }"
+        assert page.page.evaluate(posted) == 405
+        run = page.id(runs["one"])
+        for address, said in WRONG:
+            page.page.evaluate(f"location.hash = {json.dumps(address.replace('RUN', run))}")
+            page.until(f"document.querySelector('p.note')?.innerText.startsWith({json.dumps(said)})", 20)
+        page.keep("wrong")
+        page.page.close()
 
 
 def test_an_empty_folder_says_how_to_fill_it(browser: Browser, tmp_path: Path) -> None:

@@ -81,8 +81,14 @@ async function show() {
     leave();
     leave = () => {};
     state = read(location.hash);
-    if (!(state.view in VIEWS)) state.view = "runs";
-    if (!state.run && !ALONE.has(state.view)) state.view = "runs";
+    if (!Object.hasOwn(VIEWS, state.view)) {
+        state.wrong.push(`view: got ${state.view.slice(0, 80)}, needs one of ${KEYS.join(", ")}`);
+        state.view = "runs";
+    }
+    if (!state.run && !ALONE.has(state.view)) {
+        state.wrong.push(`${state.view}: got no run, needs one of these`);
+        state.view = "runs";
+    }
     head();
     document.body.dataset.view = state.view;
     const content = h("div", {class: `view ${state.view}`});
@@ -105,6 +111,7 @@ async function show() {
     } finally {
         clearTimeout(waits);
     }
+    content.prepend(...state.wrong.map(note));
     place.replaceChildren(content);
     place.scrollTop = 0;
     place.dispatchEvent(new Event("shown"));

@@ -1,18 +1,20 @@
-// The address of a view: everything that a link has to say, in the fragment.
+// The address of a view: everything that a link has to say, in the fragment. `wrong` are sentences on what it says and nobody can show.
 
 const FIELDS = ["view", "run", "with", "t0", "t1", "line", "pe", "op", "lane", "colour", "find", "part", "shown", "a", "b", "sweep"];
 const NUMBERS = new Set(["t0", "t1", "op", "a", "b"]);
 
 export function read(fragment) {
     const given = new URLSearchParams(fragment.replace(/^#/, ""));
-    const found = {};
+    const found = {wrong: []};
     for (const name of FIELDS) {
         const value = given.get(name);
         if (value === null || value === "") continue;
         if (NUMBERS.has(name)) {
             if (/^\d{1,16}$/.test(value)) found[name] = Number(value);
+            else found.wrong.push(`${name}: got ${value.slice(0, 80)}, needs a number of 0 or more`);
         } else found[name] = value;
     }
+    if (found.t1 <= found.t0) found.wrong.push(`t0, t1: got ${found.t0} to ${found.t1}, needs an end after the begin`);
     if (!(found.t1 > found.t0)) {
         delete found.t0;
         delete found.t1;
