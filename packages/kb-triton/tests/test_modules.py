@@ -202,7 +202,23 @@ def test_names_that_there_are(installed):
     assert str(caught.value).startswith(
         "triton.autotun: got a name that kb-triton does not have; did you mean 'autotune"
     )
-    assert not hasattr(triton, "profiler")
+    assert not hasattr(triton, "experimental_profiler")
+
+
+def test_a_profiler_is_named_and_not_started(installed):
+    import triton.profiler as proton
+    import triton.profiler.viewer as viewer
+
+    @proton.scope("a step")
+    def step():
+        proton.deactivate()
+        return 7
+
+    with proton.scope("both", metrics={"flops": 2.0}):
+        assert step() == 7
+    for call in (proton.start, proton.finalize, viewer.parse):
+        with pytest.raises(KbError, match=r"needs kb report, which says where the time of a launch went$"):
+            call("matmul", hook="triton")
 
 
 def test_names_that_do_nothing_here(installed):

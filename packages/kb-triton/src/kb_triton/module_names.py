@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from contextlib import ContextDecorator
 from typing import Any, Final
 
 from kb_messages import KbError, KernelError
@@ -16,6 +17,7 @@ from kb_triton.runtime import DRIVER, Autotuner, Config, GPUTarget, Heuristics, 
 VERSION: Final = "3.8.0"
 """The release of Triton whose names these are."""
 _OF_A_GPU: Final = "functions of tl: the chip has no extensions of one vendor"
+_REPORTS: Final = "kb report, which says where the time of a launch went"
 _REFUSED: Final = {
     "triton.language.extra.cuda": (
         ("globaltimer", "smid", "num_threads", "num_warps", "convert_custom_float8_sm70", "convert_custom_float8_sm80"),
@@ -31,6 +33,8 @@ _REFUSED: Final = {
         ("create_ragged_descriptor", "load_ragged", "store_ragged"),
         "triton.tools.tensor_descriptor.TensorDescriptor, and a mask for the rows",
     ),
+    "triton.profiler": (("start", "profile", "finalize"), _REPORTS),
+    "triton.profiler.viewer": (("get_raw_metrics", "parse", "print_tree", "read"), _REPORTS),
     "triton.compiler": (("compile", "make_backend"), "kernel[grid](...): nothing is compiled"),
     "triton.runtime.build": (("get_cc", "compile_module_from_src"), "kernels in Python: nothing is compiled"),
 }
@@ -61,6 +65,20 @@ def cuda_capability_geq(major: Any, minor: Any = 0) -> bool:
 
 def set_allocator(allocator: Any) -> None:
     """Does nothing: kernels here need no memory beside their arguments, which an *allocator* would give them."""
+
+
+class Scope(ContextDecorator):
+    """A part of host code that a profiler would name. It does nothing: starting the profiler is refused."""
+
+    def __init__(self, *names: Any, **metrics: Any) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def no_profile(*arguments: Any, **named: Any) -> None:
+    """Does nothing: no profile was started."""
 
 
 class HostError(KbError):
@@ -114,6 +132,12 @@ def _of_the_compiler() -> dict[str, dict[str, Any]]:
 
 def _of_tools() -> dict[str, dict[str, Any]]:
     return {
+        "triton.profiler": {
+            **dict.fromkeys(("cpu_timed_scope", "metadata_state", "scope", "state"), Scope),
+            **dict.fromkeys(
+                ("activate", "deactivate", "enter_scope", "enter_state", "exit_scope", "exit_state"), no_profile
+            ),
+        },
         "triton.tools": {},
         "triton.tools.mxfp": {
             "MXFP4Tensor": MXFP4Tensor,
