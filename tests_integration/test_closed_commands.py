@@ -227,7 +227,7 @@ def test_a_comparison_notices_a_key_that_lacks_something(monkeypatch: pytest.Mon
         tl.wait(tl.composite("gemm", a[:, :64], b, out=c, tile=TileShape(32, 32, 16 << tl.program_id() % 2)))
 
     assert run(own_tile, chip())[0] == run(own_tile, chip(), "events")[0]
-    monkeypatch.setattr("kb_engine.closed.pe_closer.form_of", lambda plan, _: plan.kind)
+    monkeypatch.setattr("kb_engine.closed.closed_commands.form_of", lambda plan: plan.kind)
     assert run(own_tile, chip())[0] != run(own_tile, chip(), "events")[0]
 
 

@@ -3,27 +3,31 @@
     python benchmarks/speed/layers.py              # a layer of 2048 and of 32 tokens, with and without a log: minutes
     python benchmarks/speed/layers.py --quick      # a layer of 32 tokens without a log
     python benchmarks/speed/layers.py --layers 80  # eighty layers without a log, with progress
+    python benchmarks/speed/layers.py --against ../other    # in turns with the code of another checkout
 
 A layer has seven products, which are a launch each on all 512 PEs of `topologies/four_sip.yaml`. Every PE reads its
 rows of A and columns of B from its own HBM slice, as `benchmarks/gemm.py` does with `operands=local`. Attention, norms
 and activations are not part of it. The operands are empty, all layers use the same ones, and only pass 1 runs.
 
 Without `--layers`, a layer is simulated as usual and with `Engine(exact="events")`, each in a process of its own, in
-turns. Seconds are CPU time from the first launch to the closed log, which is in memory and not looked at. A `first`
-layer is on a chip that has simulated nothing, a `next` one follows it. The script refuses sides that end at different
-picoseconds.
+turns. With `--against`, the other side is the code of another checkout as it simulates by default, on its own files.
+Seconds are CPU time from the first launch to the closed log, which is in memory and not looked at; a figure is the
+median of the rounds. A `first` layer is on a chip that has simulated nothing, a `next` one follows it. The script
+refuses sides that end at different picoseconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
+import subprocess
+import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from runpy import run_path
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 CHECKOUT: Final = Path(__file__).parents[2]
@@ -78,17 +82,19 @@ def products(model: Model) -> list[Product]:
     ]
 
 
-def simulate(tokens: int, log: bool, exact: Any, n_layers: int, tells: bool = False) -> Side:
-    """Simulate *n_layers* layers of *tokens* tokens. With *tells*, print a line for each."""
+def simulate(tokens: int, log: bool, exact: Any, n_layers: int, tells: bool = False, checkout: Path = CHECKOUT) -> Side:
+    """Simulate *n_layers* layers of *tokens* tokens on the chip of *checkout*. With *tells*, print a line for each.
+
+    *exact* is that of the Engine, or None for an engine that may know no such option.
+    """
     from kb_dataexec import MemoryLogWriter
     from kb_engine import Engine, Host
     from kb_topology import load_topology
 
-    engine = Engine(
-        load_topology(CHECKOUT / f"topologies/{CHIP}.yaml"), MemoryLogWriter() if log else None, exact=exact
-    )
-    host = Host(engine, CHECKOUT / "benchmarks")
-    launches = [prepared(host, product, tokens) for product in products(LLAMA_3_70B)]
+    topology, options = load_topology(checkout / f"topologies/{CHIP}.yaml"), {} if exact is None else {"exact": exact}
+    engine = Engine(topology, MemoryLogWriter() if log else None, **options)
+    host = Host(engine, checkout / "benchmarks")
+    launches = [prepared(host, product, tokens, checkout) for product in products(LLAMA_3_70B)]
     layers_s = []
     for number in range(n_layers):
         began = time.process_time()
@@ -108,16 +114,19 @@ def simulate(tokens: int, log: bool, exact: Any, n_layers: int, tells: bool = Fa
 
 
 @cache
-def bundled_gemm() -> dict[str, Any]:
-    """The names of the bundled benchmark. An import would find `benchmarks/validation/gemm.py` where that is in use."""
-    return run_path(str(CHECKOUT / "benchmarks" / "gemm.py"))
+def bundled_gemm(checkout: Path) -> dict[str, Any]:
+    """The names of the bundled benchmark of *checkout*.
+
+    An import would find `benchmarks/validation/gemm.py` where that is in use.
+    """
+    return run_path(str(checkout / "benchmarks" / "gemm.py"))
 
 
-def prepared(host: Any, product: Product, tokens: int) -> Any:
+def prepared(host: Any, product: Product, tokens: int, checkout: Path) -> Any:
     """A function that launches *product*, whose tensors are allocated now, and which ends when the product is done."""
     from kb_engine import DType, TileShape
 
-    kernel, pe_grid = (bundled_gemm()[name] for name in ("kernel", "pe_grid"))
+    kernel, pe_grid = (bundled_gemm(checkout)[name] for name in ("kernel", "pe_grid"))
     grid_m, grid_n = pe_grid(tokens, product.n, host.num_pes)
     home = [[host.hbm_slice_of(i * grid_n + j) for j in range(grid_n)] for i in range(grid_m)]
 
@@ -132,21 +141,30 @@ def prepared(host: Any, product: Product, tokens: int) -> Any:
     return lambda: host.launch(kernel, *arguments, pes=range(grid_m * grid_n))
 
 
-def alone(*arguments: Any) -> Side:
-    """`simulate` in a process of its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(simulate, *arguments).result()
+def alone(checkout: Path, *arguments: Any) -> Side:
+    """`simulate` with the code of *checkout*, in a process of its own."""
+    python = sys.executable if checkout == CHECKOUT else str(checkout / ".venv/bin/python")
+    command = [python, __file__, "--child", json.dumps([str(checkout), *arguments])]
+    return Side(*json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
 
 
-def compare(tokens: int, log: bool) -> str:
-    """A line of the table. Raises RuntimeError when the sides end at different picoseconds."""
-    events, closed = alone(tokens, log, "events", 1), alone(tokens, log, "closed", 2)
-    first = alone(tokens, log, "closed", 1)
-    if events.end_ps != first.end_ps:
-        raise RuntimeError(f"{tokens} tokens: got the ends {events.end_ps} and {first.end_ps}, needs equal ones")
-    before, (one, two) = events.layers_s[0] + events.close_s, closed.layers_s
-    gains = f"{one:8.2f} {before / one:7.1f} {two:8.2f} {before / two:7.1f}"
-    return f"{tokens:6} {'yes' if log else 'no':>4} {events.stages:10} {before:9.2f} {gains} {closed.peak_gib:9.1f}"
+def compare(tokens: int, log: bool, other: tuple[Path, str | None], rounds: int) -> str:
+    """A line of the table. *other* is the checkout and the exactness of the other side.
+
+    Raises RuntimeError when the sides end at different picoseconds.
+    """
+    found = []
+    for _ in range(rounds):
+        before, two = alone(other[0], tokens, log, other[1], 1), alone(CHECKOUT, tokens, log, "closed", 2)
+        one = alone(CHECKOUT, tokens, log, "closed", 1)
+        if before.end_ps != one.end_ps:
+            raise RuntimeError(f"{tokens} tokens: got the ends {before.end_ps} and {one.end_ps}, needs equal ones")
+        before_s = before.layers_s[0] + before.close_s
+        first_s, next_s = one.layers_s[0] + one.close_s, two.layers_s[1]
+        found.append((before_s, first_s, before_s / first_s, next_s, before_s / next_s))
+    before_s, first_s, first, next_s, next_gain = map(median, zip(*found, strict=True))
+    gains = f"{first_s:8.2f} {first:7.1f} {next_s:8.2f} {next_gain:7.1f}"
+    return f"{tokens:6} {'yes' if log else 'no':>4} {one.stages:10} {before_s:9.2f} {gains} {two.peak_gib:9.1f}"
 
 
 def main() -> None:
@@ -155,7 +173,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a layer of 32 tokens without a log")
     parser.add_argument("--layers", type=int, help="simulate so many layers without a log, and compare with nothing")
     parser.add_argument("--tokens", type=int, default=TOKENS[0], help="tokens of --layers")
+    parser.add_argument("--against", type=Path, help="another checkout, with its packages in .venv")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.child is not None:
+        checkout, *arguments = json.loads(options.child)
+        print(json.dumps(simulate(*arguments, checkout=Path(checkout))))
+        return
     if options.layers is not None:
         if options.layers < 1 or options.tokens < 1:
             parser.error(f"got {options.layers} layers of {options.tokens} tokens, needs one or more of each")
@@ -164,11 +189,12 @@ def main() -> None:
         wall_s = time.perf_counter() - began
         print(f"{side.stages} stages, {wall_s:.1f} s with the chip and the tensors, {side.peak_gib:.1f} GiB at most")
         return
-    print(f"{'tokens':>6} {'log':>4} {'stages':>10} {'events s':>9} {'first s':>8} {'gain':>7} "
+    other = (CHECKOUT, "events") if options.against is None else (options.against.resolve(), None)
+    print(f"{'tokens':>6} {'log':>4} {'stages':>10} {'before s':>9} {'first s':>8} {'gain':>7} "
           f"{'next s':>8} {'gain':>7} {'peak GiB':>9}")  # fmt: skip
     for tokens in TOKENS[1:] if options.quick else TOKENS:
         for log in (False,) if options.quick else (False, True):
-            print(compare(tokens, log), flush=True)
+            print(compare(tokens, log, other, options.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kb_messages.errors import PlanError
 
@@ -28,8 +28,9 @@ class LoopOrder(StrEnum):
     @classmethod
     def parse(cls, text: str) -> LoopOrder:
         """The order that *text* names. Raises PlanError for any other text."""
-        if text in list(cls):
-            return cls(text)
+        named = _BY_TEXT.get(text)
+        if named is not None:
+            return named
         fix = ""
         if sorted(text) == ["k", "m", "n"]:
             fix = "keep K innermost: the accumulator stays in registers over K, and partial sums have no other place"
@@ -44,3 +45,6 @@ class LoopOrder(StrEnum):
     def outer_first(self, m: _T, n: _T) -> tuple[_T, _T]:
         """The values *m* and *n* of the two outer loops, that of the outermost first."""
         return (m, n) if self is LoopOrder.MNK or self is LoopOrder.INPUT_STATIONARY else (n, m)
+
+
+_BY_TEXT: Final = {str(each): each for each in LoopOrder}

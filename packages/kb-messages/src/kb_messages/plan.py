@@ -8,7 +8,7 @@ of a million tiles costs nothing until somebody iterates it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from kb_messages.loop_order import LoopOrder
 from kb_messages.stages import Place, StageTemplate, StageType, TilePlan, When, stages_at
 from kb_messages.tiles import MovableTile, TileSequence, movable_tile
 
+_MEMORY: Final = Place.MEMORY  # Python 3.11 looks a member of an enumeration up by a call
 _FEW_TILES: Final = 64
 _MOST_TILES: Final = sys.maxsize
 """Source: the longest sequence that Python can ask for its length."""
@@ -136,6 +137,27 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
         return replace(self, stages=stages)
 
+    @cached_property
+    def origin(self) -> PipelinePlan:
+        """The plan that `on` made this one of; by default this plan. The two differ in blocks and addresses alone."""
+        return self
+
+    def on(self, pe: str, addresses: Sequence[int]) -> PipelinePlan:
+        """The same plan as `at`, on the blocks of *pe*, which have the names of this plan's.
+
+        What follows from neither is known from this plan.
+        """
+        left = iter(addresses)
+        moved = PipelinePlan(
+            kind=self.kind,
+            grid=self.grid,
+            stages=tuple([_stage_on(stage, pe, left) for stage in self.stages]),
+            buffers=self.buffers,
+            loop_order=self.loop_order,
+        )
+        vars(moved).update({name: getattr(self, name) for name in _EVERYWHERE}, origin=self.origin)
+        return moved
+
     def tiles_at(self, addresses: Sequence[int] | None) -> Sequence[TilePlan]:
         """The tiles with operands in memory at *addresses*, as in `at`. None stands for those of this plan."""
         if self.few_tiles is not None:
@@ -244,3 +266,18 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def panel_piece(self, tile: TilePlan) -> int:
         """The number of the piece of a panel that *tile* reads, counted over all panels."""
         return self.loop_order.outer_first(tile.m, tile.n)[0] * self.grid[2] + tile.k
+
+
+_EVERYWHERE: Final = (
+    "address_numbers", "has_fetches", "has_panels", "has_transfers", "held", "lifetimes", "n_stages", "n_tiles",
+    "starts_differ",
+)  # fmt: skip
+"""What is known of a plan on whichever PE, at whichever addresses."""
+
+
+def _stage_on(stage: StageTemplate, pe: str, addresses: Iterator[int]) -> StageTemplate:
+    """*stage* on the block of *pe*, with operands in memory at the next of *addresses*."""
+    operands = stage.operands
+    if _MEMORY in [each.place for each in operands]:
+        operands = tuple([replace(each, base=next(addresses)) if each.place is _MEMORY else each for each in operands])
+    return replace(stage, component=f"{pe}.{stage.component.rpartition('.')[2]}", operands=operands)

@@ -33,10 +33,10 @@ class FedWork(ClosableWork):
         self._feeder.wake()
 
     def place(self) -> None:
-        """As the feeder does before the first tile."""
+        """As the feeder does before the first tile, but for what tiles claim and free on their way."""
         command = self._queue.next_decoded()
         assert command is self.command
-        self._feeder.place(command)
+        self._feeder.place_known(command)
 
     def cuts(self) -> Any:
         """Those of buffers and registers, and the order of fetches."""

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from kb_components.pe.fed_work import FedWork
+from kb_components.pe.plan_forms import PLAN_FORMS
 from kb_components.pe.shared_plans import SharedPlans
 from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
 from kb_components.pe.tile_buffers import TileBuffers
@@ -213,7 +214,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
         if isinstance(command, GemmCommand) and command.tile is None:
             command = replace(command, tile=self._choice.tile(command))
-        plan = generate_plan(command, pe, self.tile_room)
+        if isinstance(command, GemmCommand):
+            plan = PLAN_FORMS.plan(command, pe)
+        else:
+            plan = generate_plan(command, pe, self.tile_room)
         self._buffers.check(plan, f"{pe}.pe_tcm")
         self._check_wires(plan)
         for block in self._blocks.values():

@@ -117,7 +117,7 @@ def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
         command.loop_order,
         command.out if command.out_held else None,
         command.acc is None, command.acc_held,
-        *[(each.address >> OFFSET_BITS, each.rows, each.cols, each.stride, each.dtype) for each in matrices],
+        *map(_form, matrices),
     )  # fmt: skip
     addresses = tuple([each.address for each in matrices])
     if len(set(addresses)) < len(addresses):
@@ -135,6 +135,8 @@ def _sources(command: Command, addresses: Addresses, matrices: Addresses) -> tup
     if isinstance(command, LoadCommand) and command.fill is not None:
         return (0, 0), *((1, address - matrices[1]) for address in addresses[1:])
     if not isinstance(command, GemmCommand):
+        return None
+    if addresses == matrices:
         return None
     numbers = {address: number for number, address in enumerate(matrices)}
     return tuple((numbers[address], 0) for address in addresses)

@@ -63,7 +63,7 @@ class TileBuffers:
 
     def cuts(self) -> tuple[Any, ...]:
         """What `put_back` needs to undo later cuts."""
-        return tuple(ring.state() for ring in (self._input_ring, self._output_ring, self._panel_ring))
+        return self._input_ring.state(), self._output_ring.state(), self._panel_ring.state()
 
     def put_back(self, cuts: tuple[Any, ...]) -> None:
         """Be as when the cuts were *cuts*. No tile of a later command has a buffer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from kb_messages import KernelError, Request
 from kb_topology import Graph, NodeKind
@@ -11,8 +11,6 @@ from kb_topology import Graph, NodeKind
 Cube = tuple[int, int]
 """Number of the SIP, and of the cube in it."""
 MessageListener = Callable[[tuple[str, str], tuple[int, int, int, int]], None]
-KeyT = TypeVar("KeyT")
-BlockT = TypeVar("BlockT")
 
 
 class Receiver(Protocol):
@@ -64,17 +62,23 @@ class BlockDirectory:
 
     def io_cpu(self, sip: int, asked_by: str) -> Receiver:
         """The io_cpu of a SIP. Raises KernelError when there is none."""
-        return _found(self._io_cpus, sip, f"sip{sip}", [f"sip{each}" for each in self._io_cpus], asked_by)
+        if sip not in self._io_cpus:
+            raise _missing(f"sip{sip}", [f"sip{each}" for each in self._io_cpus], asked_by)
+        return self._io_cpus[sip]
 
     def m_cpu(self, cube: Cube, asked_by: str) -> Receiver:
         """The m_cpu of a cube. Raises KernelError when there is none."""
-        known = [_cube_id(each) for each in self._m_cpus if each[0] == cube[0]]
-        return _found(self._m_cpus, cube, _cube_id(cube), known, asked_by)
+        if cube not in self._m_cpus:
+            raise _missing(_cube_id(cube), [_cube_id(each) for each in self._m_cpus if each[0] == cube[0]], asked_by)
+        return self._m_cpus[cube]
 
     def pe_cpu(self, cube: Cube, pe: int, asked_by: str) -> Receiver:
         """The pe_cpu of a PE. Raises KernelError when there is none."""
-        pes, name = self._pe_cpus.get(cube, {}), _cube_id(cube)
-        return _found(pes, pe, f"{name}.pe{pe}", [f"{name}.pe{each}" for each in pes], asked_by)
+        pes = self._pe_cpus.get(cube, {})
+        if pe not in pes:
+            name = _cube_id(cube)
+            raise _missing(f"{name}.pe{pe}", [f"{name}.pe{each}" for each in pes], asked_by)
+        return pes[pe]
 
     def pes_of(self, cube: Cube) -> list[int]:
         """The numbers of a cube's PEs."""
@@ -86,19 +90,22 @@ class BlockDirectory:
 
     def pe_number(self, pe_id: str, asked_by: str) -> int:
         """The number of a PE in its cube. Raises KernelError when there is no such PE."""
-        return _found(self._pe_numbers, pe_id, pe_id, list(self._pe_numbers), asked_by)
+        if pe_id not in self._pe_numbers:
+            raise _missing(pe_id, list(self._pe_numbers), asked_by)
+        return self._pe_numbers[pe_id]
 
     def cube_of(self, name: str, asked_by: str) -> Cube:
         """The cube of a PE or m_cpu, by its id. Raises KernelError when there is none of that id."""
-        return _found(self._cubes, name, name, [each for each in self._cubes if ".pe" in each], asked_by)
+        if name not in self._cubes:
+            raise _missing(name, [each for each in self._cubes if ".pe" in each], asked_by)
+        return self._cubes[name]
 
 
 def _cube_id(cube: Cube) -> str:
     return f"sip{cube[0]}.cube{cube[1]}"
 
 
-def _found(blocks: Mapping[KeyT, BlockT], key: KeyT, name: str, known: list[str], asked_by: str) -> BlockT:
-    if key not in blocks:
-        needs = f"one of {known[0]} to {known[-1]}" if known else "a target that is there"
-        raise KernelError(asked_by, f"a message for {name}", needs)
-    return blocks[key]
+def _missing(name: str, known: list[str], asked_by: str) -> KernelError:
+    """The error for a message to *name*, which is not there; those of *known* are."""
+    needs = f"one of {known[0]} to {known[-1]}" if known else "a target that is there"
+    return KernelError(asked_by, f"a message for {name}", needs)

@@ -71,12 +71,13 @@ class Ring:
 
     def cut(self, base: int, nbytes: int, count: int, pieces: int) -> Slots:
         """The slots for a command that will take *pieces* of them in turn."""
-        slots = Slots(base, nbytes, count)
-        last = self._last
-        if last is not None and (last.base, last.nbytes, last.count) == (base, nbytes, count):
-            slots = Slots(base, nbytes, count, (last.first + self._pieces) % count)
-        self._last, self._pieces = interned(slots), pieces
-        return self._last
+        last, first = self._last, 0
+        if last is not None and last.base == base and last.nbytes == nbytes and last.count == count:
+            first = (last.first + self._pieces) % count
+        if last is None or last.first != first or last.nbytes != nbytes or last.count != count or last.base != base:
+            last = self._last = interned(Slots(base, nbytes, count, first))
+        self._pieces = pieces
+        return last
 
 
 class Region:

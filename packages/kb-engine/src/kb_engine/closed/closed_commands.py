@@ -25,13 +25,15 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.closed.footprint import Footprint
 from kb_engine.closed.known_outcomes import KnownOutcomes, OutcomesOfKey
 from kb_engine.closed.outcome import Outcome
+from kb_engine.closed.plan_form import PlanForm, form_of, is_in_reach
 from kb_engine.closed.private_run import run_apart
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
-from kb_messages import KbError
+from kb_messages import KbError, PipelinePlan
 
 LEAST_CLOSED_STAGES: Final = 256
 """Stages of a command that is worth closing. Source: assumed; a key and a footprint cost as much as some 50 stages."""
+_MOST_PLANS: Final = 1 << 10
 _SHARE: Final = 8
 """With checks, one of so many commands that would take a known outcome is run, too."""
 
@@ -47,7 +49,7 @@ class Shape:
 class ClosedCommand:
     """A command that is closed: its work, since when, what came of it, and what it takes to undo that.
 
-    `entry` is that of its end. The outcome is applied when this is made.
+    The outcome is applied when this is made.
     """
 
     def __init__(
@@ -61,7 +63,13 @@ class ClosedCommand:
         work.place()
         work.command.close(outcome.moved, begin_ps)
         self.before = shape.footprint.apply(outcome, begin_ps)
-        self.entry = begin_ps + outcome.duration_ps, NORMAL, next(tickets), end, self
+        self._end = end
+        self._at = begin_ps + outcome.duration_ps, NORMAL, next(tickets)
+
+    @property
+    def entry(self) -> Any:
+        """That of its end. It is not kept, because it refers to this object."""
+        return *self._at, self._end, self
 
     @property
     def memories(self) -> list[str]:
@@ -91,6 +99,7 @@ class ClosedCommands:
         self._checks = checks
         self._least_stages = least_stages
         self._forms: dict[Hashable, int] = {}
+        self._plans: dict[int, tuple[PipelinePlan, PlanForm | None]] = {}
         self.known = KnownOutcomes()
         self._closed: dict[object, ClosedCommand] = {}
         self._met: set[object] = set()
@@ -114,6 +123,16 @@ class ClosedCommands:
         """A number for *form*, which is a quicker part of a key."""
         return self._forms.setdefault(form, len(self._forms))
 
+    def form_of_plan(self, plan: PipelinePlan) -> PlanForm | None:
+        """The form of *plan*, the origin of others; None where times of commands need not follow from it."""
+        known = self._plans.get(id(plan))
+        if known is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            form = PlanForm(plan, self.number_of(form_of(plan))) if is_in_reach(plan) else None
+            known = self._plans[id(plan)] = plan, form
+        return known[1]
+
     def wants(self, command: CommandInFlight) -> bool:
         """Whether nothing can meet *command* on its PE, and it is worth closing."""
         if self._is_apart or command.mapped or not command.is_awaited:
@@ -123,8 +142,8 @@ class ClosedCommands:
     def close(self, work: ClosableWork, shape: Shape, tickets: Iterator[int]) -> bool:
         """Close *work* now, unless its places are in use. Its end takes one of the *tickets* of its PE."""
         footprint, now_ps = shape.footprint, self._clock.now_ps
-        met, closed_places = self._met, self._closed
-        if any(place in met or place in closed_places for place in footprint.places):
+        places = footprint.places
+        if not (self._met.isdisjoint(places) and self._closed.keys().isdisjoint(places)):
             return False
         if not footprint.is_idle(now_ps):
             return False
@@ -149,7 +168,7 @@ class ClosedCommands:
             span_ps = now_ps, now_ps + outcome.duration_ps
             self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
         self._clock.push(closed.entry)
-        self._closed.update(dict.fromkeys(footprint.places, closed))
+        self._closed.update(dict.fromkeys(places, closed))
         return True
 
     def _outcome_for(self, shape: Shape, work: ClosableWork) -> Outcome | None:

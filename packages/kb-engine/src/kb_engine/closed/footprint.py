@@ -35,11 +35,13 @@ class Footprint:
 
     def is_idle(self, now_ps: int) -> bool:
         """Whether nothing is on its way here, so that only times to come count."""
-        return (
-            all(getattr(each, name) <= now_ps for each, name in self._free)
-            and all(requests.is_idle(now_ps) for requests in self._requests)
-            and all(link.is_idle(now_ps) for link in self._shared)
-        )
+        for each, name in self._free:
+            if getattr(each, name) > now_ps:
+                return False
+        for requests in self._requests:
+            if not requests.is_idle(now_ps):
+                return False
+        return all(link.is_idle(now_ps) for link in self._shared)
 
     def fits(self, outcome: Outcome) -> bool:
         """Whether the op log has rows of the same transfers as when *outcome* was found out."""

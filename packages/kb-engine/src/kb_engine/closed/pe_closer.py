@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from kb_engine.block.closable import ClosableWork
 from kb_engine.block.component import ComponentBase
 from kb_engine.closed.closed_commands import ClosedCommands, Shape
 from kb_engine.closed.footprint import Footprint
 from kb_engine.closed.pe_forms import form_of_pe, form_of_way
-from kb_engine.closed.plan_form import form_of, owners_of
+from kb_engine.closed.plan_form import PlanForm, is_transfer, numbered
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
-from kb_messages import OFFSET_BITS, PipelinePlan, Place, StageTemplate, StageType, memory_side
+from kb_messages import OFFSET_BITS, PipelinePlan
 
 _MOST_SHAPES: Final = 1 << 10
-_TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
+
+
+class Ways(NamedTuple):
+    """The ways from a DMA to some memories, their forms, and the bytes of a burst of each memory."""
+
+    footprint: Footprint
+    forms: Hashable
+    bursts: tuple[int, ...]
 
 
 class PlanShapes:
-    """Where commands of *plan*, at whichever addresses, go, and their shapes by where in a burst their writes start.
+    """Where commands of one plan, at whichever addresses in the same memories, go.
 
-    `ways` are the forms of the ways to the memories, and `bursts` the bytes of a burst by the owner of a memory.
+    Their shapes are by where in a burst their writes start. *numbers* are those of the memories of the transfers among
+    those of *ways*.
     """
 
-    def __init__(
-        self, plan: PipelinePlan, footprint: Footprint, ways: tuple[Hashable, ...], bursts: Mapping[int, int]
-    ) -> None:
-        self.footprint = footprint
-        self.ways = ways
-        self.bursts = bursts
+    def __init__(self, form: PlanForm, ways: Ways, numbers: tuple[int, ...]) -> None:
+        self.footprint = ways.footprint
+        self.key: Hashable = form.number, ways.forms, numbers
         self.by_starts: dict[tuple[int, ...], Shape] = {}
-        self._writes = [
-            (place, bursts[plan.addresses[place] >> OFFSET_BITS])
-            for (number, at), place in plan.address_numbers.items()
-            if _is_written(plan.stages[number], at)
-        ]
+        burst_of = dict(zip(form.transfers, (ways.bursts[number] for number in numbers), strict=True))
+        self._writes = [(place, burst_of[place]) for place in form.writes]
 
     def starts(self, addresses: Sequence[int]) -> tuple[int, ...]:
-        """Where in a burst each write of a command at *addresses* starts."""
+        """Where in a burst each write of a command at *addresses* starts: one that is interrupted is cut between."""
         return tuple([addresses[place] % nbytes for place, nbytes in self._writes])
 
 
@@ -56,6 +58,7 @@ class PeCloser:
         form = form_of_pe(blocks)
         self._form = None if form is None else closed.number_of(form)
         self._shapes: dict[int, tuple[PipelinePlan, PlanShapes | None]] = {}
+        self._ways: dict[tuple[str, tuple[int, ...]], Ways | None] = {}
 
     def close(self, work: ClosableWork) -> bool:
         """As Closer says."""
@@ -67,6 +70,7 @@ class PeCloser:
         if known is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
+                self._ways.clear()
             known = self._shapes[id(plan)] = plan, self._shapes_of(plan)
         shapes = known[1]
         if shapes is None:
@@ -74,37 +78,30 @@ class PeCloser:
         starts = shapes.starts(command.addresses or plan.addresses)
         shape = shapes.by_starts.get(starts)
         if shape is None:
-            shape = shapes.by_starts[starts] = self._shape_of(command.plan, shapes)
+            outcomes = self._closed.known.of((self._form, shapes.key, starts))
+            shape = shapes.by_starts[starts] = Shape(shapes.footprint, outcomes)
         return self._closed.close(work, shape, self._tickets)
 
     def _shapes_of(self, plan: PipelinePlan) -> PlanShapes | None:
         """Where commands of *plan* go; None where they cannot be closed."""
-        if plan.held is not None or any(map(_is_out_of_reach, plan.stages)):
+        form = self._closed.form_of_plan(plan.origin)
+        if form is None:
             return None
-        source = next((stage.component for stage in plan.stages if stage.stage_type in _TRANSFERS), "")
-        owners = owners_of(plan)
+        source = next((stage.component for stage in plan.stages if is_transfer(stage)), "")
+        owners, numbers = numbered([plan.addresses[place] >> OFFSET_BITS for place in form.transfers])
+        key = source, owners
+        if key not in self._ways:
+            self._ways[key] = self._ways_to(source, owners)
+        ways = self._ways[key]
+        return None if ways is None else PlanShapes(form, ways, numbers)
+
+    def _ways_to(self, source: str, owners: Sequence[int]) -> Ways | None:
+        """The ways from *source* to *owners*; None where transfers may take other times than their forms say."""
         paths = [self._fabric.path(source, owner) for owner in owners]
         if not all(isinstance(path, MemoryPath) for path in paths):
             return None
-        ways = tuple(map(form_of_way, paths))
-        if None in ways:
+        forms = [form_of_way(path) for path in paths]
+        if None in forms:
             return None
-        bursts = {owner: path.burst_nbytes for owner, path in zip(owners, paths, strict=True)}
-        return PlanShapes(plan, Footprint(self._servers, paths), ways, bursts)
-
-    def _shape_of(self, plan: PipelinePlan, shapes: PlanShapes) -> Shape:
-        """Where commands of *plan* go, one of *shapes*, and what others with their key came to."""
-        key: Hashable = self._form, shapes.ways, form_of(plan, shapes.bursts.__getitem__)
-        return Shape(shapes.footprint, self._closed.known.of(key))
-
-
-def _is_written(stage: StageTemplate, at: int) -> bool:
-    """Whether *stage* writes to its operand *at*. The bytes that it writes may have an address, too, in TCM."""
-    return stage.stage_type is StageType.DMA_WRITE and stage.operands[at] is memory_side(stage)
-
-
-def _is_out_of_reach(stage: Any) -> bool:
-    """Whether the times of *stage* follow from more than its shape: pieces, atomics, and virtual addresses."""
-    if stage.stage_type not in _TRANSFERS:
-        return False
-    return bool(stage.in_pieces or stage.math is not None or memory_side(stage).place is not Place.MEMORY)
+        number = self._closed.number_of(("ways", *forms))
+        return Ways(Footprint(self._servers, paths), number, tuple([path.burst_nbytes for path in paths]))

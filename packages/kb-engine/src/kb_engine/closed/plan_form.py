@@ -2,59 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final
 
-from kb_messages import OFFSET_BITS, OperandTemplate, PipelinePlan, Place, StageTemplate, StageType, memory_side
+from kb_messages import OperandTemplate, PipelinePlan, Place, StageTemplate, StageType, memory_side
 
 _TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
 
 
-def owners_of(plan: PipelinePlan) -> tuple[int, ...]:
-    """The memories that the transfers of *plan* read and write, each once, in the order of the stages."""
-    found: dict[int, None] = {}
-    for stage in plan.stages:
-        if stage.stage_type in _TRANSFERS:
-            operand = memory_side(stage)
-            if operand.place is Place.MEMORY:
-                found[operand.base >> OFFSET_BITS] = None
-    return tuple(found)
+class PlanForm:
+    """What plans of one form have in common; *number* stands for that, as `form_of` gives it.
 
-
-def form_of(plan: PipelinePlan, burst_nbytes: Callable[[int], int]) -> Hashable:
-    """What plans have in common that take equal times on equal blocks and memories.
-
-    Memories are numbered in the order of `owners_of`. Of the address of a write there remains where in a burst it
-    begins, because a write that is interrupted is cut between bursts. *burst_nbytes* gives the burst of a memory.
+    `transfers` has the place among the addresses of a plan of what each transfer reads or writes, in the order of the
+    stages, and `writes` those of the writes.
     """
-    number_of = {owner: number for number, owner in enumerate(owners_of(plan))}
 
-    def form(stage: StageTemplate, operand: OperandTemplate) -> Hashable:
-        base: Hashable = operand.base
-        if stage.stage_type in _TRANSFERS and operand is memory_side(stage):
-            owner = operand.base >> OFFSET_BITS
-            within = operand.base % burst_nbytes(owner) if stage.stage_type is StageType.DMA_WRITE else 0
-            base = number_of[owner], within
-        elif operand.place in (Place.MEMORY, Place.IMMEDIATE):
-            base = 0
-        return (
-            operand.role, operand.place, operand.rows, operand.cols, operand.stride, operand.dtype, operand.release,
-            operand.when, base,
-        )  # fmt: skip
+    def __init__(self, plan: PipelinePlan, number: int) -> None:
+        self.number = number
+        sides = [(n, stage, memory_side(stage)) for n, stage in enumerate(plan.stages) if is_transfer(stage)]
+        places = [(stage, plan.address_numbers[n, _at(stage, side)]) for n, stage, side in sides]
+        self.transfers = tuple([place for _, place in places])
+        self.writes = tuple([place for stage, place in places if stage.stage_type is StageType.DMA_WRITE])
 
+
+def is_transfer(stage: StageTemplate) -> bool:
+    """Whether *stage* reads or writes a memory."""
+    return stage.stage_type in _TRANSFERS
+
+
+def is_in_reach(plan: PipelinePlan) -> bool:
+    """Whether the times of *plan* follow from its form: no sums between commands, pieces, atomics, or constants."""
+    return plan.held is None and not any(
+        stage.in_pieces or stage.math is not None or memory_side(stage).place is not Place.MEMORY
+        for stage in plan.stages
+        if is_transfer(stage)
+    )
+
+
+def form_of(plan: PipelinePlan) -> Hashable:
+    """What plans have in common that take equal times on equal blocks and memories, but for where transfers go."""
     return (
         plan.grid,
         plan.loop_order,
         plan.buffers,
         tuple(
-            (
-                stage.stage_type,
-                stage.component.rpartition(".")[2],
-                stage.when,
-                stage.math,
-                stage.gemm,
-                tuple([form(stage, operand) for operand in stage.operands]),
-            )
-            for stage in plan.stages
+            [
+                (
+                    stage.stage_type,
+                    stage.component.rpartition(".")[2],
+                    stage.when,
+                    stage.math,
+                    stage.gemm,
+                    tuple(map(_form_of_operand, stage.operands)),
+                )
+                for stage in plan.stages
+            ]
         ),
     )
+
+
+def numbered(owners: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Each of *owners* once, in their order; and for each of *owners* its place there."""
+    numbers: dict[int, int] = {}
+    places = tuple([numbers.setdefault(owner, len(numbers)) for owner in owners])
+    return tuple(numbers), places
+
+
+def _form_of_operand(operand: OperandTemplate) -> Hashable:
+    base = 0 if operand.place in (Place.MEMORY, Place.IMMEDIATE) else operand.base
+    return (
+        operand.role, operand.place, operand.rows, operand.cols, operand.stride, operand.dtype, operand.release,
+        operand.when, base,
+    )  # fmt: skip
+
+
+def _at(stage: StageTemplate, operand: OperandTemplate) -> int:
+    """The number of *operand* among those of *stage*."""
+    return next(at for at, each in enumerate(stage.operands) if each is operand)

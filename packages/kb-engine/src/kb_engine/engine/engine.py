@@ -38,7 +38,7 @@ from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
-from kb_engine.timing.collector import collector_off
+from kb_engine.timing.collector import collector_off, lasting_objects
 from kb_engine.timing.units import ns_text
 from kb_messages import (
     CubeTarget,
@@ -94,7 +94,7 @@ class Engine:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
-        with collector_off():
+        with lasting_objects():
             watching = (*watching, guard, polling)
             built = build(topology, registry or Registry(), writer, watching, folds, (exact, least_closed_stages))
         self.chip = built.chip

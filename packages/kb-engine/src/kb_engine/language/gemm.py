@@ -168,7 +168,8 @@ class GemmOps(MathOps):
         loop_order: LoopOrder | str | None,
         line: str,
     ) -> CompositeHandle:
-        ops = self._epilogue(epilogue, line)
+        ops = () if type(epilogue) is tuple and not epilogue else self._epilogue(epilogue, line)
+        stored = _stored(a), _stored(b)
         (left, transpose_a), (right, transpose_b) = self._factor(a, "a", line), self._factor(b, "b", line)
         shape = tile_shape(tile, line)
         if out is None:
@@ -183,8 +184,8 @@ class GemmOps(MathOps):
             b=right,
             out=target,
             tile=shape,
-            a_pinned=isinstance(_stored(a), Handle),
-            b_pinned=isinstance(_stored(b), Handle),
+            a_pinned=isinstance(stored[0], Handle),
+            b_pinned=isinstance(stored[1], Handle),
             out_pinned=out is None,
             transpose_a=transpose_a,
             transpose_b=transpose_b,
@@ -193,11 +194,13 @@ class GemmOps(MathOps):
             loop_order=loop_order_named(loop_order, line),
         )
         handle = CompositeHandle(target, holder, Producer("composite gemm", line), self)
-        self._start(command, (_stored(a), _stored(b), *(op.operand for op in epilogue)), handle, line)
+        self._start(command, (*stored, *(op.operand for op in epilogue)) if ops else stored, handle, line)
         return handle
 
     def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:
         """Where a factor is stored, and whether the GEMM reads it transposed."""
+        if type(value) is TensorRef:
+            return self._memory_of(value, line), False
         return self._operand(_stored(value), name, line), isinstance(value, Transposed)
 
     def _loaded_factor(self, value: object, line: str) -> tuple[Matrix, bool]:

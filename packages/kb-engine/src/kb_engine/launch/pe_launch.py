@@ -24,7 +24,7 @@ class PeLaunch(Launch):
 
     @property
     def runners(self) -> Sequence[KernelRunner]:
-        """All programs."""
+        """Those that have not ended."""
         return list(self._runners.values())
 
     @property
@@ -37,6 +37,7 @@ class PeLaunch(Launch):
 
     def _ended(self, runner: KernelRunner) -> None:
         pe_id = runner.pe.pe_id
+        del self._runners[pe_id]
         self.unfinished -= 1
         self._record(pe_id, self._target_ps[pe_id], self._start_ps[pe_id], runner.end_ps)
         self._end(pe_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kb_engine.block.block_directory import Cube
@@ -11,15 +12,12 @@ from kb_topology import Graph
 
 def targets_of(graph: Graph, pe_ids: Iterable[str]) -> tuple[CubeTarget, ...]:
     """The PEs *pe_ids* as one target for each cube, in the order of their first PEs. A whole cube says `all`."""
+    places = {pe_id: _place(graph, pe_id) for pe_id in graph.pe_ids}
     wanted: dict[Cube, set[int]] = {}
     for pe_id in pe_ids:
-        cube, pe = _place(graph, pe_id)
+        cube, pe = places[pe_id]
         wanted.setdefault(cube, set()).add(pe)
-    sizes = dict.fromkeys(wanted, 0)
-    for pe_id in graph.pe_ids:
-        cube, _ = _place(graph, pe_id)
-        if cube in sizes:
-            sizes[cube] += 1
+    sizes = Counter(cube for cube, _ in places.values())
     return tuple(
         CubeTarget(sip=cube[0], cube=cube[1], pes="all" if len(pes) == sizes[cube] else tuple(sorted(pes)))
         for cube, pes in wanted.items()

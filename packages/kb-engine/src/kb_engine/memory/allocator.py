@@ -225,6 +225,7 @@ class Lease:
     def end(self) -> None:
         """Give back all ranges that are still held."""
         self.has_ended = True
-        for start in self.held:
-            self.allocator.release(start)
-        self._starts.clear()
+        if self._starts:
+            for start in self.held:
+                self.allocator.release(start)
+            self._starts.clear()

@@ -44,7 +44,7 @@ class ProgramCommands:
         self._session = session
         self._pe = pe
         self._kernel = kernel
-        self._on_unawaited = on_unawaited
+        self._on_unawaited: Callable[[], None] | None = on_unawaited
         self._stream = stream
         self._scoreboard = stream.scoreboard
         self._after, self._after_seq = CallCause.START, -1
@@ -113,7 +113,7 @@ class ProgramCommands:
         if waiter is not None:
             self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
             session.clock.call_at(session.clock.now_ps, waiter, None, self._pe.tickets)
-        if waiter is None or self._kernel.has_returned:
+        if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()
 
     def _end_alone(self, context: CommandInFlight) -> None:
@@ -128,6 +128,10 @@ class ProgramCommands:
         """The kernel has returned: issue what its front end held back."""
         if self.held_back is not None:
             self._issue_held_back(lambda held_back: held_back.end())
+
+    def forget_program(self) -> None:
+        """The program has ended. Nobody refers to it from here, so it goes without a collector of cycles."""
+        self._on_unawaited = None
 
     def register_nbytes(self, command: Command, line: str) -> int:
         """As `ProgramPort.register_nbytes`."""

@@ -24,7 +24,7 @@ class KernelCoroutine:
         self.waiting_since_ps = 0
         self.waiting_for: Completion | None = None
         self._clock = clock
-        self._returned = returned
+        self._returned: Callable[[], None] | None = returned
         self._greenlet = greenlet(body)
 
     def fold(self, over: FoldPass) -> None:
@@ -42,8 +42,9 @@ class KernelCoroutine:
         """Start the kernel, or go on where it paused. Raises what the kernel raises."""
         self.waiting_at, self.waiting_for = "", None
         self._greenlet.switch()
-        if self._greenlet.dead:
-            self._returned()
+        if self._greenlet.dead and self._returned is not None:
+            returned, self._returned = self._returned, None
+            returned()
 
     def pause(self, line: str, waits_for: Completion | None = None) -> None:
         """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands.

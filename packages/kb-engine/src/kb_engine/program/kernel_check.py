@@ -47,6 +47,8 @@ def _check(kernel: object, n_arguments: int) -> None:
 
 def check_returned(kernel: object, returned: object) -> None:
     """Raise KernelError when *kernel* has *returned* something that would have to be waited for before it runs."""
+    if returned is None:
+        return
     if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
         returned.close()  # so that Python does not warn that nobody awaited it
         raise KernelError(f"kernel {_name(kernel)}", describe(returned), "a kernel that runs when it is called", _FIX)

@@ -116,6 +116,7 @@ class KernelRunner:
         if self.kernel.has_returned and not self.commands.in_flight:
             self.end_ps = self._clock.now_ps
             self.has_ended = True
+            self.commands.forget_program()
             if self._returned is None or not self.pe.cpu.issues_ahead:
                 self._port.tcm.end()
             self._done(self)

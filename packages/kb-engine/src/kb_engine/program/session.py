@@ -15,6 +15,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
 from kb_messages import (
     Command,
+    GemmCommand,
     KbError,
     KernelError,
     LoadCommand,
@@ -121,6 +122,8 @@ def at_line(error: KbError, line: str) -> KernelError:
 
 def _mapped(command: Command) -> tuple[Matrix, ...]:
     """The operands of *command* at virtual addresses. A piece that reads one row for several places is that row."""
+    if type(command) is GemmCommand and not command.epilogue and command.acc is None:
+        return tuple([each for each in (command.a, command.b, command.out) if each.virtual is not None])
     pieces = command.pieces if isinstance(command, LoadCommand | StoreCommand) else ()
     if not pieces:
         return tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
