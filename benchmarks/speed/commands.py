@@ -31,7 +31,7 @@ CHECKOUT = Path(__file__).parents[2]
 STAGE, SOFTMAX = "composite", "softmax"
 PES, ROWS, COLS = 8, 4, 512
 """A command works on ROWS x COLS elements."""
-TIMED, COUNTED = (2048, 256), (32, 16)
+TIMED, COUNTED = (2048, 256), (1024, 512)
 """Turns of the loops of all PEs together, in the longer and in the shorter run."""
 Sizes = tuple[int, int]
 Simulate = Callable[[int], "tuple[Any, Callable[[], object]]"]

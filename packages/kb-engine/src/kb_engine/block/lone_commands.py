@@ -131,6 +131,7 @@ class LoneCommands:
         command.t_issued_ps = command.t_submitted_ps = command.t_taken_ps = arrival_ps
         decoded_ps = command.t_decoded_ps = command.t_fed_ps = arrival_ps + self._command_ps
         if at_once and way.ends_ps:
+            self._first_op, self._since_ps = command.first_op, decoded_ps
             self._give_records(command, way, decoded_ps)
             end = decoded_ps + way.ends_ps[-1], NORMAL, next(self._tickets), self._end_at_once, None
             self._clock.push(end)

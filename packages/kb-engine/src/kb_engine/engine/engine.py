@@ -26,6 +26,7 @@ from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.host_calls import HostCall, HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
+from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.pe_launch import PeLaunch
 from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
@@ -36,6 +37,8 @@ from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
+from kb_engine.program.session import Session
+from kb_engine.template import loops_of
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off, lasting_objects
@@ -181,12 +184,7 @@ class Engine:
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end)
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
-        launch = (
-            PeLaunch(*where, call)
-            if grid is None
-            else GridLaunch(*where, call, grid, self._templates and _tells_of_values(kernel, front_end))
-        )
-        folding = self._folding(launch, where[2]) if isinstance(launch, GridLaunch) else None
+        launch, folding = self._made_launch(where, call, grid)
         self._launched += 1
         self._launches.clear()
         self._launches[launch.number] = launch
@@ -207,12 +205,24 @@ class Engine:
             self._programs = self._programs[0] + folding.checked, self._programs[1] + folding.skipped
         return result
 
-    def _folding(self, launch: GridLaunch, pes: Sequence[ProcessingElement]) -> GridFolding | None:
-        """What folds the programs of *launch* on *pes*; None where nothing can."""
-        if launch.templates is None or launch.templates.is_near or not self._folds_programs:
-            return None
-        self.grid_folding = GridFolding(launch, launch.templates, self.session, self.chip, pes, self._checks)
-        return self.grid_folding
+    def _made_launch(
+        self, where: tuple[int, Session, list[ProcessingElement]], call: KernelCall, grid: Grid | None
+    ) -> tuple[Launch, GridFolding | None]:
+        """The launch of *call*, and what folds its programs, or the loops in them; None where nothing can."""
+        launch: PeLaunch | GridLaunch | LoopLaunch
+        repeats = self._templates and _tells_of_values(call.kernel, call.front_end)
+        if grid is None:
+            loops = loops_of(call, *where[1:]) if repeats and self._folds_programs else None
+            if loops is None:
+                return PeLaunch(*where, call), None
+            launch = LoopLaunch(*where, call, loops)
+        else:
+            launch = GridLaunch(*where, call, grid, repeats)
+        templates = launch.templates
+        if templates is None or templates.is_near or not self._folds_programs:
+            return launch, None
+        self.grid_folding = GridFolding(launch, templates, self.session, self.chip, where[2], self._checks)
+        return launch, self.grid_folding
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
         """Have the MMUs of the PEs that *messages* name obey them, in one call of the host.

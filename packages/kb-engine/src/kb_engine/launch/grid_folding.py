@@ -20,12 +20,13 @@ from kb_engine.fold.program_passes import Numbers, ProgramJump
 from kb_engine.fold.site import can_fold
 from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
+from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.program_period import GridLook, Period
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_engine.program.symbols import Ints
-from kb_engine.template import Templates
+from kb_engine.template import LoopTemplates, Templates
 from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError
 
 _MOST_ENTRIES: Final = 448
@@ -48,8 +49,8 @@ class GridFolding:
 
     def __init__(
         self,
-        launch: GridLaunch,
-        templates: Templates,
+        launch: GridLaunch | LoopLaunch,
+        templates: Templates | LoopTemplates,
         session: Session,
         chip: Chip,
         pes: Sequence[ProcessingElement],
@@ -113,6 +114,10 @@ class GridFolding:
             return
         if entries is None:
             return
+        if not self._looks and isinstance(self._launch, LoopLaunch):
+            if len(self._launch.running) < len(self._pes):
+                return
+            self._first = self._numbers()  # what was before the loop stays as it is
         signature = tuple([entry[0] - clock.now_ps for entry in entries])
         found = search.earlier(signature, lambda: self._take(entries), self._is_equal)
         if found is None:

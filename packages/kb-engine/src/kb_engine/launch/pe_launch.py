@@ -8,18 +8,26 @@ from kb_engine.launch.launch import Launch
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import KernelCall, KernelRunner
+from kb_engine.program.runner import KernelCall, KernelRunner, Play, run_kernel
 from kb_engine.program.session import Session
 
 
 class PeLaunch(Launch):
     """The PE at place n of *pes* runs program n. It begins with the launch."""
 
-    def __init__(self, number: int, session: Session, pes: Sequence[ProcessingElement], call: KernelCall) -> None:
+    def __init__(
+        self,
+        number: int,
+        session: Session,
+        pes: Sequence[ProcessingElement],
+        call: KernelCall,
+        play: Play = run_kernel,
+    ) -> None:
         super().__init__(number, session, pes, len(pes))
+        self._streams = [CommandStream(pe) for pe in pes]
         self._runners = {
-            pe.pe_id: KernelRunner(session, pe, call, Program(place, len(pes)), CommandStream(pe), self._ended)
-            for place, pe in enumerate(pes)
+            pe.pe_id: KernelRunner(session, pe, call, Program(place, len(pes)), stream, self._ended, play=play)
+            for place, (pe, stream) in enumerate(zip(pes, self._streams, strict=True))
         }
 
     @property

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fold.program_passes import Numbers, ProgramLook
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
+from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.period_conflicts import periods_with_equal_conflicts
 from kb_engine.observe.recorder import LogMark
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
-from kb_engine.template import LoadLook, PendingMark, Repetition, Submission, Templates
-from kb_messages import KbError, SubmittedCommand
+from kb_engine.template import LoadLook, LoopTemplates, PendingMark, Repetition, Submission, Templates
+from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError, SubmittedCommand
 
 
 class GridLook(ProgramLook):
@@ -66,9 +69,9 @@ class Period:
 
     def __init__(
         self,
-        launch: GridLaunch,
+        launch: GridLaunch | LoopLaunch,
         session: Session,
-        templates: Templates,
+        templates: Templates | LoopTemplates,
         pe: Callable[[str], ProcessingElement],
         before: GridLook,
         after: GridLook,
@@ -116,17 +119,49 @@ class Period:
 
         Where something does not, the program that repeats it says so.
         """
-        telling = [(each, self._numbers_of(each.program, n)) for each in self._sources if each.told]
+        if not n:
+            return 0
+        told = [(each, step, self._numbers_of(each.program, n)) for each in self._sources for step in each.told]
+        in_tcm = [_is_given(source, step) for source, step, _ in told]
+        others = [
+            each
+            for each, is_given in zip(told, in_tcm, strict=True)
+            if not is_given and not (isinstance(each[1], LoadLook) and self._finds_bytes(each[0], each[1], n))
+        ]
+        well = n
         for i in range(1, n + 1):
-            for source, numbers in telling:
-                run = Repetition(source.run.port, numbers[i])
-                run.given += source.given
-                try:
-                    for step in source.told:
-                        step.repeat(run)
-                except KbError:
-                    return i - 1
-        return n
+            try:
+                for source, step, numbers in others:
+                    step.repeat(_repeated(source, numbers[i]))
+            except KbError:
+                well = i - 1
+                break
+        if well:  # each period marks the same bytes of TCM, of which nobody loads
+            for (source, step, numbers), is_given in zip(told, in_tcm, strict=True):
+                if is_given:
+                    step.repeat(_repeated(source, numbers[well]))
+        return well
+
+    def _finds_bytes(self, source: _Source, step: LoadLook, n: int) -> bool:
+        """Whether the loads of *source* in the next *n* periods lie between bytes that are all known, or were.
+
+        Then each of them finds its bytes, known or pending.
+        """
+        numbers = np.array(self._numbers_of(source.program, n)[1 : n + 1], dtype=np.int64)
+        columns = cast(Sequence[int], list(numbers.T))  # matrices are made for all periods at once
+        store = source.run.port.memory.store
+        for make in step.matrices:
+            rectangle = make(columns, source.given).rectangle
+            lowest, highest = int(np.min(rectangle.base)), int(np.max(rectangle.base))
+            owner, offset = lowest >> OFFSET_BITS, lowest & OFFSET_MASK
+            nbytes = highest - lowest + (rectangle.rows - 1) * rectangle.stride + rectangle.row_nbytes
+            try:
+                is_whole = store.place(owner, offset, 1, nbytes, nbytes) is not None
+            except KbError:  # not all of that is in the memory
+                return False
+            if not is_whole or highest >> OFFSET_BITS != owner:
+                return False
+        return True
 
     def commands(self, n: int) -> tuple[int, Mapping[CommandInFlight, Issued], Sequence[CommandInFlight]]:
         """The commands from the begin of the period to the end of the *n*-th after it, in the order of their numbers.
@@ -231,6 +266,24 @@ class Period:
             by = self.by.programs
             found = self._numbers[program] = self._templates.numbers_of(range(program, program + n * by + 1, by))
         return found
+
+
+def _repeated(source: _Source, numbers: list[int]) -> Repetition:
+    """A program that does what that of *source* did, and has *numbers*."""
+    run = Repetition(source.run.port, numbers)
+    run.given += source.given
+    return run
+
+
+def _is_given(source: _Source, step: LoadLook | PendingMark) -> bool:
+    """Whether *step* marks bytes that a program was given, and so the same in each period."""
+    if isinstance(step, LoadLook):
+        return False
+    try:
+        step.matrix((), source.given)
+    except IndexError:
+        return False
+    return True
 
 
 def _is_cut_alike(slots: Slots | None, last: Slots) -> bool:

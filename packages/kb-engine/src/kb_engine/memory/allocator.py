@@ -33,6 +33,7 @@ class Allocator:
 
     def __init__(self, label: str, base: int, nbytes: int, alignment: int = 64, spread_nbytes: int = 0) -> None:
         self._label = label
+        self.base = base
         self._fresh = base, max(0, nbytes)
         self._spread_end = base + spread_nbytes
         self._alignment = alignment

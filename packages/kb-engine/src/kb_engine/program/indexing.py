@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kb_engine.program.affine import Affine, merged_axes, places_before
 from kb_engine.program.handles import INDEX_USE, Handle
 from kb_engine.program.known import Known
-from kb_engine.program.symbols import Symbol, plain, whole
+from kb_engine.program.symbols import Symbol, is_span_inside, plain, whole
 from kb_messages import KernelError
 
 Integers: TypeAlias = "Affine | npt.NDArray[np.int64]"
@@ -147,6 +147,9 @@ def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tupl
         first, last, _ = key.indices(end - start)
         if last > first:
             return (start + first, start + last), asked if key.stop is None else start + max(last, key.stop)
+    is_plain = type(key) is slice and key.step is None and type(end) is int
+    if is_plain and type(start) is int and start == 0 and is_span_inside(key.start, key.stop, end):
+        return (key.start, key.stop), key.stop
     try:
         part = key if isinstance(key, slice) else slice(whole(key), whole(key) + 1 or None)
         first, last, step = bounds_of(part, end - start)

@@ -49,7 +49,8 @@ class PePort:
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
-        self.program_id = over.program(self.program_id)
+        if self.grid is not None:
+            self.program_id = over.program(self.program_id)
         over.same(tuple(self.tcm.held), self.tcm.has_ended, self.registers.ranges)
 
     @property

@@ -81,7 +81,8 @@ class KernelRunner:
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
         over.same(self.pe.pe_id, self.has_begun, self.has_ended)
-        self.program = self.program._replace(number=over.program(self.program.number))
+        if self.program.grid is not None:
+            self.program = self.program._replace(number=over.program(self.program.number))
         over.part(self.kernel)
         over.part(self.commands)
         over.part(self._port)

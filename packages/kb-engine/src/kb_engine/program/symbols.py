@@ -7,7 +7,7 @@ itself, such as a comparison, gets that of the traced program, and narrows down 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 _HIGHEST: Final = (1 << 63) - 1
+_MOST_LISTED: Final = 64
+"""Numbers that Python compares sooner than numpy."""
 
 
 class Peers:
@@ -51,7 +53,13 @@ class Peers:
 def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> tuple[Any, Any]:
     """The methods of an operator, as it is and reflected. *bound* bounds the result by the bounds of the operands."""
 
+    divides = function in (operator.floordiv, operator.mod)
+
     def apply(one: Any, other: Any) -> Any:
+        if type(one) is Symbol and type(other) is int and not divides and one._peers.is_open:
+            limit = bound(one._bound, abs(other))
+            if limit <= _HIGHEST:
+                return _symbol(one._peers, function(one.values, other), limit)
         sides = [_side(each) for each in (one, other)]
         if None in sides:
             is_number = isinstance(one, (float, complex)) or isinstance(other, (float, complex))
@@ -59,7 +67,6 @@ def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int],
         (first, most), (second, most_too) = sides  # type: ignore[misc]  # none is None
         peers = (one if type(one) is Symbol else other)._peers
         limit = bound(most, most_too)
-        divides = function in (operator.floordiv, operator.mod)
         if limit > _HIGHEST or not peers.is_open or (divides and not np.all(second)):
             return function(plain(one), plain(other))
         return _symbol(peers, function(first, second), limit)
@@ -201,9 +208,43 @@ def plain(value: Any) -> Any:
     return value.pinned() if type(value) is Symbol else value
 
 
+def is_symbol(value: object) -> bool:
+    """Whether *value*, which may say that it is an integer, follows from the number of a program."""
+    return type(value) is Symbol
+
+
 def whole(value: Any) -> Any:
     """As `operator.index`, but a symbol stays one."""
     return value if type(value) is Symbol else operator.index(value)
+
+
+def is_span_inside(first: Any, last: Any, size: int) -> bool:
+    """Whether the slice from *first* to *last*, of which one is a symbol, has the same length in all programs and lies
+    within *size* elements in all of them. False also means that this is not known at once."""
+    symbol = first if type(first) is Symbol else last
+    if type(symbol) is not Symbol or not symbol._peers.is_open or not {type(first), type(last)} <= {int, Symbol}:
+        return False
+    begin, end = (each.values if type(each) is Symbol else each for each in (first, last))
+    lengths: Ints = end - begin
+    if not _is_one_number(lengths) or lengths[0] < 1:
+        return False
+    return bool(np.min(begin) >= 0 and np.max(end) <= size)
+
+
+def row_address(bounds: Sequence[int], addresses: Sequence[int], rows: tuple[Any, Any], stride: int) -> Any:
+    """Where the first of *rows* lies in blocks of rows at *addresses*. *bounds* are the first rows of the blocks, and
+    then the end; rows are *stride* bytes apart. None where the rows lie in several blocks.
+
+    Programs whose rows lie in one block, whichever that is, stay peers.
+    """
+    top, bottom = rows
+    peers, firsts = top._peers, top.values
+    ends = bottom.values if type(bottom) is Symbol else bottom
+    block = np.array(bounds[1:-1]).searchsorted(firsts, side="right")
+    if not top._decide(ends <= np.array(bounds[1:])[block]):
+        return None
+    starts = np.array(addresses) - np.array(bounds[:-1]) * stride
+    return _symbol(peers, starts[block] + firsts * stride, max(map(abs, addresses)) + bounds[-1] * stride)
 
 
 def _side(value: Any) -> tuple[Any, int] | None:
@@ -218,5 +259,11 @@ def _side(value: Any) -> tuple[Any, int] | None:
 
 def _symbol(peers: Peers, values: Ints, bound: int) -> Any:
     """A symbol, or a number where all programs have the same."""
-    first = values[0]
-    return int(first) if (values == first).all() else Symbol(peers, values, bound)
+    return int(values[0]) if _is_one_number(values) else Symbol(peers, values, bound)
+
+
+def _is_one_number(values: Ints) -> bool:
+    if len(values) > _MOST_LISTED:
+        return bool((values == values[0]).all())
+    listed: list[int] = values.tolist()
+    return listed.count(listed[0]) == len(listed)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from kb_engine.program.handles import Handle
 from kb_engine.program.indexing import Indices, cut_span, is_basic
 from kb_engine.program.known import Known
+from kb_engine.program.symbols import is_symbol, row_address
 from kb_engine.program.transposed import Transposed
 from kb_messages import DType, KernelError, Matrix
 
@@ -256,6 +257,8 @@ class TensorRef:
             return None
         tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
+        if type(top) is not int and len(rows) > 2 and is_symbol(top):
+            return self._matrix_in_some_block(pe_id)
         i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
         if bottom > rows[i + 1] or right > cols[j + 1]:
             return None
@@ -270,6 +273,27 @@ class TensorRef:
             dtype=tensor.dtype,
         )
 
+    def _matrix_in_some_block(self, pe_id: str) -> Matrix | None:
+        """As `plain_matrix`, of rows that follow from the program's number, and so lie in a block of each program."""
+        tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
+        cols, nbytes = tensor.col_bounds, tensor.dtype.nbytes
+        j = bisect_right(cols, left) - 1
+        if right > cols[j + 1]:
+            return None
+        copy = self.copy_near(pe_id) if tensor.copies else 0
+        grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
+        stride = (cols[j + 1] - cols[j]) * nbytes
+        address = row_address(tensor.row_bounds, [each[j] for each in grid], (top, bottom), stride)
+        if address is None:
+            return None
+        return Matrix(
+            address=address + (left - cols[j]) * nbytes,
+            rows=bottom - top,
+            cols=right - left,
+            stride=stride,
+            dtype=tensor.dtype,
+        )
+
     @property
     def is_in_one_block(self) -> bool:
         """Whether the rectangle lies in one block of the tensor."""
@@ -277,7 +301,11 @@ class TensorRef:
         if len(tensor.row_bounds) == len(tensor.col_bounds) == 2:
             return True
         for bounds, (start, end) in ((tensor.row_bounds, self._rows), (tensor.col_bounds, self._cols)):
-            if end > bounds[bisect_right(bounds, start)]:
+            if len(bounds) > 2 and is_symbol(start):
+                is_inside = row_address(bounds, bounds[:-1], (start, end), 1) is not None
+            else:
+                is_inside = end <= bounds[bisect_right(bounds, start)]
+            if not is_inside:
                 return False
         return True
 

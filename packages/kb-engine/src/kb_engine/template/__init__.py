@@ -1,5 +1,6 @@
 """Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
 
+from kb_engine.template.loops import LoopTemplates, loops_of
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
 from kb_engine.template.purity import MadeKernel, is_pure
@@ -9,6 +10,7 @@ from kb_engine.template.templates import Templates, templates_of
 __all__ = [
     "IssuedByRun",
     "LoadLook",
+    "LoopTemplates",
     "MadeKernel",
     "PendingMark",
     "PlaceUsed",
@@ -17,5 +19,6 @@ __all__ = [
     "Submission",
     "Templates",
     "is_pure",
+    "loops_of",
     "templates_of",
 ]

@@ -29,11 +29,11 @@ class Played:
 
     def begin(self, template: Template, run: Repetition) -> None:
         """*run* is about to do the steps of *template*."""
-        self.runs[run.port.program_id] = template, run
+        self.runs[run.number] = template, run
 
     def issue(self, run: Repetition) -> None:
         """*run* is about to issue a command."""
-        self.issues.append(IssuedByRun(run.port.program_id, len(run.completions)))
+        self.issues.append(IssuedByRun(run.number, len(run.completions)))
 
     def fold(self, over: FoldPass, running: Iterable[int]) -> None:
         """As FoldPass says, of the programs *running*. Raises NotFolded for one that has no template."""
@@ -47,7 +47,7 @@ class Played:
     def go_on(self, number: int, later: int, numbers: Numbers) -> None:
         """The program *number* goes on as program *later*, which has *numbers*."""
         template, run = self.runs[number]
-        run.become(numbers)
+        run.become(later, numbers)
         self.runs[later] = template, run
 
     def forget(self, running: Iterable[int]) -> None:

@@ -18,14 +18,15 @@ class Repetition:
     """A program that repeats the steps of another. `numbers` follow from its own number.
 
     `given` are the addresses that it was given, and `held` the TCM that it holds, by the same numbers. `completions`
-    are those of its commands, in their order. `at` is the number of the step that it is at.
+    are those of its commands, in their order. `at` is the number of the step that it is at, and `number` its own.
     """
 
-    __slots__ = ("at", "completions", "given", "held", "numbers", "on_issue", "port")
+    __slots__ = ("at", "completions", "given", "held", "number", "numbers", "on_issue", "port")
 
     def __init__(self, port: PePort, numbers: Numbers, on_issue: Callable[[Repetition], None] | None = None) -> None:
         """*on_issue* is called before the program issues a command."""
         self.port = port
+        self.number = port.program_id
         self.at = 0
         self.on_issue = on_issue
         self.numbers = numbers
@@ -43,9 +44,18 @@ class Repetition:
             self.at = number
             repeat(self)
 
-    def become(self, numbers: Numbers) -> None:
+    def followed(self, number: int, numbers: Numbers, on_issue: Callable[[Repetition], None] | None) -> Repetition:
+        """The program goes on as program *number*, which holds what it holds and has been given nothing else."""
+        then = Repetition(self.port, numbers, on_issue)
+        then.number = number
+        then.given = [self.given[slot] for slot in self.held]
+        then.held = dict(enumerate(self.held.values()))
+        self.held.clear()
+        return then
+
+    def become(self, number: int, numbers: Numbers) -> None:
         """Go on as another program."""
-        self.numbers = numbers
+        self.number, self.numbers = number, numbers
 
 
 class Step(Protocol):

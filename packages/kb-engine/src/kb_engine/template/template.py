@@ -36,12 +36,12 @@ class Template:
 
     def __init__(self, tape: Tape, allocator: Allocator) -> None:
         self.numbers = np.flatnonzero(tape.peers.agree)
-        self.needs_nbytes = _needed_nbytes(tape.steps, allocator, tape.keeps_bytes)
+        self.needs_nbytes = _needed_nbytes(tape, allocator)
         columns = [column[self.numbers] for column in tape.holes.columns]
         self._table = np.stack(columns, axis=1) if columns else np.empty((len(self.numbers), 0), np.int64)
         self._repeats = [step.repeat for step in tape.steps]
         self.issues, self.is_told_by_issues = _issues(tape.steps)
-        self.n_given = sum(isinstance(step, _GIVING) for step in tape.steps)
+        self.n_given = len(tape.carried) + sum(isinstance(step, _GIVING) for step in tape.steps)
 
     @property
     def table(self) -> Ints:
@@ -78,16 +78,16 @@ def _issues(steps: Sequence[Step]) -> tuple[Sequence[Issue], bool]:
     return found, not told
 
 
-def _needed_nbytes(steps: Sequence[Step], allocator: Allocator, keeps_bytes: bool) -> int:
+def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:
     """The bytes among which there is always room: n ranges leave n + 1 gaps, of which the largest has its share."""
-    held: dict[int, int] = {}
-    given = needed = 0
-    for step in steps:
+    held = {slot: allocator.rounded(nbytes) for slot, nbytes in enumerate(tape.carried)}
+    given, needed = len(held), sum(held.values())
+    for step in tape.steps:
         if isinstance(step, Allocation):
             size = allocator.rounded(step.nbytes)
             needed = max(needed, sum(held.values()) + size * (len(held) + 1))
             held[given] = size
-        elif isinstance(step, Release) and not keeps_bytes:
+        elif isinstance(step, Release) and not tape.keeps_bytes:
             del held[step.slot]
         given += isinstance(step, _GIVING)
     return needed

@@ -39,7 +39,7 @@ class Templates:
 
     def __init__(self, call: KernelCall, count: int) -> None:
         self._count = count
-        self._is_near = any(each.near for each in _tensors(call.arguments))
+        self._is_near = any(each.near for each in tensors_among(call.arguments))
         self._found: dict[tuple[str, int], tuple[Template, int]] = {}
         self._room: dict[str, tuple[int, int]] = {}
         self._is_tracing = False
@@ -153,11 +153,12 @@ class Templates:
         return nbytes <= largest
 
 
-def _tensors(arguments: Sequence[Any]) -> list[Tensor]:
+def tensors_among(arguments: Sequence[Any]) -> list[Tensor]:
+    """The tensors of *arguments*, and of lists and tuples among them."""
     found: list[Tensor] = []
     for each in arguments:
         if isinstance(each, TensorRef):
             found.append(each.tensor)
         elif isinstance(each, (list, tuple)):
-            found += _tensors(each)
+            found += tensors_among(each)
     return found

@@ -1,0 +1,134 @@
+"""Turns of a kernel's loop are folded, and nothing can be told from a run of every event."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kb_dataexec import Executor, MemoryLogWriter
+from kb_engine import Engine, Host, Language, TensorRef, read_tensor
+from kb_messages import KbError
+from kb_topology import loads_topology
+
+ROOT = Path(__file__).parents[1]
+PES, TURNS = 8, 40
+COUNTED = []
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "benchmarks/validation")
+    folding = import_module("loop_folding")
+
+FOLDED = (64, 80, 92)
+"""Random cases that are folded: of a softmax on seven PEs, of products in an inner loop, and over all slices."""
+
+
+def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    m = x.shape[0]
+    first, last = (number * m // tl.num_programs() for number in (tl.program_id(), tl.program_id() + 1))
+    for row in range(first, last):
+        tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * 2.0)
+
+
+def counted(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    COUNTED.append(1)
+    doubled(tl, x, y)
+
+
+def looking(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first = tl.program_id() * TURNS
+    for row in range(first, first + TURNS):
+        part = tl.load(x[row : row + 1, :])
+        tl.store(y[row : row + 1, :], part * (2.0 if float(part[0, 0]) >= 0 else 3.0))
+
+
+def beyond(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first = tl.program_id() * TURNS
+    for turn in range(TURNS):
+        tl.store(y[first + turn : first + turn + 1, :], tl.load(x[first + 9 * turn : first + 9 * turn + 1, :]) * 2.0)
+
+
+def too_much(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first, kept = tl.program_id() * TURNS, []
+    for turn in range(TURNS):
+        kept.append(tl.load(x[first : first + TURNS, :]) * 2.0)
+        tl.wait(kept[turn])
+
+
+def launched(
+    kernel: Callable[..., None] = doubled, issue: str = "blocking", pes: int = PES, columns: int = 512, **options: Any
+) -> tuple[Engine, np.ndarray[Any, Any], str]:
+    """A launch of *kernel*, rows of each PE in its own slice: the engine, what it computed, and the digest."""
+    text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
+    engine = Engine(loads_topology(text), MemoryLogWriter(), **options)
+    host = Host(engine, ROOT)
+    slices = [pe * host.num_slices // pes for pe in range(pes)]
+    data = np.arange(pes * TURNS * columns, dtype=np.float32).reshape(-1, columns)
+    x, y = (host.tensor(name, data, "f32", blocks=(pes, 1), slices=slices) for name in "xy")
+    host.launch(kernel, x, y, pes=range(pes))
+    log = engine.close_log()
+    assert log is not None
+    after = Executor(log, engine.initial_memory).run()
+    return engine, np.array(read_tensor(after, y)), log.digest
+
+
+def skipped(engine: Engine) -> int:
+    return 0 if engine.grid_folding is None else engine.grid_folding.skipped
+
+
+@pytest.mark.parametrize("seed", FOLDED)
+def test_a_folded_loop_is_that_of_every_event(seed: int) -> None:
+    found = folding.compare(seed)
+    assert (found.differs, found.refusal) == ([], "")
+    assert found.skipped > 30
+
+
+def test_turns_are_skipped_and_computed() -> None:
+    (folded, computed, digest), (_, _, every_digest) = launched(), launched(exact="events")
+    assert skipped(folded) > PES * TURNS // 2
+    assert digest == every_digest
+    assert np.array_equal(computed, 2 * np.arange(PES * TURNS * 512, dtype=np.float32).reshape(-1, 512))
+
+
+def test_check_compares_turns_and_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _, digest = launched(exact="check")
+    assert skipped(engine) > 0
+    assert engine.checked[1][0] > 0
+    assert digest == launched(templates=False)[2]
+    skip = engine.clock.__class__.skip
+    monkeypatch.setattr(engine.clock.__class__, "skip", lambda clock, ps: skip(clock, ps + 1))
+    with pytest.raises(KbError, match="other"):
+        launched(exact="check")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        (counted, {}),  # it keeps something between programs
+        (looking, {}),  # it steers by what it loads
+        (doubled, {"issue": "scoreboard"}),
+        (doubled, {"pes": 3}),
+        (doubled, {"exact": "events"}),
+        (doubled, {"templates": False}),
+    ],
+)
+def test_other_launches_run_the_kernel_on_each_pe(kernel: Callable[..., None], options: dict[str, Any]) -> None:
+    COUNTED.clear()
+    engine, computed, digest = launched(kernel, **options)
+    pes = options.get("pes", PES)
+    assert skipped(engine) == 0
+    assert len(COUNTED) == (PES if kernel is counted else 0)
+    assert np.array_equal(computed, 2 * np.arange(pes * TURNS * 512, dtype=np.float32).reshape(-1, 512))
+    assert digest == launched(kernel, **{**options, "templates": False})[2]
+
+
+@pytest.mark.parametrize("kernel", [beyond, too_much])
+def test_an_error_is_that_of_the_kernel(kernel: Callable[..., None]) -> None:
+    said = []
+    for templates in (True, False):
+        with pytest.raises(KbError) as error:
+            launched(kernel, templates=templates)
+        said.append(str(error.value))
+    assert said[0] == said[1]
