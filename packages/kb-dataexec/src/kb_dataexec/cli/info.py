@@ -85,6 +85,7 @@ def _collect(log: str, source: LogFolder | LogLines) -> Info:
             _add_times(found, chunk.ops)
             _add_memories(memories, chunk.operands)
             progress(number, source.n_chunks)
+        found.digest = source.digest  # that of a log with formulas is known when its rows have been made
         found.digest_ok = None if source.digest is None else True
     except ManifestError as error:
         found.digest_ok, found.problem = False, str(error)

@@ -258,7 +258,7 @@ class LogFolder:
                     if n_taken > _memory_nbytes() // 2:
                         needs = "rows that fit the memory of this machine"
                         raise LogError(str(self.folder), f"{n_taken} bytes of rows, and more", needs, _BY_CHUNKS)
-                    yield ops, operands, tables
+                    yield ops, operands, {name: tables[name] for name in FORMULA_TABLES if name in tables}
                 continue
             ops = self._table("ops", number, ops_room)
             operands = self._table("operands", number, operands_room)
