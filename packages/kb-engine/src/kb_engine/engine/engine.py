@@ -41,7 +41,7 @@ from kb_engine.program.session import Session
 from kb_engine.template import loops_of
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
-from kb_engine.timing.collector import collector_off, lasting_objects
+from kb_engine.timing.collector import collector_off
 from kb_engine.timing.units import ns_text
 from kb_messages import (
     CubeTarget,
@@ -97,7 +97,7 @@ class Engine:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
-        with lasting_objects():
+        with collector_off():
             watching = (*watching, guard, polling)
             built = build(topology, registry or Registry(), writer, watching, folds, (exact, least_closed_stages))
         self.chip = built.chip

@@ -21,17 +21,3 @@ def collector_off() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-@contextmanager
-def lasting_objects() -> Iterator[None]:
-    """As `collector_off`, while objects are made that live long. Afterwards the collector takes them for old ones.
-
-    Otherwise the collector would look at all of them twice before it takes them for old ones, in the launches that come
-    next. A process that keeps objects out of the collector's sight (`gc.freeze`) goes without.
-    """
-    with collector_off():
-        yield
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
