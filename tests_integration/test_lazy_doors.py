@@ -25,7 +25,8 @@ def names_for_types(door: str) -> dict[str, str]:
     file = importlib.import_module(door).__file__
     assert file is not None
     blocks = [node for node in ast.parse(Path(file).read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
-    assert [ast.unparse(block.test) for block in blocks] == ["TYPE_CHECKING"]
+    assert [ast.unparse(block.test) for block in blocks] == ["TYPE_CHECKING", "not TYPE_CHECKING"]
+    assert ast.unparse(blocks[1].body) == "__getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)"
     imports = [node for node in blocks[0].body if isinstance(node, ast.ImportFrom)]
     for node in imports:
         assert all(alias.asname == alias.name for alias in node.names), ast.unparse(node)
@@ -43,6 +44,13 @@ def test_the_table_has_the_names_that_type_checkers_see(door: str) -> None:
     assert table == set(names_for_types(door))
     assert sum(map(len, module._NAMES.values())) == len(table)
     assert table <= set(dir(module))
+
+
+def test_all_names_of_a_door_are_imported_by_a_star() -> None:
+    names: dict[str, object] = {}
+    exec("from kb_topology import *\nfrom kb_dataexec.verify import *", names)
+    assert {"load_topology", "compare", "product_tolerance"} <= set(names)
+    assert not {"lazy_door", "TYPE_CHECKING"} & set(names)
 
 
 @pytest.mark.parametrize("door", lazy_doors())

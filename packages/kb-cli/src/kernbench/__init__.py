@@ -45,4 +45,5 @@ _NAMES = {
     "kb_messages": ("CubeTarget", "DType", "KbError", "TileShape"),
     "kb_topology": ("Topology", "load_topology"),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -40,4 +40,5 @@ _NAMES = {
     "kb_dataexec.verify.tolerance": ("default_tolerance", "gemm_tolerance"),
     "kb_messages": ("DType",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -48,4 +48,5 @@ _NAMES = {
     "kb_messages.dtypes": ("DType",),
     "kb_messages.stages": ("TileShape",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -8,18 +8,29 @@ from typing import Any
 
 def lazy_door(
     package: str, names_by_module: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` (PEP 562) of *package*: each name is imported from its module at first use."""
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__` and `__dir__` (PEP 562) of *package*, and its `__all__`: each name is imported at first use.
+
+    A door takes them under `if not TYPE_CHECKING:`, because type checkers take any name from a module that has
+    `__getattr__`. `__all__` has the names in *names_by_module*, and those that the door has imported from its package.
+    """
     module_of = {name: module for module, names in names_by_module.items() for name in names}
+    door = sys.modules[package]
+    imported = {name for name, value in vars(door).items() if _home(value).startswith(f"{package}.")}
 
     def load(name: str) -> Any:
         if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=door)
         value = getattr(importlib.import_module(module_of[name]), name)
-        setattr(sys.modules[package], name, value)
+        setattr(door, name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *module_of})
+        return sorted({*vars(door), *module_of})
 
-    return load, names
+    return load, names, sorted({*module_of, *imported})
+
+
+def _home(value: object) -> str:
+    """The module that defines *value*, "" of a module and of a constant."""
+    return getattr(value, "__module__", None) or ""

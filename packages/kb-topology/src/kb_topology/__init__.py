@@ -58,4 +58,5 @@ _NAMES = {
     "kb_topology.topology": ("Topology", "load_topology", "loads_topology"),
     "kb_topology.yaml_reader": ("YamlPath", "format_path", "read_yaml"),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

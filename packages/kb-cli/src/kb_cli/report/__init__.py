@@ -12,4 +12,5 @@ if TYPE_CHECKING:
 _NAMES = {
     "kb_cli.report.run_report": ("TimeReport", "read_report"),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -60,4 +60,5 @@ _NAMES = {
     "kb_dataexec.analysis.transfers": ("LateServices", "all_transfers", "memory_spans", "service_parts"),
     "kb_dataexec.analysis.where_time": ("Causes", "DispatchWaits", "Holder", "Moment", "path", "paths", "where"),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -16,4 +16,5 @@ _NAMES = {
     "kb_dataexec.arrays.functions": ("FUNCTIONS",),
     "kb_dataexec.arrays.row_groups": ("RowGroups",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -19,4 +19,5 @@ _NAMES = {
     "kb_dataexec.execute.incremental": ("PartialExecution", "Unfinished", "UnfinishedError"),
     "kb_dataexec.ops.vector_program": ("evaluate_integers", "evaluate_program"),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -40,4 +40,5 @@ _NAMES = {
     "kb_dataexec.log.tables": ("OpLog",),
     "kb_dataexec.log.writer": ("FolderLogWriter", "LogWriter", "MemoryLogWriter", "write_log"),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

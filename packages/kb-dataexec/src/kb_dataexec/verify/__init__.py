@@ -31,4 +31,5 @@ _NAMES = {
     "kb_dataexec.verify.tolerance": ("ToleranceError", "as_stored", "default_tolerance", "gemm_tolerance"),
     "kb_dataexec.verify.op_check": ("debug",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -18,4 +18,5 @@ _NAMES = {
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

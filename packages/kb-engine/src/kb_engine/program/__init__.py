@@ -63,4 +63,5 @@ _NAMES = {
     "kb_engine.program.transposed": ("Transposed",),
     "kb_engine.program.wrapped_indices": ("WrapWatch",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -64,4 +64,5 @@ _NAMES = {
     ),
     "kb_dataexec.log.formulas.row_source": ("RowSource",),
 }
-__getattr__, __dir__ = lazy_door(__name__, _NAMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)
