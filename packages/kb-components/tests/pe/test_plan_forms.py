@@ -74,12 +74,22 @@ def test_plans_of_other_pes_are_those_that_are_generated_there(kind, owners, oth
     assert len(forms) == (not command.epilogue)
 
 
-@pytest.mark.parametrize("wrong", [{"address": 8.0}, {"address": -1}, {"rows": 40.0}, {"stride": True}])
+@pytest.mark.parametrize(
+    "wrong", [{"address": 8.0}, {"address": -1}, {"rows": 40.0}, {"stride": True}, {"dtype": "f16"}]
+)
 def test_a_value_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wrong):
     forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
     forms.plan(command, "pe0")
     with pytest.raises(PlanError):
         forms.plan(replace(command, a=replace(command.a, **wrong)), "pe1")
+
+
+@pytest.mark.parametrize("wrong", [{"loop_order": "mnk"}, {"a": "tensor"}, {"tile": (16, 16, 16)}])
+def test_a_part_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wrong):
+    forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
+    forms.plan(command, "pe0")
+    with pytest.raises(PlanError):
+        forms.plan(replace(command, **wrong), "pe1")
 
 
 def test_forms_are_forgotten_when_they_are_many():

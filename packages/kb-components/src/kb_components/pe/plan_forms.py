@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
-from kb_messages import ADDRESS_BITS, OFFSET_BITS, GemmCommand, Matrix, PipelinePlan
+from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, GemmCommand, LoopOrder, Matrix, PipelinePlan
 from kb_plans import generate_gemm_plan
 
 _MOST_FORMS: Final = 256
@@ -33,7 +33,9 @@ class PlanForms:
     def plan(self, command: GemmCommand, pe: str) -> PipelinePlan:
         """As `generate_gemm_plan`: the plan of *command*, which has a tile, on *pe*. Raises PlanError as that does."""
         matrices = {name: each for name in _MATRICES if (each := getattr(command, name)) is not None}
-        if command.epilogue or command.acc_held or command.out_held or not all(map(_is_movable, matrices.values())):
+        is_held = command.acc_held or command.out_held
+        is_movable = type(command.loop_order) is LoopOrder and all(map(_is_movable, matrices.values()))
+        if command.epilogue or is_held or not is_movable:
             return generate_gemm_plan(command, pe)
         addresses = [each.address for each in matrices.values()]
         places = {
@@ -55,10 +57,14 @@ class PlanForms:
         return plan.on(pe, [addresses[number] for number in numbers])
 
 
-def _is_movable(matrix: Matrix) -> bool:
-    """Whether *matrix* is at a physical address of the right type, so that none of it has to be checked by a plan."""
-    address: object = matrix.address
-    return matrix.virtual is None and type(address) is int and 0 <= address < 1 << ADDRESS_BITS
+def _is_movable(matrix: object) -> bool:
+    """Whether *matrix* is a Matrix at a physical address and of the right types, which no plan has to check again.
+
+    A text is encoded as the member of an enumeration that has it for a value, but plans refuse texts.
+    """
+    if type(matrix) is not Matrix or matrix.virtual is not None or type(matrix.dtype) is not DType:
+        return False
+    return type(matrix.address) is int and 0 <= matrix.address < 1 << ADDRESS_BITS
 
 
 PLAN_FORMS: Final = PlanForms()
