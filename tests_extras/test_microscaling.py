@@ -46,6 +46,26 @@ def test_what_gives_no_tensor_is_refused():
     with pytest.raises(KernelError) as caught:
         MXScaleTensor(size=3).random(low=2.0, high=1.0)
     assert str(caught.value) == "MXScaleTensor.random: got low=2.0, high=1.0, needs a low that is not above high"
+    for codes in (MXFP4Tensor(size=4), MXScaleTensor(size=4)):
+        with pytest.raises(
+            KernelError, match="got a size without elements, needs random\\(\\) before elements are read"
+        ):
+            codes.to(torch.float32)
+    with pytest.raises(KernelError, match=r"^MXFP4Tensor: got a size without elements"):
+        MXFP4Tensor(size=4).to_packed_tensor(0)
+
+
+@pytest.mark.parametrize("name", ["low", "high"])
+@pytest.mark.parametrize("end", [0.0, -1.0, 2.0**128, float("inf"), float("nan")])
+def test_an_end_without_a_power_of_two_is_refused(name, end):
+    with pytest.raises(KernelError) as caught:
+        MXScaleTensor(size=4).random(**{name: end})
+    assert str(caught.value) == f"MXScaleTensor.random: got {name}={end}, needs a number above 0 and below 2^128"
+
+
+def test_the_largest_and_smallest_ends():
+    assert {*MXScaleTensor(size=9).random(low=2.0**127).data.tolist()} == {254}
+    assert {*MXScaleTensor(size=9).random(high=1e-50).data.tolist()} == {0}
 
 
 @triton.jit

@@ -161,13 +161,23 @@ def test_warmup_launches_nothing_and_says_that_a_program_has_a_pe_for_itself(dev
     assert chip["max_shared_mem"] // found.metadata.shared == 1
 
 
+def test_registers_are_refused_where_a_pe_has_fewer_than_threads():
+    most = 512 * 256 // 32  # one_cube has 512 KiB of registers in a PE, which are 4096 warps of 32 threads
+    assert triton.jit(copy).warmup(None, None, 1, BLOCK=4, num_warps=most).n_regs == 1
+    with pytest.raises(KernelError) as caught:
+        triton.jit(copy).warmup(None, None, 1, BLOCK=4, num_warps=2 * most).n_regs  # noqa: B018 - the look fails
+    assert str(caught.value) == (
+        "n_regs of copy: got 131072 registers of 4 bytes in a PE, needs one for each of 262144 threads (num_warps=8192)"
+    )
+
+
 def test_what_a_warmup_returns_keeps_its_constants_for_launches(device):
     x, out = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
     found = triton.jit(copy).warmup(x, out, 7, 4, grid=(1,))
     found[(2, 1, 1)](x, out, 7)
     np.testing.assert_array_equal(out, x)
     out[:] = 0
-    found[(1,)](x, out, n=7, BLOCK=8)
+    found[(2,)](x, out, n=7, BLOCK=4)
     np.testing.assert_array_equal(out, x)
 
 
@@ -181,9 +191,9 @@ def scaled(x_ptr, BLOCK: tl.constexpr, out_ptr, FACTOR: tl.constexpr, n):
 def test_arguments_of_a_warmup_s_launch_may_leave_out_the_constants(has_constants):
     x, out = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
     found = scaled.warmup(x, 4, out, 3.0, 7, grid=(1,))
-    arguments = (x, 8, out, 2.0, 7) if has_constants else (x, out, 7)
+    arguments = (x, 4, out, 3.0, 7) if has_constants else (x, out, 7)
     found[(2,)](*arguments)
-    np.testing.assert_array_equal(out, x * (2.0 if has_constants else 3.0))
+    np.testing.assert_array_equal(out, x * 3)
 
 
 def test_other_numbers_of_arguments_of_a_warmup_s_launch_are_refused():
@@ -191,7 +201,77 @@ def test_other_numbers_of_arguments_of_a_warmup_s_launch_are_refused():
     with pytest.raises(KernelError, match=r"^launch of scaled: got missing a required argument: 'out_ptr', needs"):
         found[(1,)](np.zeros(4, np.float32))
     with pytest.raises(KernelError, match=r"^launch of scaled: got too many positional arguments, needs"):
-        found[(1,)](*range(6))
+        found[(1,)](0, 4, 2, 3.0, 4, 5)
+
+
+@triton.jit
+def filled(out_ptr, BLOCK: tl.constexpr, n, FACTOR: tl.constexpr = 1.0):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, at.to(tl.float32) * FACTOR, mask=at < n)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "got", "kept"),
+    [
+        ((32,), {"n": 64}, "BLOCK=32", "BLOCK=16"),
+        ((), {"n": 64, "BLOCK": 32}, "BLOCK=32", "BLOCK=16"),
+        ((64,), {"BLOCK": 32}, "BLOCK=32", "BLOCK=16"),
+        ((16, 64, 2.0), {}, "FACTOR=2.0", "FACTOR=1.0"),
+        ((np.ones(2), 64), {"FACTOR": 1}, "BLOCK=array([1., 1.])", "BLOCK=16"),
+    ],
+)
+def test_a_warmup_s_launch_refuses_another_constant(device, arguments, named, got, kept):
+    out = np.zeros(64, np.float32)
+    found = filled.warmup(out, 16, 64, grid=(1,))
+    with pytest.raises(KernelError) as caught:
+        found[(1,)](out, *arguments, **named)
+    assert str(caught.value) == (
+        f"launch of filled, which is compiled: got {got}, needs the constant that it was compiled with, {kept}; "
+        "launch filled itself with another"
+    )
+    assert device.n_launches == 0
+
+
+def test_a_warmup_s_launch_binds_named_arguments_by_name():
+    found = filled.warmup(None, 16, 64)
+    for arguments, named in [((16,), {"n": 8}), ((8,), {}), ((8,), {"BLOCK": 16}), ((), {"n": 8})]:
+        out = np.zeros(64, np.float32)
+        found[(1,)](out, *arguments, **named)
+        np.testing.assert_array_equal(out, np.where(np.arange(64) < 8, np.arange(64), 0))
+
+
+@triton.jit
+def defaulted(out_ptr, BLOCK: tl.constexpr, n=8):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, at, mask=at < n)
+
+
+def test_arguments_of_a_warmup_s_launch_that_can_be_read_both_ways_are_refused():
+    out = np.zeros(64, np.int32)
+    found = defaulted.warmup(out, 16)
+    with pytest.raises(KernelError) as caught:
+        found[(1,)](out, 16)
+    assert str(caught.value) == (
+        "launch of defaulted, which is compiled: got arguments that can be out_ptr, BLOCK or out_ptr, n, needs all "
+        "arguments, or names for them"
+    )
+    for arguments, named, n in [((16, 4), {}, 4), ((), {"n": 4}, 4), ((4,), {"BLOCK": 16}, 4), ((), {}, 8)]:
+        out[:] = 0
+        found[(1,)](out, *arguments, **named)
+        assert out.tolist() == [at if at < n else 0 for at in range(64)]
+
+
+def test_launches_with_other_contents_have_one_entry_of_the_cache():
+    kernel = triton.jit(copy)
+    found = kernel.warmup(None, None, 7, 4, num_warps=8)
+    for seed in range(3):
+        x, out = np.full(7, seed, np.float32), np.zeros(7, np.float32)
+        again = found[(2,)](x, out, 7)
+        kernel[(2,)](x_ptr=x, out_ptr=out, n=7, BLOCK=4, num_warps=8)
+    assert list(kernel.cache[0]) == ["{'num_warps': 8, 'BLOCK': 4}"]
+    assert again.metadata.num_warps == 8
+    kernel[(1,)](x, out, 7, 8)
+    assert len(kernel.cache[0]) == 2
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1, 1), (-1,), ("2",), None, ()])

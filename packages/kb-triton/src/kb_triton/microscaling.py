@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import pairwise
+from math import frexp
 from typing import Any, Final, Self
 
 from kb_messages import KernelError
@@ -35,6 +36,12 @@ class _Coded:
         """The codes of *values*."""
         raise NotImplementedError
 
+    def _codes(self) -> Any:
+        """`data`. Raises KernelError where there is none yet."""
+        if self.data is None:
+            raise KernelError(type(self).__name__, "a size without elements", "random() before elements are read")
+        return self.data
+
     def _drawn(self, low: int, high: int) -> Self:
         torch = import_module("torch")
         self.data = torch.randint(low, high + 1, tuple(self.size or ()), dtype=torch.uint8, device=self.device)
@@ -51,8 +58,8 @@ class MXFP4Tensor(_Coded):
     def to(self, dtype: Any) -> Any:
         """The elements as floats of *dtype*."""
         torch = import_module("torch")
-        values = torch.tensor([*_E2M1, *[-each for each in _E2M1]], dtype=dtype, device=self.data.device)
-        return values[self.data.long()]
+        codes = self._codes().long()
+        return torch.tensor([*_E2M1, *[-each for each in _E2M1]], dtype=dtype, device=codes.device)[codes]
 
     def _from_float(self, values: Any) -> Any:
         """Nearest, of two the one with the even code. Values beyond the largest become the largest, and NaN 6."""
@@ -67,7 +74,7 @@ class MXFP4Tensor(_Coded):
     def to_packed_tensor(self, dim: int) -> Any:
         """Two codes in a byte, the first one of a pair along *dim* in its low bits; a last one alone beside a 0."""
         torch = import_module("torch")
-        codes = self.data.movedim(dim, -1)
+        codes = self._codes().movedim(dim, -1)
         if codes.shape[-1] % 2:
             codes = torch.nn.functional.pad(codes, (0, 1))
         return (codes[..., ::2] | codes[..., 1::2] << 4).movedim(-1, dim).contiguous()
@@ -84,15 +91,19 @@ class MXScaleTensor(_Coded):
     """Scales of E8M0: powers of two from 2^-127 to 2^127. A code is a byte of `data`."""
 
     def random(self, low: float | None = None, high: float | None = None) -> Self:
-        """Draw all powers of two alike, from that of *low* to that of *high* if they are given. Both are positive."""
-        ends = [0 if low is None else _code_of(low), _NAN - 1 if high is None else _code_of(high)]
+        """Draw all powers of two alike, from that below or at *low* to that below or at *high* if they are given.
+
+        An end below 2^-127 counts as 2^-127. Raises KernelError for an end that is no positive number below 2^128, and
+        for a *low* above *high*.
+        """
+        ends = [0 if low is None else _code_of("low", low), _NAN - 1 if high is None else _code_of("high", high)]
         if ends[0] > ends[1]:
             raise KernelError("MXScaleTensor.random", f"low={low}, high={high}", "a low that is not above high")
         return self._drawn(*ends)
 
     def to(self, dtype: Any) -> Any:
         """The scales as floats of *dtype*."""
-        return fp8e8m0_to_float32(self.data).to(dtype)
+        return fp8e8m0_to_float32(self._codes()).to(dtype)
 
     def _from_float(self, values: Any) -> Any:
         """The power of two below or at the value. What is no positive number becomes NaN."""
@@ -109,5 +120,8 @@ def fp8e8m0_to_float32(scale: Any) -> Any:
     return torch.where(scale == _NAN, torch.nan, powers)
 
 
-def _code_of(value: float) -> int:
-    return int(MXScaleTensor(import_module("torch").tensor([value])).data)
+def _code_of(name: str, value: float) -> int:
+    """The code of the power of two below or at the end *value* of `random`."""
+    if not 0 < value < 2.0**128:
+        raise KernelError("MXScaleTensor.random", f"{name}={value}", "a number above 0 and below 2^128")
+    return max(0, frexp(value)[1] - 1 + _BIAS)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from kb_messages import KernelError
 from kb_triton.host import current
 
 
@@ -33,15 +34,16 @@ class CompiledKernel:
     def __init__(
         self, name: str, launch: Callable[..., Any], options: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> None:
-        """*launch* takes arguments, named ones, a grid, and *constants*, the constexpr arguments that there were.
+        """*launch* takes arguments, named ones, a grid, and what later launches keep: *constants* and options.
 
-        Later launches have these, too, unless they are given others.
+        *constants* are the constexpr arguments that there were.
         """
         self.name = name
         self.asm: dict[str, str] = {}
         self._launch = launch
         self._options = {each: options[each] for each in ("num_warps", "num_stages", "num_ctas") if options.get(each)}
-        self._constants = constants
+        self._kept = {**self._options, **constants}
+        self.key = str(self._kept)
 
     @cached_property
     def metadata(self) -> KernelMetadata:
@@ -50,9 +52,19 @@ class CompiledKernel:
 
     @cached_property
     def n_regs(self) -> int:
-        """The registers of 4 bytes that each thread of the warps would have, if a program's threads share a PE's."""
+        """The registers of 4 bytes that each thread of the warps would have, if a program's threads share a PE's.
+
+        Raises KernelError where there are more threads than registers.
+        """
         chip = current().properties
-        return max(1, chip["max_num_regs"] // (chip["warpSize"] * self.metadata.num_warps))
+        n_warps, n_registers = self.metadata.num_warps, chip["max_num_regs"]
+        n_threads = chip["warpSize"] * n_warps
+        if n_registers < n_threads:
+            raise KernelError(
+                f"n_regs of {self.name}", f"{n_registers} registers of 4 bytes in a PE",
+                f"one for each of {n_threads} threads (num_warps={n_warps})",
+            )  # fmt: skip
+        return int(n_registers // n_threads)
 
     @property
     def kernel(self) -> CompiledKernel:
@@ -63,4 +75,4 @@ class CompiledKernel:
         """Does nothing: there is no code to load."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *arguments, **named: self._launch(arguments, named, grid, self._constants)
+        return lambda *arguments, **named: self._launch(arguments, named, grid, self._kept)

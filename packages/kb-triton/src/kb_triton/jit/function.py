@@ -13,6 +13,8 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from kb_messages import KernelError
 from kb_triton.host import current
 from kb_triton.jit.compiled import CompiledKernel
@@ -84,17 +86,40 @@ class JITFunction:
         return self._run(arguments, named, grid, warmup)
 
     def _run_again(
-        self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, constants: Mapping[str, Any]
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, kept: Mapping[str, Any]
     ) -> CompiledKernel:
-        """Launch with the constexpr arguments *constants*, unless others are given.
+        """Launch a compiled kernel, which has *kept* its constexpr arguments and options.
 
-        *arguments* are those of all parameters, or as until Triton 3.2 those of all that are no constexpr.
+        *arguments* are those of all parameters, or as until Triton 3.2 those of all that are no constexpr. Raises
+        KernelError for arguments that can be read both ways, and for another value of a constexpr argument.
         """
-        plain = [name for name in self.arg_names if name not in self._constants]
-        if len(arguments) == len(plain):
-            return self._run((), {**constants, **dict(zip(plain, arguments, strict=True)), **named}, grid)
-        others = {name: value for name, value in constants.items() if name not in self.arg_names[: len(arguments)]}
+        names = self._names_again(len(arguments), named)
+        stated = {**dict(zip(names, arguments, strict=False)), **named}
+        for name in self._constants & stated.keys() & kept.keys():
+            if not _is_same(stated[name], kept[name]):
+                raise KernelError(
+                    f"launch of {self.__name__}, which is compiled", f"{name}={stated[name]!r}",
+                    f"the constant that it was compiled with, {name}={kept[name]!r}",
+                    f"launch {self.__name__} itself with another",
+                )  # fmt: skip
+        if names is not self.arg_names:
+            return self._run((), {**kept, **stated}, grid)
+        others = {name: value for name, value in kept.items() if name not in names[: len(arguments)]}
         return self._run(arguments, {**others, **named}, grid)
+
+    def _names_again(self, n_arguments: int, named: Mapping[str, Any]) -> list[str]:
+        """The parameters that the positional arguments of `_run_again` are for."""
+        plain = [name for name in self.arg_names if name not in self._constants]
+        first = self.arg_names[:n_arguments]
+        if n_arguments != len(plain) or plain == first or not named.keys().isdisjoint(plain):
+            return self.arg_names
+        others = self.params[n_arguments:]
+        if named.keys().isdisjoint(first) and all(each.is_constexpr or each.has_default for each in others):
+            raise KernelError(
+                f"launch of {self.__name__}, which is compiled",
+                f"arguments that can be {', '.join(first)} or {', '.join(plain)}", "all arguments, or names for them",
+            )  # fmt: skip
+        return plain
 
     def _run(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, warmup: bool = False
@@ -104,9 +129,13 @@ class JITFunction:
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
         given = {**dict(zip(self.arg_names, arguments, strict=False)), **kept}
-        constants = {name: value for name, value in given.items() if name in self._constants}
+        constants = {
+            each.name: given.get(each.name, each.default)
+            for each in self.params
+            if each.is_constexpr and (each.has_default or each.name in given)
+        }
         compiled = CompiledKernel(self.__name__, self._run_again, named, constants)
-        self.device_caches[0][0][str(named)] = compiled
+        self.device_caches[0][0][compiled.key] = compiled
         if warmup:
             return compiled
         bound = self.bound(arguments, kept)
@@ -119,7 +148,7 @@ class JITFunction:
 
     @property
     def cache(self) -> dict[int, dict[str, CompiledKernel]]:
-        """What launches returned, by device and named arguments, as host code looks for facts of compiled kernels."""
+        """What launches returned, by device and key, as host code looks for facts of compiled kernels."""
         return {device: found[0] for device, found in self.device_caches.items()}
 
     @property
@@ -161,6 +190,12 @@ class JITFunction:
 def _inner(value: object) -> Any:
     """The function of a JITFunction; None for anything else."""
     return value.fn if isinstance(value, JITFunction) else None
+
+
+def _is_same(stated: Any, fixed: Any) -> bool:
+    """Whether the constants are equal. An array, which is compared by elements, equals none."""
+    same = stated is fixed or stated == fixed
+    return isinstance(same, (bool, np.bool_)) and bool(same)
 
 
 def _untraced(launch: Callable[..., CompiledKernel]) -> Callable[..., CompiledKernel]:
