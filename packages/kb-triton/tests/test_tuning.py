@@ -217,6 +217,7 @@ def filled(out_ptr, BLOCK: tl.constexpr, n, FACTOR: tl.constexpr = 1.0):
         ((), {"n": 64, "BLOCK": 32}, "BLOCK=32", "BLOCK=16"),
         ((64,), {"BLOCK": 32}, "BLOCK=32", "BLOCK=16"),
         ((16, 64, 2.0), {}, "FACTOR=2.0", "FACTOR=1.0"),
+        ((), {"n": 64, "FACTOR": 2.0, "BLOCK": 32}, "BLOCK=32", "BLOCK=16"),
         ((np.ones(2), 64), {"FACTOR": 1}, "BLOCK=array([1., 1.])", "BLOCK=16"),
     ],
 )

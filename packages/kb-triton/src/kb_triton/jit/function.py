@@ -95,8 +95,8 @@ class JITFunction:
         """
         names = self._names_again(len(arguments), named)
         stated = {**dict(zip(names, arguments, strict=False)), **named}
-        for name in self._constants & stated.keys() & kept.keys():
-            if not _is_same(stated[name], kept[name]):
+        for name in (self.arg_names[at] for at in self.constexprs):
+            if name in stated and name in kept and not _is_same(stated[name], kept[name]):
                 raise KernelError(
                     f"launch of {self.__name__}, which is compiled", f"{name}={stated[name]!r}",
                     f"the constant that it was compiled with, {name}={kept[name]!r}",
