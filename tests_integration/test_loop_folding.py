@@ -57,6 +57,35 @@ def too_much(tl: Language, x: TensorRef, y: TensorRef) -> None:
         tl.wait(kept[turn])
 
 
+def again(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first = tl.program_id() * TURNS
+    rows = range(first, first + TURNS)
+    for _ in range(2):
+        for row in rows:
+            tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * 2.0)
+
+
+def in_pairs(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first = tl.program_id() * TURNS
+    rows = range(first, first + TURNS)
+    for row, same in zip(rows, rows, strict=True):
+        tl.store(y[row : row + 1, :], tl.load(x[same : same + 1, :]) * 2.0)
+
+
+def none_of(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first = tl.program_id() * TURNS
+    factor = 3.0 if range(first, first) else 2.0
+    for row in range(first, first + TURNS):
+        tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * factor)
+
+
+def warning(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    factor = float(np.float32(3e38) * np.float32(10))
+    first = tl.program_id() * TURNS
+    for row in range(first, first + TURNS):
+        tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * min(factor, 2.0))
+
+
 def launched(
     kernel: Callable[..., None] = doubled, issue: str = "blocking", pes: int = PES, columns: int = 512, **options: Any
 ) -> tuple[Engine, np.ndarray[Any, Any], str]:
@@ -83,6 +112,19 @@ def test_a_folded_loop_is_that_of_every_event(seed: int) -> None:
     found = folding.compare(seed)
     assert (found.differs, found.refusal) == ([], "")
     assert found.skipped > 30
+
+
+@pytest.mark.parametrize("kernel", [again, in_pairs, none_of])
+def test_a_range_that_a_kernel_keeps_has_all_its_numbers(kernel: Callable[..., None]) -> None:
+    (_, computed, digest), (_, expected, every_digest) = launched(kernel), launched(kernel, exact="events")
+    assert digest == every_digest
+    np.testing.assert_array_equal(computed, expected)
+
+
+def test_warnings_of_a_kernel_are_those_of_every_event() -> None:
+    with pytest.warns(RuntimeWarning) as seen:
+        launched(warning)
+    assert len(seen) == PES
 
 
 def test_turns_are_skipped_and_computed() -> None:

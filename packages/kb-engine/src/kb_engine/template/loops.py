@@ -24,7 +24,8 @@ from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
 from kb_engine.template.purity import is_repeatable, mutable_parts
 from kb_engine.template.raw_steps import RawHoles, RawStep, raw_steps, tape_of
-from kb_engine.template.rehearsal import RehearsedPort, rehearsed_kernel
+from kb_engine.template.rehearsal import RehearsedPort
+from kb_engine.template.rehearsed_range import rehearsed_kernel
 from kb_engine.template.steps import Allocation, Submission
 from kb_engine.template.template import Template
 from kb_engine.template.templates import tensors_among
@@ -118,7 +119,8 @@ def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingEleme
     port = RehearsedPort(session, pes[0], Program(0, len(pes)), call, peers)
     tracing = TracingPort(cast(PePort, port), tape)
     try:
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             run_kernel(call, cast(ProgramPort, tracing))
             tracing.end()
         steps = raw_steps(tape)
@@ -126,7 +128,7 @@ def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingEleme
         return None
     finally:
         peers.close()
-    if steps is None or tape.held or peers.why_alone or not peers.agree.all():
+    if warned or steps is None or tape.held or peers.why_alone or not peers.agree.all():
         return None
     return _loop_of(steps, len(pes), pes[0].tcm)
 

@@ -6,8 +6,6 @@ calls of a whole program are known before the first of its commands is simulated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import FunctionType
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -21,7 +19,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.session import Session
-from kb_engine.program.symbols import Peers, Symbol, plain, whole
+from kb_engine.program.symbols import Peers
 from kb_engine.template.holes import Holes
 from kb_messages import Command, Matrix, PlanError, SubmittedCommand
 
@@ -122,36 +120,8 @@ class RehearsedPort:
         raise NotRehearsed(name)
 
 
-def rehearsed_kernel(kernel: FunctionType) -> Callable[..., None]:
-    """*kernel*, whose loops over a `range` that follows from the program's number are those of its peers too."""
-    if "range" in kernel.__globals__:
-        return kernel
-    names = {**kernel.__globals__, "range": _range}
-    copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__, kernel.__closure__)
-    copy.__kwdefaults__ = kernel.__kwdefaults__
-    return copy
-
-
-_FIRST_BOUND: Final = 0
 _ALIGNMENT: Final = 64
 """Bytes; some of which an address in TCM is a multiple, as that of an Allocator."""
-
-
-def _range(*bounds: Any) -> Any:
-    """As `range`. All peers have as many numbers."""
-    if not 1 <= len(bounds) <= 3 or not any(type(each) is Symbol for each in bounds):
-        return range(*bounds)
-    start, stop = (_FIRST_BOUND, bounds[0]) if len(bounds) == 1 else bounds[:2]
-    start, stop, step = whole(start), whole(stop), plain(bounds[2]) if len(bounds) == 3 else 1
-    if step == 0:
-        return range(0, 0, step)
-    count = plain((stop - start + step - (1 if step > 0 else -1)) // step)
-    return _numbers(start, step, count)
-
-
-def _numbers(start: Any, step: int, count: int) -> Iterator[Any]:
-    for turn in range(count):
-        yield start + turn * step
 
 
 def _refuse(*_: object) -> None:
