@@ -2,6 +2,8 @@
 
 import gc
 import json
+import pickle
+from copy import deepcopy
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,15 @@ def test_a_log_on_disk_and_one_that_somebody_is_told_of_have_their_rows(tmp_path
     assert log.digest == summary.digest
 
 
+def test_the_summary_of_a_log_with_formulas_can_be_copied_and_needs_the_whole_log(tmp_path: Path) -> None:
+    first, second = on_disk("one_pe", tmp_path / "first"), on_disk("one_pe", tmp_path / "second")
+    assert type(pickle.loads(pickle.dumps(first))) is LogSummary
+    assert deepcopy(first) == first
+    (tmp_path / "second" / "manifest.json").unlink()
+    with pytest.raises(LogError, match="manifest"):
+        _ = second.n_ops
+
+
 def on_disk(name: str, folder: Path) -> LogSummary:
     """The log of one launch, in *folder*."""
     engine, launch = begun(name, FolderLogWriter(folder))
@@ -199,6 +210,9 @@ def test_a_damaged_or_forged_chunk_of_formulas_is_a_sentence(tmp_path: Path) -> 
     for at in rng.integers(len(data), size=20):
         refused(path, data[:at] + bytes([data[at] ^ 1 << int(rng.integers(8))]) + data[at + 1 :], tmp_path)
     tables, forms = unpack_chunk(data, "chunk")
+    slots = tables["slots"].copy()
+    slots["count"][0] = 0
+    refused(path, pack_chunk(tables | {"slots": slots}, forms), tmp_path)
     columns = [(name, column) for name in tables if len(tables[name]) for column in tables[name].dtype.names or ()]
     for number, (name, column) in zip(cycle((-(1 << 40), 1 << 40)), columns, strict=False):
         rows = tables[name].copy()

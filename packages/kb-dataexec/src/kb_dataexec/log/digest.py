@@ -53,6 +53,10 @@ class LateLogSummary(LogSummary):
         vars(self).update(vars(self._make()))
         return vars(self)[name]
 
+    def __reduce__(self) -> tuple[type[LogSummary], tuple[str, int, int, dict[str, int]]]:
+        """A copy is a plain summary."""
+        return LogSummary, self._all
+
 
 _NEWEST_ROWS: Final = 2
 """The last version that changed what rows there are."""

@@ -196,6 +196,7 @@ class FolderLogWriter(LogWriter):
         self._folder = folder
         self._chunks = 0
         self._has_formulas = False
+        self._is_closed = False
         self._begun: set[str] = set()
         self._strings = (folder / STRINGS).open("wb")
         self._immediates = (folder / IMMEDIATES).open("wb")
@@ -219,15 +220,16 @@ class FolderLogWriter(LogWriter):
         }
         with writing(self._folder / MANIFEST):
             (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        self._is_closed = True
         return self.summary
 
     @property
     def summary(self) -> LogSummary:
-        """As `LogWriter` says. The rows of a log with formulas are read for it, once it is closed."""
+        """As `LogWriter` says. That of a log with formulas reads the folder when somebody asks for a value."""
         return LateLogSummary(self._of_all_rows) if self._has_formulas else super().summary
 
     def _of_all_rows(self) -> LogSummary:
-        return LogFolder(self._folder, prefix=True).summary
+        return LogFolder(self._folder, prefix=not self._is_closed).summary
 
     def append_formulas(self, chunk: bytes) -> None:
         """As `LogWriter` says."""

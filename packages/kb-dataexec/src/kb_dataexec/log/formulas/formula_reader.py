@@ -148,6 +148,8 @@ class FormulaReader:
     def _add_commands(self, tables: dict[str, Array], plans: Sequence[PipelinePlan]) -> None:
         addresses, moved = iter(ints(tables["addresses"]).tolist()), iter(ints(tables["moved"]).tolist())
         slots: list[_Slots | None] = [*(_Slots(*row) for row in ints(tables["slots"]).tolist()), None]
+        if any(each is not None and each.count < 1 for each in slots):
+            raise ValueError("a buffer without slots")
         n_times, n_causes = len(COMMAND_TIMES), len(CAUSES)
         for row in ints(tables["commands"]).tolist():
             first_op, seq, pe, line, number, n_moved, *others = row
