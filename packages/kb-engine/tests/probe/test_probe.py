@@ -76,6 +76,15 @@ def test_reads_of_one_memory_follow_each_other(toy):
     assert [flow.latency_ps for flow in measured.flows] == [32000 + turn * 10240 for turn in (1, 2, 3, 4)]
 
 
+@pytest.mark.parametrize("nbytes", [100, 512, 1 << 18])
+def test_flows_read_bytes_of_their_own_so_a_multicast_serves_each_alone(toy, nbytes):
+    multicast = ("cube:\n", "multicast: {receivers: 8}\ncube:\n")
+    measured = probe(toy(*FOUR_PES, multicast), PE, HBM, nbytes, 4)
+    assert [flow.latency_ps for flow in measured.flows] == [32000 + turn * nbytes * 20 for turn in (1, 2, 3, 4)]
+    assert measured.bandwidth_gbs < measured.bottleneck_gbs == 50.0
+    assert sum(part.latency_ps for part in measured.parts) == measured.latency_ps
+
+
 @pytest.mark.parametrize("nbytes", [0, 1, 64, 4096])
 @pytest.mark.parametrize("operation", list(Operation))
 @pytest.mark.parametrize("flows", [1, 3])
@@ -109,6 +118,12 @@ def test_what_cannot_be_probed_is_refused(toy, asked, sentence):
     with pytest.raises(ProbeError) as caught:
         probe(toy(), "pe0", **{"nbytes": 64, **asked})
     assert str(caught.value) == sentence
+
+
+def test_flows_whose_bytes_have_no_room_together_are_refused(toy):
+    said = "--nbytes: got 262145 for each of 4 flows, which have bytes of their own, needs at most the 1048576 bytes of"
+    with pytest.raises(ProbeError, match=rf"^{said} {HBM} together$"):
+        probe(toy(*FOUR_PES), PE, HBM, (1 << 18) + 1, 4, Operation.WRITE)
 
 
 def test_a_node_that_is_not_there_is_refused(toy):

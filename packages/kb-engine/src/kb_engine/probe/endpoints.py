@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_messages import KbError
+
+_GRANULE_NBYTES: Final = 256
+"""Flows share no burst and no cache line of a memory. Source: assumed (bursts and lines have up to 128 bytes)."""
 
 
 class Operation(StrEnum):
@@ -63,6 +67,21 @@ def checked_operation(engine: Engine, src: str, dst: str, nbytes: int, asked: Op
         if nbytes > room:
             raise ProbeError("--nbytes", str(nbytes), f"at most the {room} bytes of {dst}")
     return asked
+
+
+def checked_stride(engine: Engine, dst: str, nbytes: int, flows: int, operation: Operation) -> int:
+    """The bytes from the first byte of a flow in the memory *dst* to that of the next flow; 0 for messages.
+
+    Raises ProbeError for flows whose bytes have no room in the memory one behind the other.
+    """
+    if operation is Operation.SEND or not nbytes:
+        return 0
+    stride = -(-nbytes // _GRANULE_NBYTES) * _GRANULE_NBYTES
+    room = engine.topology.address_map.region_of_node(dst).nbytes
+    if (flows - 1) * stride + nbytes > room:
+        got = f"{nbytes} for each of {flows} flows, which have bytes of their own"
+        raise ProbeError("--nbytes", got, f"at most the {room} bytes of {dst} together")
+    return stride
 
 
 def flow_sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:

@@ -23,7 +23,14 @@ from kb_engine.probe.closed_form import (
     name_of,
     ways,
 )
-from kb_engine.probe.endpoints import Operation, checked_operation, flow_sources, source_node, target_node
+from kb_engine.probe.endpoints import (
+    Operation,
+    checked_operation,
+    checked_stride,
+    flow_sources,
+    source_node,
+    target_node,
+)
 from kb_messages import Rectangle
 from kb_topology import Topology
 
@@ -63,13 +70,17 @@ def probe(
     at a time in each direction, so further flows come from the next DMAs in the topology's order. Any other node sends
     all flows itself. Without *operation*, a DMA reads a memory, and any other probe is a message.
 
+    Each flow has bytes of its own in the memory, one behind the other: no cache holds them already, and no multicast
+    serves two flows by one read.
+
     Raises ProbeError for a transfer that is not possible, and TopologyError for missing nodes and paths.
     """
     engine = Engine(topology)
     source, target = source_node(engine, src), target_node(engine, dst)
     chosen = checked_operation(engine, source, target, nbytes, operation)
     sources = flow_sources(engine, source, target, flows)
-    ends = _simulate(engine, sources, target, nbytes, chosen)
+    stride = checked_stride(engine, target, nbytes, flows, chosen)
+    ends = _simulate(engine, sources, target, nbytes, chosen, stride)
     alone = in_closed_form(topology, source, target, nbytes, chosen)
     alone_ps = alone.total_ps if engine.fabric.is_foreseen else _alone_ps(topology, source, target, nbytes, chosen)
     bottleneck, gbs = _bottleneck(alone, engine, sources, target, nbytes)
@@ -88,8 +99,10 @@ def probe(
     )
 
 
-def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operation: Operation) -> list[int]:
-    """The end of each flow. All flows start at 0, without the setup time of a DMA."""
+def _simulate(
+    engine: Engine, sources: list[str], dst: str, nbytes: int, operation: Operation, stride: int = 0
+) -> list[int]:
+    """The end of each flow. All flows start at 0, without the setup time of a DMA, with bytes *stride* apart."""
     fabric, ends = engine.fabric, [0] * len(sources)
     fabric.wait_for_requests()
 
@@ -102,7 +115,8 @@ def _simulate(engine: Engine, sources: list[str], dst: str, nbytes: int, operati
             continue
         region = engine.topology.address_map.region_of_node(dst)
         move = fabric.read if operation is Operation.READ else fabric.write
-        move(fabric.path(src, region.owner), Rectangle(region.base, 1, nbytes, nbytes), 0, done, number)
+        memory = Rectangle(region.base + number * stride, 1, nbytes, nbytes)
+        move(fabric.path(src, region.owner), memory, 0, done, number)
     engine.clock.drain()
     return ends
 
