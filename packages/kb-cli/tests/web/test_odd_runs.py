@@ -10,6 +10,8 @@ import pytest
 from click.testing import Result
 from web_client import served
 
+from kb_cli.benchmark import bundled
+from kb_cli.run.run_loads import read_loads
 from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_timeline import RunTimeline
 from kb_cli.web.slice_search import found_slices
@@ -84,3 +86,29 @@ def test_an_error_of_a_part_is_raised_for_each_who_asks() -> None:
     for _ in range(2):
         with pytest.raises(KbError, match=r"^here: got x, needs y$"):
             parts.part("bad", fail)
+
+
+def test_a_whole_run_on_a_multicast_chip_has_the_shares_that_the_run_counted(invoke: Invoke, tmp_path: Path) -> None:
+    chip = tmp_path / "multicast.yaml"
+    plain = bundled.find("topologies", "one_cube").read_text(encoding="utf-8")
+    chip.write_text(plain.replace("\ncube:\n", "\nmulticast: {receivers: 8}\ncube:\n"), encoding="utf-8")
+    sizes = ["-p", "M=128", "-p", "N=128", "-p", "K=128", "-p", "operands=shared", "--no-verify", "--keep", "all"]
+    done = invoke("run", "gemm", *sizes, "--topology", chip, "--out", tmp_path / "runs")
+    assert (done.exit_code, done.stderr) == (0, "")
+    (folder,) = (tmp_path / "runs").glob("gemm-*")
+    _, loads = read_loads(folder)
+    with served(tmp_path / "runs") as client:
+        (run,) = client.ask("/api/runs").json["runs"]
+        whole = client.ask(f"/api/topology?run={run['id']}").json
+        asked = f"/api/topology?run={run['id']}&t0={whole['t0_ps']}&t1={whole['t1_ps']}"
+        window = client.ask(asked).json
+    told = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items()} | dict(loads.nodes)
+    found = {each["name"]: each for each in whole["parts"]}
+    for name, each in found.items():
+        assert (each["share"], each["nbytes"]) == (told[name].utilization, told[name].nbytes)
+    assert set(found) == {each["name"] for each in window["parts"]}
+    assert whole["notes"] == []
+    counts_each = [each["nbytes"] / found[each["name"]]["nbytes"] for each in window["parts"]]
+    assert max(counts_each) > 1.5
+    (note,) = window["notes"]
+    assert note.startswith("Where one read answers several PEs, bytes and shares count it once for each of them")

@@ -24,20 +24,25 @@ def read_loads(folder: Path) -> tuple[Topology, Loads]:
         rows = ", ".join(row.folder for row in run.rows[:3])
         fix = f"name one of the folders in it, like {folder / run.rows[0].folder}" if run.rows else ""
         raise RunFolderError(str(folder), f"the runs of a shapes file ({rows})", "the folder of one run", fix)
-    _check(folder, run)
+    check_written(folder, run, (TOPOLOGY,))
     topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
     if topology.digest != run.topology.digest:
         got = f"a chip with digest {topology.digest[:12]}"
         raise RunFolderError(str(folder / TOPOLOGY), got, f"{run.topology.digest[:12]}, as {RUN} says")
-    table = read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)
-    return topology, loads_of(table, topology.graph, run.benchmark.name, str(folder / USAGE))
+    return topology, counted_loads(folder, run, topology.graph)
 
 
-def _check(folder: Path, run: RunJson) -> None:
+def counted_loads(folder: Path, run: RunJson, graph: Graph) -> Loads:
+    """How busy the parts of *graph* were in *run*, the run.json of *folder*.
+
+    Raises RunFolderError for a folder that has no usage.json, or other bytes than the run wrote.
+    """
     if USAGE not in run.files:
         fix = "run the benchmark again: kb wrote no such file before"
         raise RunFolderError(str(folder), f"a run without {USAGE}", "how busy links and blocks were", fix)
-    check_written(folder, run, (USAGE, TOPOLOGY))
+    check_written(folder, run, (USAGE,))
+    table = read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)
+    return loads_of(table, graph, run.benchmark.name, str(folder / USAGE))
 
 
 def loads_of(table: UsageTable, graph: Graph, name: str, where: str) -> Loads:
@@ -58,11 +63,13 @@ def loads_of(table: UsageTable, graph: Graph, name: str, where: str) -> Loads:
         nodes = [node for node in graph.nodes.values() if node.kind.value == block.kind]
         for node, busy_ps in _rows(nodes, block.busy_ps, f"{where}: $.blocks, {block.kind}"):
             shares.setdefault(node.id, []).append((block.channel or "busy", busy_ps / span_ps))
-    loads = {
-        node_id: NodeLoad(max(share for _, share in found), _words(found, moved.get(node_id)))
-        for node_id, found in shares.items()
-    }
+    loads = {node_id: _node_load(found, moved.get(node_id)) for node_id, found in shares.items()}
     return Loads(name, links, loads)
+
+
+def _node_load(shares: list[tuple[str, float]], moved: tuple[int, int] | None) -> NodeLoad:
+    nbytes = None if moved is None else sum(moved)
+    return NodeLoad(max(share for _, share in shares), _words(shares, moved), nbytes)
 
 
 def _words(shares: list[tuple[str, float]], moved: tuple[int, int] | None) -> str:

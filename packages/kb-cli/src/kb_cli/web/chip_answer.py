@@ -7,14 +7,13 @@ from typing import Final, get_args
 from msgspec import Struct
 
 from kb_cli.report.chip import default_view, view_of
-from kb_cli.trace.transfers import flows_of
-from kb_cli.trace.window_loads import UsedPart, used_parts
+from kb_cli.trace.window_loads import UsedPart
 from kb_cli.web.answer import WebAnswer, json_answer
+from kb_cli.web.chip_use import chip_use
 from kb_cli.web.opened_run import OpenedRun
 from kb_cli.web.run_timeline import OPS
 from kb_cli.web.timeline_answer import times
 from kb_cli.web.web_request import WebRequest
-from kb_engine import Engine
 from kb_messages import KbError
 from kb_topology.diagram import VIEWS, LinkLoad, Loads, NodeLoad, View, draw, percent, rounded_nbytes
 
@@ -23,9 +22,9 @@ _USERS: Final = 8
 
 
 class BusyPart(Struct, frozen=True, kw_only=True):
-    """A link or a memory: the share of its bandwidth (None where the chip states none), bytes, and PEs by bytes.
+    """A link or a memory: the share of its bandwidth (None where none is known), bytes, and PEs by bytes.
 
-    `users` counts the PEs; `by_pe` has those with most bytes.
+    `users` counts the PEs; `by_pe` has those with most bytes. PEs that one read answers have its bytes each.
     """
 
     name: str
@@ -38,7 +37,8 @@ class BusyPart(Struct, frozen=True, kw_only=True):
 class WebChip(Struct, frozen=True, kw_only=True):
     """The picture of the `view` of `part`, and the busiest links and memories between `t0_ps` and `t1_ps`.
 
-    `more` counts those that are left out.
+    `more` counts those that are left out. `is_counted` says that they are the counters of a whole run, which cover
+    its launches; otherwise they come from the log.
     """
 
     svg: str
@@ -50,6 +50,7 @@ class WebChip(Struct, frozen=True, kw_only=True):
     parts: list[BusyPart]
     more: int
     notes: list[str]
+    is_counted: bool
 
 
 def topology(asked: WebRequest) -> WebAnswer:
@@ -61,13 +62,10 @@ def topology(asked: WebRequest) -> WebAnswer:
     has_window = "t0" in asked.fields or "t1" in asked.fields
     timeline = run.timeline
     window = times(asked) if has_window else (timeline.start_ps, timeline.end_ps)
-    notes = list(timeline.notes)
-    found: list[UsedPart] = []
-    try:
-        found = used_parts(flows_of(timeline.log), Engine(chip), *window)
-    except KbError as error:  # a chip whose blocks are not installed here
-        notes.append(f"{run.place.name}: got no use of links and memories: {error}")
+    found, notes, counted = chip_use(run, window, not has_window)
     loads = Loads(run.place.name, _links(found), {**_blocks(run, window), **_memories(found)})
+    if counted is not None:
+        loads = Loads(run.place.name, counted.links, counted.nodes)
     return json_answer(
         WebChip(
             svg=draw(chip, view, part, loads),
@@ -78,7 +76,8 @@ def topology(asked: WebRequest) -> WebAnswer:
             t1_ps=window[1],
             parts=[_busy(each) for each in found[:_MOST]],
             more=max(len(found) - _MOST, 0),
-            notes=notes,
+            notes=[*timeline.notes, *notes],
+            is_counted=counted is not None,
         )
     )
 

@@ -17,10 +17,14 @@ class LinkLoad(Struct, frozen=True):
 
 
 class NodeLoad(Struct, frozen=True):
-    """The share of time in service (0 to 1) of one block or memory, and its numbers in words."""
+    """The share of time in service (0 to 1) of one block or memory, and its numbers in words.
+
+    `nbytes` are the bytes that a memory moved, and None for a block that counts none.
+    """
 
     utilization: float
     words: str
+    nbytes: int | None = None
 
 
 class Loads(Struct, frozen=True):

@@ -33,7 +33,7 @@ function picture(svg) {
     return host;
 }
 
-function parts({parts: found, more}, page) {
+function parts({parts: found, more, is_counted}, page) {
     if (!found.length) return note("No link and no memory moved a byte.");
     const rows = found.map((each) => {
         const users = Object.entries(each.by_pe).map(([pe, nbytes], at) => [at ? ", " : "",
@@ -43,7 +43,7 @@ function parts({parts: found, more}, page) {
             h("td", {class: "number"}, each.share === null ? "-" : percent(each.share)), h("td", {class: "number"}, quantity(each.nbytes, "B")),
             h("td", {class: "text"}, h("div", {class: "wrap"}, users)));
     });
-    return section("Links and memories", `The share of the bandwidth that DMAs used in the window.${more ? ` ${count(more)} more moved less.` : ""}`,
+    return section("Links and memories", `${is_counted ? "The share of the time of the launches in which links and memories moved bytes." : "The share of the bandwidth that DMAs used in the window."}${more ? ` ${count(more)} more moved less.` : ""}`,
         h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "links and memories"}, h("table", null,
             h("thead", null, h("tr", null, ["link or memory", "", "used", "bytes", "by"].map((each, at) => h("th", {scope: "col", class: at === 2 || at === 3 ? "number" : "text"}, each)))),
             h("tbody", null, rows))));
