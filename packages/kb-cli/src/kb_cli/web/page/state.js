@@ -6,6 +6,9 @@ const NUMBERS = new Set(["t0", "t1", "op", "a", "b"]);
 export function read(fragment) {
     const given = new URLSearchParams(fragment.replace(/^#/, ""));
     const found = {wrong: []};
+    for (const name of new Set(given.keys())) {
+        if (!FIELDS.includes(name)) found.wrong.push(`${name.slice(0, 80)}: got a field that no view has, needs one of ${FIELDS.join(", ")}`);
+    }
     for (const name of FIELDS) {
         const value = given.get(name);
         if (value === null || value === "") continue;
@@ -13,6 +16,9 @@ export function read(fragment) {
             if (/^\d{1,16}$/.test(value)) found[name] = Number(value);
             else found.wrong.push(`${name}: got ${value.slice(0, 80)}, needs a number of 0 or more`);
         } else found[name] = value;
+    }
+    for (const [one, other] of [["t0", "t1"], ["t1", "t0"]]) {
+        if (one in found && !given.get(other)) found.wrong.push(`${other}: got nothing, needs the other end of a window, because ${one} is ${found[one]}`);
     }
     if (found.t1 <= found.t0) found.wrong.push(`t0, t1: got ${found.t0} to ${found.t1}, needs an end after the begin`);
     if (!(found.t1 > found.t0)) {
