@@ -77,7 +77,8 @@ def _doubts(logged: list[UsedPart], is_shared: bool) -> list[str]:
     over = next((each for each in logged if (each.share or 0.0) > 1), None)
     if is_shared and logged:
         note = "Where one read answers several PEs, bytes and shares count it once for each of them, "
-        note += "so a share can be too high and pass 100 %; the counters of a run that ended count it once."
+        note += "and bytes from a cache count against the bandwidth of the memory behind the cache. So a share can be "
+        note += "too high and pass 100 %; the counters of a run that ended have no such error."
     elif over is not None:
         note = f"{over.title} has {percent(over.share or 0.0)}: bytes count evenly over the time of a transfer, "
         note += "and bytes from a cache count against the bandwidth of the memory behind the cache."
