@@ -15,7 +15,7 @@ from kb_cli.main import kb
 from kb_cli.web.server import PageServer
 
 GEMM = ["gemm", "-p", "M=200", "-p", "N=136", "-p", "K=72", "-p", "tile=32x16x24"]
-PICTURES = Path(os.environ.get("KB_PICTURES", "pictures"))
+PICTURES = Path(os.environ.get("KB_PICTURES", "build/pictures"))
 CONTRAST = """() => {
     const light = (text) => {
         const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255)

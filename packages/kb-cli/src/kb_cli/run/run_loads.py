@@ -24,6 +24,7 @@ def read_loads(folder: Path) -> tuple[Topology, Loads]:
         rows = ", ".join(row.folder for row in run.rows[:3])
         fix = f"name one of the folders in it, like {folder / run.rows[0].folder}" if run.rows else ""
         raise RunFolderError(str(folder), f"the runs of a shapes file ({rows})", "the folder of one run", fix)
+    _expect_usage(folder, run)
     check_written(folder, run, (TOPOLOGY,))
     topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
     if topology.digest != run.topology.digest:
@@ -37,12 +38,16 @@ def counted_loads(folder: Path, run: RunJson, graph: Graph) -> Loads:
 
     Raises RunFolderError for a folder that has no usage.json, or other bytes than the run wrote.
     """
-    if USAGE not in run.files:
-        fix = "run the benchmark again: kb wrote no such file before"
-        raise RunFolderError(str(folder), f"a run without {USAGE}", "how busy links and blocks were", fix)
+    _expect_usage(folder, run)
     check_written(folder, run, (USAGE,))
     table = read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)
     return loads_of(table, graph, run.benchmark.name, str(folder / USAGE))
+
+
+def _expect_usage(folder: Path, run: RunJson) -> None:
+    if USAGE not in run.files:
+        fix = "run the benchmark again: kb wrote no such file before"
+        raise RunFolderError(str(folder), f"a run without {USAGE}", "how busy links and blocks were", fix)
 
 
 def loads_of(table: UsageTable, graph: Graph, name: str, where: str) -> Loads:
