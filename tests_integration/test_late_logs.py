@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from kb_cli.main import kb
 from kb_dataexec import FolderLogWriter, MemoryLogWriter, OpLog, read_log
 from kb_dataexec.log import LateOpLog, LogFolder, LogSummary
 from kb_dataexec.log.formulas.chunk_tables import pack_chunk, unpack_chunk
@@ -234,23 +232,6 @@ def test_a_forged_number_of_repetitions_takes_no_memory(tmp_path: Path, monkeypa
     monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 1 << 20)
     with pytest.raises(LogError, match="bytes of rows, and more, needs rows that fit the memory of this machine"):
         read_log(tmp_path)
-
-
-def test_the_run_folder_of_closed_commands_has_formulas_and_the_same_results(tmp_path: Path) -> None:
-    """Each of eight PEs has 216 tiles in one command, which is closed."""
-    reports = []
-    for exact in ("closed", "events"):
-        sizes = [word for name in "MNK" for word in ("-p", f"{name}=192")]
-        options = [*sizes, "-p", "tile=16x16x16", "-p", "operands=local", "--exact", exact, "--keep", "all"]
-        done = CliRunner().invoke(kb, ["run", "gemm", *options, "--json", "--out", str(tmp_path / exact)])
-        assert done.exit_code == 0, done.output
-        reports.append(json.loads(done.stdout))
-        assert CliRunner().invoke(kb, ["verify", reports[-1]["run_dir"]]).exit_code == 0
-    closed, plain = reports
-    assert list(Path(closed["run_dir"], "log").glob("formulas-*.z"))
-    assert not list(Path(plain["run_dir"], "log").glob("formulas-*.z"))
-    for name in ("log_digest", "stages_ps", "waits_ps", "latency_ps", "ops", "where", "bounded_by"):
-        assert closed[name] == plain[name], name
 
 
 def refused(path: Path, data: bytes, folder: Path) -> None:

@@ -28,7 +28,7 @@ from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
 from kb_cli.run.result_parts import CounterSum, Sanitized, ValueWait
 from kb_cli.run.sanitizer import SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
-from kb_cli.run.stage_tally import stage_times_of
+from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
@@ -140,13 +140,13 @@ def _simulate(
     made = _made(setup)
     digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage = PlanTally(), Usage()
+    plans, usage, stages = PlanTally(), Usage(), StageTally()
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
     counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
     traced = Callbacks(on_trace=trace) if trace is not None else None
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        observers = _given(plans, usage, counters, traced, watch, captures, looks, *(watched or ()))
+        observers = _given(plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
         templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
         engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
         watch.follow(engine)
@@ -181,7 +181,7 @@ def _simulate(
         flops=made.flops,
         inputs_sha256=digests,
         log=writer.summary if writer is not None and of_rows is None else of_rows,
-        stage_times=None if log is None else stage_times_of(log),
+        stage_times=stages.stage_times if writer is not None else None,
         where=found,
         initial_memory=initial,
         expected=passed.expected,

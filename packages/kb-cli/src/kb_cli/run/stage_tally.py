@@ -1,4 +1,4 @@
-"""Adds up where tiles spent their time."""
+"""Adds up where tiles spent their time, while the op log is written."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec import OpLog
 from kb_engine.observe import Observer
 from kb_messages import StageType, WaitReason
 
 SERVICE, QUEUE_FULL = "service", "queue_full"
-_RECORDS_AT_ONCE = 1 << 16
 _WAITS = {reason.name.lower(): f"wait_{reason.name.lower()}_ps" for reason in WaitReason}
 
 
 class StageTally(Observer):
-    """Adds up the times of all records by name of op, while the op log is written.
+    """Adds up the times of all records by name of op. So nobody has to read the log again for these sums.
 
-    Whoever is told of records needs rows of them, so a log with a StageTally has no formulas. `stage_times_of` adds up
-    the records of a log that is read anyway. Services that overlap count each.
+    Services that overlap count each.
     """
 
     def __init__(self) -> None:
@@ -47,11 +44,3 @@ class StageTally(Observer):
             totals[QUEUE_FULL] += int((mine["t_out_ps"] - mine["t_end_ps"]).sum())
             for reason, column in _WAITS.items():
                 totals[reason] += int(mine[column].sum())
-
-
-def stage_times_of(log: OpLog) -> dict[str, dict[str, int]]:
-    """`StageTally.stage_times` of all records of *log*."""
-    tally = StageTally()
-    for start in range(0, log.n_ops, _RECORDS_AT_ONCE):
-        tally.on_chunk(log.ops[start : start + _RECORDS_AT_ONCE], log.strings)
-    return tally.stage_times
