@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from runpy import run_path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ def measure(topology: str, sizes: tuple[int, int, int], folder: Path | None, is_
     writer = None if folder is None else (RowsWriter if is_rows else FolderLogWriter)(folder)
     engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), writer)
     host = Host(engine, CHECKOUT / "benchmarks")
-    gemm = _gemm()
+    gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
     m, n, k = sizes
     params = gemm.Params(M=m, N=n, K=k, tile=TileShape(128, 128, 128))
     launch, moments = host.launch, list[float]()
@@ -69,15 +69,6 @@ def measure(topology: str, sizes: tuple[int, int, int], folder: Path | None, is_
     read = time.process_time() - began
     nbytes = sum(file.stat().st_size for file in folder.iterdir())
     return Measured(moments[1] - moments[0], moments[2] - moments[1], read, nbytes)
-
-
-def _gemm() -> Any:
-    spec = spec_from_file_location("gemm", CHECKOUT / "benchmarks/gemm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Gemm()
 
 
 def least(rounds: list[Measured]) -> Measured:

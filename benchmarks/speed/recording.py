@@ -13,8 +13,8 @@ import argparse
 import subprocess
 import sys
 import time
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from runpy import run_path
 from statistics import median
 from typing import Any
 
@@ -42,14 +42,14 @@ def simulate(topology: str, operands: str, size: int, records: bool) -> float:
         build.TransferRows = lambda *_: None  # type: ignore[assignment, misc]
         begin = RunTables.__init__
 
-        def without_dispatches(self: RunTables, intern: Any) -> None:
-            begin(self, intern)
+        def without_dispatches(self: RunTables, *arguments: Any) -> None:
+            begin(self, *arguments)
             self.tile_waited = lambda _: None
 
         RunTables.__init__ = without_dispatches  # type: ignore[method-assign]
     engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter())
     host = Host(engine, CHECKOUT / "benchmarks")
-    gemm = _gemm()
+    gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
     params = gemm.Params(M=size, N=size, K=size, tile=TileShape(128, 128, 128), operands=operands)
     inputs = gemm.inputs(params, np.random.default_rng(0))
     launch, took = host.launch, []
@@ -64,15 +64,6 @@ def simulate(topology: str, operands: str, size: int, records: bool) -> float:
     host.launch = timed  # type: ignore[method-assign]
     gemm.launch(host, params, inputs)
     return took[0]
-
-
-def _gemm() -> Any:
-    spec = spec_from_file_location("gemm", CHECKOUT / "benchmarks/gemm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Gemm()
 
 
 def seconds(case: tuple[str, str, int], records: bool) -> float:

@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from kb_engine.block.fold_pass import FoldPass, SlotRing
+from kb_dataexec.log.formulas import SlotRing
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.timing.interning import interned
 from kb_messages import Place
 

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from kb_dataexec.log.formulas import SlotRing
 from kb_messages import Place
 
 
@@ -30,26 +31,6 @@ class Folds(Protocol):
 
     def fold(self, over: FoldPass) -> None:
         """Hand every attribute that changes to *over*."""
-
-
-class SlotRing(Protocol):
-    """Slots that pieces take in turn: piece i takes slot `(first + i) % count`."""
-
-    @property
-    def base(self) -> int:
-        """The offset of the first slot."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a slot."""
-
-    @property
-    def count(self) -> int:
-        """The number of slots."""
-
-    @property
-    def first(self) -> int:
-        """The slot of piece 0."""
 
 
 class FoldPass(ABC):

@@ -7,6 +7,7 @@ from kb_messages import lazy_door
 if TYPE_CHECKING:
     from kb_dataexec.log.formulas.address_arrays import addresses_of as addresses_of
     from kb_dataexec.log.formulas.checked_ints import int64s as int64s
+    from kb_dataexec.log.formulas.command import SlotRing as SlotRing
     from kb_dataexec.log.formulas.expected_rows import ClosedRows as ClosedRows
     from kb_dataexec.log.formulas.formula_reader import FormulaReader as FormulaReader
     from kb_dataexec.log.formulas.formula_writer import FormulaWriter as FormulaWriter
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "kb_dataexec.log.formulas.address_arrays": ("addresses_of",),
+    "kb_dataexec.log.formulas.command": ("SlotRing",),
     "kb_dataexec.log.formulas.expected_rows": ("ClosedRows",),
     "kb_dataexec.log.formulas.formula_reader": ("FormulaReader",),
     "kb_dataexec.log.formulas.formula_writer": ("FormulaWriter",),

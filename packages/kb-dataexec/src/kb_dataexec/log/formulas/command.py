@@ -8,8 +8,8 @@ from typing import Protocol
 from kb_messages import PipelinePlan, Place
 
 
-class SlotsOf(Protocol):
-    """`count` slots of `nbytes` each, from `base` on. Piece i of a command takes slot `(first + i) % count`."""
+class SlotRing(Protocol):
+    """Slots that pieces take in turn: piece i of a command takes slot `(first + i) % count`."""
 
     @property
     def base(self) -> int:
@@ -35,23 +35,23 @@ class PlacementOf(Protocol):
     """
 
     @property
-    def input(self) -> SlotsOf | None:
+    def input(self) -> SlotRing | None:
         """Of input buffers."""
 
     @property
-    def panel(self) -> SlotsOf | None:
+    def panel(self) -> SlotRing | None:
         """Of panels."""
 
     @property
-    def output(self) -> SlotsOf | None:
+    def output(self) -> SlotRing | None:
         """Of output buffers."""
 
     @property
-    def registers(self) -> SlotsOf | None:
+    def registers(self) -> SlotRing | None:
         """Of operands in registers."""
 
     @property
-    def accumulators(self) -> SlotsOf | None:
+    def accumulators(self) -> SlotRing | None:
         """Of sums in registers."""
 
     @property

@@ -17,7 +17,7 @@ from kb_dataexec.log.formulas.chunk_tables import (
     rows_of,
     with_columns,
 )
-from kb_dataexec.log.formulas.command import LoggedCommand, SlotsOf
+from kb_dataexec.log.formulas.command import LoggedCommand, SlotRing
 from kb_dataexec.log.formulas.command_group import structure
 from kb_dataexec.log.formulas.expected_rows import ExpectedRows
 from kb_dataexec.log.formulas.row_formula import Repeat, RowFormula
@@ -151,7 +151,7 @@ class _ChunkPlans:
         return number
 
 
-def _slots_number(slots: SlotsOf | None, known: dict[tuple[int, ...], int]) -> int:
+def _slots_number(slots: SlotRing | None, known: dict[tuple[int, ...], int]) -> int:
     """The number of *slots* among those of a chunk, -1 for None."""
     if slots is None:
         return -1

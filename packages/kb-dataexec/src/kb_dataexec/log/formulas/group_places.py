@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_dataexec.log.formulas.address_arrays import addresses_of, owners_and_offsets
-from kb_dataexec.log.formulas.command import LoggedCommand, SlotsOf
+from kb_dataexec.log.formulas.command import LoggedCommand, SlotRing
 from kb_messages import Place
 
 _Ints = npt.NDArray[np.int64]
@@ -69,6 +69,6 @@ class GroupPlaces:
         return known
 
 
-def _numbers(slots: SlotsOf | None, place: Place) -> tuple[int, int, int, int]:
+def _numbers(slots: SlotRing | None, place: Place) -> tuple[int, int, int, int]:
     assert slots is not None, f"a plan uses {place.name} without slots"
     return slots.base, slots.nbytes, slots.count, slots.first
