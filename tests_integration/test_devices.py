@@ -43,9 +43,12 @@ def test_fitted_numbers_stand_in_the_devices_that_have_some(path):
 
 @pytest.mark.parametrize("path", DEVICES, ids=[path.stem for path in DEVICES])
 def test_a_stated_fidelity_comes_from_a_script_that_is_here(path):
-    stated = kb.load_topology(path).spec.fidelity or []
+    chip = kb.load_topology(path)
+    stated = chip.spec.fidelity or []
     assert bool(stated) == (path.stem in FITTED)
-    assert all((ROOT / each.source).is_file() for each in stated)
+    assert all((ROOT / each.source).is_file() and each.digest and each.is_of(chip.digest) for each in stated), (
+        f"{path.name} was changed: compare it with the device again, then state the digest {chip.digest[:12]}"
+    )
 
 
 def test_the_script_names_devices_that_it_does_not_know(capsys):

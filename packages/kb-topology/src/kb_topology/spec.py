@@ -179,7 +179,8 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A comparison with measured rows of `device`: products (`gemm`), a memory (`dram`) or a network (`noc`).
 
     In nine of ten of the `rows`, the logarithm of simulated over measured time is at most `p90` in size. `source` names
-    the script of the comparison. Nothing of it changes a simulated time, and the digest of a topology leaves it out.
+    the script of the comparison. `digest` is the begin of the digest of the chip that was compared, so that a changed
+    chip is told from it. Nothing of it changes a simulated time, and the digest of a topology leaves it out.
     """
 
     device: Annotated[str, Meta(min_length=1)]
@@ -187,6 +188,11 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     p90: Annotated[float, Meta(ge=0, le=10)]
     rows: Count
     source: Annotated[str, Meta(min_length=1)]
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{12,64}$")] | UnsetType = UNSET
+
+    def is_of(self, digest: str) -> bool:
+        """Was the chip with *digest* compared? Without a `digest` of its own, the comparison is of any chip."""
+        return self.digest is UNSET or digest.startswith(self.digest)
 
 
 class PacketTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from kb_cli.terminal.units import PS_PER_NS, duration
 
 if TYPE_CHECKING:
     from kb_cli.run.metrics import Metrics
-    from kb_topology import TopologySpec
+    from kb_topology import Topology
 
 Test = Literal["gemm", "dram", "noc"]
 
@@ -21,6 +21,7 @@ class Fidelity(Struct, frozen=True, kw_only=True):
 
     `low_ns` and `high_ns` are the latency divided and multiplied by e to the power of `p90`: nine of ten of the `rows`
     measured on `device` lay in such a band. Without a comparison of that kind, `validated` is false, and they are None.
+    So it is where a chip was changed after its comparison; then `device` and `source` say with what it was compared.
     """
 
     test: Test
@@ -34,6 +35,8 @@ class Fidelity(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         if self.low_ns is None or self.high_ns is None or self.p90 is None:
+            if self.device is not None:
+                return f"not validated: the chip was changed since its {self.test} test against {self.device}"
             return f"not validated: no {self.test} test on this chip"
         low, high = (duration(ns * PS_PER_NS) for ns in (self.low_ns, self.high_ns))
         return f"{low} to {high}, as 9 of 10 of {self.rows} {self.test} rows of {self.device}"
@@ -56,13 +59,16 @@ def kind_of(metrics: Metrics) -> Test:
     return "dram" if memory is not None and memory.read + memory.write > 0 else "noc"
 
 
-def fidelity_of(spec: TopologySpec, metrics: Metrics) -> Fidelity:
-    """What the comparisons of *spec* say of a run with *metrics*. Of several that fit, the first counts."""
-    test = kind_of(metrics)
-    known = [] if spec.fidelity is UNSET else [each for each in spec.fidelity if each.test == test]
+def fidelity_of(topology: Topology, metrics: Metrics) -> Fidelity:
+    """What the comparisons of *topology* say of a run with *metrics*. Of several that fit, the first counts."""
+    test, stated = kind_of(metrics), topology.spec.fidelity
+    known = [] if stated is UNSET else [each for each in stated if each.test == test]
     if not known:
         return Fidelity(test=test, validated=False)
-    first, latency_ns = known[0], metrics.span_ps / PS_PER_NS
+    first = next((each for each in known if each.is_of(topology.digest)), None)
+    if first is None:
+        return Fidelity(test=test, validated=False, device=known[0].device, source=known[0].source)
+    latency_ns = metrics.span_ps / PS_PER_NS
     return Fidelity(
         test=test,
         validated=True,

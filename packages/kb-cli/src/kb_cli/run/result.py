@@ -35,7 +35,7 @@ def make_result(
         latency_ns=metrics.span_ps / PS_PER_NS,
         latency_ps=metrics.span_ps,
         whole_ns=(outcome.launches[-1].response_ps - outcome.launches[0].call_ps) / PS_PER_NS,
-        fidelity=fidelity_of(setup.topology.spec, metrics),
+        fidelity=fidelity_of(setup.topology, metrics),
         verified=None if verdict is None else verdict.ok,
         max_abs_err=None if verdict is None else verdict.max_abs_err,
         flops=outcome.flops,
