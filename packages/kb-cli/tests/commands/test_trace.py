@@ -220,7 +220,9 @@ def test_a_log_without_transfers_has_no_lanes_of_memories_and_says_so(
     log = read_log(run / "log")
     tables = {name: table for name, table in log.tables.items() if name != "transfers"}
     shutil.rmtree(run / "log")
-    write_log(run / "log", OpLog(log.ops, log.operands, log.strings, log.immediates, tables=tables))
+    written = write_log(run / "log", OpLog(log.ops, log.operands, log.strings, log.immediates, tables=tables))
+    claims = run / "run.json"
+    claims.write_text(claims.read_text().replace(log.digest, written.digest))
     done = invoke("trace", "x", "-o", "x.pftrace")
     said = "x: got a log without the table transfers, so what memories served is left out"
     assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, [said])

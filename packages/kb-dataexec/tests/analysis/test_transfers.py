@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dataexec_written_log import expect
 
-from kb_dataexec.analysis import all_transfers, memory_spans, service_parts
+from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay, LateServices, all_transfers, memory_spans, service_parts
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, OpLog
 
 STRINGS = ["dma_read", "dma_write", "fetch", "pe0.dma", "pe1.dma", "hbm0"]
@@ -48,6 +48,23 @@ def test_services_of_one_kind_go_as_the_first_one_that_met_nobody():
     log = log_of([*ops, read(5, 99, 128), read(6, 0, 30, nbytes=10)], [(2, *ALONE), (5, *later)])
     # Op 3 is another PE's and op 6 has other bytes: nothing is told of them.
     assert tail(log) == {2: ALONE, 4: (102, 105, 105, 112, 120, 3, 0, -1), 5: later}
+
+
+def test_ops_that_are_found_chunk_by_chunk_are_those_of_the_whole_log():
+    """Of two chunks, with ids that ascend in neither of them."""
+    ops = [read(4, 100, 123), read(2, 8, 31), read(7, 48, 75, nbytes=24, more=[(0, IMMEDIATE, 8)])]
+    ops += [(9, "fetch", "pe0.dma", [(0, HBM, 8)], 0, 5), write(3, 5, 9), (6, "dma_read", "pe1.dma", [], 1, 2)]
+    parts, found = [log_of(ops[:4], []), log_of(ops[4:], [])], DmaOpsOnTheWay()
+    for part in parts:
+        found.look(part)
+    whole, ops_of_chunks = DmaOps.of(log_of(ops, [])), found.ops()
+    for name in ("row", "op_id", "component", "name", "params", "start_ps", "end_ps", "is_read"):
+        assert getattr(ops_of_chunks, name).tolist() == getattr(whole, name).tolist(), name
+    assert ops_of_chunks.row.tolist() == [1, 4, 0, 5, 2]
+    assert [each.tolist() for each in ops_of_chunks.far] == [each.tolist() for each in whole.far]
+    assert whole.far.nbytes.tolist() == [8, 8, 8, 0, 24]
+    log = log_of(ops, [(2, *ALONE)])
+    assert memory_spans(log, LateServices(log, ops_of_chunks)).tolist() == memory_spans(log).tolist()
 
 
 def test_the_first_row_of_a_kind_that_met_nobody_counts():

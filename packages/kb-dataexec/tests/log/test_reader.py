@@ -242,6 +242,14 @@ def test_late_operands_are_those_of_the_log_and_read_once(tmp_path, is_closed):
     assert log.operands is log.operands
 
 
+def test_each_chunk_is_looked_at_with_its_operands(tmp_path):
+    write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
+    seen = []
+    LogFolder(tmp_path).whole(late_operands=True, look=seen.append)
+    assert [each.n_ops for each in seen] == [3, 7, LOG.n_ops - 10]
+    assert (np.concatenate([each.operands for each in seen]) == LOG.operands).all()
+
+
 def test_late_operands_are_checked_at_once_and_when_they_are_read(tmp_path):
     write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
     log = LogFolder(tmp_path).whole(late_operands=True)

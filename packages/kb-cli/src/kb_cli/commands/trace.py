@@ -23,7 +23,7 @@ from kb_dataexec.analysis import LateServices
 from kb_messages import KbError
 
 _TRAFFIC = "kb_cli.trace.traffic"
-"""Needs the engine, which takes as long to load as a log of a million records to read."""
+"""Needs the blocks of the engine, which take half as long to load as a log of a million records to read."""
 
 
 @click.command("trace")
@@ -87,7 +87,7 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
     """The trace, and a sentence for each thing that it leaves out. The path is found on the thread of *beside*."""
     log, notes = found.log, []
     counters: list[Counters] = []
-    services = None if "transfers" in log.missing else LateServices(log)
+    services = None if "transfers" in log.missing else LateServices(log, found.dma)
     path = None if "kernels" in log.missing else beside.submit(path_of, log, services)
     try:
         counters.append(_counters(found, shown, services))

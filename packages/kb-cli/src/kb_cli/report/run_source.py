@@ -8,14 +8,14 @@ from typing import NamedTuple
 from kb_cli.benchmark import bundled
 from kb_cli.run.claims import holds
 from kb_cli.run.files import BENCH, LOG, RUN, TOPOLOGY, WHERE, RunFolderError
+from kb_cli.run.own_log import own_log
 from kb_cli.run.run_json import RunJson, is_sealed, read_run
 from kb_cli.run.where_file import read_where
 from kb_cli.terminal.units import PS_PER_NS
-from kb_dataexec import OpLog, open_log
+from kb_dataexec import OpLog
 from kb_dataexec.analysis import Where
 from kb_dataexec.analysis import where as where_of
 from kb_dataexec.files import file_in, read_bytes
-from kb_dataexec.log import LogFolder
 from kb_topology import Topology, load_topology
 
 
@@ -80,21 +80,10 @@ def read_run_source(folder: Path, late_operands: bool = False) -> RunSource:
             raise RunFolderError(
                 str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
             )
-    log = _log_of(folder, run, late_operands)
+    log = own_log(folder, run, prefix=True, late_operands=late_operands) if run.keep.data else None
     text = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "backslashreplace")
     chip = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
     return RunSource(folder, run, _where_of(folder, run, log), text, chip, log)
-
-
-def _log_of(folder: Path, run: RunJson, late_operands: bool) -> OpLog | None:
-    """The log, as far as it goes. Raises RunFolderError for the log of another run."""
-    if not run.keep.data:
-        return None
-    source = open_log(folder / LOG, prefix=True)
-    log = source.whole(late_operands) if isinstance(source, LogFolder) else source.whole()
-    if source.digest not in (None, run.log_digest):
-        raise RunFolderError(str(folder / LOG), f"a log of digest {source.digest}", f"{run.log_digest}", "run it again")
-    return log
 
 
 def _where_of(folder: Path, run: RunJson, log: OpLog | None) -> Where:

@@ -26,8 +26,8 @@ def memory_slices(log: OpLog, pe: str | None = None, services: LateServices | No
     Raises LogError for a log without the table of transfers.
     """
     strings, spans = log.strings, memory_spans(log, services)
-    columns = columns_of(log.ops, ("component", "name", "line", *ARGUMENTS.values()))
-    component = columns["component"][spans["row"]]
+    columns = columns_of(log.ops, ("component", "name", "line", *ARGUMENTS.values()), spans["row"])
+    component = columns["component"]
     shown = spans["memory"]
     if pe is not None:
         mine = [number for number, text in enumerate(strings) if pe_of(text) == pe]
@@ -39,12 +39,12 @@ def memory_slices(log: OpLog, pe: str | None = None, services: LateServices | No
     order = np.lexsort((spans["end_ps"], spans["start_ps"], track))  # equal ones keep the order of their ops
     order = order[np.searchsorted(track[order], 0) :]
     track, start, end = track[order], spans["start_ps"][order], spans["end_ps"][order]
-    component, row = component[order], spans["row"][order]
-    servers = number_pairs(component, columns["name"][row])
+    columns = {name: column[order] for name, column in columns.items()}
+    servers = number_pairs(columns["component"], columns["name"])
     texts = [f"{pe_of(strings[dma]) or strings[dma]}: {strings[stage]}" for dma, stage in servers.found]
-    names = number_pairs(servers.number, columns["line"][row])
+    names = number_pairs(servers.number, columns["line"])
     titles = [f"{texts[server]} {strings[line]}" for server, line in names.found]
-    arguments = {name: columns[column][row] for name, column in ARGUMENTS.items()}
+    arguments = {name: columns[column] for name, column in ARGUMENTS.items()}
     places = [TrackPlace(MEMORIES, f"{strings[memory]}: {SERVED}") for memory in memories]
     return without_overlap(Slices(places, track, start, end, names.number, titles, arguments))
 

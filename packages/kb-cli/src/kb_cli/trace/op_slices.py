@@ -38,15 +38,16 @@ def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
     A service outside of PEs, such as a write of the host, is shown with the launches. Raises LogError, which begins
     with *where*, for numbers below 0 and for a service that ends before it begins.
     """
-    columns = columns_of(ops, (*_TEXTS, *_TIMES, *ARGUMENTS.values()))
-    _check(columns, where)
-    places, number = _servers(columns, strings)
-    order = _by_lane(number, columns)
-    name, names = _names(columns, strings)
-    wanted = (number, *(columns[each] for each in _TIMES), name)
-    track, start, end, name = (column.take(order) for column in wanted)
-    arguments = {shown: columns[column].take(order) for shown, column in ARGUMENTS.items()}
-    return without_overlap(Slices(places, track, start, end, name, names, arguments))
+    texts = columns_of(ops, _TEXTS)
+    places, track = _servers(texts, strings)
+    name, names = _names(texts, strings)
+    order = np.argsort(track.astype(np.min_scalar_type(len(places))), kind="stable")
+    columns = columns_of(ops, (*_TIMES, *ARGUMENTS.values()), order)
+    _check(columns, order, where)
+    arguments = {shown: columns[column] for shown, column in ARGUMENTS.items()}
+    start, end = (columns[each] for each in _TIMES)
+    track, name = track.take(order), name.take(order)
+    return without_overlap(_by_lane(Slices(places, track, start, end, name, names, arguments)))
 
 
 def without_overlap(slices: Slices) -> Slices:
@@ -60,15 +61,17 @@ def without_overlap(slices: Slices) -> Slices:
     return split.where(np.argsort(split.track, kind="stable"))
 
 
-def _check(ops: Columns, where: str) -> None:
+def _check(ops: Columns, rows: Ints, where: str) -> None:
+    """Raise LogError for the first of the *rows* of a log, which has the columns *ops*, that cannot be."""
     wrong = ops["t_end_ps"] < ops["t_start_ps"]
     for column in ("t_start_ps", *ARGUMENTS.values()):
         wrong |= ops[column] < 0
     if wrong.any():
-        at = int(np.argmax(wrong))
+        bad = np.flatnonzero(wrong)
+        at = int(bad[np.argmin(rows[bad])])
         ids = ", ".join(f"{column} {ops[column][at]}" for column in ARGUMENTS.values())
         got = f"{ids} from {ops['t_start_ps'][at]} to {ops['t_end_ps'][at]} ps"
-        raise LogError(f"{where}: ops row {at}", got, "numbers of 0 or more, and no end before the begin")
+        raise LogError(f"{where}: ops row {rows[at]}", got, "numbers of 0 or more, and no end before the begin")
 
 
 def _servers(ops: Columns, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
@@ -81,13 +84,12 @@ def _servers(ops: Columns, strings: Sequence[str]) -> tuple[list[TrackPlace], In
     return [_place(*servers[at]) for at in order], rank[pairs.number]
 
 
-def _by_lane(number: Ints, ops: Columns) -> Ints:
-    """The order of the records by place, then by start, end and id. In logs of the engine each place has this order."""
-    order = np.argsort(number.astype(np.min_scalar_type(number.max(initial=0))), kind="stable")
-    lane, start = number.take(order), ops["t_start_ps"].take(order)
-    if ((lane[1:] > lane[:-1]) | (start[1:] > start[:-1])).all():
-        return order
-    return np.lexsort((ops["op_id"], ops["t_end_ps"], ops["t_start_ps"], number))
+def _by_lane(slices: Slices) -> Slices:
+    """*slices*, which are sorted by track, by start, end and id in each. In logs of the engine they are so already."""
+    track, start, end = slices.track, slices.start_ps, slices.end_ps
+    if ((track[1:] > track[:-1]) | (start[1:] > start[:-1])).all():
+        return slices
+    return slices.where(np.lexsort((slices.arguments["op"], end, start, track)))
 
 
 def _server_order(component: str, stage: str) -> tuple[tuple[int, ...], int, str, str]:

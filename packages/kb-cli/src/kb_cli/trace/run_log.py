@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kb_cli.run.files import LOG, RunFolderError
+from kb_cli.run.own_log import own_log
 from kb_cli.run.run_json import RunJson, read_one_run
-from kb_dataexec import OpLog, read_log
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay
 
 
 class RunLog(NamedTuple):
-    """A run folder with its op log."""
+    """A run folder with its op log and the DMA ops of that. Operands are read again when somebody asks for them."""
 
     folder: Path
     run: RunJson
     log: OpLog
+    dma: DmaOps
 
     @property
     def end_ps(self) -> int:
@@ -26,7 +29,8 @@ class RunLog(NamedTuple):
 def read_run_log(folder: Path) -> RunLog:
     """The run in *folder* and its log. A log that was cut off is read as far as it goes.
 
-    Raises RunFolderError when *folder* is not the folder of one run, or has no log, and LogError for a damaged one.
+    Raises RunFolderError when *folder* is not the folder of one run, or has no log or that of another run, and LogError
+    for a damaged one.
     """
     run = read_one_run(folder)
     if not run.flags.log:
@@ -34,7 +38,8 @@ def read_run_log(folder: Path) -> RunLog:
     if not run.keep.data:
         got = f"a run whose op log was not kept ({run.keep.why})"
         raise RunFolderError(str(folder), got, "one", "run it again with --keep all")
-    log = read_log(folder / LOG, prefix=True)
+    dma = DmaOpsOnTheWay()
+    log = own_log(folder, run, prefix=True, late_operands=True, look=dma.look)
     if not log.n_ops:
         raise RunFolderError(str(folder / LOG), "a log without records", "at least one")
-    return RunLog(folder, run, log)
+    return RunLog(folder, run, log, dma.ops())

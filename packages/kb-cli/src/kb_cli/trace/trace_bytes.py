@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,43 +46,41 @@ def trace_blocks(trace: Trace, unit: Unit) -> Iterator[bytes]:
 
 
 def _slice_blocks(slices: Slices, unit_ps: int) -> Iterator[bytes]:
-    start, end = slices.start_ps // unit_ps, slices.end_ps // unit_ps
-    first = _first_of_each_track(slices.track)
-    before = np.append(0, end[:-1])
-    before[first] = start[first]
+    track = slices.track
+    first = _first_of_each_track(track)
     names: dict[int, list[tuple[int, str]]] = {}
-    for place, number in number_pairs(slices.track, slices.name).found:
+    for place, number in number_pairs(track, slices.name).found:
         names.setdefault(place, []).append((number + 1, slices.names[number]))  # a number of 0 means no name
     arguments = list(slices.arguments)
     yield b"".join(
         opening_packet(place, place, t, names[place], arguments)
-        for place, t in zip(slices.track[first].tolist(), start[first].tolist(), strict=True)
+        for place, t in zip(track[first].tolist(), (slices.start_ps[first] // unit_ps).tolist(), strict=True)
     )
-    columns = slices.track, start - before, end - start, slices.name + 1, *slices.arguments.values()
 
-    def encoded(block: list[npt.NDArray[Any]]) -> bytes:
-        track, since, length, name, *values = block
-        return encode(slice_packets(track, (since, length), name, values))
+    def encoded(block: slice) -> bytes:
+        start, end = slices.start_ps[block] // unit_ps, slices.end_ps[block] // unit_ps
+        before = np.append(slices.end_ps[max(block.start - 1, 0)] // unit_ps, end[:-1])
+        since = np.where(_is_first(track, block), 0, start - before)
+        arguments = [values[block] for values in slices.arguments.values()]
+        return encode(slice_packets(track[block], (since, end - start), slices.name[block] + 1, arguments))
 
-    yield from _ahead(encoded, _blocks(columns))
+    yield from _ahead(encoded, _blocks(len(track)))
 
 
 def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
-    t = counters.t_ps // unit_ps
-    first = _first_of_each_track(counters.track)
+    t, track = counters.t_ps // unit_ps, counters.track
+    first = _first_of_each_track(track)
     yield b"".join(
-        opening_packet(track, track, at, (), ())
-        for track, at in zip(counters.track[first].tolist(), t[first].tolist(), strict=True)
+        opening_packet(place, place, at, (), ())
+        for place, at in zip(track[first].tolist(), t[first].tolist(), strict=True)
     )
     since = np.diff(t, prepend=0)
     since[first] = 0
-    for track, times, value in _blocks((counters.track, since, counters.value)):
-        yield encode(counter_packets(track, times, value))
+    for block in _blocks(len(track)):
+        yield encode(counter_packets(track[block], since[block], counters.value[block]))
 
 
-def _ahead(
-    task: Callable[[list[npt.NDArray[Any]]], bytes], blocks: Iterator[list[npt.NDArray[Any]]]
-) -> Iterator[bytes]:
+def _ahead(task: Callable[[slice], bytes], blocks: Iterable[slice]) -> Iterator[bytes]:
     """What *task* makes of each of *blocks*, in their order. Threads are some blocks ahead of the caller."""
     with ThreadPoolExecutor(_THREADS) as threads:
         begun: deque[Future[bytes]] = deque()
@@ -95,12 +92,18 @@ def _ahead(
             yield begun.popleft().result()
 
 
-def _blocks(columns: Sequence[npt.NDArray[Any]]) -> Iterator[list[npt.NDArray[Any]]]:
-    """The rows of *columns* in blocks. Each block has numbers of its own widths."""
-    for low in range(0, len(columns[0]), _BLOCK):
-        yield [column[low : low + _BLOCK] for column in columns]
+def _blocks(length: int) -> list[slice]:
+    """The rows of columns of *length* in blocks. Each block has numbers of its own widths."""
+    return [slice(low, min(low + _BLOCK, length)) for low in range(0, length, _BLOCK)]
 
 
 def _first_of_each_track(track: Ints) -> Ints:
     """Where each track begins in *track*, whose equal elements stand together."""
-    return np.flatnonzero(np.diff(track, prepend=-1))
+    return np.flatnonzero(_is_first(track, slice(0, len(track))))
+
+
+def _is_first(track: Ints, block: slice) -> npt.NDArray[np.bool_]:
+    """Whether a track begins, for each element of *block* of *track*."""
+    before = track[block.start - 1] if block.start else -1
+    begins: npt.NDArray[np.bool_] = np.diff(track[block], prepend=before) != 0
+    return begins

@@ -22,7 +22,8 @@ from kb_cli.trace.transfers import READ, DmaFlow, Floats, flows_of
 from kb_cli.trace.window import Window
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import LateServices
-from kb_engine import Engine
+from kb_engine.engine import chip_of
+from kb_engine.observe import Chip
 from kb_messages import LogError
 from kb_topology import Topology, exact
 
@@ -47,7 +48,7 @@ def traffic(
     log, and TopologyError when a block of *chip* is not installed.
     """
     flows = list(flows_of(log, None if services is None else services().ops))
-    used = used_by(flows, Engine(chip))
+    used = used_by(flows, chip_of(chip))
     asked = [uses for flow, uses in zip(flows, used, strict=True) if pe in (None, pe_of(flow.dma))]
     shown = sorted({each for uses in asked for each in uses}, key=lambda each: by_number(each.place.title))
     edges = _edges(log, window, len(shown))
@@ -61,31 +62,31 @@ def traffic(
     return _counters(shown, edges, [np.diff(moved[each]) for each in shown])
 
 
-def used_by(flows: Iterable[DmaFlow], engine: Engine) -> list[dict[Resource, float]]:
+def used_by(flows: Iterable[DmaFlow], chip: Chip) -> list[dict[Resource, float]]:
     """The links and the memories of each of *flows*, and the share of its bytes that each of them moves.
 
-    Raises LogError for a flow with a DMA or a memory that the chip of *engine* does not have.
+    Raises LogError for a flow with a DMA or a memory that *chip* does not have.
     """
-    chip, found = engine.topology, []
+    topology, found = chip.topology, []
     for flow in flows:
-        if flow.dma not in chip.graph.nodes or not chip.address_map.label(flow.owner):
+        if flow.dma not in topology.graph.nodes or not topology.address_map.label(flow.owner):
             where, got = f"{flow.dma}: {flow.stage}", f"a transfer with memory {flow.owner:#x}"
-            raise LogError(where, got, f"a block and a memory of the chip {chip.name}")
-        paths = engine.fabric.paths(flow.dma, flow.owner)
+            raise LogError(where, got, f"a block and a memory of the chip {topology.name}")
+        paths = chip.fabric.paths(flow.dma, flow.owner)
         shares = dict[Resource, float]()
         for path in paths:
             leg = path.back if flow.stage == READ else path.away
             links = [
                 Resource(TrackPlace(LINKS, f"{link.src} -> {link.dst}", "%"), float(link.bw_gbs)) for link in leg.links
             ]
-            for each in (_memory(engine, path.dst), *links):
+            for each in (_memory(chip, path.dst), *links):
                 shares[each] = shares.get(each, 0.0) + 1 / len(paths)
         found.append(shares)
     return found
 
 
-def _memory(engine: Engine, node: str) -> Resource:
-    bw_gbs: Any = getattr(engine.components[node].spec, "bw_gbs", None)
+def _memory(chip: Chip, node: str) -> Resource:
+    bw_gbs: Any = getattr(chip.components[node].spec, "bw_gbs", None)
     if bw_gbs is None:
         return Resource(TrackPlace(MEMORIES, node, "GB/s"), 100.0)  # so that 100 % of it is a GB/s each
     return Resource(TrackPlace(MEMORIES, node, "%"), float(exact(bw_gbs)))

@@ -53,7 +53,7 @@ def flows_of(log: OpLog, ops: DmaOps | None = None) -> Iterator[DmaFlow]:
     What a masked load fills in comes from the constants of the log and moves nowhere. *ops* are those of *log*, where a
     caller has them.
     """
-    ops = ops or DmaOps(log)
+    ops = DmaOps.of(log) if ops is None else ops
     kept = np.flatnonzero(ops.far.owner != _CONSTANTS)
     if not len(kept):
         return

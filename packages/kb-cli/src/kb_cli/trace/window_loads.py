@@ -12,7 +12,7 @@ from kb_cli.trace.arrange import LINKS
 from kb_cli.trace.op_slices import pe_of
 from kb_cli.trace.traffic import Resource, used_by
 from kb_cli.trace.transfers import DmaFlow
-from kb_engine import Engine
+from kb_engine.observe import Chip
 
 
 class UsedPart(NamedTuple):
@@ -28,14 +28,14 @@ class UsedPart(NamedTuple):
     by_pe: dict[str, float]
 
 
-def used_parts(flows: Iterable[DmaFlow], engine: Engine, start_ps: int, end_ps: int) -> list[UsedPart]:
+def used_parts(flows: Iterable[DmaFlow], chip: Chip, start_ps: int, end_ps: int) -> list[UsedPart]:
     """The links and memories that *flows* used between *start_ps* and *end_ps*, the most used first.
 
     Bytes of a service count evenly over its time. Links and memories without a byte are left out.
     """
     window, listed = np.array([start_ps, end_ps]), list(flows)
     sums: dict[Resource, dict[str, float]] = {}
-    for flow, uses in zip(listed, used_by(listed, engine), strict=True):
+    for flow, uses in zip(listed, used_by(listed, chip), strict=True):
         before, until = flow.moved_until(window).tolist()
         if until > before:
             who = pe_of(flow.dma) or flow.dma

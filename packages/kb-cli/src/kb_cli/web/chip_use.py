@@ -10,7 +10,8 @@ from kb_cli.run.run_loads import counted_loads
 from kb_cli.trace.transfers import flows_of
 from kb_cli.trace.window_loads import UsedPart, used_parts
 from kb_cli.web.opened_run import OpenedRun
-from kb_engine import Engine
+from kb_engine.engine import chip_of
+from kb_engine.observe import Chip
 from kb_messages import KbError
 from kb_topology.diagram import LinkLoad, Loads, NodeLoad, percent
 
@@ -27,14 +28,14 @@ def chip_use(run: OpenedRun, window: tuple[int, int], is_whole: bool) -> ChipUse
     """The use of the chip of *run*: with *is_whole*, by the counters of a run that ended, otherwise by its log."""
     notes: list[str] = []
     counted = _counted(run, notes) if is_whole and run.place.state == "complete" else None
-    engine, logged = None, list[UsedPart]()
+    chip, logged = None, list[UsedPart]()
     try:
-        engine = Engine(run.chip)
-        logged = used_parts(flows_of(run.timeline.log), engine, *window)
+        chip = chip_of(run.chip)
+        logged = used_parts(flows_of(run.timeline.log), chip, *window)
     except KbError as error:  # a chip whose blocks are not installed here
         what = "use of links and memories" if counted is None else "PEs that used links and memories"
         notes.append(f"{run.place.name}: got no {what}: {error}")
-    is_shared = engine is not None and _shares_reads(engine)
+    is_shared = chip is not None and _shares_reads(chip)
     if counted is not None:
         return ChipUse(_by_counters(logged, counted, is_shared), notes, counted)
     return ChipUse(logged, notes + _doubts(logged, is_shared), None)
@@ -65,11 +66,11 @@ def _by_counters(logged: list[UsedPart], counted: Loads, is_shared: bool) -> lis
     return sorted(found, key=lambda each: (-(each.share or 0.0), -each.nbytes, each.title))
 
 
-def _shares_reads(engine: Engine) -> bool:
+def _shares_reads(chip: Chip) -> bool:
     """Whether one read of a memory can answer several PEs."""
-    if not isinstance(engine.topology.spec.multicast, UnsetType):
+    if not isinstance(chip.topology.spec.multicast, UnsetType):
         return True
-    return any(getattr(block.spec, "multicast", 1) > 1 for block in engine.components.values())
+    return any(getattr(block.spec, "multicast", 1) > 1 for block in chip.components.values())
 
 
 def _doubts(logged: list[UsedPart], is_shared: bool) -> list[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.attribution import Where as Where
     from kb_dataexec.analysis.attribution import WhereRow as WhereRow
     from kb_dataexec.analysis.dma_ops import DmaOps as DmaOps
+    from kb_dataexec.analysis.dma_ops import DmaOpsOnTheWay as DmaOpsOnTheWay
     from kb_dataexec.analysis.dma_ops import FarEnds as FarEnds
     from kb_dataexec.analysis.hazards import Hazard as Hazard
     from kb_dataexec.analysis.provenance import Origin as Origin
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "kb_dataexec.analysis.attribution": ("WHERE_FORMAT", "LaunchWhere", "PathColumns", "PeWhere", "Where", "WhereRow"),
-    "kb_dataexec.analysis.dma_ops": ("DmaOps", "FarEnds"),
+    "kb_dataexec.analysis.dma_ops": ("DmaOps", "DmaOpsOnTheWay", "FarEnds"),
     "kb_dataexec.analysis.hazards": ("Hazard",),
     "kb_dataexec.analysis.provenance": ("Origin", "origin"),
     "kb_dataexec.analysis.shares": (

@@ -15,6 +15,7 @@ from kb_dataexec.analysis.path_moments import QueueLeaving, ServiceEnds
 from kb_dataexec.analysis.path_rows import PathRows
 from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.parallel import in_chunks
 from kb_messages import CallCause, StageType
 
 _GATES = (
@@ -107,7 +108,12 @@ class _Causes:
         waited = np.flatnonzero(ops.t_start > ops.t_ready)
         order = np.lexsort((ops.t_start, ops.server))
         freed = np.empty(len(every), np.int64)
-        freed[order] = self.left.last_ahead(ops.server[order], ops.t_start[order], order)  # neighbours are found soon
+
+        def find_freed(chunk: slice) -> None:
+            mine = order[chunk]  # neighbours are found soon
+            freed[mine] = self.left.last_ahead(ops.server[mine], ops.t_start[mine], mine)
+
+        in_chunks(find_freed, len(order))
         at_once = ops.t_start == ops.t_ready
         events.explain(started, ready, tie=at_once & (freed >= 0))
         for gate, stages in _GATES:

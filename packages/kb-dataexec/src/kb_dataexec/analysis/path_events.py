@@ -128,7 +128,7 @@ class PathEvents:
         self.numbers = Events.of(rows)
         count = self.numbers.total
         self.time = np.zeros(count, np.int64)
-        self.cause = np.full(count, -1, np.int64)
+        self.cause: Array = np.full(count, -1, np.int32 if count < 1 << 31 else np.int64)
         self.work, self.edge = np.zeros(count, np.int8), np.zeros(count, np.int8)
         self.is_tie = np.zeros(count, np.bool_)
         self._is_open = np.ones(count, np.bool_)

@@ -17,15 +17,15 @@ class QueueLeaving:
 
     def __init__(self, rows: PathRows) -> None:
         ops = rows.ops
-        self._row = ops.row
         enters = ops.is_first.copy()
         enters[1:] |= ops.server[1:] != ops.server[:-1]
         entered = ops.t_ready[np.maximum.accumulate(np.where(enters, np.arange(len(ops)), 0))]
-        self._turn = np.empty(len(ops), np.int64)
-        self._turn[np.lexsort((ops.row, entered))] = np.arange(len(ops))
+        turn = np.empty(len(ops), np.int64)
+        turn[np.lexsort((ops.row, entered))] = np.arange(len(ops))
         self._which = np.flatnonzero(ops.leaves)
         order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
         self._which = self._which[order]
+        self._row, self._turn = ((place, place[self._which]) for place in (ops.row, turn))
         self._moments = Moments(ops.server[self._which], ops.t_out[self._which])
 
     def last_before(self, server: Array, time: Array, op: Array) -> Array:
@@ -36,8 +36,9 @@ class QueueLeaving:
         """As `last_before`, the last one that came to the queue before *op*: a later transfer may leave first."""
         return self._last(server, time, op, self._turn)
 
-    def _last(self, server: Array, time: Array, op: Array, place: Array) -> Array:
-        at = self._moments.last_before(server, time, place[self._which], place[op])
+    def _last(self, server: Array, time: Array, op: Array, places: tuple[Array, Array]) -> Array:
+        of_ops, of_moments = places
+        at = self._moments.last_before(server, time, of_moments, of_ops[op])
         return np.where(at < 0, -1, self._which[at]) if len(self._which) else at
 
 

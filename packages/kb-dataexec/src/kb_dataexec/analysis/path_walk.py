@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -58,12 +59,17 @@ class PathWalk:
     def __init__(self, rows: PathRows, events: PathEvents, transfers: TransferParts, labels: PathLabels) -> None:
         self._ops, self._events, self._transfers, self._labels = rows.ops, events, transfers, labels
         self._pe_of_command, self._kernels = np.append(rows.commands.pe, -1), rows.kernels
-        waited = transfers.op[transfers.behind >= 0]
-        self._waited = np.zeros(events.numbers.total, np.bool_)
-        self._waited[events.numbers.op(OpEvent.END, waited)] = True
-        whole = events.cause.copy() if len(waited) else events.cause
-        whole[events.numbers.op(OpEvent.END, waited)] = events.numbers.op(OpEvent.START, waited)
-        self._causes, self._own_causes = events.cause.data, whole.data
+        self._waited = transfers.op[transfers.behind >= 0]
+        self._causes = events.cause.data
+
+    @cached_property
+    def _own_causes(self) -> memoryview:
+        """The causes on a PE alone: a service that waited for a memory is whole."""
+        numbers, whole = self._events.numbers, self._events.cause
+        if len(self._waited):
+            whole = whole.copy()
+            whole[numbers.op(OpEvent.END, self._waited)] = numbers.op(OpEvent.START, self._waited)
+        return whole.data
 
     def back_from(self, event: int, start: int, stays: bool) -> Array:
         """The events from *event* back to the start of a program, latest first.
@@ -82,7 +88,7 @@ class PathWalk:
 
     def goes_elsewhere(self, back: Array) -> bool:
         """Whether the path *back* follows a request that waited for a memory, and so differs if it stays on the PE."""
-        return bool(self._waited[back].any())
+        return bool(np.isin(back, self._events.numbers.op(OpEvent.END, self._waited)).any())
 
     def pieces(self, *paths: Array) -> Iterator[Pieces]:
         """The segments of *paths*, each from its end back, some ten thousand at a time.

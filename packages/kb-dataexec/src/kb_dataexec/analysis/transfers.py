@@ -26,11 +26,12 @@ class ToldServices:
 
     `ops` are all DMA ops, and `place` are those that are told of, ascending. `table` are the rows of the table in
     their order, each op once, and `own_place` are their ops. `row` is the row that tells of an op, and `later_ps` how
-    much later the op's times are than there. Raises LogError for a log without the table.
+    much later the op's times are than there. A caller who has the DMA ops of *log* gives them as *ops*. Raises LogError
+    for a log without the table.
     """
 
-    def __init__(self, log: OpLog) -> None:
-        table, self.ops = log.table("transfers"), DmaOps(log)
+    def __init__(self, log: OpLog, ops: DmaOps | None = None) -> None:
+        table, self.ops = log.table("transfers"), DmaOps.of(log) if ops is None else ops
         _, first = np.unique(table["op_id"], return_index=True)
         first = np.sort(first)
         place, is_there = self.ops.find(table["op_id"][first])
@@ -42,7 +43,7 @@ class ToldServices:
         )
         untold = np.flatnonzero(row < 0)
         if len(untold) and len(models):
-            kind = _kinds(log, self.ops)
+            kind = _kinds(self.ops)
             model_of = np.full(int(kind.max()) + 1, -1, np.int64)
             model_of[kind[self.own_place[models]][::-1]] = models[::-1]  # the first of several stays
             row[untold] = model_of[kind[untold]]
@@ -52,17 +53,17 @@ class ToldServices:
 
 
 class LateServices:
-    """`ToldServices` of *log*, found when they are first asked for, and once for all threads that ask."""
+    """`ToldServices` of *log* and *ops*, found when they are first asked for, and once for all threads that ask."""
 
-    def __init__(self, log: OpLog) -> None:
-        self._log, self._lock = log, Lock()
+    def __init__(self, log: OpLog, ops: DmaOps | None = None) -> None:
+        self._log, self._ops, self._lock = log, ops, Lock()
         self._found: ToldServices | None = None
 
     def __call__(self) -> ToldServices:
         """The services. Raises LogError for a log without the table of transfers."""
         with self._lock:
             if self._found is None:
-                self._found = ToldServices(self._log)
+                self._found = ToldServices(self._log, self._ops)
             return self._found
 
 
@@ -90,7 +91,7 @@ def service_parts(log: OpLog, transfers: Array) -> Array:
     to the links where those are slower than the memory, else to the memory. `service` is the time of a memory that does
     not tell its parts.
     """
-    ops = DmaOps(log)
+    ops = DmaOps.of(log)
     place, _ = ops.find(transfers["op_id"])
     return parts_of(transfers, ops, place)
 
@@ -160,7 +161,6 @@ def _fill_memory(parts: Array, told: Array, wait_and_latency: tuple[Array, Array
     parts["service_ps"] = np.where(told, 0, whole)
 
 
-def _kinds(log: OpLog, ops: DmaOps) -> Array:
+def _kinds(ops: DmaOps) -> Array:
     """A number for each of *ops* that it shares with the ops of its kind."""
-    params = np.ascontiguousarray(log.ops["params"])[ops.row]
-    return numbered_rows(ops.component, params, ops.is_read.astype(np.int8), *ops.far)
+    return numbered_rows(ops.component, ops.params, ops.is_read.astype(np.int8), *ops.far)

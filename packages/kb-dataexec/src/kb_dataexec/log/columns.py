@@ -19,16 +19,20 @@ RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
 _CODES: Final = ("role", "space", "dtype", "release")
 
 
-def columns_of(table: Array, names: Iterable[str]) -> Columns:
-    """The columns *names* of any table, each an array of its own with the dtype that the table has for it."""
-    columns = {name: np.empty(len(table), table.dtype[name]) for name in names}
+def columns_of(table: Array, names: Iterable[str], wanted: Array | None = None) -> Columns:
+    """The columns *names* of any table, each an array of its own with the dtype that the table has for it.
+
+    They have the rows number *wanted*, or all rows when *wanted* is None.
+    """
+    length = len(table) if wanted is None else len(wanted)
+    columns = {name: np.empty(length, table.dtype[name]) for name in names}
 
     def fill(chunk: slice) -> None:
-        rows = table[chunk]
+        rows = table[chunk] if wanted is None else table.take(wanted[chunk])
         for name, column in columns.items():
             column[chunk] = rows[name]
 
-    in_chunks(fill, len(table))
+    in_chunks(fill, length)
     return columns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -201,16 +201,21 @@ class LogFolder:
         """
         return self._chunks(None, None)
 
-    def whole(self, late_operands: bool = False) -> OpLog:
+    def whole(self, late_operands: bool = False, look: Callable[[OpLog], object] | None = None) -> OpLog:
         """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
 
         With *late_operands*, operands are checked and not kept, unless formulas make them. They are read again when
-        somebody asks for them, and LogError is raised then if they are no longer the same.
+        somebody asks for them, and LogError is raised then if they are no longer the same. *look* is called with each
+        chunk, which has the operands of its ops.
         """
         ops, is_late = self._room("ops", OPS_DTYPE), late_operands and self.version <= VERSION_OF_ROWS
         operands = None if is_late else self._room("operands", OPERAND_DTYPE)
-        tables = joined([chunk.tables for chunk in self._chunks(ops, operands)])
-        others = self.strings, self.immediates, self.is_complete, tables, self.version
+        tables = []
+        for chunk in self._chunks(ops, operands):
+            if look is not None:
+                look(chunk)
+            tables.append(chunk.tables)
+        others = self.strings, self.immediates, self.is_complete, joined(tables), self.version
         if operands is None:
             return LateOperandsLog(ops.rows, partial(self._operands, self._operands_digest), *others)
         return OpLog(ops.rows, operands.rows, *others)

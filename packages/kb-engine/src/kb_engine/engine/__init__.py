@@ -1,10 +1,19 @@
 """Builds a chip from its topology, runs it, and explains a simulation that is stuck."""
 
-from kb_engine.engine.engine import Engine
-from kb_engine.engine.registry import GROUP, Registry
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "GROUP",
-    "Engine",
-    "Registry",
-]
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_engine.engine.chips import chip_of as chip_of
+    from kb_engine.engine.engine import Engine as Engine
+    from kb_engine.engine.registry import GROUP as GROUP
+    from kb_engine.engine.registry import Registry as Registry
+
+_NAMES = {
+    "kb_engine.engine.chips": ("chip_of",),
+    "kb_engine.engine.engine": ("Engine",),
+    "kb_engine.engine.registry": ("GROUP", "Registry"),
+}
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

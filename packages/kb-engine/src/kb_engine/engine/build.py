@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from math import lcm
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
-from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.stage_server import StageServer
-from kb_engine.block.transfer_server import server_of
 from kb_engine.closed.closed_commands import ClosedCommands
 from kb_engine.closed.pe_closer import PeCloser
 from kb_engine.closed.pe_forms import all_sources_belong_to_pes
-from kb_engine.engine.fabric_of import check_buffers, fabric_of
+from kb_engine.engine.chips import watched_chip
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.fold.folder import Folder
@@ -30,13 +27,10 @@ from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners, listener
 from kb_engine.observe.observer import Observer
 from kb_engine.observe.recorder import Recorder
-from kb_engine.observe.traced_server import traced_server_of
 from kb_engine.observe.tracer import Tracer
 from kb_engine.program.materialize import Materializer, without_log
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
-from kb_engine.timing.clock import Clock
-from kb_messages import StageType
 from kb_topology import Node, NodeKind, Topology
 
 _OF_STAGES: Final = ("on_stage", "on_wait")
@@ -80,7 +74,7 @@ def build(
     listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])
     directory = BlockDirectory(recorder.tables.message_arrived if recorder is not None else None)
     rows = TransferRows(recorder.tables.transferred, recorder.tables.number_of) if recorder is not None else None
-    chip = _chip(topology, registry, directory, listeners, (tracer, rows))
+    chip = watched_chip(topology, registry, directory, listeners, (tracer, rows))
     regions = (*topology.address_map.regions, *topology.address_map.interleaved.values())
     burst_nbytes = lcm(*(each.burst_nbytes for each in chip.components.values() if isinstance(each, MemoryComponent)))
     store = MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions)
@@ -127,69 +121,6 @@ def _closed(
             mine = [chip.components[node.id] for node in chip.topology.graph.pe_nodes(pe_id)]
             pe.scheduler.closer = PeCloser(closed, chip.fabric, mine, pe.tickets)
     return closed
-
-
-def _chip(
-    topology: Topology,
-    registry: Registry,
-    directory: BlockDirectory,
-    listeners: Listeners,
-    watchers: tuple[Tracer | None, TransferRows | None],
-) -> Chip:
-    clock, (tracer, rows) = Clock(listeners.on_housekeeping), watchers
-    tickets = {pe_id: clock.pe_tickets(number) for number, pe_id in enumerate(topology.graph.pe_ids)}
-    on_transfer = tracer.fabric_transfer if tracer is not None else None
-    fabric = fabric_of(topology, registry, clock, on_transfer, rows)
-
-    def context(node: Node, nbytes: int) -> Context:
-        return Context(node.id, clock, fabric, nbytes, directory, tickets.get(str(node.pe_id)))
-
-    components = _blocks(topology, registry, context)
-    check_buffers(topology, components)
-    fabric.attach(components)
-    _wire(topology, components, listeners, tracer)
-    return Chip(topology, clock, fabric, components)
-
-
-def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, ComponentBase[Any]]:
-    """Every block by node id. Nodes that share their attributes share one checked Spec."""
-    kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
-    components: dict[str, ComponentBase[Any]] = {}
-    for node in topology.graph.nodes.values():
-        key = id(node.attrs)
-        if key not in kinds:
-            kinds[key] = registry.spec(node, topology.source)
-        component_type, spec = kinds[key]
-        nbytes = node.memory.nbytes if node.memory is not None else 0
-        components[node.id] = component_type(spec, context(node, nbytes))
-    return components
-
-
-def _wire(
-    topology: Topology, components: dict[str, ComponentBase[Any]], listeners: Listeners, tracer: Tracer | None
-) -> None:
-    graph = topology.graph
-    for wire in graph.wires:
-        components[wire.src].context.add_neighbour(graph.nodes[wire.dst].kind.value, components[wire.dst])
-    for component in components.values():
-        component.servers = {each: _server(component, each, listeners, tracer) for each in component.serves}
-    for component in components.values():
-        component.connect()
-    for component in components.values():
-        reachable = [component, *component.context.downstream]
-        for server in component.servers.values():
-            server.guard(component.gates(server.stage_type))
-            for target_block in reachable:
-                for stage_type, downstream in target_block.servers.items():
-                    server.downstream[stage_type][target_block.node_id] = downstream
-
-
-def _server(
-    component: ComponentBase[Any], stage_type: StageType, listeners: Listeners, tracer: Tracer | None
-) -> StageServer:
-    if tracer is None:
-        return server_of(component, stage_type, listeners.on_stage, listeners.on_wait)
-    return traced_server_of(component, stage_type, listeners.on_stage, listeners.on_wait, tracer)
 
 
 def _pe(pe_id: str, chip: Chip) -> ProcessingElement:

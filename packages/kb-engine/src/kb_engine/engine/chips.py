@@ -1,0 +1,97 @@
+"""Makes the blocks of a topology and wires them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kb_engine.block.block_directory import BlockDirectory
+from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.stage_server import StageServer
+from kb_engine.block.transfer_server import server_of
+from kb_engine.engine.fabric_of import check_buffers, fabric_of
+from kb_engine.engine.registry import Registry
+from kb_engine.observe.chip import Chip
+from kb_engine.observe.listeners import Listeners
+from kb_engine.observe.traced_server import traced_server_of
+from kb_engine.timing.clock import Clock
+from kb_messages import StageType
+from kb_topology import Node, Topology
+
+if TYPE_CHECKING:
+    from kb_engine.fabric.transfer_rows import TransferRows
+    from kb_engine.observe.tracer import Tracer
+
+
+def chip_of(topology: Topology) -> Chip:
+    """The blocks of *topology* and its fabric, to be asked for their ways and bandwidths. Nothing runs on them.
+
+    A fifth of the modules of an engine are loaded. Raises TopologyError as `watched_chip` does.
+    """
+    return watched_chip(topology, Registry(), BlockDirectory(None), Listeners(()), (None, None))
+
+
+def watched_chip(
+    topology: Topology,
+    registry: Registry,
+    directory: BlockDirectory,
+    listeners: Listeners,
+    watchers: tuple[Tracer | None, TransferRows | None],
+) -> Chip:
+    """Every block of *topology* and its fabric, without PEs. *listeners* and *watchers* hear of what happens.
+
+    Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
+    """
+    clock, (tracer, rows) = Clock(listeners.on_housekeeping), watchers
+    tickets = {pe_id: clock.pe_tickets(number) for number, pe_id in enumerate(topology.graph.pe_ids)}
+    on_transfer = tracer.fabric_transfer if tracer is not None else None
+    fabric = fabric_of(topology, registry, clock, on_transfer, rows)
+
+    def context(node: Node, nbytes: int) -> Context:
+        return Context(node.id, clock, fabric, nbytes, directory, tickets.get(str(node.pe_id)))
+
+    components = _blocks(topology, registry, context)
+    check_buffers(topology, components)
+    fabric.attach(components)
+    _wire(topology, components, listeners, tracer)
+    return Chip(topology, clock, fabric, components)
+
+
+def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, ComponentBase[Any]]:
+    """Every block by node id. Nodes that share their attributes share one checked Spec."""
+    kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
+    components: dict[str, ComponentBase[Any]] = {}
+    for node in topology.graph.nodes.values():
+        key = id(node.attrs)
+        if key not in kinds:
+            kinds[key] = registry.spec(node, topology.source)
+        component_type, spec = kinds[key]
+        nbytes = node.memory.nbytes if node.memory is not None else 0
+        components[node.id] = component_type(spec, context(node, nbytes))
+    return components
+
+
+def _wire(
+    topology: Topology, components: dict[str, ComponentBase[Any]], listeners: Listeners, tracer: Tracer | None
+) -> None:
+    graph = topology.graph
+    for wire in graph.wires:
+        components[wire.src].context.add_neighbour(graph.nodes[wire.dst].kind.value, components[wire.dst])
+    for component in components.values():
+        component.servers = {each: _server(component, each, listeners, tracer) for each in component.serves}
+    for component in components.values():
+        component.connect()
+    for component in components.values():
+        reachable = [component, *component.context.downstream]
+        for server in component.servers.values():
+            server.guard(component.gates(server.stage_type))
+            for target_block in reachable:
+                for stage_type, downstream in target_block.servers.items():
+                    server.downstream[stage_type][target_block.node_id] = downstream
+
+
+def _server(
+    component: ComponentBase[Any], stage_type: StageType, listeners: Listeners, tracer: Tracer | None
+) -> StageServer:
+    if tracer is None:
+        return server_of(component, stage_type, listeners.on_stage, listeners.on_wait)
+    return traced_server_of(component, stage_type, listeners.on_stage, listeners.on_wait, tracer)
