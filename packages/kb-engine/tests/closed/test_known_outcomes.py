@@ -10,10 +10,10 @@ from kb_engine.closed.outcome import Outcome
 def outcome(n_stages):
     """One whose records take 40 bytes a stage; None has no log."""
     if n_stages is None:
-        return Outcome(1, (), (), (), {}, (), None)
+        return Outcome(1, (), (), (), (), (), {}, (), None)
     records = RowFormula(RECORDS, [np.zeros((n_stages, 5), np.int64)])
     others = [RowFormula(form, []) for form in (WAITS, DISPATCHES, TRANSFERS)]
-    return Outcome(1, (), (), (), {}, (), RowFormulas(records, *others))
+    return Outcome(1, (), (), (), (), (), {}, (), RowFormulas(records, *others))
 
 
 def test_those_that_were_used_longest_ago_go_when_all_are_too_large():

@@ -1,6 +1,12 @@
 """A kernel gives way where it pauses and goes on where it paused; what it raises reaches whoever resumed it."""
 
+from contextvars import ContextVar
+from functools import partial
+from threading import Thread
+from weakref import ref
+
 import pytest
+from greenlet import getcurrent, greenlet
 
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.port import Completion
@@ -37,3 +43,63 @@ def test_what_a_kernel_raises_reaches_the_event_loop_and_nothing_follows():
     with pytest.raises(ValueError, match="of the kernel"):
         kernel.resume()
     assert kernel.has_returned
+
+
+def test_bodies_share_a_greenlet_and_nothing_else():
+    seen, number = [], ContextVar("number", default=0)
+
+    class Kept:
+        pass
+
+    def body(name):
+        kept = Kept()
+        seen.append((name, getcurrent(), number.get(), ref(kept)))
+        number.set(number.get() + 1)
+        kernels[name].pause("k.py:1")
+
+    kernels = {name: KernelCoroutine(Clock(), partial(body, name), lambda: None) for name in "abc"}
+    for name in "aabb":
+        kernels[name].resume()
+    (_, first, _, kept), (_, second, count, _) = seen
+    assert first is second
+    assert count == 0
+    assert kept() is None
+    kernels["c"].resume()
+    kernels["c"].resume()
+    assert [kernel.has_returned for kernel in kernels.values()] == [True] * 3
+
+
+def test_a_greenlet_whose_body_failed_runs_no_other():
+    seen = []
+
+    def fail():
+        seen.append(getcurrent())
+        raise ValueError("of the kernel")
+
+    with pytest.raises(ValueError, match="of the kernel"):
+        KernelCoroutine(Clock(), fail, lambda: None).resume()
+    KernelCoroutine(Clock(), lambda: seen.append(getcurrent()), lambda: None).resume()
+    assert seen[0].dead
+    assert seen[0] is not seen[1]
+
+
+def test_a_kernel_of_another_thread_runs_in_a_greenlet_of_that_thread():
+    seen = []
+
+    def run():
+        KernelCoroutine(Clock(), lambda: seen.append(getcurrent()), lambda: None).resume()
+
+    run()
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(set(seen)) == 2
+
+
+def test_a_kernel_gives_way_to_whoever_started_it():
+    seen = []
+    kernel = KernelCoroutine(Clock(), lambda: kernel.pause("k.py:1"), lambda: seen.append("ended"))
+    KernelCoroutine(Clock(), lambda: None, lambda: None).resume()
+    other = greenlet(lambda: (kernel.resume(), seen.append("paused"), kernel.resume()))
+    other.switch()
+    assert seen == ["paused", "ended"]

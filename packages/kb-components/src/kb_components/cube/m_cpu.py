@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Hashable
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns
+from kb_engine.block import CommandDispatcher, Context, MessagePart, Receiver, ps_from_ns
 from kb_messages import HostMessage, KernelLaunch, Lever
+
+Pes = tuple[Hashable, ...]
+"""PEs of a cube as a message names them."""
 
 
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,9 +21,16 @@ class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MCpu(CommandDispatcher[MCpuSpec]):
-    """Every PE gets the message unchanged."""
+    """Every PE gets the message unchanged. What is asked of PEs is found once for them: a launch is for the same ones
+    as the launch before."""
 
     spec_type = MCpuSpec
+    caches: ClassVar[tuple[str, ...]] = ("_reach_ps", "_receivers")
+
+    def __init__(self, spec: MCpuSpec, context: Context) -> None:
+        super().__init__(spec, context)
+        self._receivers: dict[Pes, list[Receiver]] = {}
+        self._reach_ps: dict[Pes, int] = {}
 
     def overhead_ps(self) -> int:
         """Picoseconds from `overhead_ns`, rounded up."""
@@ -28,16 +38,32 @@ class MCpu(CommandDispatcher[MCpuSpec]):
 
     def parts(self, message: HostMessage) -> list[MessagePart]:
         """One part for each PE that *message* is for. `all` means the PEs of `pe_layout`."""
-        directory, cube = self.context.directory, self.context.directory.cube_of(self.node_id, self.node_id)
-        return [
-            MessagePart(directory.pe_cpu(cube, pe, self.node_id), message)
-            for pe in dict.fromkeys(self._pes(message, cube))
-        ]
+        pes = _pes_of(message)
+        receivers = self._receivers.get(pes)
+        if receivers is None:
+            receivers = self._receivers[pes] = self._found(message)
+        return [MessagePart(receiver, message) for receiver in receivers]
 
-    def _pes(self, message: HostMessage, cube: tuple[int, int]) -> Iterable[int]:
-        directory = self.context.directory
-        if not isinstance(message, KernelLaunch):
-            return [directory.pe_number(pe_id, self.node_id) for pe_id in message.pes]
-        return [
-            pe for target in message.targets for pe in (directory.pes_of(cube) if target.pes == "all" else target.pes)
-        ]
+    def reach_ps(self, message: HostMessage) -> int:
+        """As CommandDispatcher."""
+        pes = _pes_of(message)
+        reach_ps = self._reach_ps.get(pes)
+        if reach_ps is None:
+            reach_ps = self._reach_ps[pes] = super().reach_ps(message)
+        return reach_ps
+
+    def _found(self, message: HostMessage) -> list[Receiver]:
+        directory, cube = self.context.directory, self.context.directory.cube_of(self.node_id, self.node_id)
+        if isinstance(message, KernelLaunch):
+            named = [directory.pes_of(cube) if target.pes == "all" else target.pes for target in message.targets]
+            pes = [pe for each in named for pe in each]
+        else:
+            pes = [directory.pe_number(pe_id, self.node_id) for pe_id in message.pes]
+        return [directory.pe_cpu(cube, pe, self.node_id) for pe in dict.fromkeys(pes)]
+
+
+def _pes_of(message: HostMessage) -> Pes:
+    """The PEs of one cube that *message* is for, as it names them."""
+    if isinstance(message, KernelLaunch):
+        return tuple([target.pes if target.pes == "all" else tuple(target.pes) for target in message.targets])
+    return tuple(message.pes)

@@ -104,22 +104,23 @@ def _key_of(command: Command) -> tuple[Hashable, Addresses]:
 
 def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
     """A sum that is held between commands lies at a certain place of the register file, which the plan names."""
-    matrices = [command.a, command.b]
-    if command.acc is not None and not command.acc_held:
-        matrices.append(command.acc)
-    if not command.out_held:
-        matrices.append(command.out)
-    key = (
+    a, b, out, acc = command.a, command.b, command.out, command.acc
+    key: tuple[Hashable, ...] = (
         GemmCommand,
         command.tile,
         command.a_pinned, command.b_pinned, command.out_pinned,
         command.transpose_a, command.transpose_b, command.b_stream,
         command.loop_order,
-        command.out if command.out_held else None,
-        command.acc is None, command.acc_held,
-        *map(_form, matrices),
+        out if command.out_held else None,
+        acc is None, command.acc_held,
+        a.address >> OFFSET_BITS, a.rows, a.cols, a.stride, a.dtype,
+        b.address >> OFFSET_BITS, b.rows, b.cols, b.stride, b.dtype,
     )  # fmt: skip
-    addresses = tuple([each.address for each in matrices])
+    addresses: Addresses = a.address, b.address
+    if acc is not None and not command.acc_held:
+        key, addresses = key + _form(acc), (*addresses, acc.address)
+    if not command.out_held:
+        key, addresses = key + _form(out), (*addresses, out.address)
     if len(set(addresses)) < len(addresses):
         return (*key, *map(addresses.index, addresses)), addresses  # which of them are at one address
     return key, addresses

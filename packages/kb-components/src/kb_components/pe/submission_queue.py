@@ -120,9 +120,9 @@ class SubmissionQueue:
 
     def _take_next(self) -> None:
         self._decoding = command = self._submissions.popleft()
-        command.t_taken_ps = self._clock.now_ps
-        decoded_ps = self._clock.now_ps + self._command_ps
-        self._clock.call_at(decoded_ps, self._end_of_decode, command, self._tickets)
+        clock = self._clock
+        now = command.t_taken_ps = clock.now_ps
+        clock.call_at(now + self._command_ps, self._end_of_decode, command, self._tickets)
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 

@@ -3,6 +3,7 @@
 Only kb_messages has to be imported besides.
 """
 
+from kb_engine.block.block_directory import Receiver
 from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.closable import ClosableWork, Closer
 from kb_engine.block.completion_queue import CompletionQueue
@@ -56,6 +57,7 @@ __all__ = [
     "NotFolded",
     "PipelineError",
     "Rate",
+    "Receiver",
     "Region",
     "RegisterFile",
     "RegisterFileOwner",

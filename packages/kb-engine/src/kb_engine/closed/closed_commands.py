@@ -203,9 +203,9 @@ class ClosedCommands:
         rows = None
         if recorder is not None and mark is not None:
             rows = recorder.cut(mark, command, now_ps, [path.dst for path in footprint.paths])
-        counted, freed, flows = footprint.changes(state, now_ps)
+        changes = footprint.changes(state, now_ps)
         moved = {place: dict(pieces) for place, pieces in command.placement.moved.items()}
-        outcome = Outcome(ends_ps[0] - now_ps, counted, freed, flows, moved, command.placement.firsts, rows)
+        outcome = Outcome(ends_ps[0] - now_ps, *changes, moved, command.placement.firsts, rows)
         footprint.put_back(state)
         work.put_back(cuts)
         return outcome

@@ -34,6 +34,7 @@ from kb_engine.observe.listeners import listener
 from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.program.grid import Grid
 from kb_engine.program.kernel_check import check_kernel
+from kb_engine.program.kernel_lines import kernel_lines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
@@ -41,7 +42,7 @@ from kb_engine.program.session import Session
 from kb_engine.template import loops_of
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
-from kb_engine.timing.collector import collector_off
+from kb_engine.timing.collector import collector_off, look_once
 from kb_engine.timing.units import ns_text
 from kb_messages import (
     CubeTarget,
@@ -100,6 +101,7 @@ class Engine:
         with collector_off():
             watching = (*watching, guard, polling)
             built = build(topology, registry or Registry(), writer, watching, folds, (exact, least_closed_stages))
+        look_once()
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
@@ -182,7 +184,7 @@ class Engine:
                 check_there(self.topology.graph, targets)
         check_kernel(kernel, len(arguments), root)
         self.memory.keep_initial()
-        call = KernelCall(kernel, arguments, root, front_end)
+        call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
         launch, folding = self._made_launch(where, call, grid)
         self._launched += 1

@@ -252,11 +252,14 @@ class Fabric:
         flow = leg.flow(nbytes)
         if nbytes and self._watched:
             self._enter(frozenset(hop.state for hop in leg.hops))
-        if self._is_watched:
-            flow.under_way += 1
         flow.count += 1
         if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
+        if not flow.nbytes:  # it occupies nothing, so nothing can hold it up
+            self._at(start_ps + flow.latency_ps, finish, argument)
+            return
+        if self._is_watched:
+            flow.under_way += 1
         self._travel(Transfer(flow, None, None, None, start_ps, finish, argument))
 
     def _gather(

@@ -134,7 +134,12 @@ class LinkStreams(Departures, ABC):
             self._alone = None
         if self._groups or self._loose or self._n_waiting or self._ends or self._alone is not None:
             return False
-        return not self._watches and self._promised == 0.0 and not any(flow.under_way for flow in self._flows)
+        if self._watches or self._promised != 0.0:
+            return False
+        for flow in self._flows:  # noqa: SIM110  # twice as fast as any(), and asked for each closed command
+            if flow.under_way:
+                return False
+        return True
 
     def takes(self, more: float) -> bool:
         """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""

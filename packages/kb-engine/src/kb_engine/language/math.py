@@ -34,7 +34,6 @@ from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.known import Known
 from kb_engine.program.known_masks import HalfSpace, IndexBox
 from kb_engine.program.laid_out import LaidOutOperators
-from kb_engine.program.port import ProgramPort
 from kb_engine.program.symbols import plain
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
@@ -66,9 +65,10 @@ class MathOps(AxisFunctions):
     Every function raises KernelError for arguments that are not in TCM, and for shapes that do not broadcast.
     """
 
-    def __init__(self, port: ProgramPort) -> None:
-        super().__init__(port)
-        self._programs = VectorPrograms(port)
+    @cached_property
+    def _programs(self) -> VectorPrograms:
+        """The program of calls that is open."""
+        return VectorPrograms(self._port)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
         return self._programs.allocate(rows, cols, dtype, line)

@@ -9,6 +9,7 @@ from kb_messages import DType, KernelError, LoopOrder, Matrix, PlanError, TileSh
 
 DTYPES: Final = {str(each): each for each in DType}
 """The dtypes by their names."""
+_LOOP_ORDERS: Final[dict[str | None, LoopOrder]] = {None: LoopOrder.MNK, **{str(each): each for each in LoopOrder}}
 
 
 def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
@@ -28,8 +29,9 @@ def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
 
 def loop_order_named(order: object, line: str) -> LoopOrder:
     """A loop order as a kernel writes it; None is the default. Raises KernelError for anything else."""
-    if order is None or isinstance(order, LoopOrder):
-        return order or LoopOrder.MNK
+    known = _LOOP_ORDERS.get(order) if order is None or isinstance(order, str) else None
+    if known is not None:
+        return known
     if not isinstance(order, str):
         raise KernelError(line, f"loop_order={order!r}", f"one of {', '.join(repr(str(each)) for each in LoopOrder)}")
     try:

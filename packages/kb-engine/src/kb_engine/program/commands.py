@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from simpy.events import NORMAL
+
 from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.program.arrival import Arrival
@@ -112,7 +114,7 @@ class ProgramCommands:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
             self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
-            session.clock.call_at(session.clock.now_ps, waiter, None, self._pe.tickets)
+            session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.tickets), waiter, None))
         if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()
 

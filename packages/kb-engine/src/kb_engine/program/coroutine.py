@@ -1,14 +1,33 @@
-"""The kernel as a coroutine: a plain function in a greenlet, which gives way to the event loop where it has to wait."""
+"""The kernel as a coroutine: a plain function in a greenlet, which gives way to the event loop where it has to wait.
+
+A greenlet runs one body after another. Making one takes as long as a tenth of a program's start, because Python maps
+memory for its frames.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import local
+from typing import Final
 
-from greenlet import greenlet
+from greenlet import getcurrent, greenlet
 
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.program.port import Completion
 from kb_engine.timing.clock import Clock
+
+_MOST_IDLE: Final = 512
+"""The greenlets of a thread that wait for a body. Source: assumed; each keeps 16 KiB for its frames."""
+
+
+class _Idle(local):
+    """The greenlets of this thread that wait for a body."""
+
+    def __init__(self) -> None:
+        self.greenlets: list[greenlet] = []
+
+
+_IDLE: Final = _Idle()
 
 
 class KernelCoroutine:
@@ -16,16 +35,30 @@ class KernelCoroutine:
 
     While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for` the
     command it waits for. A kernel whose `waiting_for` is None waits for room in the submission queue. `waiting_at` is
-    "" before the kernel starts, while it runs, and after it has returned.
+    "" before the kernel starts, while it runs, and after it has returned. `has_returned` says that it has run to its
+    end.
     """
+
+    __slots__ = (
+        "_body",
+        "_clock",
+        "_greenlet",
+        "_returned",
+        "has_returned",
+        "waiting_at",
+        "waiting_for",
+        "waiting_since_ps",
+    )
 
     def __init__(self, clock: Clock, body: Callable[[], None], returned: Callable[[], None]) -> None:
         self.waiting_at = ""
         self.waiting_since_ps = 0
         self.waiting_for: Completion | None = None
+        self.has_returned = False
         self._clock = clock
+        self._body: Callable[[], None] | None = body
         self._returned: Callable[[], None] | None = returned
-        self._greenlet = greenlet(body)
+        self._greenlet: greenlet | None = None
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says, but for where the kernel stands, which its template tells."""
@@ -33,18 +66,15 @@ class KernelCoroutine:
         if self.waiting_at:
             self.waiting_since_ps = over.moment(self.waiting_since_ps)
 
-    @property
-    def has_returned(self) -> bool:
-        """Whether the kernel has run to its end."""
-        return self._greenlet.dead
-
     def resume(self, _: object = None) -> None:
         """Start the kernel, or go on where it paused. Raises what the kernel raises."""
         self.waiting_at, self.waiting_for = "", None
-        self._greenlet.switch()
-        if self._greenlet.dead and self._returned is not None:
-            returned, self._returned = self._returned, None
-            returned()
+        if self._greenlet is None:
+            self._start()
+        else:
+            self._greenlet.switch()
+        if self.has_returned:
+            self._end()
 
     def pause(self, line: str, waits_for: Completion | None = None) -> None:
         """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands.
@@ -54,10 +84,43 @@ class KernelCoroutine:
         if waits_for is not None:
             self.waiting_for = waits_for
         self.waiting_at, self.waiting_since_ps = line, self._clock.now_ps
-        parent = self._greenlet.parent
-        assert parent is not None
-        parent.switch()
+        assert self._greenlet is not None
+        assert self._greenlet.parent is not None
+        self._greenlet.parent.switch()
 
     def wait_for(self, completion: Completion | None) -> None:
         """Note what the kernel waits for, or is about to wait for."""
         self.waiting_for = completion
+
+    def _start(self) -> None:
+        """Have an idle greenlet of this thread, or a new one, run the body. It gives way to the current greenlet."""
+        body, self._body = self._body, None
+        idle, current = _IDLE.greenlets, getcurrent()
+        worker = self._greenlet = idle.pop() if idle else greenlet(_run_bodies, current)
+        if worker.parent is not current:
+            worker.parent = current
+        worker.switch(self, body)
+
+    def _end(self) -> None:
+        """The kernel has returned: its greenlet is free for another body, in which no context variable is set."""
+        worker, self._greenlet = self._greenlet, None
+        assert worker is not None
+        if not worker.dead and len(_IDLE.greenlets) < _MOST_IDLE:
+            worker.gr_context = None
+            _IDLE.greenlets.append(worker)
+        returned, self._returned = self._returned, None
+        if returned is not None:
+            returned()
+
+
+def _run_bodies(kernel: KernelCoroutine, body: Callable[[], None]) -> None:
+    """What a greenlet does: run the bodies that it is given, one after another, and refer to none in between."""
+    while True:
+        try:
+            body()
+        finally:
+            kernel.has_returned = True
+        del kernel, body
+        parent = getcurrent().parent
+        assert parent is not None
+        kernel, body = parent.switch()

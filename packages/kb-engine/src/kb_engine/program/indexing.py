@@ -137,6 +137,12 @@ def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tupl
     Raises KernelError, at *where*, for an empty slice, another step than 1, and anything but integers.
     """
     start, end = span
+    if type(key) is slice and key.step is None and type(start) is type(end) is int:
+        first, last = key.start, key.stop
+        if first is last is None:
+            return span, asked
+        if type(first) is type(last) is int and 0 <= first < last <= end - start:
+            return (start + first, start + last), start + last
     if (
         type(key) is slice
         and key.step is None

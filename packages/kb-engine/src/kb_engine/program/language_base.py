@@ -135,11 +135,13 @@ class LanguageBase:
         Without a scoreboard, which knows what bytes are in use, the command itself keeps the TCM of its result and of
         the handles among its *operands*.
         """
-        values = [each for each in operands if isinstance(each, Handle)]
-        for value in values:
-            value.readers.append(handle.completion)
+        kept = [handle.holder]
+        for value in operands:
+            if isinstance(value, Handle):
+                value.readers.append(handle.completion)
+                kept.append(value.holder)
         if not self._port.issues_ahead:
-            handle.completion.keep((handle.holder, *(value.holder for value in values)))
+            handle.completion.keep(tuple(kept))
         assert handle.producer is not None
         self._port.memory.pending.mark(handle.place, handle.producer)
         self._port.submit(command, line, handle.completion, False)

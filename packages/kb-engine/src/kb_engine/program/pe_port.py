@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from kb_engine.block.fold_pass import FoldPass
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
 from kb_engine.program.held_registers import HeldRegisters
-from kb_engine.program.kernel_lines import kernel_lines
+from kb_engine.program.kernel_lines import KernelLines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, HeldBack
 from kb_engine.program.session import Session
@@ -21,10 +20,10 @@ from kb_messages import Command, Matrix, PlanError, SubmittedCommand
 
 
 class PePort:
-    """The `ProgramPort` of *program*. Kernel lines are relative to *root*."""
+    """The `ProgramPort` of *program*, whose kernel has *lines*."""
 
     def __init__(
-        self, session: Session, pe: ProcessingElement, commands: ProgramCommands, program: Program, root: Path
+        self, session: Session, pe: ProcessingElement, commands: ProgramCommands, program: Program, lines: KernelLines
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
@@ -45,7 +44,7 @@ class PePort:
         self._session = session
         self._pe = pe
         self._commands = commands
-        self.line = kernel_lines(root).here
+        self.line = lines.here
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""

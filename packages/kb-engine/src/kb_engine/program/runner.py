@@ -13,6 +13,7 @@ from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.grid import Program
 from kb_engine.program.kernel_check import check_returned
+from kb_engine.program.kernel_lines import KernelLines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
@@ -22,12 +23,13 @@ Kernel = Callable[..., None]
 
 
 class KernelCall(NamedTuple):
-    """A kernel, its arguments after the first, the folder that its lines are relative to, and its language."""
+    """A kernel, its arguments after the first, the folder that its lines are relative to, its language, its lines."""
 
     kernel: Kernel
     arguments: Sequence[Any]
     root: Path
     front_end: FrontEnd
+    lines: KernelLines
 
 
 def run_kernel(call: KernelCall, port: ProgramPort) -> None:
@@ -65,7 +67,7 @@ class KernelRunner:
         self.end_ps = 0
         self.has_begun = self.has_ended = False
         self.stopped_at = ""
-        self._port = PePort(session, pe, self.commands, program, call.root)
+        self._port = PePort(session, pe, self.commands, program, call.lines)
         self._call = call
         self._play = play
         self._clock = session.clock

@@ -123,7 +123,10 @@ def at_line(error: KbError, line: str) -> KernelError:
 def _mapped(command: Command) -> tuple[Matrix, ...]:
     """The operands of *command* at virtual addresses. A piece that reads one row for several places is that row."""
     if type(command) is GemmCommand and not command.epilogue and command.acc is None:
-        return tuple([each for each in (command.a, command.b, command.out) if each.virtual is not None])
+        a, b, out = command.a, command.b, command.out
+        if a.virtual is b.virtual is out.virtual is None:
+            return ()
+        return tuple([each for each in (a, b, out) if each.virtual is not None])
     pieces = command.pieces if isinstance(command, LoadCommand | StoreCommand) else ()
     if not pieces:
         return tuple(matrix for matrix in matrices_of(command) if matrix.virtual is not None)
