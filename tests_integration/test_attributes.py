@@ -30,7 +30,10 @@ ALLOWED = {
         ),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
-    "kb_engine.closed": ("name free_ps value", "a footprint leaves and puts back what a command leaves on a PE"),
+    "kb_engine.closed": (
+        "name free_ps busy_ps served read_nbytes written_nbytes count read_alone_ps write_alone_ps",
+        "a footprint leaves and puts back what a command leaves on a PE",
+    ),
     "kb_engine.language.held": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
     "kb_engine.language.held_back": ("held_back", "a program asks the language before it issues a command"),
     "kb_engine.program.engine_queues": (
@@ -38,6 +41,7 @@ ALLOWED = {
         "the queues of one PE are kept together, and a command in flight carries its times and their causes",
     ),
     "kb_engine.program.pe_port": ("held_back", "a program tells its commands what stays in registers"),
+    "kb_engine.program.coroutine": ("parent gr_context", "greenlets have such attributes"),
     "kb_engine.program.commands": (
         "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",
         "a command in flight carries its times and their causes",

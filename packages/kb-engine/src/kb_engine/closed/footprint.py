@@ -12,7 +12,7 @@ from kb_engine.fabric.paths import Flow, Leg, MemoryPath
 _Port = tuple[Any, str]
 """A memory and the name of one of its `free_times`."""
 _Values = tuple[int, ...]
-_FlowState = dict[tuple[int, bool, int], tuple[int, tuple[int, int]]]
+_FlowState = dict[tuple[int, int], tuple[int, tuple[int, int]]]
 
 
 class State(NamedTuple):
@@ -39,8 +39,8 @@ class Footprint:
         self._servers = servers
         self._memories = [path.memory for path in paths]
         self._ports: list[_Port] = [(each, name) for each in self._memories for name in type(each).free_times]
-        self._links = [*{id(hop.state): hop.state for _, _, leg in self._legs for hop in leg.hops}.values()]
-        self._shared = [link for link in {hop.shared: None for _, _, leg in self._legs for hop in leg.hops} if link]
+        self._links = [*{id(hop.state): hop.state for leg in self._legs for hop in leg.hops}.values()]
+        self._shared = [link for link in {hop.shared: None for leg in self._legs for hop in leg.hops} if link]
         self._requests = [path.requests for path in paths]
 
     def is_idle(self, now_ps: int) -> bool:
@@ -62,7 +62,7 @@ class Footprint:
     def fits(self, outcome: Outcome) -> bool:
         """Whether the op log has rows of the same transfers as when *outcome* was found out."""
         return outcome.rows is None or all(
-            _alone(self._flow(number, back, nbytes)) == before for number, back, nbytes, _, before, _ in outcome.flows
+            _alone(self._legs[number].flow(nbytes)) == before for number, nbytes, _, before, _ in outcome.flows
         )
 
     def apply(self, outcome: Outcome, begin_ps: int) -> _Values:
@@ -77,8 +77,11 @@ class Footprint:
             link = links[number]
             before.append(link.free_ps)
             link.free_ps = begin_ps + after_ps
-        for number, back, nbytes, count, _, alone in outcome.flows:
-            self._flow(number, back, nbytes).add(count, *alone)
+        legs = self._legs
+        for number, nbytes, count, _, alone in outcome.flows:
+            flow = legs[number].flow(nbytes)
+            flow.count += count
+            flow.read_alone_ps, flow.write_alone_ps = alone
         return tuple(before)
 
     def undo(self, outcome: Outcome, before: _Values) -> None:
@@ -86,17 +89,18 @@ class Footprint:
         self._count(outcome, -1)
         free_ps = iter(before)
         for number, _ in outcome.ports_free:
-            setattr(*self._ports[number], next(free_ps))
+            memory, name = self._ports[number]
+            setattr(memory, name, next(free_ps))
         for number, _ in outcome.links_free:
             self._links[number].free_ps = next(free_ps)
-        for number, back, nbytes, count, alone, _ in outcome.flows:
-            self._flow(number, back, nbytes).add(-count, *alone)
+        for number, nbytes, count, alone, _ in outcome.flows:
+            self._legs[number].flow(nbytes).add(-count, *alone)
 
     def state(self) -> State:
         """All that a command can change, as `changes` and `put_back` need it."""
         flows = {
-            (number, back, nbytes): (flow.count, _alone(flow))
-            for number, back, leg in self._legs
+            (number, nbytes): (flow.count, _alone(flow))
+            for number, leg in enumerate(self._legs)
             for nbytes, flow in leg.flows.items()
         }
         return State(
@@ -130,13 +134,13 @@ class Footprint:
             server.busy_ps, server.served = counts
         for memory, requested in zip(self._memories, before.memories, strict=True):
             memory.busy_ps, memory.read_nbytes, memory.written_nbytes = requested
-        for port, free_ps in zip(self._ports, before.ports, strict=True):
-            setattr(*port, free_ps)
+        for (memory, name), free_ps in zip(self._ports, before.ports, strict=True):
+            setattr(memory, name, free_ps)
         for link, free_ps in zip(self._links, before.links, strict=True):
             link.free_ps = free_ps
-        for number, back, leg in self._legs:
+        for number, leg in enumerate(self._legs):
             for nbytes, flow in leg.flows.items():
-                count, alone = before.flows.get((number, back, nbytes), (0, (-1, -1)))
+                count, alone = before.flows.get((number, nbytes), (0, (-1, -1)))
                 flow.add(count - flow.count, *alone)
         for each, state in zip(self._requests, before.requests, strict=True):
             each.put_back(state)
@@ -156,17 +160,13 @@ class Footprint:
             memory.read_nbytes += times * read_nbytes
             memory.written_nbytes += times * written_nbytes
 
-    def _flow(self, number: int, back: bool, nbytes: int) -> Flow:
-        path = self.paths[number]
-        return (path.back if back else path.away).flow(nbytes)
 
-
-def _legs_of(paths: Sequence[MemoryPath]) -> Iterator[tuple[int, bool, Leg]]:
-    """The number of the path, whether the leg leads back, and the leg; a leg that leads both ways once."""
-    for number, path in enumerate(paths):
-        yield number, False, path.away
+def _legs_of(paths: Sequence[MemoryPath]) -> Iterator[Leg]:
+    """The legs of *paths*; one that leads both ways once."""
+    for path in paths:
+        yield path.away
         if path.back is not path.away:
-            yield number, True, path.back
+            yield path.back
 
 
 def _added(before: Sequence[_Values], now: Sequence[_Values]) -> tuple[_Values, ...]:

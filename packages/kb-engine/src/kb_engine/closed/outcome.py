@@ -9,9 +9,9 @@ import numpy as np
 from kb_dataexec.log.formulas import RowFormulas
 from kb_messages import Place
 
-FlowCount = tuple[int, bool, int, int, tuple[int, int], tuple[int, int]]
-"""The number of the path; whether the leg leads back; bytes; transfers; and how long a read and a write take that meet
-nobody, as far as the op log has a row of one, before the command and after."""
+FlowCount = tuple[int, int, int, tuple[int, int], tuple[int, int]]
+"""The number of the leg; bytes; transfers; and how long a read and a write take that meet nobody, as far as the op log
+has a row of one, before the command and after."""
 
 
 class Outcome(NamedTuple):

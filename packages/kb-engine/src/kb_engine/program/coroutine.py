@@ -94,12 +94,19 @@ class KernelCoroutine:
 
     def _start(self) -> None:
         """Have an idle greenlet of this thread, or a new one, run the body. It gives way to the current greenlet."""
-        body, self._body = self._body, None
         idle, current = _IDLE.greenlets, getcurrent()
         worker = self._greenlet = idle.pop() if idle else greenlet(_run_bodies, current)
         if worker.parent is not current:
             worker.parent = current
-        worker.switch(self, body)
+        worker.switch(self._run)
+
+    def _run(self) -> None:
+        body, self._body = self._body, None
+        assert body is not None
+        try:
+            body()
+        finally:
+            self.has_returned = True
 
     def _end(self) -> None:
         """The kernel has returned: its greenlet is free for another body, in which no context variable is set."""
@@ -113,14 +120,11 @@ class KernelCoroutine:
             returned()
 
 
-def _run_bodies(kernel: KernelCoroutine, body: Callable[[], None]) -> None:
+def _run_bodies(body: Callable[[], None]) -> None:
     """What a greenlet does: run the bodies that it is given, one after another, and refer to none in between."""
     while True:
-        try:
-            body()
-        finally:
-            kernel.has_returned = True
-        del kernel, body
+        body()
+        del body
         parent = getcurrent().parent
         assert parent is not None
-        kernel, body = parent.switch()
+        body = parent.switch()
