@@ -1,6 +1,10 @@
 """`kb sweep` as users run it: nothing is computed twice, failures are listed, and a dead process costs one point."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +78,20 @@ def test_a_process_that_dies_costs_its_point_alone(invoke: Invoke, bench_file: C
     assert [point["error"] != "" for point in found["points"]] == [False, True, False]
     assert "died in each of 2 tries" in found["points"][1]["error"]
     assert swept(invoke, bench, "-p", "size=8,24", "--jobs", 1)["computed"] == 0
+
+
+def test_no_process_outlives_a_sweep_that_is_killed(bench_file: Callable[..., Path], tmp_path: Path) -> None:
+    """Each process keeps the pipe of the sweep's output open until the process ends."""
+    sleeps = "        import time, pathlib\n        pathlib.Path(f'began{p.size}').touch()\n        time.sleep(600)\n"
+    bench = bench_file("        return {name", f"{sleeps}        return {{name")
+    kb = Path(sys.executable).with_name("kb")
+    command = [kb, "sweep", bench, "-p", "size=8,16", "--jobs", "2", "--json"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sweep:
+        until = time.monotonic() + 60
+        while len(list(tmp_path.glob("began*"))) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        sweep.send_signal(signal.SIGKILL)
+        assert sweep.communicate(timeout=30)[0] == b""
 
 
 def test_a_damaged_store_is_told_and_mended(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

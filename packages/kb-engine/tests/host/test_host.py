@@ -150,6 +150,13 @@ def test_an_array_in_column_order_arrives_as_it_is(toy_host):
         (lambda host: host.launch(lambda tl: None, pes=[-1]), "launch: got PE -1, needs 0 to 0"),
         (lambda host: host.launch(lambda tl: None, pes=[0, 0]), "launch: got PEs [0, 0], needs each at most once"),
         (lambda host: host.launch(lambda tl: None, pes=[]), "launch: got no PEs, needs at least one"),
+        *(
+            (
+                lambda host, pes=pes: host.launch(lambda tl: None, pes=pes),
+                f"launch: got pes={pes!r}, needs a list of PE numbers, 0 to 0",
+            )
+            for pes in (("nope",), "nope", "sip0.cube0.pe0", [0.0], [None], 1.5)
+        ),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(toy_host, call, message):

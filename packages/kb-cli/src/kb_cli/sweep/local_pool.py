@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from threading import Thread
 from typing import Any
 
 from kb_cli.sweep.job import Answer, Job, do
@@ -74,9 +75,20 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    """Ctrl-C reaches all processes of a terminal: the first process tells the user, and the others just end."""
+    """Ctrl-C reaches all processes of a terminal: the first process tells the user, and the others just end.
+
+    They also end when the first process was killed, which cannot tell them.
+    """
     signal.signal(signal.SIGINT, _end)
     signal.signal(signal.SIGTERM, _end)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _end(number: int, frame: Any) -> None:

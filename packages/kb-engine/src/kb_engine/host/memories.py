@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import SupportsIndex
 
 from kb_engine.host.interleaved_pool import InterleavedPool
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
@@ -50,11 +51,17 @@ class Memories:
             self._pes_in_cube[place] = self._rank[-1] + 1
 
     def check_pes(self, what: str, pes: Sequence[int] | None) -> Sequence[int]:
-        """*pes*, by default all PEs. Raises KernelError, with *what* as its place, for missing and repeated PEs."""
+        """*pes*, by default all PEs.
+
+        Raises KernelError, with *what* as its place, for missing and repeated PEs, and for what are no numbers of PEs.
+        """
         n_pes = len(self.places)
         if isinstance(pes, int):
             raise KernelError(what, f"pes={pes}", "a list of PE numbers", f"write `pes=[{pes}]`")
         wanted = range(n_pes) if pes is None else pes
+        found: object = wanted  # a script's types are not checked
+        if not isinstance(found, Collection) or not all(isinstance(each, SupportsIndex) for each in found):
+            raise KernelError(what, f"pes={pes!r}", f"a list of PE numbers, 0 to {n_pes - 1}")
         for number in wanted:
             if not 0 <= number < n_pes:
                 raise KernelError(what, f"PE {number}", f"0 to {n_pes - 1}")
