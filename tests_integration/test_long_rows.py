@@ -1,4 +1,4 @@
-"""Rows that do not fit the register file: results, and the commands and pieces that they take."""
+"""Values that do not fit the register file: results, and the commands and pieces that they take."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -177,11 +177,161 @@ def test_a_vocabulary_of_a_bundled_chip() -> None:
     assert len(set(log.ops["command_seq"].tolist())) == 5
 
 
-def test_a_scan_in_reverse_of_a_row_that_does_not_fit_is_refused() -> None:
+@pytest.mark.parametrize("issue", ["blocking", "scoreboard", "decoupled"])
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        ("cumsum", np.cumsum), ("cummax", np.maximum.accumulate), ("cummin", np.minimum.accumulate),
+    ],
+)  # fmt: skip
+def test_a_scan_in_reverse_turns_its_rows_round(function: str, reference: Callable[..., Array], issue: str) -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, getattr(tl, function)(tl.load(x) * 2, axis=1, reverse=True) + 1)
+
+    whole = np.random.default_rng(1).integers(-9, 9, (2, 1000)).astype(np.int32)
+    y = np.zeros_like(whole)
+    run(kernel, [whole, y], issue=issue)
+    assert (y == reference(whole[:, ::-1] * 2, axis=1)[:, ::-1] + 1).all()
+
+
+@pytest.mark.parametrize(("shape", "registers"), [((2, 999), "2 KiB"), ((20, 101), "256 B")])
+def test_narrow_integers_are_scanned_in_reverse_as_wide_ones(shape: tuple[int, int], registers: str) -> None:
     def kernel(tl: Any, x: Any, y: Any) -> None:
         tl.store(y, tl.cumsum(tl.load(x), axis=1, reverse=True))
 
-    with pytest.raises(
-        KernelError, match="values of 8064 bytes at a time, which no strip of rows or columns makes fit"
-    ):
-        run(kernel, [X[:1].copy(), np.zeros((1, 1000), np.float32)])
+    whole = np.random.default_rng(1).integers(-(2**15), 2**15, shape).astype(np.int16)
+    y = np.zeros(shape, np.int32)
+    run(kernel, [whole, y], registers=registers)
+    assert (y == np.cumsum(whole[:, ::-1].astype(np.int32), axis=1)[:, ::-1]).all()
+
+
+def ordered(tl: Any, name: str, x: Any) -> Any:
+    """The value *x* of 24 x 40 f32, 3840 bytes, with its elements in another order."""
+    return {
+        "transposed": lambda: -x.T,
+        "permuted": lambda: -tl.permute(x.reshape(4, 6, 40), (2, 0, 1)),
+        "turned": lambda: tl.flip(x, axis=0),
+        "mirrored": lambda: tl.flip(x.ravel()),
+        "repeated": lambda: tl.broadcast_to(x.reshape(1, 24, 40), (2, 24, 40)),
+        "joined": lambda: tl.join(x, x + 1),
+        "interleaved": lambda: tl.interleave(x, x + 1),
+        "behind": lambda: tl.cat(x, x + 1),
+        "beside": lambda: tl.cat(x, x + 1, axis=1),
+        "longer": lambda: tl.cat(x.reshape(960, 1), (x + 1).reshape(1, 960).reshape(960, 1)),
+        "odd": lambda: tl.split(x.reshape(24, 20, 2))[1],
+    }[name]()
+
+
+def as_ordered(name: str, x: Array) -> Array:
+    """The same in numpy."""
+    return {
+        "transposed": lambda: -x.T,
+        "permuted": lambda: -x.reshape(4, 6, 40).transpose(2, 0, 1),
+        "turned": lambda: x[::-1],
+        "mirrored": lambda: x.ravel()[::-1],
+        "repeated": lambda: np.stack([x, x]),
+        "joined": lambda: np.stack([x, x + 1], axis=-1),
+        "interleaved": lambda: np.stack([x, x + 1], axis=-1).reshape(24, 80),
+        "behind": lambda: np.concatenate([x, x + 1]),
+        "beside": lambda: np.concatenate([x, x + 1], axis=1),
+        "longer": lambda: np.concatenate([x.reshape(960, 1), x.reshape(960, 1) + 1]),
+        "odd": lambda: x.reshape(24, 20, 2)[..., 1],
+    }[name]()
+
+
+ORDERS = (
+    "transposed", "permuted", "turned", "mirrored", "repeated", "joined", "interleaved", "behind", "beside", "longer",
+    "odd",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("registers", ["5 KiB", "1 KiB", "200 B"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_elements_are_moved_block_by_block(order: str, registers: str) -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, ordered(tl, order, tl.load(x)))
+
+    x = X[:1, :960].reshape(24, 40).copy()
+    expected = as_ordered(order, x)
+    y = np.zeros(expected.shape, np.float32)
+    run(kernel, [x, y], registers=registers)
+    assert y.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+def test_blocks_of_a_transposed_value_are_as_large_as_fits() -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, -tl.load(x).T)
+
+    x, y = X[:1, :960].reshape(24, 40).copy(), np.zeros((40, 24), np.float32)
+    log = run(kernel, [x, y], registers="2 KiB")
+    # 3840 bytes and as many of the result: a quarter, 10 columns of 24 f32 and 10 rows of 24, takes 1920. So there are
+    # a load, four programs of one MATH each, the negation in strips, and a store.
+    assert len(set(log.ops["command_seq"].tolist())) == 7
+    assert (y == -x.T).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("registers", ["3 KiB", "1 KiB"])
+def test_a_row_is_sorted_by_blocks(registers: str, descending: bool, axis: int) -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl.sort(tl.load(x), axis, descending))
+
+    x = X[:2, :499].copy()
+    x[0, 7] = np.nan
+    x = x if axis else np.ascontiguousarray(x.T)
+    y = np.zeros_like(x)
+    run(kernel, [x, y], registers=registers)
+    expected = np.sort(x, axis)
+    assert y.tobytes() == np.ascontiguousarray(np.flip(expected, axis) if descending else expected).tobytes()
+
+
+def test_the_largest_of_a_long_row() -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl.topk(tl.load(x), 5))
+
+    y = np.zeros((1, 5), np.float32)
+    run(kernel, [X[:1].copy(), y])
+    assert (y == np.sort(X[:1])[:, ::-1][:, :5]).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_long_index_chooses_part_by_part(axis: int) -> None:
+    def kernel(tl: Any, i: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl.gather(tl.load(x), tl.load(i), axis))
+
+    rng = np.random.default_rng(3)
+    i, x = rng.integers(0, 200, (2, 700)).astype(np.int32), X[:2, :200].copy()
+    if axis == 0:
+        i, x = np.ascontiguousarray(i.T), np.ascontiguousarray(x.T)
+    y = np.zeros(i.shape, np.float32)
+    run(kernel, [i, x, y])
+    assert (y == np.take_along_axis(x, i, axis)).all()
+
+
+def test_many_integers_are_counted_part_by_part() -> None:
+    def kernel(tl: Any, i: Any, y: Any) -> None:
+        tl.store(y, tl.histogram(tl.load(i), 50))
+
+    i = np.random.default_rng(3).integers(-3, 55, 1777).astype(np.int32)
+    y = np.zeros(50, np.int32)
+    run(kernel, [i, y])
+    assert (y == np.bincount(i[(i >= 0) & (i < 50)], minlength=50)).all()
+
+
+def test_a_function_of_the_kernel_goes_along_a_row_that_does_not_fit() -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl.associative_scan(tl.load(x), 1, lambda one, two: one + two, reverse=True))
+
+    whole = np.random.default_rng(1).integers(-9, 9, (2, 1000)).astype(np.int32)
+    y = np.zeros_like(whole)
+    run(kernel, [whole, y])
+    assert (y == np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]).all()
+
+
+def test_a_gather_from_a_row_that_does_not_fit_is_refused() -> None:
+    def kernel(tl: Any, i: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl.gather(tl.load(x), tl.load(i), 1))
+
+    with pytest.raises(KernelError, match="which no strip of rows or columns makes fit"):
+        run(kernel, [np.zeros((1, 9), np.int32), X[:1].copy(), np.zeros((1, 9), np.float32)])

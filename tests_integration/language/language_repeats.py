@@ -159,7 +159,7 @@ def rows_of(matrix: Any) -> list[Any]:
 def check(seed: int, issue: str) -> int:
     """Raise AssertionError if templates change what a run shows. Returns how many programs were repeated."""
     case, repeats = draw(seed), list[int]()
-    chip = chip_of(seed, issue, case.steps)
+    chip = chip_of(seed, issue)
     steps, of_floats = steps_of(case, chip)
     wrong: set[int] | None = set() if of_floats else None
     with counted(repeats):

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 from language_kernel import kernel
 from language_programs import Case
-from language_steps import ATOMICS, COUNTS, SIDE, Step
+from language_steps import ATOMICS, COUNTS, SIDE
 from language_values import Value, binary, integers
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
@@ -31,7 +31,6 @@ from attribution_laws import check_laws  # noqa: E402
 
 SMALL_REGISTER_FILES = "768 B", "1 KiB", "1536 B", "2 KiB"
 """Sizes that hold a row of few values at a time: math works in pieces of rows, and products in small tiles."""
-WHOLE_VALUES = "ordered", "gathered", "extreme", "binned", "paired", "halved", "turned"
 SMALL_TCM_EVERY, ROOM_IN_SMALL_TCM = 3, 2
 """Every so many seeds also run with a TCM that has room for so many times what their values took at a time, so that
 bytes are taken again soon. More than once, because room in pieces is none for a value."""
@@ -70,13 +69,8 @@ class Run(NamedTuple):
     tcm: TcmWatch
 
 
-def needs_whole_values(step: Step) -> bool:
-    """Whether *step* moves elements anywhere, or scans from the end of a row: that works on whole values alone."""
-    return step[0] in WHOLE_VALUES or (step[0] == "scan" and bool(step[-1]))
-
-
-def chip_of(seed: int, issue: str, steps: Sequence[Step]) -> dict[str, Any]:
-    """The chip of *seed* for *steps*, as YAML would have it: one_cube, or a small random one."""
+def chip_of(seed: int, issue: str) -> dict[str, Any]:
+    """The chip of *seed*, as YAML would have it: one_cube, or a small random one."""
     rng = random.Random(seed)
     if rng.random() < 0.4:
         spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text(encoding="utf-8"))
@@ -87,7 +81,7 @@ def chip_of(seed: int, issue: str, steps: Sequence[Step]) -> dict[str, Any]:
     nodes = spec["cube"]["pe_template"]["nodes"]
     nodes["pe_cpu"]["issue"] = issue
     nodes["pe_dma"]["outstanding"] = rng.choice((1, 2, 4, 8))
-    if rng.random() < 0.4 and not any(map(needs_whole_values, steps)):
+    if rng.random() < 0.4:
         nodes["pe_fetch_store"]["memory"]["size"] = rng.choice(SMALL_REGISTER_FILES)
     assert isinstance(spec, dict)
     return spec
@@ -106,7 +100,7 @@ class Simulated(NamedTuple):
 def simulate(case: Case, issue: str, tcm_nbytes: int | None = None) -> Simulated:
     """Pass 1 of *case* with *issue* on the chip of its seed. *tcm_nbytes* is the TCM for values, if stated."""
     rng = random.Random(case.seed)
-    watch, chip = TcmWatch(), chip_of(case.seed, issue, case.steps)
+    watch, chip = TcmWatch(), chip_of(case.seed, issue)
     if tcm_nbytes is not None:
         nodes = chip["cube"]["pe_template"]["nodes"]
         buffers = nodes["pe_scheduler"]["input_kib"] + nodes["pe_scheduler"]["output_kib"]

@@ -157,10 +157,10 @@ def _kind(op: VectorOp, function: MathFunction, read: set[PieceKind], cols: int)
 
 
 def _needs_all_rows(program: VectorProgram, rows: int) -> bool:
-    """Whether an op goes over rows, counts them, or reads them as another shape."""
+    """Whether an op goes over rows, counts them, moves elements between them, or reads them as another shape."""
     for op in program.ops:
         function = MATH_FUNCTIONS[op.math.op]
-        if op.shapes or function.spreads or op.math.axis == 0:
+        if op.shapes or function.spreads or function.lays_out or op.math.axis == 0:
             return True
         if op.math.op == "index" and float(op.math.scalars[1]) != 0:
             return True

@@ -22,8 +22,8 @@ from kb_messages import DType, KernelError, MathAttributes
 class LayoutFunctions(KnownOperands):
     """A result is a value of its own: nothing goes through memory, and none but a view is in TCM before it is needed.
 
-    All elements of a value have to fit the register file beside those of the result. Raises KernelError for arguments
-    that are not in TCM.
+    Values that do not fit the register file are worked on block by block, with a command for each block. The rows that
+    `gather` chooses from have to fit. Raises KernelError for arguments that are not in TCM.
     """
 
     def sort(self, x: Handle, axis: int = -1, descending: bool = False) -> LoadedTensor:

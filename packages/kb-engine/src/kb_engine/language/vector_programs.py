@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 
+from kb_engine.language.op_pieces import may_be_cut, parts_of
 from kb_engine.language.recorded import (
     RecordedFunction,
     RecordedOp,
@@ -22,6 +23,7 @@ from kb_engine.language.recorded import (
     VectorInput,
     recorded_function,
 )
+from kb_engine.language.recorded_programs import program_of
 from kb_engine.language.row_phases import phases_of
 from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
@@ -35,7 +37,6 @@ from kb_messages import (
     KernelError,
     Matrix,
     VectorCommand,
-    VectorOp,
     VectorProgram,
     VectorValue,
 )
@@ -44,9 +45,7 @@ MOST_OPS: Final = 64
 """Recorded ops. The next one has all of them issued that the kernel can name."""
 SMALL: Final = 8
 """A value is small if the largest of its program is so many times larger. Source: assumed."""
-_MOST_PROGRAMS: Final = 4096
-_PROGRAMS: dict[tuple[VectorProgram, str], VectorProgram] = {}
-"""Every program once: equal ones of a loop, and of all PEs, share their plan. The text tells -0.0 from 0.0."""
+_MOST_KEPT: Final = 4096
 _CLOSINGS: dict[tuple[Hashable, ...], _Closing] = {}
 
 _Source = VectorInput | RecordedOp
@@ -118,7 +117,7 @@ class VectorPrograms:
     def recipe(self, op: RecordedOp) -> Recipe:
         """How to compute the result of *op*, without a command that does."""
         asked = {id(op.root)}
-        program, inputs, _ = _program(_needed(self._ops, asked), asked)
+        program, inputs, _ = program_of(_needed(self._ops, asked), asked)
         return Recipe(program, tuple(each.matrix for each in inputs))
 
     def close(self, asked: RecordedOp | None = None) -> None:
@@ -134,7 +133,7 @@ class VectorPrograms:
         signature = _signature(ops, asked)
         closing = _CLOSINGS.get(signature)
         if closing is None:
-            if len(_CLOSINGS) >= _MOST_PROGRAMS:
+            if len(_CLOSINGS) >= _MOST_KEPT:
                 _CLOSINGS.clear()
             closing = _CLOSINGS[signature] = _closing(ops, asked)
         self._ops = [ops[at] for at in closing.left]
@@ -143,7 +142,7 @@ class VectorPrograms:
         self._inputs = {}
         if closing.program is None:
             return
-        if len(closing.needed) == 1 or self._fits(closing.program):
+        if closing.is_simple or self._fits(closing.program):
             inputs = [_stored(ops[op].arguments[at]) for op, at in closing.inputs]
             leaving = [ops[at] for at in closing.leaving]
             self._submit(closing.program, inputs, leaving, ops[closing.needed[0]].line)
@@ -159,7 +158,7 @@ class VectorPrograms:
         phases = phases_of(ops, outputs)
         for number, stored in enumerate(phases):
             part = _needed(ops, stored)
-            program, inputs, leaving = _program(part, stored)
+            program, inputs, leaving = program_of(part, stored)
             if self._fits(program):
                 self._submit(program, inputs, leaving, part[0].line)
             elif number == 0:
@@ -176,12 +175,29 @@ class VectorPrograms:
     def _issue(self, ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
         """Issue the first *ops*, as many as the PE can hold in registers, and store *outputs*. Returns the others."""
         count = len(ops)
-        program, inputs, leaving = _program(ops, outputs)
+        program, inputs, leaving = program_of(ops, outputs)
         if count > 1 and not self._fits(program):
             count = self._most(ops, outputs)
-            program, inputs, leaving = _program(ops[:count], outputs | _used(ops[count:]))
-        self._submit(program, inputs, leaving, ops[0].line)
+            program, inputs, leaving = program_of(ops[:count], outputs | _used(ops[count:]))
+        if count > 1 or not may_be_cut(ops[0].function.math) or self._fits(program):
+            self._submit(program, inputs, leaving, ops[0].line)
+        else:
+            self._issue_cut(ops[0])
         return ops[count:]
+
+    def _issue_cut(self, op: RecordedOp) -> None:
+        """Issue *op*, whose elements come from other places and which does not fit, as programs on parts of it."""
+        arguments = [_stored(each) for each in op.arguments]
+        parts = parts_of(op.function.math, tuple(each.value for each in arguments), op.value, op.line, self._fits)
+        if not parts:
+            program, inputs, leaving = program_of([op], {id(op)})
+            self._submit(program, inputs, leaving, op.line)
+        completions = [Completion() for _ in parts]
+        stored = self._store(op, completions[-1])
+        for part, completion in zip(parts, completions, strict=True):
+            command = part.command([each.matrix for each in arguments], stored.matrix)
+            self._port.submit(command, op.line, completion, True)
+        op.forget_arguments()
 
     def _submit(self, program: VectorProgram, inputs: list[VectorInput], leaving: list[RecordedOp], line: str) -> None:
         completion = Completion()
@@ -220,7 +236,7 @@ class VectorPrograms:
         )
         fits = self._port.fits(VectorCommand(program=program, inputs=inputs, outputs=outputs))
         if fits:
-            if len(fitting) >= _MOST_PROGRAMS:
+            if len(fitting) >= _MOST_KEPT:
                 fitting.clear()
             fitting.add(program)
         return fits
@@ -230,7 +246,7 @@ class VectorPrograms:
         low, high = 1, len(ops) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self._fits(_program(ops[:middle], outputs | _used(ops[middle:]))[0])
+            fits = self._fits(program_of(ops[:middle], outputs | _used(ops[middle:]))[0])
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
@@ -239,7 +255,8 @@ class _Closing(NamedTuple):
     """What closing does, by the places of ops among those that are recorded.
 
     `program` computes the ops `needed`, and stores those of `leaving`; None where nobody needs an op. Each of its
-    inputs is an argument: the place of an op, and that of the argument. The ops `left` stay recorded.
+    inputs is an argument: the place of an op, and that of the argument. The ops `left` stay recorded. A closing that
+    `is_simple` has one op, which strips or pieces of rows make fit if anything does.
     """
 
     program: VectorProgram | None
@@ -247,6 +264,7 @@ class _Closing(NamedTuple):
     inputs: tuple[tuple[int, int], ...]
     leaving: tuple[int, ...]
     left: tuple[int, ...]
+    is_simple: bool
 
 
 def _is_known(arguments: tuple[_Source, ...], given: bool) -> bool | None:
@@ -306,14 +324,16 @@ def _closing(ops: list[RecordedOp], asked: RecordedOp | None) -> _Closing:
     place = {id(op): number for number, op in enumerate(ops)}
     places, rest = (tuple(place[id(op)] for op in chosen) for chosen in (needed, left))
     if not needed:
-        return _Closing(None, (), (), (), rest)
-    program, _, leaving = _program(needed, outputs)
+        return _Closing(None, (), (), (), rest, True)
+    program, _, leaving = program_of(needed, outputs)
     inputs: dict[int, tuple[int, int]] = {}
     for at in places:
         for number, each in enumerate(ops[at].arguments):
             if each.stored is not None:
                 inputs.setdefault(id(each.stored), (at, number))
-    return _Closing(program, places, tuple(inputs.values()), tuple(place[id(op)] for op in leaving), rest)
+    is_simple = len(needed) == 1 and not may_be_cut(needed[0].function.math)
+    leave = tuple(place[id(op)] for op in leaving)
+    return _Closing(program, places, tuple(inputs.values()), leave, rest, is_simple)
 
 
 def _chained(ops: list[RecordedOp]) -> set[int]:
@@ -341,42 +361,3 @@ def _used(ops: list[RecordedOp]) -> set[int]:
 def _unstored(op: RecordedOp) -> list[RecordedOp]:
     """The ops that make the arguments of *op*, unless a command has stored them."""
     return [each.root for each in op.arguments if isinstance(each, RecordedOp) and each.stored is None]
-
-
-def _program(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, list[VectorInput], list[RecordedOp]]:
-    """The program of *ops*, its inputs, and those of the ops whose results leave it, which are in *outputs*."""
-    inputs: dict[int, VectorInput] = {}
-    for op in ops:
-        for each in op.arguments:
-            if each.stored is not None:
-                inputs.setdefault(id(each.stored), each.stored)
-    number = {key: at for at, key in enumerate(inputs)}
-    number.update((id(op), len(inputs) + at) for at, op in enumerate(ops))
-    leaving = [op for op in ops if id(op) in outputs]
-    program = VectorProgram(
-        inputs=tuple(each.value for each in inputs.values()),
-        ops=tuple(
-            VectorOp(
-                math=op.function.math,
-                arguments=tuple(number[id(each.stored or each.root)] for each in op.arguments),
-                result=op.value,
-                line=op.line,
-                shapes=_shapes(op),
-            )
-            for op in ops
-        ),
-        outputs=tuple(number[id(op)] for op in leaving),
-    )
-    if len(_PROGRAMS) >= _MOST_PROGRAMS:
-        _PROGRAMS.clear()
-    numbers = repr([op.function.math.scalars for op in ops if op.function.math.scalars])
-    return _PROGRAMS.setdefault((program, numbers), program), list(inputs.values()), leaving
-
-
-def _shapes(op: RecordedOp) -> tuple[tuple[int, int] | None, ...]:
-    """The shapes of those arguments of *op* that are read as values of another shape; none if no argument is."""
-    found = tuple(
-        (each.value.rows, each.value.cols) if isinstance(each, RecordedView) and each.stored is None else None
-        for each in op.arguments
-    )
-    return found if any(found) else ()
