@@ -111,15 +111,12 @@ def test_observers_are_told_and_the_log_and_the_times_stay(toy_host, writer):
         (lambda tl, a: tl.capture("x", a.T), "got tl.capture of a transposed tensor, needs one as it is stored"),
         (lambda tl, a: freed(tl, a, tl.capture), "got a LoadedTensor after tl.free, needs one that still holds TCM"),
         (lambda tl, a: freed(tl, a, tl.print), "got a LoadedTensor after tl.free, needs one that still holds TCM"),
-        (lambda tl, a: tl.stor(a, a), "got AttributeError: tl has no 'stor'; did you mean tl.store"),
-        (lambda tl, a: tl.quux(), "got AttributeError: tl has no 'quux'; "),
     ],
 )
-def test_wrong_looks_and_names_are_refused(toy_host, use, said):
-    with pytest.raises(Exception, match="test_looking") as caught:
+def test_wrong_looks_are_refused(toy_host, use, said):
+    with pytest.raises(KernelError, match="test_looking") as caught:
         launch(toy_host(), lambda tl, a, c: use(tl, a))
     assert said in str(caught.value)
-    assert isinstance(caught.value, KernelError) or "AttributeError" in said
 
 
 def freed(tl, a, look):

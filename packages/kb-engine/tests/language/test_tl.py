@@ -171,7 +171,10 @@ OUT_OF_TCM = (
         (store_to_no_tensor, "got tl.store of a LoadedTensor, needs a slice of a tensor argument"),
         (
             store_of_a_number,
-            "got tl.store of a float, needs a loaded tensor, or a composite's result in TCM (out=None)",
+            (
+                "got tl.store of a float, needs a loaded tensor, or a composite's result in TCM (out=None); "
+                "tl.full(shape, number, dtype) makes one"
+            ),
         ),
         (
             store_of_a_written_result,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, cast
 
 import numpy.typing as npt
 
@@ -18,8 +17,6 @@ from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
 from kb_engine.program.transposed import refuse
 from kb_messages import KernelError, Matrix
-
-_DOCS = "docs/tl.md lists all of them"
 
 
 class _Looked(NamedTuple):
@@ -65,12 +62,6 @@ class LookingOps(MathOps):
         if not isinstance(given, str) or not name.isprintable() or not 0 < len(name) <= 100:
             raise KernelError(line, f"tl.capture under {name!r:.100}", "a name of 1 to 100 characters that print")
         self._tell(name, line, self._looked(x, "capture", line), is_print=False)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        known = [each for each in dir(type(self)) if not each.startswith("_")]
-        near = get_close_matches(name, known, n=3)
-        hint = f"did you mean {' or '.join(f'tl.{each}' for each in near)}? " if near else ""
-        raise AttributeError(f"tl has no {name!r}; {hint}{_DOCS}", name=name, obj=self)
 
     def _tell(self, name: str, line: str, looked: _Looked, is_print: bool) -> bool:
         """Tell the observers. Returns whether any of them listens."""

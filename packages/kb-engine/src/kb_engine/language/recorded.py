@@ -202,7 +202,7 @@ class RecordedTensor(LoadedTensor):
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("place", "holder", "completion"):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
         self._issue(self.op)
         return self.__dict__[name]
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
+import numpy as np
+
 from kb_engine.language import masks
 from kb_engine.language.accesses import ElementAccess
+from kb_engine.language.epilogue import Epilogue
 from kb_engine.language.flat_accesses import flat_rectangle
 from kb_engine.language.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.random_numbers import RandomNumbers
@@ -147,7 +150,7 @@ class Transfers(RandomNumbers, ViewOps):
         src = self._arrived(stored, line)
         if not isinstance(stored, Handle) or src is None:
             needs = "a loaded tensor, or a composite's result in TCM (out=None)"
-            raise KernelError(line, f"tl.store of {describe(stored)}", needs)
+            raise KernelError(line, f"tl.store of {describe(stored)}", needs, _fix_of(stored))
         if whole is not None:
             self._check_stored(src, stored, ref.shape, ref, line)
             self._store_whole(whole, stored, src, line)
@@ -192,3 +195,14 @@ class Transfers(RandomNumbers, ViewOps):
         n_around = access.rows * access.cols - src.rows * src.cols
         at = self._port.constant(element, n_around)
         return Fill(row=access.down.start, col=access.along.start, immediate=at)
+
+
+def _fix_of(stored: object) -> str:
+    """What makes a value of *stored*, which is none."""
+    if isinstance(stored, (int, float)):
+        return "tl.full(shape, number, dtype) makes one"
+    if isinstance(stored, np.ndarray):
+        return "functions of tl make values, and tl.load(x[...]) brings a part of a tensor"
+    if isinstance(stored, Epilogue):
+        return "it belongs to the epilogue of a tl.composite"
+    return "tl.load it first" if isinstance(stored, TensorRef) else ""

@@ -7,7 +7,10 @@ from typing import Final
 from kb_engine.program.handles import Handle
 from kb_messages import DType, KernelError, LoopOrder, Matrix, PlanError, TileShape
 
-DTYPES: Final = {str(each): each for each in DType}
+_LONG_NAMES: Final = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"} | {
+    f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+DTYPES: Final = {str(each): each for each in DType} | {long: DType(short) for long, short in _LONG_NAMES.items()}
 """The dtypes by their names."""
 _LOOP_ORDERS: Final[dict[str | None, LoopOrder]] = {None: LoopOrder.MNK, **{str(each): each for each in LoopOrder}}
 
@@ -41,14 +44,12 @@ def loop_order_named(order: object, line: str) -> LoopOrder:
 
 
 def dtype_named(dtype: object, line: str) -> DType:
-    """A dtype as a kernel writes it. Raises KernelError for a name that no dtype has."""
-    named = DTYPES.get(dtype) if isinstance(dtype, str) else None
-    if named is not None:
-        return named
-    try:
-        return DType(dtype)  # type: ignore[arg-type]
-    except ValueError:
-        raise KernelError(line, f"dtype {dtype!r}", f"one of {', '.join(DType)}") from None
+    """A dtype as a kernel writes it: `f16`, `float16`, or a type of numpy. Raises KernelError for others."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", getattr(dtype, "name", None))
+    named = DTYPES.get(name) if isinstance(name, str) else None
+    if named is None:
+        raise KernelError(line, f"dtype {dtype!r}", f"one of {', '.join(DType)}")
+    return named
 
 
 def in_tcm(value: object, line: str) -> Matrix | None:

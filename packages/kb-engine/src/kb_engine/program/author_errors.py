@@ -15,6 +15,7 @@ from types import FrameType
 from greenlet import GreenletExit
 
 from kb_engine.program.kernel_lines import line_of
+from kb_engine.program.wrong_uses import wrong_use
 from kb_messages import BenchmarkError, KbError, KernelError
 
 _PACKAGES = (
@@ -38,19 +39,20 @@ class UserCodeError(BenchmarkError):
         return f"{super().__str__()}\n{self.frames}".rstrip()
 
 
-def explain(error: BaseException, root: Path, needs: str, program: str = "") -> KbError:
+def explain(error: BaseException, root: Path, needs: str, program: str = "", language: object = None) -> KbError:
     """*error*, which code in the folder *root* raised or caused, as an error that names the author's line.
 
     The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
     any other exception, *needs* says what the code should have done. *program* is the program in which it happened.
+    *language* is the class of the `tl` of a kernel, whose wrong uses have words of their own.
     """
-    explained = _explained(error, root, needs)
+    explained = _explained(error, root, needs, language)
     if program:
         explained.where = f"{explained.where}, in {program}"
     return explained
 
 
-def _explained(error: BaseException, root: Path, needs: str) -> KbError:
+def _explained(error: BaseException, root: Path, needs: str, language: object) -> KbError:
     frames = _authors_frames(error, root)
     lines = [line_of(frame.filename, frame.lineno or 0, root) for frame in frames]
     where = lines[-1] if lines else str(root)
@@ -58,6 +60,9 @@ def _explained(error: BaseException, root: Path, needs: str) -> KbError:
         if not lines or error.where.startswith(tuple(lines)):
             return error
         return KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
+    wrong = wrong_use(error, where, language)
+    if wrong is not None:
+        return wrong
     linecache.checkcache()
     shown = "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
     shown = "\n".join(printable(line) for line in shown.splitlines())

@@ -213,16 +213,32 @@ class Handle:
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        return bool(self.look("the truth value").item())
+        return bool(self._only_element("the truth value"))
 
     def __float__(self) -> float:
-        return float(self.look("`float()`").item())
+        return float(self._only_element("`float()`"))
 
     def __int__(self) -> int:
-        return int(self.look("`int()`").item())
+        return int(self._only_element("`int()`"))
 
     def __index__(self) -> int:
-        return int(self.look(INDEX_USE).item())
+        return int(self._only_element(INDEX_USE))
+
+    def _only_element(self, touched_by: str) -> Any:
+        found = self.look(touched_by)
+        if found.size != 1:
+            shape, fix = " x ".join(map(str, self.shape)), "reduce the value first; & and tl.where go by element"
+            raise KernelError(f"a {type(self).__name__}", f"{touched_by} of {shape} elements", "one element", fix)
+        return found.item()
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise KernelError(f"a {type(self).__name__}", "the operator @", "tl.dot(a, b)")
+
+    __rmatmul__ = __matmul__
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        fix = "tl.where(mask, new, old) chooses by element"
+        raise KernelError(f"a {type(self).__name__}", "an assignment to elements", "a new value", fix)
 
     def to(self, dtype: DType | str) -> LoadedTensor:
         """The elements as *dtype*: floats are rounded to nearest even, integers lose the fraction and wrap."""

@@ -106,7 +106,7 @@ class KernelRunner:
                 raise
             self._port.tcm.end()
             program = self.name if self.program.grid is not None else ""
-            raise explain(error, call.root, "a kernel that returns", program) from None
+            raise explain(error, call.root, "a kernel that returns", program, call.front_end) from None
 
     def _kernel_returned(self) -> None:
         if self._returned is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from types import EllipsisType
-from typing import Any, Final, SupportsIndex, TypeAlias
+from typing import Any, Final, NoReturn, SupportsIndex, TypeAlias
 
 import numpy.typing as npt
 from msgspec import Struct
@@ -205,6 +205,9 @@ class TensorRef:
         if not (type(last) is slice and last.start is None and last.stop is None):
             cols, col_asked = cut_span(cols, col_asked, last, where)
         return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise KernelError(str(self), "an assignment to elements in memory", "tl.store(x[...], value)")
 
     def indexed(self, indices: Indices) -> TensorRef:
         """The elements of the tensor at *indices*."""

@@ -1,0 +1,67 @@
+"""Python's own errors where a kernel uses its language wrongly, as sentences that say what works."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from typing import Final
+
+from kb_engine.program.handles import Handle
+from kb_messages import KernelError
+
+_DOCS: Final = "docs/tl.md lists all names"
+_CALL: Final = re.compile(r"(\w+)\.(\w+)\(\) (.+)")
+_TOO_MANY: Final = re.compile(r"takes .*positional arguments? but (\d+) (?:was|were) given")
+_UNKNOWN: Final = re.compile(r"got an unexpected keyword argument '(\w+)'")
+_MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)")
+
+
+def wrong_use(error: BaseException, line: str, language: object) -> KernelError | None:
+    """What *error*, which a statement of a kernel at *line* raised, says of a use of *language*, the class of its `tl`.
+
+    None for an error that has nothing to do with the language.
+    """
+    if not isinstance(language, type):
+        return None
+    if isinstance(error, AttributeError):
+        return _unknown_name(error, line, language)
+    found = _CALL.fullmatch(str(error)) if isinstance(error, TypeError) else None
+    if found is None or found[1] not in {each.__name__ for each in language.__mro__}:
+        return None
+    return KernelError(line, f"tl.{found[2]} {_said_of(found[3])}", _call_of(language, found[2]))
+
+
+def _unknown_name(error: AttributeError, line: str, language: type) -> KernelError | None:
+    name, of = error.name or "", error.obj
+    if isinstance(of, language):
+        names = [each for each in dir(language) if not each.startswith("_")]
+        near = [f"tl.{each}" for each in get_close_matches(name, names, n=3)]
+        fix = f"did you mean {' or '.join(near)}? {_DOCS}" if near else _DOCS
+        return KernelError(line, f"tl.{name}, which tl does not have", "a function that it has", fix)
+    if not isinstance(of, Handle):
+        return None
+    names = [each for each in dir(type(of)) if not each.startswith("_")]
+    near = [f".{each}" for each in get_close_matches(name, names, n=1)]
+    if not name.startswith("_") and hasattr(language, name):
+        near = [_call_of(language, name)]
+    fix = f"did you mean {near[0]}? {_DOCS}" if near else _DOCS
+    return KernelError(line, f".{name} of a value in TCM", "a name that such a value has", fix)
+
+
+def _said_of(problem: str) -> str:
+    """What a call does wrong, of which Python says *problem*. Python counts `tl` as an argument."""
+    if found := _TOO_MANY.match(problem):
+        given = int(found[1]) - 1
+        return f"with {given} argument{'s' * (given != 1)}"
+    if found := _UNKNOWN.match(problem):
+        return f"with {found[1]}="
+    found = _MISSING.match(problem)
+    return f"without {found[1]}" if found else f"that {problem}"
+
+
+def _call_of(language: type, name: str) -> str:
+    """How `tl.name` is called."""
+    parameters = list(signature(getattr(language, name)).parameters.values())[1:]
+    listed = ", ".join(str(each.replace(annotation=Parameter.empty)) for each in parameters)
+    return f"tl.{name}({listed})"
