@@ -3,6 +3,7 @@
 `nox -s kernels` runs all types on both chips, and the shapes of models.
 """
 
+import ast
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+BUNDLED = {path.stem: path for path in (ROOT / "benchmarks").glob("*.py")}
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
     kernels = import_module("kernels")
@@ -37,6 +39,19 @@ def test_a_wrong_kernel_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_kernel_has_both_shapes() -> None:
-    older = {"gemm", "power_iteration", "softmax", "vector_add"}
-    bundled = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - older
-    assert set(kernels.REAL) == set(kernels.RAGGED) == bundled
+    assert set(kernels.REAL) == set(kernels.RAGGED) == set(BUNDLED)
+
+
+def test_a_kernel_has_20_lines_at_most_and_frees_nothing() -> None:
+    found = {f"{stem}.{each.name}": each for stem, path in BUNDLED.items() for each in kernels_of(path)}
+    assert len(found) > 15
+    long = {name: 1 + (each.end_lineno or 0) - each.lineno for name, each in found.items()}
+    assert max(long.values()) <= 20, long
+    freed = [name for name, each in found.items() if "tl.free" in ast.unparse(each)]
+    assert freed == []
+
+
+def kernels_of(path: Path) -> list[ast.FunctionDef]:
+    """The functions of a benchmark that take `tl`."""
+    functions = [each for each in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(each, ast.FunctionDef)]
+    return [each for each in functions if each.args.args and each.args.args[0].arg == "tl"]

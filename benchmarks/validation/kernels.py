@@ -3,8 +3,8 @@
     python benchmarks/validation/kernels.py                        # every kernel, shape, type and chip: some minutes
     python benchmarks/validation/kernels.py attention rope --json  # some kernels
 
-Every kernel runs at a shape of the model that its file names, and at one that no block divides. The exit code is 1 when
-a result is wrong.
+Every kernel runs at a shape of the model that its file names, or of GPT-2 or Llama-3-8B, and at one that no block
+divides. The exit code is 1 when a result is wrong.
 """
 
 from __future__ import annotations
@@ -33,16 +33,20 @@ REAL: dict[str, tuple[Params, ...]] = {
     ),
     "cross_entropy": ({"tokens": 64, "vocabulary": 128256},),
     "embedding": ({"tokens": 1024, "vocabulary": 50257, "width": 768},),
+    "gemm": ({"M": 512, "N": 4096, "K": 4096}, {"M": 512, "N": 3072, "K": 768, "operands": "shared"}),
     "decode_gemv": ({"N": 4096, "K": 4096},),
     "int8_gemm": ({"M": 256, "N": 4096, "K": 4096},),
     "layer_norm": ({"rows": 1024, "width": 768}, {"rows": 256, "width": 1600}),
     "linear": ({"M": 512, "N": 3072, "K": 768},),
     "mixture_of_experts": ({"tokens": 32, "width": 4096, "hidden": 448, "block_m": 16},),
+    "power_iteration": ({"N": 512},),
     "rms_norm": ({"rows": 256, "width": 4096}, {"rows": 128, "width": 8192, "block": 4}),
     "rope": ({"positions": 256, "heads": 32, "head_dim": 128},),
+    "softmax": ({"M": 2048, "N": 2048},),
     "split_k_gemm": ({"M": 16, "N": 16, "K": 14336},),
+    "vector_add": ({"N": 1024 * 768},),
 }
-"""Shapes of the models that the files name: one layer, and as many tokens or heads as end in some seconds."""
+"""Shapes of models: one layer, and as many tokens or heads as end in some seconds. No model has a power iteration."""
 
 RAGGED: dict[str, tuple[Params, ...]] = {
     "all_reduce": ({"rows": 13, "width": 37, "ranks": 5},),
@@ -53,6 +57,7 @@ RAGGED: dict[str, tuple[Params, ...]] = {
     ),
     "cross_entropy": ({"tokens": 13, "vocabulary": 331, "words": 100},),
     "embedding": ({"tokens": 41, "vocabulary": 97, "width": 19, "block": 6},),
+    "gemm": ({"M": 45, "N": 83, "K": 131}, {"M": 45, "N": 83, "K": 131, "operands": "shared", "tile": "30x50x40"}),
     "decode_gemv": ({"N": 83, "K": 131, "block_n": 30, "block_k": 50},),
     "int8_gemm": ({"M": 45, "N": 83, "K": 131, "block_m": 30, "block_n": 50, "block_k": 40},),
     "layer_norm": ({"rows": 29, "width": 131, "block": 6},),
@@ -60,9 +65,12 @@ RAGGED: dict[str, tuple[Params, ...]] = {
     "mixture_of_experts": (
         {"tokens": 9, "experts": 4, "chosen": 3, "width": 67, "hidden": 45, "block_m": 6, "block_n": 40, "block_k": 32},
     ),
+    "power_iteration": ({"N": 61},),
     "rms_norm": ({"rows": 29, "width": 131},),
     "rope": ({"positions": 29, "heads": 3, "head_dim": 22, "block": 8},),
+    "softmax": ({"M": 29, "N": 131, "rows": 3},),
     "split_k_gemm": ({"M": 7, "N": 83, "K": 331, "splits": 3, "block_n": 50, "block_k": 40},),
+    "vector_add": ({"N": 3001, "block": 100},),
 }
 """Small shapes that no block divides."""
 

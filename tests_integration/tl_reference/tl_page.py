@@ -132,7 +132,7 @@ def operators() -> dict[str, str]:
         dtype = None
 
     named = [name for name in vars(Handle) if name in vars(operator) and callable(vars(operator)[name])]
-    chosen = [name for name in named if name not in ("__getitem__", "__index__")]
+    chosen = [name for name in named if name not in ("__getitem__", "__setitem__", "__index__")]
     unary = ("__neg__", "__invert__")
     return {name: getattr(Probe, name)(*[Probe()] * (1 if name in unary else 2)) for name in chosen}
 

@@ -43,7 +43,11 @@ def launch(host, kernel):
             lambda tl, a: tl.load(a).mean(),
             "got .mean of a value in TCM, needs a name that such a value has; docs/tl.md",
         ),
-        (lambda tl, a: tl.load(a) @ tl.load(a), "a LoadedTensor: got the operator @, needs tl.dot(a, b)"),
+        (lambda tl, a: tl.load(a) @ tl.load(a), "got LoadedTensor @ LoadedTensor, needs tl.dot(a, b) of two"),
+        (
+            lambda tl, a: a @ tl.exp(tl.load(a)),
+            "got TensorRef @ RecordedTensor, needs tl.dot(a, b) of two values in TCM",
+        ),
         (lambda tl, a: a.__setitem__(0, 1), "got an assignment to elements in memory, needs tl.store(x[...], value)"),
         (lambda tl, a: tl.load(a).__setitem__(0, 1), "got an assignment to elements, needs a new value; tl.where("),
         (

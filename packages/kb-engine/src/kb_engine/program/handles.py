@@ -231,11 +231,6 @@ class Handle:
             raise KernelError(f"a {type(self).__name__}", f"{touched_by} of {shape} elements", "one element", fix)
         return found.item()
 
-    def __matmul__(self, other: object) -> NoReturn:
-        raise KernelError(f"a {type(self).__name__}", "the operator @", "tl.dot(a, b)")
-
-    __rmatmul__ = __matmul__
-
     def __setitem__(self, key: object, value: object) -> NoReturn:
         fix = "tl.where(mask, new, old) chooses by element"
         raise KernelError(f"a {type(self).__name__}", "an assignment to elements", "a new value", fix)

@@ -8,10 +8,12 @@ from inspect import Parameter, signature
 from typing import Final
 
 from kb_engine.program.handles import Handle
+from kb_engine.program.tensors import TensorRef
 from kb_messages import KernelError
 
 _DOCS: Final = "docs/tl.md lists all names"
 _CALL: Final = re.compile(r"(\w+)\.(\w+)\(\) (.+)")
+_PRODUCT: Final = re.compile(r"unsupported operand type\(s\) for @=?: '(\w+)' and '(\w+)'")
 _TOO_MANY: Final = re.compile(r"takes .*positional arguments? but (\d+) (?:was|were) given")
 _UNKNOWN: Final = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)")
@@ -26,7 +28,12 @@ def wrong_use(error: BaseException, line: str, language: object) -> KernelError 
         return None
     if isinstance(error, AttributeError):
         return _unknown_name(error, line, language)
-    found = _CALL.fullmatch(str(error)) if isinstance(error, TypeError) else None
+    if not isinstance(error, TypeError):
+        return None
+    product = _PRODUCT.fullmatch(str(error))
+    if product is not None and _names_of_values() & set(product.groups()):
+        return KernelError(line, f"{product[1]} @ {product[2]}", "tl.dot(a, b) of two values in TCM")
+    found = _CALL.fullmatch(str(error))
     if found is None or found[1] not in {each.__name__ for each in language.__mro__}:
         return None
     return KernelError(line, f"tl.{found[2]} {_said_of(found[3])}", _call_of(language, found[2]))
@@ -47,6 +54,14 @@ def _unknown_name(error: AttributeError, line: str, language: type) -> KernelErr
         near = [_call_of(language, name)]
     fix = f"did you mean {near[0]}? {_DOCS}" if near else _DOCS
     return KernelError(line, f".{name} of a value in TCM", "a name that such a value has", fix)
+
+
+def _names_of_values() -> set[str]:
+    """The names of the classes of tensors and of values in TCM."""
+    found: list[type] = [TensorRef, Handle]
+    for each in found:
+        found += each.__subclasses__()
+    return {each.__name__ for each in found}
 
 
 def _said_of(problem: str) -> str:
