@@ -47,7 +47,7 @@ def simulate(topology: str, operands: str, size: int, records: bool) -> float:
             self.tile_waited = lambda _: None
 
         RunTables.__init__ = without_dispatches  # type: ignore[method-assign]
-    engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter())
+    engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter(), exact="events")
     host = Host(engine, CHECKOUT / "benchmarks")
     gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
     params = gemm.Params(M=size, N=size, K=size, tile=TileShape(128, 128, 128), operands=operands)

@@ -41,6 +41,11 @@ def mixed(tl, a, b, c):
     tl.composite("gemm", b, a[0:30], tile=(8, 8, 40))
 
 
+def loads(tl, a, b, c):
+    for row in range(40):
+        tl.free(tl.load(a[row : row + 1]))
+
+
 def loop(tl, a, b, c):
     """Commands of one structure between others: equal loads, composites of equal shape, a ragged one."""
     for row in range(tl.program_id(), 12, 2):
@@ -177,11 +182,25 @@ def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, i
     monkeypatch.setattr("kb_engine.timing.clock.HOUSEKEEPING_INTERVAL", interval)
     monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS", 5)
     monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS_A_PE", 5)
+    monkeypatch.setattr(MemoryLogWriter, "is_late", False)
     monkeypatch.setattr(MemoryLogWriter, "append", counted(MemoryLogWriter.append, chunks))
     _, _, in_pieces = run(toy_host, kernel, changes=WAITING)
     assert len(chunks) > 5
     assert sum(chunks) == engine.session.n_ops
     assert in_pieces.digest == whole.digest
+
+
+@pytest.mark.parametrize(("kernel", "wait"), [(multiply, True), (loads, False)])
+def test_records_of_commands_that_have_many_wait_for_a_look(toy_host, monkeypatch, kernel, wait):
+    _, _, whole = run(toy_host, kernel)
+    monkeypatch.setattr("kb_engine.timing.clock.HOUSEKEEPING_INTERVAL", 7)
+    monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS", 5)
+    monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS_A_PE", 5)
+    engine, _, log = run(toy_host, kernel)
+    recorder = engine.session.recorder
+    assert (recorder.writer.summary.n_ops == 0) == wait
+    assert len(recorder.commands) < 20
+    assert log.digest == whole.digest
 
 
 def counted(append, chunks):

@@ -304,13 +304,13 @@ class StageServer(BoundedQueue):
 
     def _move_on(self, token: TileToken, now: int) -> None:
         """Record the stage that ended, and make the next stage the current one of *token*."""
-        record = self._record
+        record, index = self._record, token.index
         if record is not None:
             if token.waits is None:
-                record((token.op_id, token.t_ready, token.t_start, token.t_end, now))
+                record((token.first_op_id + index, token.t_ready, token.t_start, token.t_end, now))
             else:
                 self._log(token, now)
-        token.index += 1
+        token.index = index + 1
         token.t_ready = now
 
     def _unblocked(self, token: TileToken) -> None:
@@ -322,10 +322,11 @@ class StageServer(BoundedQueue):
     def _log(self, token: TileToken, t_out: int) -> None:
         record = self._record
         if record is not None:
-            record((token.op_id, token.t_ready, token.t_start, token.t_end, t_out))
+            op_id = token.first_op_id + token.index
+            record((op_id, token.t_ready, token.t_start, token.t_end, t_out))
             if token.waits and self.record_wait is not None:
                 for reason, waited_ps in token.waits:
-                    self.record_wait(token.op_id, reason, waited_ps)
+                    self.record_wait(op_id, reason, waited_ps)
         token.waits = None
 
     def _finished_twice(self, token: TileToken) -> PipelineError:

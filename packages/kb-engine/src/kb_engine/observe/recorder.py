@@ -49,6 +49,10 @@ _EXPECTED_FOR_ONE: Final = 64
 """Records of closed commands that count as one, where they are formulas in the log. Source: assumed; a run that is
 killed loses those of a chunk."""
 
+_RECORDS_OF_A_COMMAND: Final = 4
+"""A command takes about as much memory as the rows of so many records, a kilobyte. Source: measured on `tl.load`. Where
+commands have fewer, rows are written, so that a log in memory does not hold all commands of a run."""
+
 _HELD_CHUNKS: Final = 8
 """Chunks of records that are kept where some may be repeated. Source: assumed; longer periods are not repeated."""
 
@@ -64,7 +68,8 @@ class Recorder(Observer):
     """Collects the records of all stages and writes them to *writer*, a chunk at a time, in the order of `RowOrder`.
 
     Rows that repeat others, and those of commands that are known as a whole, are formulas until they are written. In
-    memory they are written when somebody looks at the log (`LogWriter.close_late`).
+    memory they are written when somebody looks at the log (`LogWriter.close_late`). So are the rows of commands of
+    many records: five integers of a record are kept until then.
 
     Texts enter the log when a command with them is issued, so their numbers do not depend on the chunks. *on_chunk* is
     called with each chunk, as `Observer.on_chunk` is.
@@ -137,14 +142,17 @@ class Recorder(Observer):
         self._waits += (op_id, reason, waited_ps, self._records.tail[-1])
 
     def on_housekeeping(self) -> None:
-        """Write the pending records when they fill a chunk."""
+        """Write the pending records when they fill a chunk, unless they wait for a look."""
+        self._rows.settle()
         most = self._places.chunk_records * (_HELD_CHUNKS if self._held else 1)
         now_ps, n_expected = self._clock.now_ps, 0
         if not self._waits_for_a_look:
             n_expected = self._maker.expected.n_between(self._written_ps, now_ps)
         if self._takes_formulas:
             n_expected //= _EXPECTED_FOR_ONE
-        if self._records.n_kept + n_expected >= most:
+        n_kept = self._records.n_kept
+        keeps = self._waits_for_a_look and n_kept >= _RECORDS_OF_A_COMMAND * len(self._commands)
+        if n_kept + n_expected >= most and not keeps:
             self.flush(now_ps)
 
     @property
@@ -254,9 +262,13 @@ class Recorder(Observer):
         """Write the pending records and end the log.
 
         Rows that repeat others, or are of closed commands, are made later, where the log is in memory and nobody is
-        told of chunks: when the log is looked at, or before anything else is recorded.
+        told of chunks: when the log is looked at, or before anything else is recorded. So are rows that fill a chunk.
+        Raises LogError for a time that does not fit 64 bits.
         """
-        if not self._waits_for_a_look or not (self._rows.has_repeats or self._maker.expected.first_ops):
+        self._rows.settle()
+        has_formulas = self._rows.has_repeats or self._maker.expected.first_ops
+        is_worth_waiting = has_formulas or self._records.n_kept >= self._places.chunk_records
+        if not (self._waits_for_a_look and is_worth_waiting):
             self.flush()
             return self.writer.close()
         log = self.writer.close_late(self.flush)

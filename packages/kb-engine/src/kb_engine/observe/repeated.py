@@ -43,7 +43,7 @@ class RepeatedRows:
 
     def repeat(self, mark: Mark, n: int, ops: int, ps: int) -> None:
         """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
-        self._settle()
+        self.settle()
         first = self._part_at(mark)
         if first < len(self._parts):
             self._parts.append(Repeat(len(self._parts) - first, n, ops, ps))
@@ -51,13 +51,13 @@ class RepeatedRows:
 
     def since(self, mark: Mark) -> Table:
         """The rows since *mark*, among which nothing was repeated."""
-        self._settle()
+        self.settle()
         parts = self._parts[self._part_at(mark) :]
         return np.concatenate([np.empty((0, self.form.width), np.int64), *parts])
 
     def cut(self, mark: Mark = (0, 0)) -> RowFormula:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
-        self._settle()
+        self.settle()
         first = self._part_at(mark)
         parts = self._parts[first:]
         assert all(number >= each.parts for number, each in enumerate(parts) if isinstance(each, Repeat))
@@ -69,34 +69,33 @@ class RepeatedRows:
     def put_back(self, rows: Table) -> None:
         """Keep *rows*, which were cut and came last."""
         if len(rows):
-            self._settle()
+            self.settle()
             self._parts.append(rows)
             self._kept += rows.size
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Make a part of the tail."""
         if self.tail:
-            part = np.frombuffer(int64s(self.tail), dtype=np.int64).reshape(-1, self.form.width)
+            part = int64s(self.tail).reshape(-1, self.form.width)
             self._parts.append(part)
             self._kept += len(self.tail)
             self.tail.clear()
 
     def _part_at(self, mark: Mark) -> int:
         """The number of the part that begins at *mark*, which is cut there if need be."""
-        kept, repeats = mark
-        for number, part in enumerate(self._parts):
+        kept, repeats = self._kept - mark[0], self._repeats - mark[1]
+        number = len(self._parts)
+        while kept > 0 or repeats > 0:
+            number -= 1
+            part = self._parts[number]
             if isinstance(part, Repeat):
-                if not repeats:
-                    return number
                 repeats -= 1
             elif kept < part.size:
-                if not kept:
-                    return number
-                self._cut(number, kept // self.form.width)
+                self._cut(number, (part.size - kept) // self.form.width)
                 return number + 1
             else:
                 kept -= part.size
-        return len(self._parts)
+        return number
 
     def _cut(self, number: int, at: int) -> None:
         part = self._parts[number]

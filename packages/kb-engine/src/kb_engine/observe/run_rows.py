@@ -38,6 +38,11 @@ class RunRows:
         for rows in self._all:
             rows.clear()
 
+    def settle(self) -> None:
+        """Keep all rows in as little room as they need."""
+        for rows in self._all:
+            rows.settle()
+
     def mark(self) -> RowsMark:
         """How far the rows have come."""
         return RowsMark(*[rows.mark() for rows in self._all])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
+from struct import Struct, error
+
+import numpy as np
+import numpy.typing as npt
 
 from kb_messages import LogError
 
 
-def int64s(values: Iterable[int]) -> array[int]:
-    """*values* as 64-bit integers. Raises LogError for one that is larger."""
+def int64s(values: Iterable[int]) -> npt.NDArray[np.int64]:
+    """*values* as 64-bit integers, read-only. Raises LogError for one that is larger."""
+    numbers = tuple(values)
     try:
-        return array("q", values)
-    except OverflowError:
+        # Packing takes half the time of `array` and of numpy's own conversion of a list.
+        return np.frombuffer(Struct(f"{len(numbers)}q").pack(*numbers), np.int64)
+    except error:
         got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
         raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None

@@ -104,7 +104,7 @@ def unpack_chunk(data: bytes, where: str) -> tuple[dict[str, Array], list[bytes]
 
 def rows_of(name: str, rows: Iterable[int]) -> Array:
     """Rows of the table *name* from flat *rows*. Raises LogError for a time that does not fit 64 bits."""
-    return np.frombuffer(int64s(rows), np.int64).view(DTYPES[name])
+    return int64s(rows).view(DTYPES[name])
 
 
 def ints(rows: Array) -> Array:

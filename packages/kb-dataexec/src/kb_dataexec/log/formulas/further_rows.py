@@ -61,8 +61,7 @@ def tile_tables(dispatches: Table, transfers: Table) -> dict[str, Array]:
 
 def int_columns(rows: Iterable[Iterable[int]], width: int) -> Sequence[Array]:
     """The columns of *rows*, which have *width* numbers each."""
-    flat = int64s(chain.from_iterable(rows))
-    return list(np.frombuffer(flat, np.int64).reshape(-1, width).T) if flat else [np.empty(0, np.int64)] * width
+    return list(int64s(chain.from_iterable(rows)).reshape(-1, width).T)
 
 
 def table(name: str, columns: Sequence[Array]) -> Array:
