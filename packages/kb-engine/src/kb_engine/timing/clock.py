@@ -200,12 +200,13 @@ class Clock(_Now, simpy.Environment):
         step = super().step
         while heap:
             entry = heappop(heap)
-            if len(entry) == _CALLBACK_LENGTH:
-                self.now_ps = entry[0]
-                entry[3](entry[4])
-            else:
+            try:
+                self.now_ps, _, _, function, argument = entry
+            except ValueError:  # an event of SimPy's
                 heappush(heap, entry)
                 step()
+            else:
+                function(argument)
 
     def stop(self) -> None:
         """End `drain` now. A callback calls this; entries that are scheduled stay scheduled."""
