@@ -13,9 +13,9 @@ READS = {
     "language/layout_functions.py": 7,  # a gather leaves, and a bitcast is a view
     "language/looking.py": 7,  # prints and captures leave
     "language/math_results.py": 2,  # the op of the result says whether it may be known
-    "language/piece_transfers.py": 4,  # stores of known elements leave
+    "language/piece_transfers.py": 3,  # stores of known elements leave, unless a load brought these
     "language/recorded.py": 2,  # looks leave, views have the elements of what they view
-    "language/transfers.py": 2,  # stores of known elements leave
+    "language/transfers.py": 1,  # stores of known elements leave, unless a load brought these
     "language/vector_programs.py": 3,  # views have the elements of what they view
     "language/wraps.py": 2,  # a run that looks for integers that wrapped has no templates
 }

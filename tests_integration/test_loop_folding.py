@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
@@ -19,10 +20,12 @@ COUNTED = []
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
-    folding = import_module("loop_folding")
+    folding, copying = import_module("loop_folding"), import_module("copying_kernels")
 
-FOLDED = (64, 80, 92)
-"""Random cases that are folded: of a softmax on seven PEs, of products in an inner loop, and over all slices."""
+FOLDED = (52, 102)
+"""Random cases that are folded: products in an inner loop, and over all slices."""
+NOT_FOLDED = (copying.known_and_pending, copying.columns, copying.masked)
+"""Programs that meet at one place, and commands of pieces and constants of the log, which no rehearsal goes through."""
 
 
 def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
@@ -119,6 +122,34 @@ def test_a_range_that_a_kernel_keeps_has_all_its_numbers(kernel: Callable[..., N
     (_, computed, digest), (_, expected, every_digest) = launched(kernel), launched(kernel, exact="events")
     assert digest == every_digest
     np.testing.assert_array_equal(computed, expected)
+
+
+@pytest.mark.parametrize("kernel", [each for each in copying.COPIES if each not in NOT_FOLDED])
+@pytest.mark.parametrize("exact", ["closed", "check"])
+def test_turns_that_store_what_was_loaded_leave_the_same_bytes(kernel: Callable[..., None], exact: str) -> None:
+    spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text())
+    is_local = kernel is not copying.to_others
+    if is_local:
+        spec["hbm_interleave_nbytes"] = 0
+    case = folding.Case(spec, kernel, PES, TURNS, 2, 128, is_local)
+    topology = loads_topology(yaml.safe_dump(spec))
+    folded, every = (folding.run(case, topology, each) for each in (exact, "events"))
+    assert folding.compared(0, folded, every).differs == []
+    assert folded.skipped > PES * TURNS // 2
+    assert "refusal" not in folded.found
+
+
+def test_what_a_jump_leaves_of_loads_is_what_later_turns_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_engine.template.steps.Repetition.become", _become_without_loads)
+    spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text()) | {"hbm_interleave_nbytes": 0}
+    case = folding.Case(spec, copying.behind, PES, TURNS, 2, 128, True)
+    topology = loads_topology(yaml.safe_dump(spec))
+    folded, every = (folding.run(case, topology, each) for each in ("closed", "events"))
+    assert folding.compared(0, folded, every).differs == ["bytes"]
+
+
+def _become_without_loads(run: Any, number: int, numbers: Any, _: Any) -> None:
+    run.number, run.numbers = number, numbers
 
 
 def test_warnings_of_a_kernel_are_those_of_every_event() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 from kb_dataexec import OpLog
-from kb_engine import Engine
+from kb_engine import Engine, Tensor
 from kb_engine.block import MemoryComponent
 
 
@@ -47,6 +47,18 @@ def state_of(engine: Engine, result: object, log: OpLog | None) -> dict[str, Any
         ],
         "queues": [(server.busy_ps, server.served) for server in engine.servers],
         "end": engine.clock.now_ps,
+    }
+
+
+def memory_of(engine: Engine, tensors: Iterable[Tensor]) -> dict[str, Any]:
+    """What *engine* knows of the bytes of *tensors*: those that are pending, row by row, and all others."""
+    matrices = [matrix for each in tensors for _, matrix in each.every_block()]
+    memory = engine.memory
+    rows = [each.part(row, 0, 1, each.cols) for each in matrices for row in range(each.rows)]
+    held = [memory.store.held(*each.rectangle.in_memory) for each in matrices]
+    return {
+        "pending": [str(memory.pending.producer(row)) for row in rows],
+        "bytes": [((data * is_valid).tobytes(), is_valid.tobytes()) for data, is_valid in held],
     }
 
 

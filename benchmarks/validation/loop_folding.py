@@ -19,7 +19,8 @@ from unittest import mock
 
 import numpy as np
 import yaml
-from both_ways import Comparison, Outcome, compare_many, compared, state_of
+from both_ways import Comparison, Outcome, compare_many, compared, memory_of, state_of
+from copying_kernels import COPIES
 from program_folding import TOPOLOGIES, draw
 
 from kb_dataexec import MemoryLogWriter
@@ -125,7 +126,7 @@ def drawn(seed: int) -> Case:
     rng = random.Random(f"loop folding {seed}")
     spec = draw(seed).spec if rng.random() < 0.5 else yaml.safe_load((TOPOLOGIES / "one_cube.yaml").read_text())
     spec["cube"]["pe_template"]["nodes"]["pe_cpu"]["issue"] = rng.choice(("blocking",) * 7 + ("scoreboard",))
-    kernel, is_local = rng.choice(KERNELS), rng.random() < 0.6
+    kernel, is_local = rng.choice(KERNELS if rng.random() < 0.4 else COPIES), rng.random() < 0.6
     if is_local:
         spec["hbm_interleave_nbytes"] = 0
     rows, wide = rng.choice((1, 1, 2, 4)), rng.choice((64, 64, 128, 512, 512, 1024, 100, 72))
@@ -138,20 +139,20 @@ def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome
     """*case*, folded or event by event."""
     engine = Engine(topology, MemoryLogWriter() if log else None, exact=exact)
     host = Host(engine, Path(__file__).parent)
-    data = np.ones((case.pes * case.turns * case.rows, case.wide), np.float32)
+    shape = case.pes * case.turns * case.rows, case.wide
+    data = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
     near: dict[str, Any] = {}
     if case.is_local:
         slices = [number * host.num_slices // case.pes for number in range(case.pes)]
         near = {"blocks": (case.pes, 1), "slices": slices}
-    tensors = [host.tensor(name, data, DType.F32, **near) for name in "abc"]
+    tensors = [host.tensor(name, data + number, DType.F32, **near) for number, name in enumerate("abc")]
     try:
         with mock.patch(_LIMIT, 1 << 20):
             result = host.launch(case.kernel, *tensors, case.rows, pes=range(case.pes))
     except KbError as error:
         return Outcome({"refusal": str(error)}, 0)
-    found = state_of(engine, result, engine.close_log())
-    pending = [str(engine.memory.pending.producer(matrix)) for each in tensors for _, matrix in each.every_block()]
-    return Outcome(found | {"pending": pending}, engine.grid_folding.skipped if engine.grid_folding is not None else 0)
+    found = state_of(engine, result, engine.close_log()) | memory_of(engine, tensors)
+    return Outcome(found, engine.grid_folding.skipped if engine.grid_folding is not None else 0)
 
 
 def compare(seed: int) -> Comparison:

@@ -40,18 +40,10 @@ ROUNDS = 8
 
 
 class Floats(Kernel):
-    """Steps of floats that follow from memory: what is loaded is changed, so that nobody can know it."""
+    """Steps of floats. Nobody knows what is computed of them, only what is loaded."""
 
     def __init__(self, tl: Any, memory: dict[str, Any]) -> None:
         super().__init__(tl, {**memory, "n": memory["f"], "z": memory["y"]})
-
-    def load(self, tensor: str, key: tuple[Any, ...], is_async: bool) -> None:
-        super().load(tensor, key, is_async)
-        self.keep(self.values.pop() * 1.0)
-
-    def masked(self, tensor: str, key: tuple[Any, ...], mask: tuple[Any, ...], other: float) -> None:
-        super().masked(tensor, key, mask, other)
-        self.keep(self.values.pop() + 1.5)
 
     def _listed(self, rows: tuple[int, ...]) -> Any:
         return self.tl.arange(len(rows)) + rows[0] if rows[0] else np.array(rows)
@@ -89,6 +81,7 @@ class Shown(NamedTuple):
     error: str
     held: list[int]
     pending: list[str]
+    bytes: list[tuple[bytes, bytes]]
     free: list[str]
 
 
@@ -146,10 +139,12 @@ def shown(case: Case, chip: dict[str, Any], steps: tuple[Step, ...], wrong: set[
         error = f"{type(caught).__name__}: {caught}"
     matrices = [matrix for each in tensors.values() for _, matrix in each.every_block()]
     pending = [str(engine.memory.pending.producer(row)) for each in matrices for row in rows_of(each)]
+    memory = [engine.memory.store.held(*each.rectangle.in_memory) for each in matrices]
+    known = [((data * is_valid).tobytes(), is_valid.tobytes()) for data, is_valid in memory]
     free = [f"{pe.tcm.free_nbytes} {pe.tcm.largest_nbytes()}" for pe in engine.pes.values()]
     log = engine.close_log()
     tables = {name: log.table(name).tobytes() for name in log.tables}  # type: ignore[union-attr]  # it is in memory
-    return Shown(log.digest, tables, result, error, watch.held, pending, free)  # type: ignore[union-attr]
+    return Shown(log.digest, tables, result, error, watch.held, pending, known, free)  # type: ignore[union-attr]
 
 
 def rows_of(matrix: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.accesses import ElementAccess, access_of
+from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.arguments import describe, in_tcm
 from kb_engine.program.handles import Handle
@@ -16,7 +17,7 @@ from kb_engine.program.known import Known
 from kb_engine.program.known_masks import IndexBox
 from kb_engine.program.symbols import plain
 from kb_engine.program.tensors import TensorRef
-from kb_messages import DType, KernelError
+from kb_messages import DType, KernelError, Matrix
 
 
 class MaskedAccess(NamedTuple):
@@ -36,6 +37,13 @@ class MaskedAccess(NamedTuple):
     def is_whole(self) -> bool:
         """Whether all elements are moved."""
         return (self.down, self.along) == (slice(0, self.rows), slice(0, self.cols))
+
+    @property
+    def part(self) -> TilePart:
+        """The moved elements among all."""
+        start = plain(self.down.start) * self.cols + plain(self.along.start)
+        rows, cols = (plain(each.stop - each.start) for each in (self.down, self.along))
+        return TilePart(start, self.cols, rows, cols)
 
 
 def access_under(ref: TensorRef, mask: Known | None, line: str) -> MaskedAccess | ElementAccess:
@@ -87,12 +95,9 @@ def _rectangle_of(ref: TensorRef, access: ElementAccess) -> MaskedAccess | None:
     return MaskedAccess(part, rows, cols, down, along, access.shape)
 
 
-def padded(data: npt.NDArray[Any], access: MaskedAccess, element: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The `rows x cols` elements of *access*, read-only: *data* where they are moved, *element* elsewhere."""
-    whole = np.full((access.rows, access.cols), element, dtype=element.dtype)
-    whole[access.down, access.along] = data
-    whole.flags.writeable = False
-    return whole
+def padded(src: Matrix, access: MaskedAccess, element: bytes) -> MadeTile:
+    """The `rows x cols` elements of *access*: those of *src* where they are moved, *element* elsewhere."""
+    return MadeTile(access.rows * access.cols, src.dtype, element, (access.part,))
 
 
 def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:

@@ -13,10 +13,11 @@ from kb_engine.language.accesses import ElementAccess, pieces_of
 from kb_engine.language.element_pieces import TilePiece
 from kb_engine.language.masks import constant
 from kb_engine.language.math import MathOps
-from kb_engine.language.strided import strided
+from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.affine import Affine, sides_of
 from kb_engine.program.handles import Handle, LoadedTensor
 from kb_engine.program.port import Completion
+from kb_engine.program.symbols import plain
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.tensors import TensorRef
 from kb_messages import OFFSET_BITS, AddressError, DType, KernelError, LoadCommand, Matrix, Piece, StoreCommand
@@ -40,8 +41,9 @@ class PieceTransfers(MathOps):
         n_constants = max((each.rows * each.cols for each in left_out), default=0)
         blob = port.constant(element.tobytes(), n_constants) if left_out else 0
         fills = tuple(_piece(each._replace(stride=each.cols * dtype.nbytes), tile, blob) for each in left_out)
-        producer, data = port.memory.load([_matrix(each, dtype) for each in pieces])
-        known = None if producer is not None else _whole(pieces, data, tile, element).reshape(access.shape)
+        made = MadeTile(rows * cols, dtype, element.tobytes(), tuple([_part(each, tile) for each in pieces]))
+        producer, known = port.memory.load([_matrix(each, dtype) for each in pieces], tile, made)
+        known = None if known is None else known.reshape(access.shape)
         loaded = LoadedTensor(tile, access.shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
             loaded.completion.keep((holder,))
@@ -74,8 +76,8 @@ class PieceTransfers(MathOps):
     ) -> LoadedTensor:
         """The tile of *shape* in *holder*, which is the rectangle *src* row by row."""
         port = self._port
-        producer, data = port.memory.load([src])
-        known = None if producer is not None else data[0].reshape(shape)
+        producer, known = port.memory.load([src], holder.matrix)
+        known = None if known is None else known.reshape(shape)
         loaded = LoadedTensor(holder.matrix, shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
             loaded.completion.keep((holder,))
@@ -85,12 +87,7 @@ class PieceTransfers(MathOps):
 
     def _store_whole(self, dst: Matrix, value: Handle, src: Matrix, line: str) -> None:
         """Move the elements of *value*, which lies packed at *src*, to the rectangle *dst* row by row."""
-        memory = self._port.memory
-        if value.known is None:
-            assert value.producer is not None
-            memory.pending.mark(dst, value.producer)
-        else:
-            memory.write(dst, value.known.reshape(dst.rows, dst.cols))
+        self._port.memory.put(dst, src, value.known, value.producer)
         self._port.submit(StoreCommand(src=_packed_as(dst, src), dst=dst), line, Completion(), True)
 
     def constants(self, data: npt.NDArray[Any], dtype: DType, line: str) -> LoadedTensor:
@@ -115,13 +112,9 @@ class PieceTransfers(MathOps):
         if self._is_plain(pieces, src):
             self._store_whole(_mapped(_matrix(pieces[0], dtype), pieces[0]), value, src, line)
             return
+        known = None if value.known is None else np.ascontiguousarray(value.known)
         for each in pieces:
-            if value.known is None:
-                assert value.producer is not None
-                self._port.memory.pending.mark(_matrix(each, dtype), value.producer)
-            else:
-                data = np.ascontiguousarray(value.known).reshape(-1)
-                self._port.memory.write(_matrix(each, dtype), _in_tile(each, data, src))
+            self._port.memory.put(_matrix(each, dtype), src, known, value.producer, _part(each, src))
         for chunk in self._commands(pieces):
             command = StoreCommand(src=src, dst=_first_row(chunk, dtype), pieces=chunk)
             self._port.submit(command, line, Completion(), True)
@@ -195,17 +188,6 @@ def permuted(ref: TensorRef, order: tuple[int, ...]) -> TensorRef:
     return ref.indexed(indices._replace(dimensions=dimensions, shape=shape, inside=inside))
 
 
-def _whole(
-    pieces: Sequence[Piece], data: Sequence[npt.NDArray[Any]], tile: Matrix, element: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
-    """The elements of the tile, read-only: *data* at the places of *pieces*, and *element* elsewhere."""
-    whole = np.full(tile.rows * tile.cols, element, dtype=element.dtype)
-    for piece, elements in zip(pieces, data, strict=True):
-        _in_tile(piece, whole, tile)[...] = elements
-    whole.flags.writeable = False
-    return whole
-
-
 def _piece(each: TilePiece, tile: Matrix, address: int, virtual: int | None = None) -> Piece:
     """A piece at *address*, with its place in *tile*."""
     nbytes = tile.dtype.nbytes
@@ -243,8 +225,8 @@ def _first_row(pieces: Sequence[Piece], dtype: DType) -> Matrix:
     )
 
 
-def _in_tile(piece: Piece, data: npt.NDArray[Any], tile: Matrix) -> npt.NDArray[Any]:
-    """The elements of a tile, *data* row by row, at the place of *piece*, as a view."""
+def _part(piece: Piece, tile: Matrix) -> TilePart:
+    """The place of *piece* in *tile*."""
     nbytes = tile.dtype.nbytes
-    start = (piece.place - tile.address) // nbytes
-    return strided(data[start:], (piece.rows, piece.cols), (piece.place_stride, nbytes))
+    pitch, rows, cols = plain(piece.place_stride) // nbytes, plain(piece.rows), plain(piece.cols)
+    return TilePart((piece.place - tile.address) // nbytes, pitch, rows, cols)

@@ -84,13 +84,11 @@ class Transfers(RandomNumbers, ViewOps):
             return self._load_pieces(access, other, line, waits)
         src = self._memory_of(access.ref, line)
         holder = self._allocate(access.rows, access.cols, src.dtype, line)
-        producer, data = port.memory.load([src])
-        known = None if producer is not None else data[0]
-        fill = None
+        made = fill = None
         if not access.is_whole:
-            element = masks.constant(other, src.dtype, line)
-            fill = self._fill(access, src, element.tobytes())
-            known = None if known is None else masks.padded(known, access, element)
+            element = masks.constant(other, src.dtype, line).tobytes()
+            made, fill = masks.padded(src, access, element), self._fill(access, src, element)
+        producer, known = port.memory.load([src], holder.matrix, made)
         known = None if known is None else known.reshape(access.shape)
         loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
@@ -162,12 +160,7 @@ class Transfers(RandomNumbers, ViewOps):
             return
         self._check_stored(src, stored, access.shape, ref, line)
         dst = self._memory_of(access.ref, line)
-        if stored.known is None:
-            assert stored.producer is not None
-            self._port.memory.pending.mark(dst, stored.producer)
-        else:
-            data = stored.known.reshape(access.rows, access.cols)
-            self._port.memory.write(dst, data[access.down, access.along])
+        self._port.memory.put(dst, src, stored.known, stored.producer, access.part)
         part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 

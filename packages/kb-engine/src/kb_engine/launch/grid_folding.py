@@ -246,9 +246,10 @@ class GridFolding:
         begun = self._launch.begun
         self._visit(jump, entries)
         for number in begun:
-            found = self._templates.of(number + jump.numbers.programs)
+            later = number + jump.numbers.programs
+            found = self._templates.of(later)
             assert found is not None
-            self._played.go_on(number, number + jump.numbers.programs, found[1])
+            self._played.go_on(number, later, found[1], period.loaded.get(later, {}))
         recorder = self._session.recorder
         if recorder is not None and period.before.mark is not None:
             recorder.repeat(period.before.mark, n, period.ps, period.by.ops)

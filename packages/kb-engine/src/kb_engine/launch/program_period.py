@@ -17,7 +17,17 @@ from kb_engine.launch.period_conflicts import periods_with_equal_conflicts
 from kb_engine.observe.recorder import LogMark
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
-from kb_engine.template import LoadLook, LoopTemplates, PendingMark, Repetition, Submission, Templates
+from kb_engine.template import (
+    Loaded,
+    LoadLook,
+    LoopTemplates,
+    PendingMark,
+    Put,
+    Repetition,
+    Submission,
+    Templates,
+    Told,
+)
 from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError, SubmittedCommand
 
 
@@ -52,7 +62,7 @@ class _Source(NamedTuple):
     program: int
     run: Repetition
     given: Sequence[int]
-    told: Sequence[LoadLook | PendingMark]
+    told: Sequence[Told]
     submission: Submission
     pe: ProcessingElement
     command: CommandInFlight | None
@@ -89,6 +99,7 @@ class Period:
         known = after.in_flight if recorder is None else recorder.commands
         self._commands = {each.submitted.command_seq: each for each in known}
         self._numbers: dict[int, list[list[int]]] = {}
+        self.loaded: dict[int, dict[int, Loaded]] = {}
 
     @cached_property
     def _sources(self) -> Sequence[_Source]:
@@ -117,36 +128,56 @@ class Period:
     def tell(self, n: int) -> int:
         """Tell the memory what the programs of the next *n* periods tell it. Returns how many periods of that go well.
 
-        Where something does not, the program that repeats it says so.
+        Where something does not, the program that repeats it says so. `loaded` has what programs have loaded then.
         """
         if not n:
             return 0
         told = [(each, step, self._numbers_of(each.program, n)) for each in self._sources for step in each.told]
-        in_tcm = [_is_given(source, step) for source, step, _ in told]
+        in_tcm = [_is_in_tcm(source, step) for source, step, _ in told]
         others = [
             each
-            for each, is_given in zip(told, in_tcm, strict=True)
-            if not is_given and not (isinstance(each[1], LoadLook) and self._finds_bytes(each[0], each[1], n))
+            for each, is_in_tcm in zip(told, in_tcm, strict=True)
+            if not is_in_tcm and not self._finds_bytes(each[0], each[1], n)
         ]
-        well = n
-        for i in range(1, n + 1):
-            try:
-                for source, step, numbers in others:
-                    step.repeat(_repeated(source, numbers[i]))
-            except KbError:
-                well = i - 1
-                break
+        well = self._tell_in_order(others, n)
         if well:  # each period marks the same bytes of TCM, of which nobody loads
-            for (source, step, numbers), is_given in zip(told, in_tcm, strict=True):
-                if is_given:
+            for (source, step, numbers), is_in_tcm in zip(told, in_tcm, strict=True):
+                if is_in_tcm:
                     step.repeat(_repeated(source, numbers[well]))
         return well
 
-    def _finds_bytes(self, source: _Source, step: LoadLook, n: int) -> bool:
-        """Whether the loads of *source* in the next *n* periods lie between bytes that are all known, or were.
+    def _tell_in_order(self, told: Sequence[tuple[_Source, Told, list[list[int]]]], n: int) -> int:
+        """Repeat the steps *told*, with the numbers of their programs in each period. Returns how many go well."""
+        runs = self._played.runs
+        self.loaded = {number: runs[number][1].loaded for number in self.after.running if number in runs}
+        keeps = any(self.loaded.values()) or any(isinstance(step, Put) for _, step, _ in told)
+        for i in range(1, n + 1) if keeps or told else ():
+            loaded = {number: dict(each) for number, each in self.loaded.items()} if keeps else {}
+            try:
+                for source, step, numbers in told:
+                    number = source.program + i * self.by.programs
+                    step.repeat(_repeated(source, numbers[i], self._loaded_by(number, loaded) if keeps else None))
+            except KbError:
+                return i - 1
+            if keeps:
+                running = [number + i * self.by.programs for number in self.after.running]
+                self.loaded = {number: self._loaded_by(number, loaded) for number in running}
+        return n
+
+    def _loaded_by(self, number: int, loaded: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
+        """What of *loaded*, by program, is that of program *number*, which may be about to begin."""
+        if number not in loaded:
+            loaded[number] = self._templates.loaded_before(number, loaded)
+        return loaded[number]
+
+    def _finds_bytes(self, source: _Source, step: Told, n: int) -> bool:
+        """Whether *step* looks for loads of *source* that lie, in the next *n* periods, between bytes that are or were
+        all known, and whose elements nobody stores.
 
         Then each of them finds its bytes, known or pending.
         """
+        if not isinstance(step, LoadLook) or step.kept is not None:
+            return False
         numbers = np.array(self._numbers_of(source.program, n)[1 : n + 1], dtype=np.int64)
         columns = cast(Sequence[int], list(numbers.T))  # matrices are made for all periods at once
         store = source.run.port.memory.store
@@ -268,22 +299,22 @@ class Period:
         return found
 
 
-def _repeated(source: _Source, numbers: list[int]) -> Repetition:
-    """A program that does what that of *source* did, and has *numbers*."""
-    run = Repetition(source.run.port, numbers)
+def _repeated(source: _Source, numbers: list[int], loaded: dict[int, Loaded] | None = None) -> Repetition:
+    """A program that does what that of *source* did, has *numbers*, and has *loaded* that much."""
+    run = Repetition(source.run.port, numbers, loaded=loaded)
     run.given += source.given
     return run
 
 
-def _is_given(source: _Source, step: LoadLook | PendingMark) -> bool:
-    """Whether *step* marks bytes that a program was given, and so the same in each period."""
-    if isinstance(step, LoadLook):
+def _is_in_tcm(source: _Source, step: Told) -> bool:
+    """Whether *step* marks bytes of TCM that a program was given, and so the same in each period."""
+    if not isinstance(step, PendingMark):
         return False
     try:
-        step.matrix((), source.given)
+        address = step.matrix((), source.given).address
     except IndexError:
         return False
-    return True
+    return address >> OFFSET_BITS == source.pe.tcm.base >> OFFSET_BITS
 
 
 def _is_cut_alike(slots: Slots | None, last: Slots) -> bool:

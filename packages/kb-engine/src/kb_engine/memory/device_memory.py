@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
 from kb_engine.memory.pending import PendingBytes, Producer
+from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
 
 
@@ -53,23 +54,45 @@ class DeviceMemory:
         """As `read`, but later writes do not change the elements."""
         return self.store.read(*matrix.rectangle.in_memory, matrix.dtype, lasting=True)
 
-    def load(self, matrices: Sequence[Matrix]) -> tuple[Producer | None, list[npt.NDArray[Any]]]:
-        """The first producer of bytes of *matrices* that are pending, or None, and their elements, as `read_copy`.
+    def load(
+        self, matrices: Sequence[Matrix], _: Matrix, made: MadeTile | None = None
+    ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
+        """The first producer of bytes of *matrices* that are pending, or None, and the elements of a tile if none are.
 
-        Raises StoreError for bytes that were never written, if none are pending.
+        The tile, which lies at the second argument, is what *made* makes of their elements; with None, of one matrix,
+        as it is. Later writes do not change the elements. Raises StoreError for bytes that were never written, if none
+        are pending.
         """
         rectangles = []
         for matrix in matrices:
             rectangle = matrix.rectangle
             producer = self.pending.producer_of(rectangle)
             if producer is not None:
-                return producer, []
+                return producer, None
             rectangles.append(rectangle)
         read, found = self.store.read, []
         for each, matrix in zip(rectangles, matrices, strict=True):
             owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
             found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
-        return None, found
+        return None, found[0] if made is None else made.of(found)
+
+    def put(
+        self,
+        matrix: Matrix,
+        _: Matrix,
+        known: npt.NDArray[Any] | None,
+        producer: Producer | None,
+        part: TilePart | None = None,
+    ) -> None:
+        """Overwrite *matrix* with *part* of a tile, which lies at the second argument; None stands for all of it.
+
+        Its elements are *known*, or *producer* has yet to produce them.
+        """
+        if known is None:
+            assert producer is not None, "what is not known is produced"
+            self.pending.mark(matrix, producer)
+        else:
+            self.write(matrix, known if part is None else part.of(known))
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
         """Overwrite *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""

@@ -4,20 +4,24 @@ from kb_engine.template.loops import LoopTemplates, loops_of
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
 from kb_engine.template.purity import MadeKernel, is_pure
-from kb_engine.template.steps import LoadLook, PendingMark, Repetition, Submission
+from kb_engine.template.steps import Loaded, LoadLook, PendingMark, Put, Repetition, Submission
+from kb_engine.template.template import Told
 from kb_engine.template.templates import Templates, templates_of
 
 __all__ = [
     "IssuedByRun",
     "LoadLook",
+    "Loaded",
     "LoopTemplates",
     "MadeKernel",
     "PendingMark",
     "PlaceUsed",
     "Played",
+    "Put",
     "Repetition",
     "Submission",
     "Templates",
+    "Told",
     "is_pure",
     "loops_of",
     "templates_of",

@@ -26,7 +26,7 @@ from kb_engine.template.purity import is_repeatable, mutable_parts
 from kb_engine.template.raw_steps import RawHoles, RawStep, raw_steps, tape_of
 from kb_engine.template.rehearsal import RehearsedPort
 from kb_engine.template.rehearsed_range import rehearsed_kernel
-from kb_engine.template.steps import Allocation, Submission
+from kb_engine.template.steps import Allocation, Loaded, Submission, carried
 from kb_engine.template.template import Template
 from kb_engine.template.templates import tensors_among
 from kb_engine.template.tracing import Tape, TracingPort
@@ -49,8 +49,9 @@ class LoopTemplates:
     is_near: Final = False
     """No program differs by its PE."""
 
-    def __init__(self, parts: LoopParts) -> None:
+    def __init__(self, parts: LoopParts, n_pes: int) -> None:
         self.parts = parts
+        self._n_pes = n_pes
         self._played: Played | None = None
 
     @property
@@ -76,6 +77,16 @@ class LoopTemplates:
         """The numbers of each of *turns*."""
         numbers: list[list[int]] = self.parts.turn.table[np.array(turns)].tolist()
         return numbers
+
+    def loaded_before(self, number: int, loaded: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
+        """What turn *number* begins with of what is *loaded*, by turn: of the last one before it that has an entry."""
+        before = number - self._n_pes
+        while before not in loaded:
+            before -= self._n_pes
+        found = loaded.pop(before)
+        for _ in range(before, number, self._n_pes):
+            found = carried(found, self.parts.turn.holds_last)
+        return found
 
     def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
         """What the turns *numbers* use of memory."""
@@ -144,4 +155,4 @@ def _loop_of(steps: Sequence[RawStep], n_pes: int, allocator: Allocator) -> Loop
     tapes = [tape_of(each, sizes, n_pes) for each in ([steps[:begin]], turns, [steps[stretch.end :]])]
     if any(each.peers.why_alone for each in tapes):
         return None
-    return LoopTemplates(LoopParts(*[Template(each, allocator) for each in tapes]))
+    return LoopTemplates(LoopParts(*[Template(each, allocator) for each in tapes]), n_pes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.template.holes import Numbers
-from kb_engine.template.steps import Repetition
+from kb_engine.template.steps import Loaded, Repetition
 from kb_engine.template.template import Template
 
 
@@ -44,10 +44,10 @@ class Played:
             over.identical(template)
             run.fold(over)
 
-    def go_on(self, number: int, later: int, numbers: Numbers) -> None:
-        """The program *number* goes on as program *later*, which has *numbers*."""
+    def go_on(self, number: int, later: int, numbers: Numbers, loaded: Mapping[int, Loaded]) -> None:
+        """The program *number* goes on as program *later*, which has *numbers* and has *loaded* that much."""
         template, run = self.runs[number]
-        run.become(later, numbers)
+        run.become(later, numbers, loaded)
         self.runs[later] = template, run
 
     def forget(self, running: Iterable[int]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from kb_engine.program.symbols import Ints, Peers, Symbol, plain
 from kb_engine.template.addresses import GivenAddress
 from kb_engine.template.holes import Build, Holes
-from kb_engine.template.steps import Allocation, LoadLook, PendingMark, Release, Step, Submission, maker
+from kb_engine.template.steps import Allocation, KeptTile, LoadLook, PendingMark, Put, Release, Step, Submission, maker
 from kb_engine.template.tracing import Tape
 from kb_messages import Matrix, VectorProgram
 
@@ -141,7 +141,11 @@ def raw_steps(tape: Tape) -> list[RawStep] | None:
         elif isinstance(step, PendingMark):
             kind, raw = step.producer, [step.matrix]
         elif isinstance(step, LoadLook):
-            kind, raw = step.line, step.matrices
+            kept = step.kept
+            kind = step.line, None if kept is None else (before.index(kept.slot), kept.made)
+            raw = step.matrices
+        elif isinstance(step, Put):
+            kind, raw = (before.index(step.slot), step.part), [step.matrix]
         else:
             return None
         kinds = type(step), kind, *[each.kind for each in raw]
@@ -189,7 +193,10 @@ def _moved(step: Step, slots: dict[int, int], columns: Iterator[Symbol], tape: T
     if isinstance(step, PendingMark):
         return PendingMark(cut(step.matrix), step.producer)
     if isinstance(step, LoadLook):
-        return LoadLook(tuple([cut(each) for each in step.matrices]), step.line)
+        kept = None if step.kept is None else KeptTile(slots[step.kept.slot], step.kept.made)
+        return LoadLook(tuple([cut(each) for each in step.matrices]), step.line, kept)
+    if isinstance(step, Put):
+        return Put(cut(step.matrix), slots[step.slot], step.part)
     if not isinstance(step, Submission):
         return step
     return Submission(cut(step.command), step.line, step.waits, tuple([slots[each] for each in step.keeps]))

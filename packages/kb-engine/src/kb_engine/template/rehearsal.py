@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.memory.pending import PendingBytes, Producer
+from kb_engine.memory.tiles import MadeTile
 from kb_engine.program.grid import Program
 from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.kernel_lines import kernel_lines
@@ -66,13 +67,19 @@ class RehearsedMemory:
         self.burst_nbytes = memory.burst_nbytes
         self.pending = RehearsedPending()
 
-    def load(self, matrices: list[Matrix]) -> tuple[Producer | None, list[npt.NDArray[Any]]]:
+    def load(
+        self, matrices: list[Matrix], tile: Matrix, made: MadeTile | None = None
+    ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
         """As `DeviceMemory.load`."""
         for each in matrices:
             producer = self.pending.producer(each)
             if producer is not None:
-                return producer, []
-        return self._memory.load(matrices)
+                return producer, None
+        return self._memory.load(matrices, tile, made)
+
+    def put(self, matrix: Matrix, *_: object) -> None:
+        """As `DeviceMemory.put`, but nothing is written: the bytes are pending."""
+        self.pending.mark(matrix, _STORED)
 
 
 class RehearsedPort:
@@ -120,6 +127,8 @@ class RehearsedPort:
         raise NotRehearsed(name)
 
 
+_STORED: Final = Producer("a store", "a rehearsal")
+"""Produces what the rehearsal stores. Whether it would be known makes no difference to what programs share."""
 _ALIGNMENT: Final = 64
 """Bytes; some of which an address in TCM is a multiple, as that of an Allocator."""
 

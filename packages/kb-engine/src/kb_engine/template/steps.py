@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+
+import numpy.typing as npt
 
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.memory.pending import Producer
+from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import HeldBytes
@@ -14,17 +17,31 @@ from kb_engine.template.holes import Build, Numbers
 from kb_messages import Command, KbError, KernelError, Matrix
 
 
+class Loaded(NamedTuple):
+    """What a load brought to TCM: the elements of the tile, or who has yet to produce them."""
+
+    producer: Producer | None
+    known: npt.NDArray[Any] | None
+
+
 class Repetition:
     """A program that repeats the steps of another. `numbers` follow from its own number.
 
-    `given` are the addresses that it was given, and `held` the TCM that it holds, by the same numbers. `completions`
-    are those of its commands, in their order. `at` is the number of the step that it is at, and `number` its own.
+    `given` are the addresses that it was given, and `held` the TCM that it holds, by the same numbers, as `loaded` is
+    what loads brought there that the program stores. `completions` are those of its commands, in their order. `at` is
+    the number of the step that it is at, and `number` its own.
     """
 
-    __slots__ = ("at", "completions", "given", "held", "number", "numbers", "on_issue", "port")
+    __slots__ = ("at", "completions", "given", "held", "loaded", "number", "numbers", "on_issue", "port")
 
-    def __init__(self, port: PePort, numbers: Numbers, on_issue: Callable[[Repetition], None] | None = None) -> None:
-        """*on_issue* is called before the program issues a command."""
+    def __init__(
+        self,
+        port: PePort,
+        numbers: Numbers,
+        on_issue: Callable[[Repetition], None] | None = None,
+        loaded: dict[int, Loaded] | None = None,
+    ) -> None:
+        """*on_issue* is called before the program issues a command. *loaded* is filled."""
         self.port = port
         self.number = port.program_id
         self.at = 0
@@ -32,10 +49,11 @@ class Repetition:
         self.numbers = numbers
         self.given: list[int] = []
         self.held: dict[int, HeldBytes] = {}
+        self.loaded: dict[int, Loaded] = {} if loaded is None else loaded
         self.completions: list[Completion] = []
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says, but for the numbers, which `become` replaces."""
+        """As FoldPass says, but for the numbers and what is loaded, which `become` replaces."""
         over.same(self.at, tuple(self.given), tuple(self.held), tuple([each.done for each in self.completions]))
 
     def do(self, repeats: Sequence[Callable[[Repetition], None]]) -> None:
@@ -46,16 +64,22 @@ class Repetition:
 
     def followed(self, number: int, numbers: Numbers, on_issue: Callable[[Repetition], None] | None) -> Repetition:
         """The program goes on as program *number*, which holds what it holds and has been given nothing else."""
-        then = Repetition(self.port, numbers, on_issue)
+        then = Repetition(self.port, numbers, on_issue, carried(self.loaded, self.held))
         then.number = number
         then.given = [self.given[slot] for slot in self.held]
         then.held = dict(enumerate(self.held.values()))
         self.held.clear()
         return then
 
-    def become(self, number: int, numbers: Numbers) -> None:
-        """Go on as another program."""
+    def become(self, number: int, numbers: Numbers, loaded: Mapping[int, Loaded]) -> None:
+        """Go on as another program, which has *loaded* that much."""
         self.number, self.numbers = number, numbers
+        self.loaded = {slot: each for slot, each in loaded.items() if slot in self.held}
+
+
+def carried(loaded: Mapping[int, Loaded], held: Iterable[int]) -> dict[int, Loaded]:
+    """What is *loaded*, for the program that follows, to which the TCM *held* is given as the first numbers."""
+    return {number: loaded[slot] for number, slot in enumerate(held) if slot in loaded} if loaded else {}
 
 
 class Step(Protocol):
@@ -87,6 +111,7 @@ class Release(NamedTuple):
     def repeat(self, run: Repetition) -> None:
         """As `Step.repeat`."""
         del run.held[self.slot]
+        run.loaded.pop(self.slot, None)
 
 
 class RegisterRange(NamedTuple):
@@ -133,23 +158,49 @@ class PendingMark(NamedTuple):
         run.port.memory.pending.mark(self.matrix(run.numbers, run.given), self.producer)
 
 
+class KeptTile(NamedTuple):
+    """Where a load brings what is stored later: the TCM given as number `slot`. `made` is that of the load."""
+
+    slot: int
+    made: MadeTile | None
+
+
 class LoadLook(NamedTuple):
-    """A load finds out whether the bytes of matrices are known. Known ones have been written."""
+    """A load finds out whether the bytes of matrices are known. Known ones have been written.
+
+    Their elements are read if they are `kept`.
+    """
 
     matrices: tuple[Callable[[Numbers, Numbers], Matrix], ...]
     line: str
+    kept: KeptTile | None = None
 
     def repeat(self, run: Repetition) -> None:
         """As `Step.repeat`."""
-        memory = run.port.memory
+        memory, kept = run.port.memory, self.kept
         matrices = [make(run.numbers, run.given) for make in self.matrices]
-        if any(memory.pending.producer(each) is not None for each in matrices):
-            return
         try:
-            for each in matrices:
-                memory.check_known(each)
+            if kept is not None:
+                run.loaded[kept.slot] = Loaded(*memory.load(matrices, matrices[0], kept.made))
+            elif all(memory.pending.producer(each) is None for each in matrices):
+                for each in matrices:
+                    memory.check_known(each)
         except KbError as error:
             raise KernelError(f"{self.line}: {error.where}", error.got, error.needs, error.fix) from None
+
+
+class Put(NamedTuple):
+    """A store of what a load brought to the TCM given as number `slot`: of `part` of the tile, or of all of it."""
+
+    matrix: Callable[[Numbers, Numbers], Matrix]
+    slot: int
+    part: TilePart | None
+
+    def repeat(self, run: Repetition) -> None:
+        """As `Step.repeat`."""
+        producer, known = run.loaded[self.slot]
+        matrix = self.matrix(run.numbers, run.given)
+        run.port.memory.put(matrix, matrix, known, producer, self.part)
 
 
 class Submission(NamedTuple):

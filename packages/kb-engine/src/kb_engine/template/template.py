@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kb_engine.template.steps import (
     Constant,
     LoadLook,
     PendingMark,
+    Put,
     RegisterRange,
     Release,
     Repetition,
@@ -31,12 +32,14 @@ class Template:
 
     `n_given` is the number of addresses that a program is given. `issues` are the commands. `is_told_by_issues` says
     that nothing is told to the memory after the last one.
+    `holds_last` is the TCM that a program holds at its end, by the numbers by which it was given.
     `needs_nbytes` free bytes of TCM in one piece are enough for them, however the TCM is cut up meanwhile.
     """
 
     def __init__(self, tape: Tape, allocator: Allocator) -> None:
         self.numbers = np.flatnonzero(tape.peers.agree)
         self.needs_nbytes = _needed_nbytes(tape, allocator)
+        self.holds_last = _held_last(tape)
         columns = [column[self.numbers] for column in tape.holes.columns]
         self._table = np.stack(columns, axis=1) if columns else np.empty((len(self.numbers), 0), np.int64)
         self._repeats = [step.repeat for step in tape.steps]
@@ -58,24 +61,40 @@ class Template:
         run.do(self._repeats)
 
 
+Told: TypeAlias = LoadLook | PendingMark | Put
+"""What a step tells the memory."""
+
+
 class Issue(NamedTuple):
     """A command that a program issues, and what it tells the memory since the command before."""
 
-    told: tuple[LoadLook | PendingMark, ...]
+    told: tuple[Told, ...]
     submission: Submission
 
 
 def _issues(steps: Sequence[Step]) -> tuple[Sequence[Issue], bool]:
     """The commands among *steps*, and whether nothing is told after the last one."""
     found: list[Issue] = []
-    told: list[LoadLook | PendingMark] = []
+    told: list[Told] = []
     for step in steps:
-        if isinstance(step, LoadLook | PendingMark):
+        if isinstance(step, Told):
             told.append(step)
         elif isinstance(step, Submission):
             found.append(Issue(tuple(told), step))
             told.clear()
     return found, not told
+
+
+def _held_last(tape: Tape) -> tuple[int, ...]:
+    held = dict.fromkeys(range(len(tape.carried)))
+    given = len(held)
+    for step in tape.steps:
+        if isinstance(step, Allocation):
+            held[given] = None
+        elif isinstance(step, Release):
+            del held[step.slot]
+        given += isinstance(step, _GIVING)
+    return tuple(held)
 
 
 def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:

@@ -16,7 +16,7 @@ from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
 from kb_engine.template.purity import is_repeatable, mutable_parts
-from kb_engine.template.steps import Repetition
+from kb_engine.template.steps import Loaded, Repetition
 from kb_engine.template.template import Template
 from kb_engine.template.tracing import Tape, TracingPort
 
@@ -87,6 +87,10 @@ class Templates:
         template, rows = self._one_template(programs)
         numbers: list[list[int]] = template.table[rows].tolist()
         return numbers
+
+    def loaded_before(self, _: int, __: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
+        """What a program begins with: nothing."""
+        return {}
 
     def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
         """What the programs *numbers*, which have one template, use of memory."""

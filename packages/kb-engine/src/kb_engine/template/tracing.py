@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy.typing as npt
 
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.memory.pending import Producer
+from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import Completion, HeldBack
 from kb_engine.program.symbols import Peers, plain
@@ -19,8 +20,10 @@ from kb_engine.template.holes import Holes
 from kb_engine.template.steps import (
     Allocation,
     Constant,
+    KeptTile,
     LoadLook,
     PendingMark,
+    Put,
     RegisterRange,
     RegisterReturn,
     Release,
@@ -56,6 +59,13 @@ class Tape:
             self.steps.append(step)
         else:
             self.peers.leave("does too many steps")
+
+    def keep_loaded(self, at: int, kept: KeptTile) -> None:
+        """What the load of step number *at* brings is stored later."""
+        if at < len(self.steps):
+            look = self.steps[at]
+            assert isinstance(look, LoadLook), "the step of a load"
+            self.steps[at] = look._replace(kept=kept)
 
     def give(self, value: int) -> GivenAddress:
         """The program is given the address *value*."""
@@ -100,13 +110,21 @@ class TracingLease:
         del self._tape.held[start.slot]
 
 
-class TracingPending:
-    """The pending bytes."""
+class _LoadTraced(NamedTuple):
+    """A load: the number of its step, where the tile is kept if it is stored, and who has yet to produce it, if so."""
 
-    def __init__(self, port: PePort, tape: Tape, loaded: list[Producer]) -> None:
+    at: int
+    kept: KeptTile
+    producer: Producer | None
+
+
+class TracingPending:
+    """The pending bytes. `loaded` are the producers, which no other value has, of what loads brought."""
+
+    def __init__(self, port: PePort, tape: Tape) -> None:
+        self.loaded: list[Producer] = []
         self._pending = port.memory.pending
         self._tape = tape
-        self._loaded = loaded
 
     def producer(self, matrix: Matrix) -> Producer | None:
         """As `PendingBytes.producer`."""
@@ -120,8 +138,8 @@ class TracingPending:
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
         """As `PendingBytes.mark`."""
-        if any(each is producer for each in self._loaded):
-            self._tape.peers.leave("stores what it loaded")
+        if any(each is producer for each in self.loaded):
+            self._tape.peers.leave("stores what it loaded, but not as a tile")
         part = self._tape.holes.cut(matrix)
         self._tape.note(PendingMark(maker(part), producer))
         self._pending.mark(part[0], producer)
@@ -133,19 +151,45 @@ class TracingMemory:
     def __init__(self, port: PePort, tape: Tape) -> None:
         self._port = port
         self._tape = tape
-        self._loaded: list[Producer] = []
+        self._loaded: dict[int, _LoadTraced] = {}
         self.burst_nbytes = port.memory.burst_nbytes
-        self.pending = TracingPending(port, tape, self._loaded)
+        self.pending = TracingPending(port, tape)
 
-    def load(self, matrices: list[Matrix]) -> tuple[Producer | None, list[npt.NDArray[Any]]]:
+    def load(
+        self, matrices: list[Matrix], tile: Matrix, made: MadeTile | None = None
+    ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
         """As `DeviceMemory.load`. A producer is an object that this trace alone has."""
-        parts = [self._tape.holes.cut(each) for each in matrices]
-        self._tape.note(LoadLook(tuple(maker(part) for part in parts), self._port.line()))
-        producer, data = self._port.memory.load([fixed for fixed, _ in parts])
+        tape = self._tape
+        parts = [tape.holes.cut(each) for each in matrices]
+        at = len(tape.steps)
+        tape.note(LoadLook(tuple(maker(part) for part in parts), self._port.line()))
+        producer, known = self._port.memory.load([fixed for fixed, _ in parts], tile, made)
         if producer is not None:
             producer = Producer(producer.op, producer.line)
-            self._loaded.append(producer)
-        return producer, data
+            self.pending.loaded.append(producer)
+        slot = cast(GivenAddress, tile.address).slot
+        self._loaded[slot] = _LoadTraced(at, KeptTile(slot, made), producer)
+        return producer, known
+
+    def put(
+        self,
+        matrix: Matrix,
+        tile: Matrix,
+        known: npt.NDArray[Any] | None,
+        producer: Producer | None,
+        part: TilePart | None = None,
+    ) -> None:
+        """As `DeviceMemory.put`."""
+        tape, address, to = self._tape, cast(GivenAddress, tile.address), self._tape.holes.cut(matrix)
+        load = self._loaded.get(address.slot)
+        if load is not None and not address.offset and (known is not None or producer is load.producer):
+            tape.keep_loaded(load.at, load.kept)
+            tape.note(Put(maker(to), address.slot, part))
+        elif producer is not None:
+            tape.note(PendingMark(maker(to), producer))
+        else:
+            tape.peers.leave("stores known values")
+        self._port.memory.put(to[0], tile, known, producer, part)
 
     def read(self, matrix: Matrix) -> npt.NDArray[Any]:
         """As `DeviceMemory.read`."""

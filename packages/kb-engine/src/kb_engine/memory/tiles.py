@@ -1,0 +1,46 @@
+"""Tiles in TCM as loads make them of the bytes of memories, and as stores cut parts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_dataexec import numpy_dtype
+from kb_engine.memory.strided import strided
+from kb_messages import DType
+
+
+class TilePart(NamedTuple):
+    """`rows x cols` elements of a tile, whose elements are numbered row by row: rows `pitch` apart from `start` on."""
+
+    start: int
+    pitch: int
+    rows: int
+    cols: int
+
+    def of(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The part of all the *elements* of a tile: a view if these are adjacent."""
+        flat = np.ascontiguousarray(elements).reshape(-1)
+        nbytes = flat.itemsize
+        return strided(flat[self.start :], (self.rows, self.cols), (self.pitch * nbytes, nbytes))
+
+
+class MadeTile(NamedTuple):
+    """A tile of `size` elements: what is loaded goes to `parts`, one after the other, and the others are `element`."""
+
+    size: int
+    dtype: DType
+    element: bytes
+    parts: tuple[TilePart, ...]
+
+    def of(self, loaded: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The elements of the tile, read-only, of what is *loaded* for each part."""
+        target = numpy_dtype(self.dtype)
+        whole = np.full(self.size, np.frombuffer(self.element, target), target)
+        for part, elements in zip(self.parts, loaded, strict=True):
+            part.of(whole)[...] = elements
+        whole.flags.writeable = False
+        return whole
