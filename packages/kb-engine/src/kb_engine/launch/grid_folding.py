@@ -295,7 +295,7 @@ class GridFolding:
         owners, offsets = addresses >> OFFSET_BITS, addresses & OFFSET_MASK
         burst_nbytes, interleaved = self._session.memory.burst_nbytes, self._chip.topology.address_map.interleaved
         moduli = np.full_like(owners, burst_nbytes)
-        for owner in np.unique(owners).tolist():
+        for owner in sorted(set(owners.reshape(-1).tolist())):  # np.unique imports numpy.ma, which takes long
             region = interleaved.get(owner)
             if region is not None:
                 spread = region.interleaving
