@@ -20,6 +20,7 @@ SAMPLE = {
     "pieces": 17,
     "vector": 23,
     "layouts": 29,
+    "blocks": 97,
     "axes": 29,
     "atomics": 11,
     "sharded_gemm": 13,

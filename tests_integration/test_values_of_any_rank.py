@@ -70,6 +70,17 @@ def test_integers_drop_dimensions_as_numpys_do(key: Any, mode: str) -> None:
     np.testing.assert_array_equal(found[2], back)
 
 
+def test_values_with_axes_in_another_order_have_views() -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        part = tl.load(x[0])
+        tl.store(y[0:1, :], tl.permute(part, (2, 0, 1)).reshape(1, 96))
+        tl.store(y[1, 0:32], tl.load(x[0, 0]).T.ravel())
+
+    y = run(kernel, [X, np.zeros((2, 96), np.float32)])[1]
+    np.testing.assert_array_equal(y[0], X[0].transpose(2, 0, 1).ravel())
+    np.testing.assert_array_equal(y[1, :32], X[0, 0].T.ravel())
+
+
 def test_a_matrix_of_a_larger_tensor_is_the_plain_command_that_its_slice_is() -> None:
     ends = []
     for array in (X, X.reshape(48, 4)):

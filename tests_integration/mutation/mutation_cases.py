@@ -174,6 +174,16 @@ def layouts_kernel(tl: Any, x: Any, y: Any) -> None:
     tl.store(y[15:16, 0:8], tl.histogram(whole, 8).to("f16"))
 
 
+def blocks_kernel(tl: Any, x: Any, y: Any) -> None:
+    """Values that do not fit the registers beside their results: in blocks of other orders, some in their own bytes."""
+    part = tl.load(x[0:12, :])
+    tl.store(y[0:12, :], tl.sort(part.reshape(1, 96)).reshape(12, 8))
+    tl.store(y[12:24, :], tl.cumsum(part.reshape(1, 96), axis=1, reverse=True).reshape(12, 8))
+    turned = -tl.permute(part.reshape(4, 3, 8), (1, 0, 2))
+    tl.store(y[24:36, :], turned.reshape(12, 8))
+    tl.store(y[36:60, :], tl.cat(part, part * 0.5))
+
+
 def gemm() -> Case:
     a, b = _random(12, 20, seed=1), _random(20, 10, seed=2)
     host = _host("one_pe")
@@ -331,6 +341,20 @@ def layouts() -> Case:
     return _case(host, y, expected, 2.0**-10 * size)
 
 
+def blocks() -> Case:
+    x = _random(12, 8, seed=16)
+    host = _host("one_pe", "320 B")
+    y = host.tensor("y", np.zeros((60, 8), np.float16), DType.F16)
+    host.launch(blocks_kernel, host.tensor("x", x, DType.F16), y)
+    wide = x.astype(np.float64)
+    sums = np.cumsum(wide.ravel()[::-1])[::-1].reshape(12, 8)
+    parts = np.sort(wide.ravel()).reshape(12, 8), sums, -wide.reshape(4, 3, 8).transpose(1, 0, 2).reshape(12, 8), wide
+    expected = np.vstack([*parts, wide * 0.5])
+    rounding = np.zeros((60, 8))
+    rounding[12:24] = 2.0**-10 * (np.abs(sums) + np.abs(wide).max())
+    return _case(host, y, expected, rounding)
+
+
 def sharded_gemm() -> Case:
     a, b = _random(16, 12, seed=8), _random(12, 8, seed=9)
     host = _host("one_cube")
@@ -354,6 +378,7 @@ _MADE = (
     atomics,
     vector,
     layouts,
+    blocks,
     axes,
     sharded_gemm,
 )

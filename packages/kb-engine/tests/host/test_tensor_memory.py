@@ -1,5 +1,6 @@
 """Tensors in HBM, SRAM and TCM, cut up over the PEs of one cube and of several, and given back."""
 
+import re
 from itertools import chain
 
 import numpy as np
@@ -330,3 +331,22 @@ def test_tcm_that_held_a_pending_result_is_not_pending_for_the_host(toy_host):
     host.launch(lambda tl, a: tl.wait(tl.composite("gemm", a, a, tile=(16, 16, 16))), a)
     with pytest.raises(StoreError, match="were never written"):
         host.read(host.empty("c", (16, 16), "f32", memory="tcm"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "part", "blocks", "named"),
+    [
+        ((6, 8), (slice(0, 3),), (1, 1), "c[3, 0]"),
+        ((6, 8), (slice(0, 6), slice(0, 5)), (1, 1), "c[0, 5]"),
+        ((2, 3, 4), (0,), (1, 1), "c[1, 0, 0]"),
+        ((20,), (slice(0, 10),), (1, 2), "c[10]"),
+        ((6, 8), (slice(0, 3), slice(0, 4)), (2, 2), "c[0, 4]"),
+    ],
+)
+def test_a_read_names_the_first_element_that_nobody_wrote(toy_host, shape, part, blocks, named):
+    host = toy_host()
+    c = host.empty("c", shape, "f32", blocks=blocks, slices=[0] * (blocks[0] * blocks[1]))
+    a = host.tensor("a", np.ones(shape, np.float32), "f32")
+    host.launch(lambda tl, a, c: tl.store(c[part], tl.load(a[part])), a, c, pes=[0])
+    with pytest.raises(StoreError, match=rf"were never written, first that of {re.escape(named)}, needs"):
+        host.read(c)

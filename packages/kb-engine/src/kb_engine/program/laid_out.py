@@ -23,6 +23,14 @@ class LaidOutOperators:
         """The elements as *dtype*."""
         return self.laid_out().to(dtype)
 
+    def reshape(self, *shape: Any) -> Any:
+        """The elements, in their order, in another shape."""
+        return self.laid_out().reshape(*shape)
+
+    def ravel(self) -> Any:
+        """The elements, in their order, as a vector."""
+        return self.laid_out().ravel()
+
     __add__, __radd__ = _operator("__add__"), _operator("__radd__")
     __sub__, __rsub__ = _operator("__sub__"), _operator("__rsub__")
     __mul__, __rmul__ = _operator("__mul__"), _operator("__rmul__")

@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from typing import Final
 
 from kb_engine.program.handles import Handle
+from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.tensors import TensorRef
 from kb_messages import KernelError
 
@@ -46,7 +47,7 @@ def _unknown_name(error: AttributeError, line: str, language: type) -> KernelErr
         near = [f"tl.{each}" for each in get_close_matches(name, names, n=3)]
         fix = f"did you mean {' or '.join(near)}? {_DOCS}" if near else _DOCS
         return KernelError(line, f"tl.{name}, which tl does not have", "a function that it has", fix)
-    if not isinstance(of, Handle):
+    if not isinstance(of, (Handle, LaidOutOperators)):
         return None
     names = [each for each in dir(type(of)) if not each.startswith("_")]
     near = [f".{each}" for each in get_close_matches(name, names, n=1)]
@@ -58,7 +59,7 @@ def _unknown_name(error: AttributeError, line: str, language: type) -> KernelErr
 
 def _names_of_values() -> set[str]:
     """The names of the classes of tensors and of values in TCM."""
-    found: list[type] = [TensorRef, Handle]
+    found: list[type] = [TensorRef, Handle, LaidOutOperators]
     for each in found:
         found += each.__subclasses__()
     return {each.__name__ for each in found}
