@@ -25,7 +25,7 @@ DTYPES = ("f32", "f16", "bf16")
 Params = dict[str, Any]
 
 REAL: dict[str, tuple[Params, ...]] = {
-    "all_reduce": ({"rows": 512, "width": 4096, "ranks": 8, "block": 8},),
+    "all_reduce": ({"rows": 512, "width": 4096, "ranks": 8},),
     "attention": (
         {"tokens": 1024, "heads": 4, "kv_heads": 1, "head_dim": 128, "block": 64},
         {"tokens": 1024, "heads": 4, "kv_heads": 1, "head_dim": 128, "block": 64, "causal": False},

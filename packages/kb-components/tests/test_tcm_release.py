@@ -2,6 +2,8 @@
 
 import pytest
 
+from kb_messages import KernelError
+
 F16 = (16, 16, "f16")
 TILE = (16, 16, 16)
 NBYTES = 16 * 16 * 2
@@ -70,3 +72,17 @@ def test_a_view_keeps_the_value(used_by):
         assert used() == 0
 
     used_by(kernel, F16, F16)
+
+
+def test_a_tcm_full_of_what_math_waits_for_says_how_to_compute_it(simulate):
+    def sums(tl, a, c, waits):
+        total = tl.zeros((64, 256), "f32")
+        for _ in range(40):
+            total = total + tl.load(a)  # 64 KiB each
+            if waits:
+                tl.wait(total)
+        tl.store(c, total)
+
+    with pytest.raises(KernelError, match=r"or smaller ones; tl.wait\(x\) computes x at once, and what x is computed"):
+        simulate(lambda tl, a, c: sums(tl, a, c, False), (64, 256, "f32"), (64, 256, "f32"))
+    simulate(lambda tl, a, c: sums(tl, a, c, True), (64, 256, "f32"), (64, 256, "f32"))

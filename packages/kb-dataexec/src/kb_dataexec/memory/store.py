@@ -27,6 +27,11 @@ class StoreError(KbError):
     byte: tuple[int, int] | None = None
     op_id: int | None = None
 
+    def naming(self, element: str) -> StoreError:
+        """The error, with *element* as the one whose byte it is."""
+        self.got = f"{self.got}, first that of {element}"
+        return self
+
 
 class _Region:
     __slots__ = ("extents", "label", "nbytes", "owner")

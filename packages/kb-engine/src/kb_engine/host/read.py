@@ -69,9 +69,9 @@ def _read_block(memory: MemoryStore, tensor: Tensor, where: tuple[slice, slice],
     try:
         return read_matrix(memory, matrix)
     except StoreError as error:
-        if error.byte is not None:
-            row, col = divmod(error.byte[1] - split_address(matrix.address)[1], matrix.stride)
-            flat = (where[0].start + row) * tensor.cols + where[1].start + col // matrix.dtype.nbytes
-            at = ", ".join(map(str, np.unravel_index(flat, tensor.shape)))
-            error.got = f"{error.got}, first that of {tensor.name}[{at}]"
-        raise
+        if error.byte is None:
+            raise
+        row, col = divmod(error.byte[1] - split_address(matrix.address)[1], matrix.stride)
+        flat = (where[0].start + row) * tensor.cols + where[1].start + col // matrix.dtype.nbytes
+        at = ", ".join(map(str, np.unravel_index(flat, tensor.shape)))
+        raise error.naming(f"{tensor.name}[{at}]") from None

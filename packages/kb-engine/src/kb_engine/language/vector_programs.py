@@ -46,6 +46,7 @@ MOST_OPS: Final = 64
 SMALL: Final = 8
 """A value is small if the largest of its program is so many times larger. Source: assumed."""
 _MOST_KEPT: Final = 4096
+_FIX: Final = "; tl.wait(x) computes x at once, and what x is computed from goes back"
 _CLOSINGS: dict[tuple[Hashable, ...], _Closing] = {}
 
 _Source = VectorInput | RecordedOp
@@ -112,7 +113,7 @@ class VectorPrograms:
             return allocate(self._port, rows, cols, dtype, line)
         except KernelError:
             self._ops, self._inputs = _needed(self._ops, {id(op) for op in self._ops if op.alive}), {}
-        return allocate(self._port, rows, cols, dtype, line)
+        return allocate(self._port, rows, cols, dtype, line, _FIX if self._ops else "")
 
     def recipe(self, op: RecordedOp) -> Recipe:
         """How to compute the result of *op*, without a command that does."""

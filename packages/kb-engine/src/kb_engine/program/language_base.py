@@ -21,13 +21,16 @@ class TcmFullError(KernelError):
     limit = 0
 
 
-def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-    """A fresh packed matrix in TCM, which goes back with the last reference. Raises TcmFullError for a full TCM."""
+def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str, fix: str = "") -> TcmHolder:
+    """A fresh packed matrix in TCM, which goes back with the last reference. Raises TcmFullError for a full TCM.
+
+    *fix* is what else would make room.
+    """
     row_nbytes = cols * dtype.nbytes
     try:
         address = port.tcm.allocate(rows * row_nbytes, line)
     except OutOfMemoryError as error:
-        fix = "keep fewer values at a time, or smaller ones"
+        fix = f"keep fewer values at a time, or smaller ones{fix}"
         full = TcmFullError(f"{line}: {error.where}", error.got, error.needs, fix)
         full.required, full.limit = rows * row_nbytes, error.limit
         raise full from None
