@@ -138,6 +138,22 @@ assert (torch.device("cuda").type, x.get_device(), torch.version.cuda is not Non
 torch.cuda.set_sync_debug_mode("error")
 x.record_stream(torch.cuda.current_stream())
 torch.cuda.Stream().record_event().synchronize()
+torch.cuda.set_stream(torch.cuda.Stream())
+with torch.cuda._DeviceGuard(x.device.index), torch.cuda.device(0):  # as code that FlagGems and Inductor generate
+    here = torch.cuda.current_device()
+assert all(each.is_cuda for each in (torch.ones(2, device=here), torch.ones(2).to(here), torch.ones(2).pin_memory()))
+assert torch.equal(torch.ones(2).to(here, torch.float16), torch.ones(2, dtype=torch.float16))
+assert torch.device(0) == torch.device("cuda:0")
+torch.cuda.nvtx.range_push("copy")
+torch.cuda.nvtx.range_pop()
+torch.cuda.seed()
+assert torch.cuda.initial_seed() == torch.initial_seed()
+try:
+    torch.cuda.CUDAGraph()
+except Exception as error:
+    assert str(error) == "--pretend cuda: got a CUDA graph, needs launches; call what the graph replays"
+else:
+    raise AssertionError("a graph was made")
 seen = []
 
 

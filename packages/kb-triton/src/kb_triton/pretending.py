@@ -82,23 +82,17 @@ def pretend_cuda() -> Iterator[None]:
         raise KbError("--pretend cuda", "a Python without torch", "torch", "install it, or leave out the option")
     torch: Any = import_module("torch")
     mode: Any = import_module("torch.overrides").TorchFunctionMode
+    of_tensors = _said_of_tensors(torch)
 
     class OnTheCpu(mode):  # type: ignore[misc]  # a class of torch, which need not be there
         """Puts on the CPU what is asked for on CUDA."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is torch.Tensor.cuda:
-                return args[0]
-            if func is torch.Tensor.get_device:
-                return 0
-            if func is torch.device:
+            if func in of_tensors:
+                return of_tensors[func](*args)
+            if func is torch.device and not _is_number(*args):
                 return func(*args, **(kwargs or {}))
-            if func == torch.Tensor.is_cuda.__get__:
-                return True
-            if func == torch.Tensor.device.__get__:
-                return torch.device("cuda", 0)
-            named = {name: _on_cpu(each, torch) for name, each in (kwargs or {}).items()}
-            return func(*(_on_cpu(each, torch) for each in args), **named)
+            return func(*_arguments_on_cpu(func, args, torch), **_named_on_cpu(kwargs or {}, torch))
 
     with ExitStack() as stack:
         for name, value in _answers(torch).items():
@@ -111,6 +105,8 @@ def pretend_cuda() -> Iterator[None]:
         stack.enter_context(patch.object(torch, "set_default_device", lambda device: None))
         stack.enter_context(patch.object(torch.Tensor, "record_stream", lambda tensor, stream: None))
         stack.enter_context(patch.object(torch.version, "cuda", "12.8"))
+        for name in ("mark", "range_pop", "range_push"):
+            stack.enter_context(patch.object(torch.cuda.nvtx, name, lambda *arguments: 0))
         asked: Any = import_module("torch.utils._triton")
         for name in ("has_triton", "has_triton_package"):
             stack.enter_context(patch.object(asked, name, _but_to_torch(lambda: True, getattr(asked, name))))
@@ -158,6 +154,39 @@ def _generator_class(torch: Any) -> type:
     return Generator
 
 
+def _is_number(*values: Any) -> bool:
+    """Whether there is one value, which is a device's number."""
+    return [type(each) for each in values] == [int]
+
+
+def _said_of_tensors(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """What methods and attributes of tensors answer, by torch's function for them."""
+    return {
+        torch.Tensor.cuda: lambda tensor, *arguments: tensor,
+        torch.Tensor.pin_memory: lambda tensor, *arguments: tensor,
+        torch.Tensor.get_device: lambda tensor: 0,
+        torch.Tensor.is_cuda.__get__: lambda *tensor: True,
+        torch.Tensor.device.__get__: lambda *tensor: torch.device("cuda", 0),
+    }
+
+
+def _arguments_on_cpu(func: Any, arguments: tuple[Any, ...], torch: Any) -> tuple[Any, ...]:
+    if func is torch.device:
+        return "cuda", *arguments
+    if func is torch.Tensor.to and _is_number(*arguments[1:2]):
+        return arguments[0], "cpu", *arguments[2:]
+    return tuple(_on_cpu(each, torch) for each in arguments)
+
+
+def _named_on_cpu(named: dict[str, Any], torch: Any) -> dict[str, Any]:
+    found = {name: _on_cpu(each, torch) for name, each in named.items()}
+    return {**found, "device": "cpu"} if _is_number(found.get("device")) else found
+
+
+def _no_graph(*arguments: Any, **named: Any) -> Any:
+    raise KbError("--pretend cuda", "a CUDA graph", "launches", "call what the graph replays")
+
+
 def _on_cpu(value: Any, torch: Any) -> Any:
     if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
         return "cpu"
@@ -169,6 +198,9 @@ def _on_cpu(value: Any, torch: Any) -> Any:
 def _answers(torch: Any) -> dict[str, Any]:
     """What `torch.cuda` says, by name."""
     answers: dict[str, Callable[..., Any]] = {
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
+        "CUDAGraph": _no_graph,
         "current_device": lambda: 0,
         "current_stream": lambda device=None: _Stream(),
         "default_stream": lambda device=None: _Stream(),
@@ -186,18 +218,23 @@ def _answers(torch: Any) -> dict[str, Any]:
         "is_initialized": lambda: True,
         "can_device_access_peer": lambda device, peer: True,
         "get_sync_debug_mode": lambda: 0,
+        "graph": _no_graph,
+        "initial_seed": torch.initial_seed,
         "set_sync_debug_mode": lambda mode: None,
         "mem_get_info": lambda device=None: (current().hbm_nbytes, current().hbm_nbytes),
         "manual_seed": torch.default_generator.manual_seed,
         "manual_seed_all": torch.default_generator.manual_seed,
         "max_memory_allocated": lambda device=None: 0,
         "reset_peak_memory_stats": lambda device=None: None,
+        "seed": torch.seed,
+        "seed_all": torch.seed,
         "set_device": lambda device: None,
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        "set_stream": lambda stream: None,
         "stream": lambda stream: _Stream(),
         "synchronize": lambda device=None: None,
     }
-    return {**answers, "Event": _Event, "Stream": _Stream, "device": lambda device: _Stream()}
+    return {**answers, "Event": _Event, "Stream": _Stream, "device": _Stream}
 
 
 def _accelerator(torch: Any) -> dict[str, Any]:
@@ -224,6 +261,8 @@ def _properties() -> SimpleNamespace:
         multi_processor_count=found["multiprocessor_count"],
         shared_memory_per_multiprocessor=found["max_shared_mem"],
         shared_memory_per_block=found["max_shared_mem"],
+        shared_memory_per_block_optin=found["max_shared_mem"],
+        regs_per_multiprocessor=found["max_num_regs"],
         warp_size=found["warpSize"],
         total_memory=current().hbm_nbytes,
     )
