@@ -140,7 +140,11 @@ x.record_stream(torch.cuda.current_stream())
 torch.cuda.Stream().record_event().synchronize()
 torch.cuda.set_stream(torch.cuda.Stream())
 with torch.cuda._DeviceGuard(x.device.index), torch.cuda.device(0):  # as code that FlagGems and Inductor generate
+    from torch._C import _cuda_getCurrentRawStream
+
     here = torch.cuda.current_device()
+    assert _cuda_getCurrentRawStream(here) == torch.cuda.current_stream().cuda_stream
+    assert torch._C._dynamo.guards._empty_strided_cuda((2, 3), (1, 2), torch.float16).stride() == (1, 2)
 assert all(each.is_cuda for each in (torch.ones(2, device=here), torch.ones(2).to(here), torch.ones(2).pin_memory()))
 assert torch.equal(torch.ones(2).to(here, torch.float16), torch.ones(2, dtype=torch.float16))
 assert torch.device(0) == torch.device("cuda:0")

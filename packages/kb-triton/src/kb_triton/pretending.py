@@ -107,6 +107,8 @@ def pretend_cuda() -> Iterator[None]:
         stack.enter_context(patch.object(torch.version, "cuda", "12.8"))
         for name in ("mark", "range_pop", "range_push"):
             stack.enter_context(patch.object(torch.cuda.nvtx, name, lambda *arguments: 0))
+        for place, name, value in _of_generated_code(torch):
+            stack.enter_context(patch.object(place, name, value, create=True))
         asked: Any = import_module("torch.utils._triton")
         for name in ("has_triton", "has_triton_package"):
             stack.enter_context(patch.object(asked, name, _but_to_torch(lambda: True, getattr(asked, name))))
@@ -168,6 +170,15 @@ def _said_of_tensors(torch: Any) -> dict[Any, Callable[..., Any]]:
         torch.Tensor.is_cuda.__get__: lambda *tensor: True,
         torch.Tensor.device.__get__: lambda *tensor: torch.device("cuda", 0),
     }
+
+
+def _of_generated_code(torch: Any) -> list[tuple[Any, str, Any]]:
+    """What the code that Inductor generates imports from torch: places, names and values."""
+    guards = torch._C._dynamo.guards
+    return [
+        (torch._C, "_cuda_getCurrentRawStream", lambda device: 0),
+        (guards, "_empty_strided_cuda", guards._empty_strided_cpu),
+    ]
 
 
 def _arguments_on_cpu(func: Any, arguments: tuple[Any, ...], torch: Any) -> tuple[Any, ...]:
