@@ -1,4 +1,4 @@
-"""Kernels with loops that store what they loaded, unchanged: copies, and what other turns and programs meet of them."""
+"""Kernels that store what they loaded, unchanged, in loops or as a grid: copies, and what others meet of them."""
 
 from __future__ import annotations
 
@@ -154,4 +154,53 @@ COPIES: tuple[Callable[..., None], ...] = (
     masked,
     ragged,
     nested,
+)
+
+
+def one_copied(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """c = a, some rows a program."""
+    mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
+    tl.store(c[mine, :], tl.load(a[mine, :]))
+
+
+def passed_on(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """A program stores where one some programs behind it loads."""
+    mine, later = tl.program_id() * rows, (tl.program_id() + 5) * rows
+    tl.store(b[later : later + rows, :], tl.load(b[mine : mine + rows, :]))
+
+
+def at_one_place(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """All programs copy to one place, and each keeps what it finds there then."""
+    mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
+    tl.store(b[0:rows, :], tl.load(a[mine, :]))
+    tl.store(c[mine, :], tl.load(b[0:rows, :]))
+
+
+def results_and_copies(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """A result, and what it was computed of, go to rows of their own and to one place."""
+    mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
+    x = tl.load(a[mine, :])
+    tl.store(c[mine, :], x * 2.0)
+    y = tl.load(c[mine, :])
+    tl.store(c[0:rows, :], x)
+    tl.store(b[mine, :], y)
+    tl.store(c[0:rows, :], y)
+
+
+def exchanged(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """a and b exchange their rows with a sum in between, and c has those of a before."""
+    mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
+    x, y = tl.load(a[mine, :]), tl.load(b[mine, :])
+    z = x + y
+    tl.store(a[mine, :], y)
+    tl.store(b[mine, :], z)
+    tl.store(c[mine, :], x)
+
+
+COPYING_PROGRAMS: tuple[Callable[..., None], ...] = (
+    one_copied,
+    passed_on,
+    at_one_place,
+    results_and_copies,
+    exchanged,
 )

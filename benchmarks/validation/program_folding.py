@@ -5,7 +5,7 @@
 
 A case is a kernel, its sizes, its grid and a chip. Equal are: the digest of the op log (all times, waits, transfers and
 texts, and so the attribution), what the launch gave, the counters of all blocks, the counts of all links, the times in
-which the queues were busy, and which bytes are pending. The exit code is 1 when a case differs.
+which the queues were busy, which bytes are pending, and all bytes. The exit code is 1 when a case differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from unittest import mock
 
 import numpy as np
 import yaml
-from both_ways import Comparison, Outcome, compare_many, compared, state_of
+from both_ways import Comparison, Outcome, compare_many, compared, memory_of, state_of
+from copying_kernels import COPYING_PROGRAMS
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef
@@ -175,6 +176,8 @@ def draw(seed: int) -> Case:
         pe[block]["queue_depth"] = rng.choice((1, 4))
     if rng.random() < 0.3:
         kernel, wide = rng.choice(HANDING), rng.choice((512, 512, 1024, 128))
+    if rng.random() < 0.3:
+        kernel = rng.choice(COPYING_PROGRAMS)
     return Case(spec, kernel, programs, rows if kernel is not product else 16, wide, pes, schedule)
 
 
@@ -183,9 +186,9 @@ def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome
     engine = Engine(topology, MemoryLogWriter() if log else None, exact=exact)
     host = Host(engine, Path(__file__).parent)
     shape = case.programs * case.rows, case.wide
-    data = np.ones(shape, np.float32)
-    more = np.ones((shape[0] + _MORE_ROWS * case.rows, case.wide), np.float32)
-    tensors = [host.tensor(name, each, DType.F32) for name, each in (("a", data), ("b", more), ("c", more))]
+    more = np.arange((shape[0] + _MORE_ROWS * case.rows) * case.wide, dtype=np.float32).reshape(-1, case.wide)
+    data = {"a": more[: shape[0]], "b": more + 1, "c": more + 2}
+    tensors = [host.tensor(name, each, DType.F32) for name, each in data.items()]
     try:
         with mock.patch(_LIMIT, 1 << 20):
             result = host.launch(
@@ -193,11 +196,7 @@ def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome
             )
     except KbError as error:
         return Outcome({"refusal": str(error)}, 0)
-    found = state_of(engine, result, engine.close_log()) | {
-        "pending": [
-            str(engine.memory.pending.producer(matrix)) for each in tensors for _, matrix in each.every_block()
-        ],
-    }
+    found = state_of(engine, result, engine.close_log()) | memory_of(engine, tensors)
     return Outcome(found, engine.grid_folding.skipped if engine.grid_folding is not None else 0)
 
 
