@@ -180,6 +180,37 @@ print("all of it ran", x)
 """
 
 
+GENERATED = """\
+import torch
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers
+from torch._inductor.runtime.triton_helpers import libdevice
+
+
+@triton.jit
+def normed(x_ptr, y_ptr, most_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, BLOCK)[None, :]
+    inside = tl.arange(0, BLOCK)[None, :] < n
+    x = tl.load(x_ptr + at, inside, other=0.0)
+    weight = inside.to(tl.float32)
+    mean, squares, count = triton_helpers.welford(x, weight * 0, weight, 1)
+    mean = mean[:, None]
+    scale = libdevice.rsqrt(squares[:, None] / count[:, None] + 1e-5)
+    tl.store(y_ptr + at, triton_helpers.maximum((x - mean) * scale, 0), inside)
+    most = triton_helpers.max2(tl.where(inside, x, float("-inf")), 1)
+    tl.store(most_ptr + tl.program_id(0) + tl.arange(0, 1), most)
+
+
+x = torch.randn(5, 100, device="cuda")
+y, most = torch.empty_like(x), torch.empty(5, device="cuda")
+normed[(5,)](x, y, most, 100, BLOCK=128)
+torch.testing.assert_close(y, torch.relu(torch.nn.functional.layer_norm(x, (100,))), rtol=1e-4, atol=1e-5)
+assert torch.equal(most, x.max(1).values)
+print("as layer_norm")
+"""
+
+
 COMPILED = """\
 import torch
 import triton
@@ -245,3 +276,11 @@ def test_host_code_for_cuda_runs_when_asked(tmp_path: Path) -> None:
     refused = run(tmp_path, "run", "exec", "script.py")
     assert refused.returncode == 1
     assert "AssertionError" in refused.stderr
+
+
+def test_generated_kernels_find_their_helpers(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(GENERATED, encoding="utf-8")
+    (tmp_path / "run.py").write_text("import sys\nfrom kb_cli.main import main\nmain(sys.argv[1:])\n", encoding="utf-8")
+    done = run(tmp_path, "run", "exec", "--pretend", "cuda", "script.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "as layer_norm" in done.stdout

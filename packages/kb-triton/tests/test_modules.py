@@ -19,6 +19,16 @@ TORCH = {
     "torch/__init__.py": "from torch import compiler\nclass Tensor: pass\n",
     "torch/compiler.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
     "torch/late.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
+    "torch/_inductor/__init__.py": "",
+    "torch/_inductor/runtime/__init__.py": "",
+    "torch/_inductor/runtime/triton_compat.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
+    "torch/_inductor/runtime/triton_helpers.py": """
+from .triton_compat import libdevice, triton
+
+@triton.jit
+def root(x):
+    return libdevice.sqrt(x)
+""",
     "torch/utils/__init__.py": "",
     "torch/utils/_triton.py": """
 import functools
@@ -112,6 +122,47 @@ def test_torch_finds_no_triton(tmp_path, first):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "script.py").write_text(SCRIPT.format(first=first), encoding="utf-8")
+    done = run(tmp_path, "script.py")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+GENERATED = """
+import sys
+import kb_triton
+{first}
+import numpy as np
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_compat, triton_helpers
+
+
+@triton.jit
+def kernel(x, y):
+    tl.store(y + tl.arange(0, 4), triton_helpers.root(tl.load(x + tl.arange(0, 4))))
+
+
+y = np.zeros(4, np.float32)
+kernel[(1,)](np.arange(4, dtype=np.float32) ** 2, y)
+assert y.tolist() == [0, 1, 2, 3]
+assert triton_compat.triton is None and sys.modules["torch._inductor.runtime.triton_compat"] is triton_compat
+kb_triton.uninstall()
+assert "torch._inductor.runtime.triton_helpers" not in sys.modules
+"""
+BEFORE = """
+import torch._inductor.runtime.triton_compat as compat
+compat.libdevice, compat.triton = None, kb_triton
+import torch._inductor.runtime.triton_helpers
+compat.triton = None
+kb_triton.install()
+"""
+
+
+@pytest.mark.parametrize("first", ["kb_triton.install()", BEFORE])
+def test_generated_kernels_find_their_helpers(tmp_path, first):
+    for name, text in TORCH.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "script.py").write_text(GENERATED.format(first=first), encoding="utf-8")
     done = run(tmp_path, "script.py")
     assert (done.returncode, done.stderr) == (0, "")
 

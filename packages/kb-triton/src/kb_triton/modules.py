@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kb_topology import did_you_mean
 from kb_triton import testing
+from kb_triton.generated_helpers import forget_helpers
 from kb_triton.module_names import host_names
 from kb_triton.torch_import import TorchFinder
 
@@ -63,6 +64,7 @@ class _Installed:
         for name in [each for each in sys.modules if _is_triton(each)]:
             del sys.modules[name]
         sys.meta_path.remove(self._finder)
+        forget_helpers()
         self.modules = {}
         sys.modules.update(self._before)
 

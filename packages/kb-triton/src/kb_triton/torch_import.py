@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from kb_triton.distribution import TritonDistribution
+from kb_triton.generated_helpers import HELPERS, HelpersLoader, forget_helpers
 
 _ASKED = "torch.utils._triton"
 
@@ -41,6 +42,7 @@ class TorchFinder(MetaPathFinder):
         """Have a torch that is imported already look for a `triton` now."""
         if "torch" in sys.modules:
             ask()
+            forget_helpers()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -62,7 +64,7 @@ class TorchFinder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None or not spec.has_location:
             return spec
-        loader = _HidingLoader(spec.loader, self._modules)
+        loader = HelpersLoader(spec.loader) if fullname == HELPERS else _HidingLoader(spec.loader, self._modules)
         return spec_from_file_location(
             fullname, spec.origin, loader=loader, submodule_search_locations=spec.submodule_search_locations
         )
