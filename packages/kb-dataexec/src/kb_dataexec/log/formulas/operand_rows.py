@@ -48,9 +48,8 @@ def fill_operand(group: CommandGroup, part: Array, which: tuple[int, int], users
     part["release"] = operand.release
     if operand.place is Place.PANEL and operand.release:
         part["release"] = group.inner[users] == group.inner_grid - 1
-    part["rows"] = np.minimum(operand.rows.tile, operand.rows.total - row * operand.rows.tile)
-    width = np.minimum(operand.cols.tile, operand.cols.total - col * operand.cols.tile)
-    part["row_nbytes"] = width * nbytes
+    part["rows"] = _lengths(operand.rows, row)
+    part["row_nbytes"] = _lengths(operand.cols, col) * nbytes
     part["stride"] = operand.stride
 
 
@@ -78,6 +77,15 @@ def pieces_rows(template: StageTemplate) -> Array:
 def _along(group: CommandGroup, axis: Axis, users: Positions) -> Ints:
     """For each of the records *users*, the number of its tile along *axis*."""
     return np.zeros(len(users), dtype=np.int64) if axis.dimension is None else group.axes[axis.dimension][users]
+
+
+def _lengths(axis: Axis, numbers: Ints) -> Ints:
+    """The length of each tile along *axis*, one number where all are equal. *numbers* are those of the tiles."""
+    tile = np.int64(axis.tile)
+    if axis.total % axis.tile == 0:
+        return tile  # type: ignore[return-value]  # broadcasts as an array would
+    lengths: Ints = np.minimum(tile, axis.total - numbers * tile)
+    return lengths
 
 
 def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
