@@ -2,6 +2,7 @@
 
     python benchmarks/validation/tiles.py              # all 104 shapes: about half an hour on two slow cores
     python benchmarks/validation/tiles.py --every 13   # every 13th shape
+    python benchmarks/validation/tiles.py --shapes FILE   # those of a CSV file with columns M, N and K
 
 Each tile is simulated on `one_pe`, without log and without data, in f16. The candidates of the search are all tiles
 whose sides are a power of two from 32 to 1024, three times a power of two, the whole side, or its half, third, quarter
@@ -12,6 +13,7 @@ tile takes: no order of events makes such a tile faster. Exit code 1: some tile 
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import sys
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from msgspec.structs import replace
 
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_messages import GemmCommand, Matrix
-from kb_plans import estimate, generate_gemm_plan, suggest_tile
+from kb_plans import Estimate, estimate, generate_gemm_plan, suggest_tile
 from kb_topology import load_topology
 
 ONE_PE = load_topology(Path(__file__).parents[2] / "topologies" / "one_pe.yaml")
@@ -82,6 +84,13 @@ def products() -> list[Product]:
     return [*named, *(Product("odd", *sizes) for sizes in ODD)]
 
 
+def products_of(path: Path) -> list[Product]:
+    """The shapes of a CSV file, each once."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [Product(row.get("model", ""), *(int(row[side]) for side in "MNK")) for row in csv.DictReader(file)]
+    return list({each[1:]: each for each in rows}.values())
+
+
 def kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, tile: TileShape | None) -> None:
     """One product on one PE."""
     tl.wait(tl.composite("gemm", a, b, out=c, tile=tile))
@@ -112,6 +121,18 @@ def sides(total: int) -> list[int]:
     return sorted(kept or {total})
 
 
+def scheduler_of_one_pe() -> Any:
+    """The scheduler whose choice is looked at."""
+    return next(iter(Engine(ONE_PE).pes.values())).scheduler
+
+
+def estimated(shape: Product, tile: TileShape) -> Estimate:
+    """What the estimate says of *shape* in tiles of *tile*."""
+    scheduler = scheduler_of_one_pe()
+    plan = generate_gemm_plan(replace(command_of(shape), tile=tile), "")
+    return estimate(plan, scheduler.tile_room, scheduler.tile_costs)
+
+
 def candidates(shape: Product, scheduler: Any) -> Iterator[tuple[int, TileShape]]:
     """(least picoseconds, tile) of every tile that fits."""
     command = command_of(shape)
@@ -140,7 +161,7 @@ class Found(NamedTuple):
 
 def search(shape: Product) -> Found:
     """Simulate the scheduler's tile, and every candidate that could be faster than the best one before it."""
-    scheduler: Any = next(iter(Engine(ONE_PE).pes.values())).scheduler
+    scheduler = scheduler_of_one_pe()
     chosen = suggest_tile(command_of(shape), scheduler.tile_room, scheduler.tile_costs)
     chosen_ps = simulated_ps(shape, None)
     best, best_ps, n_simulated = chosen, chosen_ps, 0
@@ -160,12 +181,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth shape")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="N", help="begin with shape N, from 0")
+    parser.add_argument("--shapes", type=Path, metavar="FILE", help="other shapes: a CSV file with columns M, N and K")
     options = parser.parse_args()
     ratios = []
     print(
         f"{'model':18} {'M':>5} {'N':>5} {'K':>5}   {'chosen':>13} {'us':>9}   {'best':>13} {'us':>9}  ratio  simulated"
     )
-    for shape in products()[options.first :: options.every]:
+    shapes = products() if options.shapes is None else products_of(options.shapes)
+    for shape in shapes[options.first :: options.every]:
         found = search(shape)
         ratios.append(found.ratio)
         times = f"{found.chosen!s:>13} {found.chosen_ps / 1e6:9.2f}   {found.best!s:>13} {found.best_ps / 1e6:9.2f}"

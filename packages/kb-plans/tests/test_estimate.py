@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kb_messages import DmaParams, DType, GemmCommand, GemmParams, Matrix, PlanError, StageParams, StageType, TileShape
+from kb_messages import (
+    DmaParams,
+    DType,
+    GemmCommand,
+    GemmParams,
+    LoopOrder,
+    Matrix,
+    PlanError,
+    StageParams,
+    StageType,
+    TileShape,
+)
 from kb_plans import Estimate, StageTime, TileCosts, TileRoom, estimate, generate_gemm_plan
 
 PLENTY = TileRoom(input_nbytes=1 << 20, output_nbytes=1 << 20, register_nbytes=1 << 20)
@@ -83,17 +94,50 @@ def test_one_input_buffer_makes_the_next_read_wait_for_the_fetch() -> None:
     assert (found.latency_ps, found.bound_by) == (4 * (20 + 2) + 5 + 3 + 7, "input buffers")
 
 
-def test_a_write_keeps_reads_of_its_memory_waiting() -> None:
-    def stage_time(stage_type: StageType, params: StageParams) -> StageTime:
-        dma = isinstance(params, DmaParams)
-        return StageTime(10, 10, 8) if dma else StageTime(1, 1)
+def shared_memory(stage_type: StageType, params: StageParams) -> StageTime:
+    """Transfers of 10, of which the memory works for 8."""
+    return StageTime(10, 10, 8) if isinstance(params, DmaParams) else StageTime(1, 1)
 
-    # A write of 8 holds a read up for 6, because a read leaves the memory idle for 2 of its 10. The last of 4 writes
-    # meets no read. Of 80 ps of reads, 57 come behind the first write, which begins at 10 + 10 + 1 + 1 + 1.
-    found = estimated((2, 2, 1), prices=TileCosts(stage_time=stage_time))
-    assert found.busy_ps["DMA_READ"] == 80 + 3 * 6 * 57 // 80
-    assert found.busy_ps["DMA_WRITE"] == 40 + 64 * 57 // 80
-    assert found.busy_ps["memory"] == 8 * 8 + 4 * 8
+
+def test_a_write_keeps_reads_of_its_memory_waiting() -> None:
+    # The first write begins at 20 + 1 + 1 + 1 = 23. A read of the second tile is at the memory from 20 to 28, and ends
+    # at 30. Then 7 of the write have come, so the next read begins at 28 + 7 = 35 and ends at 45. The last byte of the
+    # write comes at 31, and is served from 43 to 44. Every further tile takes 25 as well. The last write meets no read.
+    prices = TileCosts(stage_time=shared_memory)
+    found = estimated((2, 2, 1), prices=prices)
+    assert found.latency_ps == 20 + 3 * 25 + 1 + 1 + 1 + 10
+    assert (found.busy_ps["DMA_READ"], found.busy_ps["DMA_WRITE"]) == (8 * 10, 4 * 10)
+    assert (found.bound_by, found.busy_ps["memory"]) == ("memory", (8 + 4) * 8)
+    assert estimated((100, 70, 1), prices=prices).latency_ps == 20 + 6999 * 25 + 1 + 1 + 1 + 10
+
+
+def test_a_tile_that_waits_for_registers_is_fetched_before_the_sum_that_frees_them_is_stored() -> None:
+    # two accumulators of 64 bytes, one slot of 128: FETCH (2) and GEMM (50) of one tile at a time, and STORE (3) beside
+    # the next GEMM
+    room = replace(PLENTY, register_nbytes=2 * 64 + 128)
+    assert estimated((3, 1, 1), room, costs(GEMM=50)).latency_ps == 20 + 3 * (2 + 50) + 3 + 7
+
+
+def test_a_block_serves_as_many_tiles_as_a_stage_is_longer_than_it_holds_the_block() -> None:
+    def stage_time(stage_type: StageType, _: StageParams) -> StageTime:
+        alone_ps = TIMES[stage_type]
+        return StageTime(alone_ps, alone_ps // 2 if stage_type is StageType.DMA_READ else alone_ps)
+
+    # two tiles are read from 0 to 20, two from 20 to 40. The first of these is fetched from 40 to 42, and computed from
+    # 42 to 47; then the last one is computed, stored and written
+    assert estimated((1, 1, 4), prices=TileCosts(stage_time=stage_time)).latency_ps == 40 + 2 + 5 + 5 + 3 + 7
+
+
+@pytest.mark.parametrize(("input_nbytes", "latency_ps"), [(192, 79), (256, 77)])
+def test_the_next_panel_waits_for_room(input_nbytes: int, latency_ps: int) -> None:
+    # Two columns of two tiles. The tiles of the first column are read from 0 to 20, b and a, and from 20 to 30, a. The
+    # second one is fetched from 30 to 32. With room for one panel of 64 bytes beside two tiles, the next b is read
+    # from 32 on, else from 30 on. Then come 20 and 10 of reads, and FETCH, GEMM, STORE and DMA_WRITE of the last tile.
+    a, b, out = Matrix.packed(8, 4, DType.F16), Matrix.packed(4, 8, DType.F16), Matrix.packed(8, 8, DType.F16)
+    order = LoopOrder.WEIGHT_STATIONARY
+    gemm = GemmCommand(a=a, b=b, out=out, tile=TileShape(4, 4, 4), loop_order=order)
+    found = estimate(generate_gemm_plan(gemm, "pe0"), replace(PLENTY, input_nbytes=input_nbytes), costs())
+    assert found.latency_ps == latency_ps == (32 if input_nbytes == 192 else 30) + 20 + 10 + 2 + 5 + 3 + 7
 
 
 def test_ragged_edges_take_their_own_time() -> None:
@@ -113,13 +157,15 @@ def test_edges_that_are_bound_by_another_resource_add_up() -> None:
             return StageTime(100, 100) if params.m == 4 else StageTime(1, 1)
         return StageTime(20, 20) if isinstance(params, DmaParams) else StageTime(0, 0)
 
-    # a row of 64 tiles bound by GEMM (100 each), and a last one of m = 1 bound by its reads (40 each) and writes
+    # a row of 64 tiles bound by GEMM (100 each), and a last one of m = 1 bound by its reads (40 each)
     m, n, k = 5, 4 * 8, 4 * 8
     a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
     gemm = GemmCommand(a=a, b=b, out=out, tile=TileShape(4, 4, 4))
-    room = replace(PLENTY, input_nbytes=4 * 128)
+    room = replace(PLENTY, input_nbytes=4 * 128, register_nbytes=2 * 64 + 2 * 128)
     found = estimate(generate_gemm_plan(gemm, "pe0"), room, TileCosts(stage_time=stage_time))
-    assert found.latency_ps == 40 + 64 * 100 + 64 * 40 + 1 + 20
+    # Two tiles are in registers, and four in buffers. So the 70th is read from 6440 on, when the 66th is fetched in
+    # place of the 64th, whose product ends. The 58 tiles behind it are read without a pause.
+    assert found.latency_ps == 40 + 64 * 100 + 40 + 58 * 40 + 1 + 20
 
 
 @pytest.mark.parametrize("which", range(3))

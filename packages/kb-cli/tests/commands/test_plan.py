@@ -98,7 +98,7 @@ def test_several_tiles_are_a_row_each(invoke: Invoke) -> None:
     lines = invoke("plan", "gemm", *SIZES, *tiles).stdout.splitlines()
     assert lines[0] == "gemm on sip0.cube0.pe0 of one_cube: M=512 N=4096 K=4096 dtype=f16"
     assert " ".join(lines[-3].split()) == (
-        "128x128x128 4,096 16,640 268.4 MB 4.194 MB 268.4 MB 63.02 3.099 ms dma_read"
+        "128x128x128 4,096 16,640 268.4 MB 4.194 MB 268.4 MB 63.02 3.092 ms dma_read"
     )
     assert " ".join(lines[-2].split()) == "512x512x512 64 272 67.11 MB 4.194 MB 67.11 MB 240.9 - -"
     assert lines[-1] == f"kb run would refuse 512x512x512: {large['refused']}"
@@ -114,9 +114,9 @@ def test_one_tile_is_shown_in_full(invoke: Invoke) -> None:
 
 def test_the_estimate_names_the_resource_that_bounds_it(invoke: Invoke) -> None:
     lines = invoke("plan", "gemm", *SIZES, "--tile", "128x128x128").stdout.splitlines()
-    assert "estimate: 3.099 ms with all operands in sip0.cube0.hbm0, bound by dma_read" in lines
+    assert "estimate: 3.092 ms with all operands in sip0.cube0.hbm0, bound by dma_read" in lines
     shares = {line.split("  ")[0]: line.split()[-2] for line in lines[lines.index("") :] if line.endswith(" %")}
-    assert shares["dma_read"] == "100.0"
+    assert shares["dma_read"] == "99.1"  # 8,192 reads of 374.07 ns; in the rest, reads wait for writes
     large = invoke("plan", "gemm", *SIZES, "--tile", "512x512x512").stdout.splitlines()
     assert "no estimate: no tile fits, or the chip tells no costs" in large
 

@@ -8,42 +8,33 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from kb_messages import PipelinePlan, TileShape
-from kb_plans.estimate import Estimator
 from kb_plans.room import TileRoom
 from kb_plans.tile_times import TileCosts, TileTimes
+from kb_plans.tile_walk import TileWalk
 
 _SMALLEST, _LARGEST = 32, 1024
 _MOST_PARTS = 8
 _MOST_BEGINS = 3
-_MANY = 8
-_MUCH_SMALLER = 0.6
 
 _STEPS = tuple(
-    step for step in product((-1, 0, 1), repeat=3) if sum(map(abs, step)) == 1 or (any(step) and sum(step) == 0)
+    step
+    for step in product((-2, -1, 0, 1, 2), repeat=3)
+    if step.count(0) == 2 or (step.count(0) == 1 and min(step) < 0 < max(step))
 )
 
 _Place = tuple[int, int, int]
 _Rank = tuple[float, int]
 
 
-def sides_of(total: int, even: bool = False) -> list[int]:
+def sides_of(total: int) -> list[int]:
     """The sides to try along *total* elements, in order: powers of two, thrice such powers, and equal parts.
 
-    Parts of less than 32 and of more than 1024 are left out, except the whole of a short side. With *even*, cuts into a
-    few pieces whose last piece is much smaller than the others are left out too: the estimate adds up a resource's time
-    over all pieces, and uneven pieces leave the blocks idle in turn.
+    Parts of less than 32 and of more than 1024 are left out, except the whole of a short side.
     """
     powers = [factor << exponent for exponent in range(4, 11) for factor in (2, 3)]
     parts = [-(-total // count) for count in range(1, _MOST_PARTS + 1)]
     kept = {each for each in (*powers, *parts) if _SMALLEST <= each <= min(total, _LARGEST)}
-    if even:
-        kept = {each for each in kept if _is_even(total, each)}
     return sorted(kept or {total})
-
-
-def _is_even(total: int, side: int) -> bool:
-    last = (total - 1) % side + 1
-    return total > _MANY * side or last >= _MUCH_SMALLER * side
 
 
 class Search:
@@ -124,7 +115,7 @@ class Search:
         )
 
     def _near(self, place: _Place) -> Iterator[_Place]:
-        """The places one step away along a side, and those one step up along a side and one step down another."""
+        """The places up to two steps away along a side, and those that are up along a side and down another as well."""
         for step in _STEPS:
             near = place[0] + step[0], place[1] + step[1], place[2] + step[2]
             if all(0 <= at < len(sides) for at, sides in zip(near, self._sides, strict=True)):
@@ -158,7 +149,7 @@ class Search:
             rank = math.inf, 0
             if self._least_ps(place) <= self._best_ps and place in self._times:
                 times = self._times[place]
-                rank = Estimator(times, self._room).estimate().latency_ps, times.plan.n_tiles
+                rank = TileWalk(times, self._room).latency_ps(), times.plan.n_tiles
             self._known[place] = rank
             self._best_ps = min(self._best_ps, rank[0])
         return rank

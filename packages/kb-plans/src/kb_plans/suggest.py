@@ -16,7 +16,6 @@ from kb_plans.search import Search, sides_of
 from kb_plans.templates import SLOT_ALIGNMENT
 from kb_plans.tile_times import TileCosts
 
-_MUCH_SHORTER = 1.05
 LARGEST_SIDE = 256
 """The longest side of a suggested tile. A large problem then has several tiles, which overlap. Source: assumed."""
 
@@ -25,9 +24,8 @@ def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None =
     """The tile of a GEMM, whatever `command.tile` says.
 
     With *costs*, it is the tile with the shortest `estimate` of those that a search visits; of equals, the one with the
-    fewest tiles. The sides that are tried are powers of two, the whole problem, and equal parts of it. The search
-    passes over uneven cuts of K, which the estimate flatters. So the tile that is chosen without *costs* is taken
-    instead if its estimate is shorter by a twentieth or more.
+    fewest tiles. The sides that are tried are powers of two, thrice such powers, the whole problem, and equal parts of
+    it. The tile that is chosen without *costs* is taken instead if its estimate is shorter still.
 
     Without *costs*, bytes alone decide: two tiles fit *room* at once, and the tile grows from 1 x 1 x 1 by doubling the
     shortest side that can still grow (of equal sides k, then n, then m), so the tile is as near a cube as the problem
@@ -47,12 +45,11 @@ def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None =
     smallest, k = (min(groups[0], k), min(groups[0], k)) if groups else (1, k)
     problem = TileShape(command.out.rows, command.out.cols, k)
     if costs is not None:
-        sides = sides_of(problem.m), sides_of(problem.n), [k] if groups else sides_of(k, even=True)
+        sides = sides_of(problem.m), sides_of(problem.n), [k] if groups else sides_of(k)
         found = Search(plan, room, costs, sides).best()
         if found is not None:
             tiles = [found] if command.loop_order.is_stationary else [found, suggest_tile(command, room)]
-            times = [estimate(plan(tile), room, costs).latency_ps for tile in tiles]
-            return tiles[times[-1] * _MUCH_SHORTER < times[0]]
+            return min(tiles, key=lambda tile: estimate(plan(tile), room, costs).latency_ps)
     if command.loop_order.is_stationary and not groups:
         smallest = min(k, SLOT_ALIGNMENT)
     return _grow("gemm", lambda tile: plan(tile).buffers, TileShape(1, 1, smallest), problem, room)

@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from kb_messages import (
+    OFFSET_BITS,
     Axis,
     DmaParams,
     PipelinePlan,
     Place,
     Rectangle,
+    Role,
     StageParams,
     StageTemplate,
     StageType,
@@ -111,7 +113,7 @@ class SumKind(NamedTuple):
 
 
 class TileTimes:
-    """The kinds of tiles of *plan* at *costs*."""
+    """The kinds of tiles of *plan* at *costs*. `shares_memory` says that its reads and writes meet in a memory."""
 
     def __init__(self, plan: PipelinePlan, costs: TileCosts) -> None:
         self.plan = plan
@@ -121,6 +123,7 @@ class TileTimes:
         self._follows = [[_axis(stage, dimension) is not None for dimension in (0, 1)] for stage in plan.stages]
         ragged_k = self._is_ragged(2)
         self._last_differs = [ragged_k and _axis(stage, 2) is not None for stage in plan.stages]
+        self.shares_memory = _share_memory(plan)
         self._all_differ = [any(each.when is not When.EVERY_TILE for each in stage.operands) for stage in plan.stages]
 
     @cached_property
@@ -129,20 +132,23 @@ class TileTimes:
         return list(self._sums())
 
     def least_ps(self) -> int:
-        """What the busiest channel takes for tiles of full size alone: no estimate is shorter. Costs little."""
+        """What the busiest channel or the memory takes for tiles of full size: no walk is shorter. Costs little."""
         m_grid, n_grid, k_grid = self.plan.grid
         full = m_grid - self._is_ragged(0) or 1, n_grid - self._is_ragged(1) or 1
         outer, inner = self.plan.loop_order.outer_first(*full)
-        n_first = (1 if self.plan.has_panels else inner) * outer * (k_grid - 1 or 1)
-        kinds = [self._kind(n_first, (0, 0, 0))]
-        if self.plan.has_panels and inner > 1:
-            m, n = self.plan.loop_order.outer_first(0, 1)
-            kinds.append(self._kind(n_first * (inner - 1), (m, n, 0)))
-        held: dict[StageType, int] = {}
-        for kind in kinds:
-            for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
-                held[stage_type] = held.get(stage_type, 0) + kind.n_tiles * time.holds_ps
-        return max(held.values())
+        first = 1 if self.plan.has_panels else inner
+        places = [(outer * first, (0, 0))]
+        if first < inner:
+            places.append((outer * (inner - 1), self.plan.loop_order.outer_first(0, 1)))
+        held = [0] * len(StageType)
+        memory_ps = 0
+        for n_sums, (m, n) in places:
+            for k, count in {0: k_grid - 1, k_grid - 1: 1}.items():
+                kind = self._kind(n_sums * count, (m, n, k))
+                for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
+                    held[stage_type] += kind.n_tiles * time.holds_ps
+                    memory_ps += kind.n_tiles * time.memory_ps
+        return max(*held, memory_ps if self.shares_memory else 0)
 
     def _sums(self) -> Iterator[SumKind]:
         m_grid, n_grid, k_grid = self.plan.grid
@@ -219,3 +225,18 @@ def _first_apart(ends: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """*ends* with the first place by itself: its tiles fill panels."""
     (_, count), *rest = ends
     return [(0, 1), (1, count - 1), *rest] if count > 1 else ends
+
+
+def _share_memory(plan: PipelinePlan) -> bool:
+    """Whether a stage of *plan* reads from the memory that another stage writes to."""
+    read, written = (
+        {
+            operand.base >> OFFSET_BITS
+            for stage in plan.stages
+            if stage.stage_type is stage_type
+            for operand in stage.operands
+            if operand.role is role
+        }
+        for stage_type, role in ((StageType.DMA_READ, Role.SRC), (StageType.DMA_WRITE, Role.DST))
+    )
+    return not read.isdisjoint(written)

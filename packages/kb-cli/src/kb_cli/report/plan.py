@@ -27,7 +27,7 @@ class PlanResult(Struct, frozen=True, kw_only=True):
     """One tiling. `stages` and `bytes` are by stage type, `grid` counts tiles along M, N and K.
 
     `refused` is the error of the PE's scheduler, or None when the scheduler takes the tiling. `estimated_ps` is the
-    time on the PE alone, with the operands in `memory`, `bound_by` the resource that takes longest, and `busy_ps` the
+    time on the PE alone, with the operands in `memory`, `bound_by` the resource with most to do, and `busy_ps` the
     time of each resource. They are None where no tile fits, and where the scheduler tells no costs.
     """
 
