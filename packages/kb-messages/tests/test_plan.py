@@ -1,3 +1,4 @@
+import gc
 from typing import Any
 
 import msgspec
@@ -151,3 +152,18 @@ def test_a_plan_survives_json() -> None:
 def test_a_grid_without_tiles_or_with_too_many_is_refused(grid: Any) -> None:
     with pytest.raises(PlanError, match=r"^plan grid: got .*, needs .*$"):
         PipelinePlan(kind="copy", grid=grid, stages=copy_plan(1, 1, 1).stages, buffers=BufferNeeds())
+
+
+def test_a_plan_knows_whether_a_read_writes_registers() -> None:
+    plan = copy_plan(3, 2, 4)
+    assert not plan.reads_to_registers
+    axis = Axis(dimension=None, total=1, tile=1)
+    read = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.DST, Place.REGISTERS, axis, axis, 2))
+    streamed = PipelinePlan(kind="copy", grid=(3, 2, 4), stages=(*plan.stages, read), buffers=BufferNeeds())
+    assert streamed.reads_to_registers
+    assert streamed.on("pe1", streamed.addresses).reads_to_registers
+
+
+def test_the_collector_of_cycles_does_not_look_at_the_parts_of_a_plan() -> None:
+    part = copy_plan(3, 2, 4).stages[0]
+    assert not any(map(gc.is_tracked, (part, part.operands[0], part.operands[0].rows)))

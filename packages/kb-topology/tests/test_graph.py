@@ -31,6 +31,10 @@ def test_nodes_are_found_by_kind_and_by_pe(small):
     assert [node.kind.value for node in graph.pe_nodes("sip0.cube0.pe2")] == ["pe_dma", "pe_tcm"]
 
 
+def test_a_pe_has_a_place(small):
+    assert small().graph.pe_places == {f"sip0.cube0.pe{i}": ((0, 0), i) for i in range(4)}
+
+
 def test_a_node_knows_its_pe(small):
     graph = small().graph
     assert graph.node("sip0.cube0.pe2.pe_dma").pe_id == "sip0.cube0.pe2"

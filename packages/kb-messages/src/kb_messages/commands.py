@@ -20,7 +20,7 @@ from kb_messages.stages import TileShape
 from kb_messages.vector import VectorProgram
 
 
-class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A 2-D operand at a physical address: `rows x cols` of `dtype`, rows `stride` bytes apart.
 
     `virtual` is the virtual address that the kernel used, or None if the kernel used the physical one.
@@ -162,7 +162,7 @@ class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     group: int | None = None
 
 
-class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm"):
+class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="gemm", gc=False):
     """A composite: `out = a @ b`, then the ops of the epilogue in order, tiled over DMA, fetch/store, GEMM and MATH.
 
     A pinned operand already lies in the TCM of the PE, so it has no DMA. With `tile=None` the scheduler chooses the
@@ -301,7 +301,7 @@ def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
     return [each.rectangle for each in matrices_of(command) if each is not target], [target.rectangle]
 
 
-class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A command with its place in the global order, the PE that issues it, and the kernel line that orders it."""
 
     command_seq: int
@@ -315,7 +315,7 @@ class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.command.data_op
 
 
-class CompletionRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CompletionRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The entry of a completion queue: PE_SCHEDULER finished the `n_tiles` tiles of a command at `t_ps`."""
 
     data_op: ClassVar[bool] = False

@@ -180,6 +180,11 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return first.when is not When.EVERY_TILE or first.fills_panel
 
     @cached_property
+    def reads_to_registers(self) -> bool:
+        """Whether a DMA_READ writes registers instead of TCM."""
+        return any(stage.to_registers for stage in self.stages)
+
+    @cached_property
     def has_fetches(self) -> bool:
         """Whether tiles are fetched."""
         return any(stage.stage_type is StageType.FETCH for stage in self.stages)
@@ -270,7 +275,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 _EVERYWHERE: Final = (
     "address_numbers", "has_fetches", "has_panels", "has_transfers", "held", "lifetimes", "n_stages", "n_tiles",
-    "starts_differ",
+    "reads_to_registers", "starts_differ",
 )  # fmt: skip
 """What is known of a plan on whichever PE, at whichever addresses."""
 

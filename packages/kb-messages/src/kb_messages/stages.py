@@ -28,7 +28,7 @@ class StageType(IntEnum):
     DMA_WRITE = 5
 
 
-class TileShape(Struct, frozen=True, forbid_unknown_fields=True):
+class TileShape(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Rows of the output, columns of the output and depth of the product, in elements: `m x n x k`."""
 
     m: int
@@ -86,7 +86,7 @@ class When(IntEnum):
         return (k == 0) is (self is When.FIRST_K)
 
 
-class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One side of an operand: `total` elements, cut into pieces of `tile` along a dimension of the grid.
 
     Dimensions are 0 (M), 1 (N) and 2 (K). A side without dimension is the same for every tile, like the row of a bias.
@@ -105,7 +105,7 @@ class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return 0 if self.dimension is None else place[self.dimension]
 
 
-class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The rectangle of an operand as a function of the tile.
 
     In MEMORY, `base` is the physical address of element (0, 0) of the whole operand, and `stride` the bytes from row to
@@ -209,7 +209,7 @@ class TilePlan(Struct, frozen=True, gc=False):
     stages: tuple[Stage, ...]
 
 
-class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A stage of the tiles that `when` selects, with the operands that its op record lists.
 
     `line` is the line of the kernel, if the lines of a command's stages differ. `math` is the function of a MATH stage.

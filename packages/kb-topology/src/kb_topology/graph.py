@@ -125,6 +125,18 @@ class Graph:
         return self._pes[pe_id]
 
     @cached_property
+    def pe_places(self) -> Mapping[str, tuple[tuple[int, int], int]]:
+        """By the id of each PE: its cube, as SIP and number in the SIP, and its number in the cube."""
+        places = {}
+        for pe_id, nodes in self._pes.items():
+            node = nodes[0]
+            assert node.sip is not None
+            assert node.cube is not None
+            assert node.pe is not None
+            places[pe_id] = (node.sip, node.cube), node.pe
+        return places
+
+    @cached_property
     def _links_by_end(self) -> tuple[dict[str, tuple[Link, ...]], dict[str, tuple[Link, ...]]]:
         return _group(self.links, "src"), _group(self.links, "dst")
 

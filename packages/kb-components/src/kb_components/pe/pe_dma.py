@@ -162,7 +162,7 @@ class PeDma(Initiator[PeDmaSpec]):
                 owner = memory_side(stage).base >> OFFSET_BITS
                 if owner and owner not in self._paths:
                     self._check_reaches(owner)
-        if any(stage.to_registers for stage in plan.stages):
+        if plan.reads_to_registers:
             self._check_streams(plan)
 
     def _check_streams(self, plan: PipelinePlan) -> None:

@@ -146,7 +146,7 @@ class PathCompiler:
                 narrows = meets and is_read and link.dst in alone
                 shares = not narrows and (meets or (overlaps and link.dst not in alone))
             meets = meets or shares
-            if shares or not hops or link.bw_gbs < narrowest:
+            if shares or not hops or (link.bw_gbs is not narrowest and link.bw_gbs < narrowest):
                 narrowest = link.bw_gbs
             hops.append(self._hop(link, shares, narrows))
         return hops

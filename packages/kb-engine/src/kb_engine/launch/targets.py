@@ -12,7 +12,7 @@ from kb_topology import Graph
 
 def targets_of(graph: Graph, pe_ids: Iterable[str]) -> tuple[CubeTarget, ...]:
     """The PEs *pe_ids* as one target for each cube, in the order of their first PEs. A whole cube says `all`."""
-    places = {pe_id: _place(graph, pe_id) for pe_id in graph.pe_ids}
+    places = graph.pe_places
     wanted: dict[Cube, set[int]] = {}
     for pe_id in pe_ids:
         cube, pe = places[pe_id]
@@ -58,8 +58,7 @@ def _named(graph: Graph, targets: Iterable[CubeTarget]) -> Iterator[tuple[str, b
     targets = tuple(targets)
     check_form(targets)
     cubes: dict[Cube, dict[int, str]] = {}
-    for pe_id in graph.pe_ids:
-        cube, pe = _place(graph, pe_id)
+    for pe_id, (cube, pe) in graph.pe_places.items():
         cubes.setdefault(cube, {})[pe] = pe_id
     for target in targets:
         name, pes = f"sip{target.sip}.cube{target.cube}", cubes.get((target.sip, target.cube), {})
@@ -67,11 +66,3 @@ def _named(graph: Graph, targets: Iterable[CubeTarget]) -> Iterator[tuple[str, b
             yield name, False
         for pe in pes if target.pes == "all" else target.pes if pes else ():
             yield pes.get(pe, f"{name}.pe{pe}"), pe in pes
-
-
-def _place(graph: Graph, pe_id: str) -> tuple[Cube, int]:
-    node = graph.pe_nodes(pe_id)[0]
-    assert node.sip is not None
-    assert node.cube is not None
-    assert node.pe is not None
-    return (node.sip, node.cube), node.pe
