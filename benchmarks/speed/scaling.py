@@ -1,7 +1,8 @@
 """One GEMM over 1, 8, 128 and 512 PEs: the speed-up of the chip, and the simulator's time for a tile stage.
 
 Every PE reads its rows of A and columns of B from its own HBM slice and writes its block of C there, as
-`benchmarks/gemm.py` does with `operands=local`. The operands are empty, and only pass 1 runs. Seconds are CPU time, so
+`benchmarks/gemm.py` does with `operands=local`. The operands are empty, and only pass 1 runs, event by event; with
+`--closed` equal commands are simulated once, so that starts of programs are all that is left. Seconds are CPU time, so
 that other programs on the machine count less. Every run has a process of its own, as a user's run has: the heap that
 an earlier chip leaves behind slows a large chip down.
 """
@@ -16,7 +17,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, Tensor, TensorRef
@@ -29,6 +30,7 @@ GRIDS = {1: (1, 1), 8: (2, 4), 128: (8, 16), 512: (32, 16)}
 """The grid of PEs along M and along N."""
 FULL, QUICK = (4096, 14336, 4096), (2048, 4096, 512)
 TILE = TileShape(128, 128, 128)
+Exactness = Literal["closed", "events"]
 
 
 class Row(NamedTuple):
@@ -65,9 +67,10 @@ def kernel(
         tl.wait(tl.composite("gemm", a[j][rows, :], b[i][:, cols], out=c[rows, cols], tile=tile))
 
 
-def run(pes: int, shape: tuple[int, int, int], log: bool) -> Measured:
+def run(pes: int, shape: tuple[int, int, int], log: bool, exact: Exactness) -> Measured:
     """Measure one launch of the kernel, after launches of kernels that return at once."""
-    engine = Engine(load_topology(TOPOLOGIES / f"{CHIPS[pes]}.yaml"), MemoryLogWriter() if log else None)
+    topology, writer = load_topology(TOPOLOGIES / f"{CHIPS[pes]}.yaml"), MemoryLogWriter() if log else None
+    engine = Engine(topology, writer, exact=exact)
     host = Host(engine, Path(__file__).parent)
     (m, n, k), (grid_m, grid_n) = shape, GRIDS[pes]
     home = [[host.hbm_slice_of(i * grid_n + j) for j in range(grid_n)] for i in range(grid_m)]
@@ -92,13 +95,13 @@ def run(pes: int, shape: tuple[int, int, int], log: bool) -> Measured:
     return Measured(result.end_ps - result.start_ps, stages, _events(engine) - before, launch_s, cpu_s)
 
 
-def measure(shape: tuple[int, int, int], rounds: int, log: bool) -> list[Row]:
+def measure(shape: tuple[int, int, int], rounds: int, log: bool, exact: Exactness) -> list[Row]:
     """A row for each number of PEs. Each round runs every number once."""
     runs: dict[int, list[Measured]] = {pes: [] for pes in CHIPS}
     for _ in range(rounds):
         for pes, found in runs.items():
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-                found.append(fresh.submit(run, pes, shape, log).result())
+                found.append(fresh.submit(run, pes, shape, log, exact).result())
     one_ps = runs[1][0].latency_ps
     return [_row(pes, found, one_ps) for pes, found in runs.items()]
 
@@ -128,12 +131,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smaller GEMM, one round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--log", action="store_true", help="with the op log")
+    parser.add_argument("--closed", action="store_true", help="simulate equal commands once")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     shape = QUICK if options.quick else FULL
-    rows = measure(shape, 1 if options.quick else options.rounds, options.log)
+    exact: Exactness = "closed" if options.closed else "events"
+    rows = measure(shape, 1 if options.quick else options.rounds, options.log, exact)
     if options.json:
-        print(json.dumps({"shape": shape, "log": options.log, "rows": [row._asdict() for row in rows]}, indent=2))
+        found = {"shape": shape, "log": options.log, "exact": exact, "rows": [row._asdict() for row in rows]}
+        print(json.dumps(found, indent=2))
         return
     print(f"{' x '.join(map(str, shape))}, f16, tiles of 128 x 128 x 128, op log {'on' if options.log else 'off'}")
     print(f"{'PEs':>5} {'latency':>13} {'efficiency':>11} {'stages':>9} {'events/stage':>13} {'ns/stage':>9} "
