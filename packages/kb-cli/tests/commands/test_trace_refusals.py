@@ -86,6 +86,12 @@ def test_a_pe_that_is_not_there(invoke: Invoke, folder: Path) -> None:
     )
 
 
+def test_a_pe_by_a_name_that_is_like_none(invoke: Invoke, folder: Path) -> None:
+    assert refused(invoke, folder, "-o", "x.pftrace", "--pe", "5") == (
+        "error: --pe: got '5', needs the id of a PE that has records in the log; the first one is sip0.cube0.pe0\n"
+    )
+
+
 def test_windows_in_which_nothing_happens(invoke: Invoke, folder: Path) -> None:
     log = read_log(folder / "log")
     end = int(log.ops["t_end_ps"].max()) / 1000

@@ -49,6 +49,14 @@ def pytest_of(project: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def test_a_wrong_marker_is_a_sentence(project: Path) -> None:
+    (project / "test_add.py").write_text(TEST.replace("within=0.02", "'add'"))
+    code, said = pytest_of(project, "-k", "8")
+    assert code == 1
+    assert "test_add.py::test_add[8]: got kb_golden with other arguments, needs within=SHARE, such as 0.02" in said
+    assert "plugin.py" not in said
+
+
 def test_golden_times(project: Path) -> None:
     code, said = pytest_of(project, "--kb-update", "-n", "1")
     assert code == 0, said

@@ -63,7 +63,8 @@ def _of_pe(ops: Rows, strings: list[str], pe: str) -> Rows:
     mine = [each for each in components if pe_of(strings[each]) == pe]
     if not mine:
         pes = sorted({pe_of(strings[each]) for each in components} - {""}, key=pe_order)
-        raise KbError("--pe", repr(pe), "the id of a PE that has records in the log", did_you_mean(pe, pes))
+        fix = did_you_mean(pe, pes) or (f"the first one is {pes[0]}" if pes else "it has none")
+        raise KbError("--pe", repr(pe), "the id of a PE that has records in the log", fix)
     return ops[np.isin(ops["component"], mine)]
 
 
