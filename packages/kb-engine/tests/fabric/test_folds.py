@@ -27,7 +27,7 @@ PARTS = {
     ),
     "share": (FairShare(3), set()),
     "line": (SteadyPace(0, 10, 64), {"rate"}),
-    "group": (Group(FairShare(3), 5, 9, SharedLink(Clock(), Rate.from_gbs(64), lambda _: None)), set()),
+    "group": (Group((FairShare(3), 5), 9, SharedLink(Clock(), Rate.from_gbs(64), lambda _: None)), {"key"}),
     "last link": (last_link(), {"_nbytes"}),
     "gathering": (Gathering(2, lambda _: None, (print, None), 40), {"_finish"}),
 }

@@ -30,7 +30,7 @@ def heard():
     clock, share = Clock(), FairShare(0)
     share.change(0, 1.0)
     link = Link(clock, share)
-    group = Group(share, 10, 10, link)
+    group = Group((share, 10), 10, link)
     group.passing["a stream"] = None
     return clock, share, group, link.times
 
@@ -72,7 +72,7 @@ def test_two_changes_in_one_picosecond_are_heard_once(heard):
 def test_a_change_after_the_first_was_heard_in_the_same_picosecond_is_heard_too():
     clock, share = Clock(), FairShare(0)
     link = Link(clock, share)
-    group = Group(share, 0, 0, link)
+    group = Group((share, 0), 0, link)
     group.passing["a stream"] = None
     group.hear_all(clock, 0)
     change(clock, share, 20, 0.1)
@@ -93,7 +93,7 @@ def test_a_link_that_has_room_for_a_rate_promises_it_and_hears_of_rates_beyond()
     clock, share = Clock(), FairShare(0)
     share.change(0, 1.0)
     link = Link(clock, share, room=1.5)
-    group = Group(share, 10, 10, link)
+    group = Group((share, 10), 10, link)
     group.passing.update({"a stream": None, "another": None})
     # two streams at 1.5 are 1.0 more than at 1.0; at 2.0 they would be another 1.0, and 0.5 are left
     for at, rate in ((20, 1.5), (30, 0.25), (40, 1.5), (50, 2.0)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from math import inf
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from simpy.events import NORMAL
 
@@ -17,6 +17,10 @@ _ANY_RATE: Final = -1.0
 """The ceiling of a link that wants to hear of every change."""
 
 
+GroupKey: TypeAlias = tuple[Pace, int]
+"""The pace of a group, and its delay in picoseconds. A link has one group of each."""
+
+
 class GroupLink(Protocol):
     """A link as the groups on it see it."""
 
@@ -27,12 +31,19 @@ class GroupLink(Protocol):
         """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
 
 
-def _order(waiting: tuple[float, int, Stream]) -> tuple[float, int]:
+Waiting: TypeAlias = tuple[float, int, Stream]
+"""How far the level of the link has to be above that of the pace for a stream to have caught up: its lead.
+
+Then come an order among equals, and the stream.
+"""
+
+
+def _order(waiting: Waiting) -> tuple[float, int]:
     return waiting[:2]
 
 
 class Group:
-    """The streams on one link whose bytes have the pace *pace*, *delay_ps* picoseconds later.
+    """The streams on one link whose bytes have the pace and the delay of *key*.
 
     Streams that `passing` holds leave at the pace at which they come. The others wait: they have bytes that came and
     have not left, and more bytes are to come; `n_waiting` counts them. A group without streams is dropped. `rate` is
@@ -40,11 +51,11 @@ class Group:
     `ceiling` for which it has no room.
     """
 
-    __slots__ = ("_heard_ps", "_link", "_waiting", "ceiling", "delay_ps", "n_waiting", "pace", "passing", "rate")
+    __slots__ = ("_heard_ps", "_link", "_waiting", "ceiling", "delay_ps", "key", "n_waiting", "pace", "passing", "rate")
 
-    def __init__(self, pace: Pace, delay_ps: int, now_ps: int, link: GroupLink) -> None:
-        self.pace = pace
-        self.delay_ps = delay_ps
+    def __init__(self, key: GroupKey, now_ps: int, link: GroupLink) -> None:
+        self.key = key
+        pace, delay_ps = self.pace, self.delay_ps = key
         self._link = link
         if type(pace) is FairShare:
             self.rate = self.ceiling = pace.join(self, delay_ps, now_ps)
@@ -53,7 +64,7 @@ class Group:
         self.passing: dict[Stream, None] = {}
         self.n_waiting = 0
         self._heard_ps = -1
-        self._waiting: list[tuple[float, int, Stream]] = []
+        self._waiting: list[Waiting] = []
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
@@ -113,9 +124,10 @@ class Group:
 
     def tell(self, clock: Clock, changed_ps: int) -> None:
         """The rate of the pace is above the ceiling from *changed_ps* on. A link that has room for it promises it."""
-        if self.ceiling != _ANY_RATE:
+        ceiling = self.ceiling
+        if ceiling != _ANY_RATE:
             rate = self.pace.rate
-            if self._link.takes((rate - self.ceiling) * len(self.passing)):
+            if self._link.takes((rate - ceiling) * len(self.passing)):
                 self.ceiling = rate
                 return
         heard_ps = changed_ps + self.delay_ps
@@ -147,15 +159,19 @@ class Group:
 
         The share of the link is at *level* and rises by *rate*, faster than bytes come.
         """
-        stream = self.next_to_catch_up()
-        return inf if stream is None else (stream.lead - level + self.came_by(now_ps)) / (rate - self.rate)
+        first = self.next_to_catch_up()
+        if first is None:
+            return inf
+        return (first[0] - level + self.pace.level_at(now_ps - self.delay_ps)) / (rate - self.rate)
 
-    def next_to_catch_up(self) -> Stream | None:
-        """The stream that has no bytes left to send first, if the link gives more than comes in."""
+    def next_to_catch_up(self) -> Waiting | None:
+        """The stream that has no bytes left to send first, if the link gives more than comes in, behind its lead."""
         waiting = self._waiting
         while waiting:
-            lead, _, stream = waiting[0]
-            if stream.group is self and stream.waits and not stream.complete and stream.lead == lead:
-                return stream
+            first = waiting[0]
+            lead, _, stream = first
+            is_old = stream.group is not self or not stream.waits or stream.complete
+            if not is_old and stream.own_offset - stream.offset == lead:
+                return first
             heappop(waiting)
         return None

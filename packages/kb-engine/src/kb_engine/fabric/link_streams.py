@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 
 from kb_engine.block.fold_pass import FoldPass, moment_or_none
 from kb_engine.fabric.departures import Departures
-from kb_engine.fabric.group import Group
-from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
+from kb_engine.fabric.group import Group, GroupKey
+from kb_engine.fabric.pace import FairShare, SteadyPace
 from kb_engine.fabric.rounding import MORE, NO_BYTES
 from kb_engine.fabric.stream import HERE, Passage, Stream
 from kb_engine.timing.clock import Clock
@@ -81,7 +81,7 @@ class LinkStreams(Departures, ABC):
 
     def begin_anew(self) -> None:
         """Be as an idle link is that nothing has passed."""
-        self._groups: dict[tuple[Pace, int], Group] = {}
+        self._groups: dict[GroupKey, Group] = {}
         self._share = FairShare(0)
         self._n_waiting = 0
         self._slowest = inf
@@ -168,7 +168,7 @@ class LinkStreams(Departures, ABC):
         key = stream.pace, stream.delay_ps
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(*key, now, self)
+            group = self._groups[key] = Group(key, now, self)
         stream.group = group
         group.passing[stream] = None
         self._promised += group.ceiling
@@ -198,10 +198,10 @@ class LinkStreams(Departures, ABC):
 
     def _group_of(self, stream: Stream, now: int) -> Group:
         """The group that *stream* belongs to by its pace."""
-        pace, delay_ps = stream.pace, stream.delay_ps
-        group = self._groups.get((pace, delay_ps))
+        key = pace, delay_ps = stream.pace, stream.delay_ps
+        group = self._groups.get(key)
         if group is None:
-            group = self._groups[pace, delay_ps] = Group(pace, delay_ps, now, self)
+            group = self._groups[key] = Group(key, now, self)
             if self._watches:
                 group.hear_all(self._clock, now)
         if type(pace) is SteadyPace:
@@ -211,7 +211,7 @@ class LinkStreams(Departures, ABC):
 
     def _drop(self, group: Group) -> None:
         """Forget *group*, which is empty."""
-        if self._groups.pop((group.pace, group.delay_ps), None) is not None:
+        if self._groups.pop(group.key, None) is not None:
             group.retire()
 
     def _stop_waiting(self, group: Group) -> None:
@@ -228,7 +228,7 @@ class LinkStreams(Departures, ABC):
         stream.wait(self._share.level_at(now), served)
         heappush(self._finishes, (stream.finish, next(self._order), stream))
         group = stream.group
-        if stream.came_by(now) >= stream.hop.nbytes - NO_BYTES and type(stream.pace) is SteadyPace:
+        if type(stream.pace) is SteadyPace and stream.came_by(now) >= stream.hop.nbytes - NO_BYTES:
             stream.has_come()
             if not (group.n_waiting or group.passing):
                 self._drop(group)

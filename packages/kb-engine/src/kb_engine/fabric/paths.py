@@ -80,10 +80,10 @@ class Flow:
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: SharedHop | None = None
         self.narrowing: Narrowing | None = None
+        self.slowest_ps = 0
         if nbytes:
             self._sort(hops)
         self.unshared = bool(nbytes) and not self.shared
-        self.slowest_ps = interned(max((hop.state.rate.ps(nbytes) for hop in hops), default=0))
         self.read_alone_ps = self.write_alone_ps = alone_ps
 
     def fold(self, over: FoldPass) -> None:
@@ -104,8 +104,9 @@ class Flow:
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
         found: list[tuple[SharedLink, int, int]] = []
-        for state, after_ps, link, narrows in hops:
-            duration = state.rate.ps(self.nbytes)
+        durations = [state.rate.ps(self.nbytes) for state, *_ in hops]
+        self.slowest_ps = interned(max(durations, default=0))
+        for (state, after_ps, link, narrows), duration in zip(hops, durations, strict=True):
             if narrows:
                 self.narrowing = Narrowing(float(1 / state.rate.ps_each), duration, found[-1][1], after_ps)
             elif link is not None:
@@ -141,14 +142,13 @@ class Leg:
     *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers.
     """
 
-    __slots__ = ("_flows", "_last", "_on_links", "_pieces_flows", "hops", "latency_ps")
+    __slots__ = ("_flows", "_on_links", "_pieces_flows", "hops", "latency_ps")
 
     def __init__(self, hops: list[Hop], on_links: OnLinks | None = None) -> None:
         self.hops = hops
         self._on_links = on_links
         self.latency_ps = sum(hop.after_ps for hop in hops)
-        self._last = Flow(hops, 0, 0)
-        self._flows: dict[int, Flow] = {0: self._last}
+        self._flows: dict[int, Flow] = {}
         self._pieces_flows: dict[int, Flow] = {}
 
     @property
@@ -172,9 +172,8 @@ class Leg:
 
     def flow(self, nbytes: int) -> Flow:
         """The flow of all transfers of *nbytes*."""
-        if nbytes != self._last.payload_nbytes:
-            self._last = self._flows.get(nbytes) or self._new_flow(nbytes)
-        return self._last
+        flow = self._flows.get(nbytes)
+        return self._new_flow(nbytes) if flow is None else flow
 
     def pieces_flow(self, nbytes: int) -> Flow:
         """The flow of all transfers of pieces that count as *nbytes*."""

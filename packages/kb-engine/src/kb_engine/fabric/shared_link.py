@@ -288,8 +288,8 @@ class SharedLink(LinkStreams):
             if not group.n_waiting or group.rate * MORE >= equal:
                 continue
             ahead = level - group.came_by(now) + NO_BYTES
-            while (stream := group.next_to_catch_up()) is not None and stream.lead <= ahead:
-                found = True
+            while (first := group.next_to_catch_up()) is not None and first[0] <= ahead:
+                found, stream = True, first[2]
                 stream.catch_up()
                 self._n_waiting -= 1
                 group.drop_waiting()

@@ -130,11 +130,6 @@ class Stream:
         """What is left of it when its bytes have come."""
         return self.waits, self.complete, self.done, self.pace.rate
 
-    @property
-    def lead(self) -> float:
-        """How far the level of the link has to be above the level of the pace for the stream to have caught up."""
-        return self.own_offset - self.offset
-
     def came_by(self, now_ps: int) -> float:
         """Bytes that have come by *now_ps*."""
         return min(self.pace.level_at(now_ps - self.delay_ps) - self.offset, self.hop.nbytes)
