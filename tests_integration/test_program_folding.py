@@ -32,11 +32,24 @@ def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
     tl.store(y[row, :], tl.load(x[row, :]) * 2.0)
 
 
+def mirrored(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    row, columns = tl.program_id(), tl.arange(64)
+    tl.store(y[row, 0:64], tl.load(x[row, 63 - columns]))
+    tl.store(y[row, 127 - columns], tl.load(x[row, 64:128]))
+
+
 def launched(
-    rows: int, issue: str = "blocking", columns: int = 512, kernel: Any = doubled, shard: Any = None, **options: Any
+    rows: int,
+    issue: str = "blocking",
+    columns: int = 512,
+    kernel: Any = doubled,
+    shard: Any = None,
+    interleave: int = 256,
+    **options: Any,
 ) -> tuple[Engine, np.ndarray[Any, Any], str]:
     """A launch of *kernel*: the engine, what it computed, and the digest."""
     text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
+    text = text.replace("hbm_interleave_nbytes: 256", f"hbm_interleave_nbytes: {interleave}")
     engine = Engine(loads_topology(text), MemoryLogWriter(), **options)
     host = Host(engine, ROOT)
     x = host.tensor("x", np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), "f32", shard=shard)
@@ -76,6 +89,13 @@ def test_skipped_programs_compute_what_they_would_compute(issue: str, columns: i
     assert engine.grid_folding.skipped > 300
     np.testing.assert_array_equal(y, np.arange(600 * columns, dtype=np.float32).reshape(600, columns) * 2)
     assert digest == launched(600, issue, columns, exact="events")[2]
+
+
+def test_looks_leave_transfers_in_pieces_as_they_are() -> None:
+    engine, y, digest = launched(60, columns=128, kernel=mirrored, interleave=0)
+    assert engine.grid_folding is not None
+    np.testing.assert_array_equal(y[7], 7 * 128 + np.r_[63:-1:-1, 127:63:-1])
+    assert digest == launched(60, columns=128, kernel=mirrored, interleave=0, exact="events")[2]
 
 
 def test_observers_are_told_of_every_command() -> None:

@@ -13,7 +13,7 @@ from kb_engine.fabric.last_link import LastLink
 from kb_engine.fabric.pace import Pace
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_engine.fabric.served_read import ServedRead
-from kb_messages import DmaParams, Rectangle
+from kb_messages import CountedPieces, DmaParams, Rectangle
 
 
 class Transfer:
@@ -70,7 +70,7 @@ class Transfer:
             over.token(token)
             params = token.stages[token.index].params
             if type(params) is DmaParams:
-                self.memory = params.memory
+                self.memory = self._memory_of(params)
         else:
             raise NotFolded
         over.call(self.finish)
@@ -85,6 +85,12 @@ class Transfer:
         if self.incoming is not None and self.memory is not None:
             self.incoming.become(self.memory)
             over.part(self.incoming)
+
+    def _memory_of(self, params: DmaParams) -> Rectangle:
+        if not params.pieces:
+            return params.memory
+        assert self.path is not None, "the way to a memory"
+        return CountedPieces.of(params.pieces, self.path.burst_nbytes)
 
     def _fold_served(self, over: FoldPass) -> None:
         over.same(self.served is None)
