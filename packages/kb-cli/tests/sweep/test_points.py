@@ -49,6 +49,16 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert defined(str(tmp_path / "s.yaml"), SweepOptions(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
 
 
+def test_a_span_of_a_file_has_the_values_of_the_same_range(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "benchmark: gemm\nset: {$.a.bw: {from: 51.2, to: 204.8, times: 2}, $.b.x: {from: 0.1, to: 0.3, step: 0.1}}\n"
+    )
+    said = [f"{each['bw']} {each['x']}" for each in points(str(file))]
+    assert said[:4] == ["51.2 0.1", "51.2 0.2", "51.2 0.3", "102.4 0.1"]
+    assert points(str(file)) == points(sets=["$.a.bw=51.2:204.8:*2", "$.b.x=0.1:0.3:0.1"])
+
+
 def test_a_table_of_points(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("M,$.a.bw\n1,5\n2,6\n")
     assert points(table=tmp_path / "t.csv", params=["N=8,9"]) == [

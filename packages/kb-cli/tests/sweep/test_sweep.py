@@ -71,6 +71,47 @@ def test_failed_points_are_listed_and_kept(invoke: Invoke, bench_file: Callable[
     assert "3 of 4 points failed" in again.stdout
 
 
+BW, BANKED = "$.cube.nodes.hbm.bw_gbs", "builtin.hbm_banked"
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["$.cube.nodes.hbm.bw_gbz=1,2"],
+        [f"{BW}=64,128", "$.cube.nodes.hbm.bw_gbz=1,2"],
+        ["$.cube.nodes.hbm.impl=builtin.hbm_fixed,builtin.hbm_banked", "$.cube.nodes.hbm.bw_gbz=1,2"],
+        ["$.cube.links[0].bw_gbz=1,2"],
+        ["$.bw_gbz=1"],
+    ],
+)
+def test_a_key_that_no_chip_has_is_refused_before_the_first_point(
+    sets: list[str], bench_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kb_cli.main import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", str(bench_file()), "--jobs", "1", *(option for text in sets for option in ("--set", text))])
+    assert ended.value.code == 2
+    assert "bw_gbz: got an unknown key" in capsys.readouterr().err
+    assert not Path("kb-sweeps").exists()
+
+
+def test_a_key_that_some_chips_have_costs_the_others_their_points(
+    invoke: Invoke, bench_file: Callable[..., Path]
+) -> None:
+    impls = "$.cube.nodes.hbm.impl=builtin.hbm_banked,builtin.hbm_fixed"
+    found = swept(invoke, bench_file(), "--set", impls, "--set", f"{BW}=64,128", "--jobs", 1)
+    assert [BANKED in point["values"]["impl"] for point in found["points"]] == [True, True, False, False]
+    assert ["bw_gbs: got an unknown key" in point["error"] for point in found["points"]] == [True, True, False, False]
+
+
+def test_other_points_have_a_page_of_their_own(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    for options in ([], ["--where", "size < 20"], ["--cost", "size"], []):
+        swept(invoke, bench_file(), "-p", "size=8,16,24", *options, "--jobs", 1)
+    pages = list(Path("kb-sweeps").glob("small-*/sweep.json"))
+    assert sorted(len(json.loads(page.read_bytes())["points"]) for page in pages) == [2, 3, 3]
+
+
 def test_a_process_that_dies_costs_its_point_alone(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     dies = "        if p.size == 16:\n            import os\n            os._exit(9)\n"
     bench = bench_file("        return {name", f"{dies}        return {{name")

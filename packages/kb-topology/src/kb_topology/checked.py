@@ -34,6 +34,10 @@ _WORDS = {
 }
 
 
+class UnknownKeyError(TopologyError):
+    """A key that its part of a topology does not have."""
+
+
 class _Problem(msgspec.Struct):
     """The *value* at *path* that msgspec refused to read as *type_*, and the message of msgspec without the path."""
 
@@ -49,8 +53,8 @@ def convert_checked(
     """*raw*, which stands at *base_path* of *source*, as a *type_*.
 
     *also_known* are legal keys that *type_* does not have, because the caller took them out of *raw*. The error about
-    an unknown key lists them. Raises TopologyError for the first value of a wrong type or range, the first missing key
-    or the first unknown key.
+    an unknown key lists them. Raises TopologyError for the first value of a wrong type or range or the first missing
+    key, and UnknownKeyError for the first unknown key.
     """
     if isinstance(raw, Mapping):
         raw = dict(raw)  # msgspec accepts unknown keys in mappings other than dict
@@ -141,7 +145,8 @@ def _sentence(problem: _Problem, source: YamlSource, also_known: tuple[str, ...]
 def _unknown_key(problem: _Problem, key: str, source: YamlSource, also_known: tuple[str, ...]) -> TopologyError:
     known = [*_keys(problem.type_), *also_known]
     fix = did_you_mean(key, known) or "remove it"
-    return source.error((*problem.path, key), "an unknown key", f"one of {listing(known)}", fix)
+    error = source.error((*problem.path, key), "an unknown key", f"one of {listing(known)}", fix)
+    return UnknownKeyError(*error.args)
 
 
 def _needs(problem: _Problem) -> str:

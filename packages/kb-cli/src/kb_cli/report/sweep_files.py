@@ -29,9 +29,11 @@ def write_report(out: Path, result: SweepResult) -> Path:
     """Write `report.html`, its pictures as SVG, and `sweep.json` into a folder below *out*, which is returned.
 
     The bytes of the files do not depend on which points were known before. The folder is named after the benchmark and
-    what was swept, so the same sweep writes the same folder again.
+    what was swept, so the same sweep writes the same folder again, and other points or costs write another one.
     """
-    config = msgspec.json.encode([result.topology, result.params, result.seed, result.axes], order="sorted")
+    points = [list(point.values.values()) for point in result.points]
+    swept = [result.topology, result.params, result.seed, result.axes, points, result.over, result.costs]
+    config = msgspec.json.encode(swept, order="sorted")
     name = f"{file_stem(result.benchmark, 'bench')}-{hashlib.sha256(config).hexdigest()[:12]}"
     folder = out / name
     with writing(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -202,10 +203,10 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
             span = msgspec.convert(value, _Span)
         except msgspec.ValidationError as error:
             raise BenchmarkError(where, f"a mapping ({error})", "from, to, and step or times") from None
-        step = f":*{span.times:.17g}" if span.times is not None else f":{(span.step or 1):.17g}"
+        step = f":*{_plain(span.times)}" if span.times is not None else f":{_plain(span.step or 1)}"
         if span.times is not None and span.step is not None:
             raise BenchmarkError(where, "step and times", "one of the two")
-        return values_of(f"{span.first:.17g}:{span.last:.17g}{step}", where)
+        return values_of(f"{_plain(span.first)}:{_plain(span.last)}{step}", where)
     if isinstance(value, list):
         if not value:
             raise BenchmarkError(where, "no values", "at least one")
@@ -214,6 +215,11 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
             raise BenchmarkError(where, "a value twice", "every value once")
         return tuple(texts)
     return values_of(value, where) if isinstance(value, str) else (_text(value, where),)
+
+
+def _plain(value: float) -> str:
+    """*value* with the digits that its file has, and without an exponent."""
+    return f"{Decimal(str(value)):f}"
 
 
 def _text(value: Any, where: str) -> str:
