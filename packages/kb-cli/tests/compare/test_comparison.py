@@ -108,6 +108,16 @@ def test_lines_are_matched_through_a_diff(side: Callable[..., Side]) -> None:
     assert (source.part, source.place) == ("source", "0 lines removed, 2 added")
 
 
+def test_one_line_is_one_and_a_sentence_begins_with_a_capital(side: Callable[..., Side]) -> None:
+    row = ("small.py:9", "links", "bytes", "data")
+    before = side(launch({row: 9_000}, {"links": 9_000}))
+    other = ('"""A matrix product', '"""The matrix product')
+    found = compare(before, side(launch({row: 5_000}, {"links": 5_000}), replace=other))
+    (source,) = found.configuration
+    assert source.place == "1 line removed, 1 added"
+    assert found.sentences[-1] == "The links work 4.000 ns less, and 4.000 ns less of it is on the path."
+
+
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
 def test_matched_lines_match_back(before: list[str], after: list[str]) -> None:
     match = LineMatch(("a.py", before), ("b.py", after))

@@ -1,6 +1,8 @@
 """Elements of a page escape whatever is not HTML already."""
 
-from kb_cli.report.page_elements import Markup, bar, element, joined, table
+import pytest
+
+from kb_cli.report.page_elements import Markup, bar, element, joined, shortened, table
 
 
 def test_texts_and_attributes_are_escaped() -> None:
@@ -26,3 +28,10 @@ def test_a_bar_leaves_out_what_is_nothing() -> None:
     assert bar(("path", 0.25), ("hidden", 0.0)) == (
         '<span class="bar"><i class="path" style="width:25.000%"></i></span>'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("128", "128"), ("2 MiB", "2 MiB"), ("2 MiB / 512", "2 MiB…"), ("512 KiB / 64", "512 K…")]
+)
+def test_a_label_that_does_not_fit_says_so(text: str, shown: str) -> None:
+    assert shortened(text, 6) == shown

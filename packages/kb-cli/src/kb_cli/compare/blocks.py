@@ -38,6 +38,10 @@ class BlockChange(Struct, frozen=True, kw_only=True):
 
     def sentence(self, others: Iterable[BlockChange]) -> str:
         """What the block did and what that cost, in one sentence. *others* are the changes of all blocks."""
+        text = self._said(others)
+        return f"{text[0].upper()}{text[1:]}"
+
+    def _said(self, others: Iterable[BlockChange]) -> str:
         name, work_ps, change = block_name(self.block), self.busy_ps[1] - self.busy_ps[0], self.path_change_ps
         cost = f"{duration(abs(change))} {'more' if change > 0 else 'less'} of it is on the path"
         if work_ps:

@@ -64,7 +64,7 @@ def _source(one: Side, other: Side) -> Iterator[ConfigurationChange]:
         return
     lines = list(unified_diff(one.source, other.source, n=0, lineterm=""))[2:]
     removed, added = (sum(line.startswith(sign) for line in lines) for sign in "-+")
-    place = f"{removed} lines removed, {added} added"
+    place = f"{removed} {'line' if removed == 1 else 'lines'} removed, {added} added"
     yield ConfigurationChange(
         part="source", place=place, before=one.run.benchmark.sha256[:12], after=other.run.benchmark.sha256[:12]
     )

@@ -25,6 +25,11 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
     return Markup(f"<{tag}{named}>{joined(children)}</{tag}>")
 
 
+def shortened(text: str, most: int) -> str:
+    """*text* for a place of *most* characters; an ellipsis stands for what does not fit."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+
+
 def joined(parts: Iterable[str]) -> Markup:
     """*parts* one after the other; those that are no Markup are escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escape(shown(part)) for part in parts))

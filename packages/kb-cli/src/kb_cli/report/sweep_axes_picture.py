@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kb_cli.report.page_elements import Markup, element
+from kb_cli.report.page_elements import Markup, element, shortened
 from kb_cli.report.picture_scale import Scale, scale
 from kb_cli.sweep.sensitivity import Effect
 from kb_cli.sweep.sweep import SweepResult
@@ -50,4 +50,6 @@ def _row(effect: Effect, y: float, x: Scale) -> Iterator[Markup]:
         yield element("circle", title, cx=round(place, 1), cy=y, r=5, class_="best")
         if all(abs(place - other) > _NEAR for other in labelled):
             labelled.append(place)
-            yield element("text", value[:14], x=round(place, 1), y=y - 10, text_anchor="middle", class_="soft")
+            yield element(
+                "text", shortened(value, 14), x=round(place, 1), y=y - 10, text_anchor="middle", class_="soft"
+            )

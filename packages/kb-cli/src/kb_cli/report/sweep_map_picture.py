@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import exp, log
 
-from kb_cli.report.page_elements import Markup, element
+from kb_cli.report.page_elements import Markup, element, shortened
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.terminal.units import duration
 
@@ -40,7 +40,7 @@ def _cells(result: SweepResult, axes: tuple[str, str], means: dict[tuple[str, st
     bottom = _TOP + _CELL * len(result.axes[down])
     for row, below in enumerate(result.axes[down]):
         y = _TOP + _CELL * row
-        yield element("text", below[:18], x=_LEFT - 10, y=y + 21, text_anchor="end", class_="soft")
+        yield element("text", shortened(below, 18), x=_LEFT - 10, y=y + 21, text_anchor="end", class_="soft")
         for column, beside in enumerate(result.axes[across]):
             mean = means.get((beside, below))
             if mean is None:
@@ -62,6 +62,6 @@ def _cells(result: SweepResult, axes: tuple[str, str], means: dict[tuple[str, st
                 yield element("text", duration(exp(mean)), x=middle, y=y + 20, text_anchor="middle")
     for column, beside in enumerate(result.axes[across]):
         x = _LEFT + width * (column + 0.5)
-        yield element("text", beside[:14], x=round(x, 1), y=bottom + 16, text_anchor="middle", class_="soft")
+        yield element("text", shortened(beside, 14), x=round(x, 1), y=bottom + 16, text_anchor="middle", class_="soft")
     yield element("text", across, x=(_LEFT + _WIDTH) / 2, y=bottom + 36, text_anchor="middle")
     yield element("text", down, x=6, y=_TOP + 12)

@@ -20,7 +20,7 @@ export function tools(timeline) {
     const {page} = timeline;
     const colour = h("select", {onchange: (event) => timeline.recolour(event.target.value)},
         COLOURS.map(([value, text]) => h("option", {value, selected: value === timeline.colour}, text)));
-    timeline.search = h("input", {type: "search", placeholder: "gemm.py:29, op 5, tile 7, pe 3", "aria-label": "search",
+    timeline.search = h("input", {type: "search", placeholder: "gemm.py:29 pe 3 tile 7", "aria-label": "search",
         value: page.state.find ?? ""});
     const find = h("form", {role: "search", onsubmit: (event) => {
         event.preventDefault();
