@@ -9,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from kb_cli.run.makers import maker
+from kb_cli.run.run_list import told_apart
 
 Invoke = Callable[..., Result]
 Write = Callable[..., Path]
@@ -40,9 +41,17 @@ def test_runs_are_listed_with_the_newest_first(invoke: Invoke, three: list[str],
     run = json.loads((tmp_path / three[2] / "run.json").read_text())
     assert first["latency_ps"] == run["results"]["latency_ps"]
     assert first["nbytes"] == sum(file.stat().st_size for file in (tmp_path / three[2]).rglob("*") if file.is_file())
+    assert [each["params"]["size"] for each in found] == [8, 4, 2]
     text = invoke("runs").stdout
     assert all(folder in text for folder in three)
+    assert [size in text for size in ("size=2", "size=4", "size=8")] == [True] * 3, "the parameter that differs"
     assert text.splitlines()[-1].startswith("3 run folders, ")
+
+
+def test_parameters_that_tell_no_runs_apart_are_left_out() -> None:
+    tile = {"tile": [8, 8, 8], "M": 64, "dtype": "f16"}
+    runs = [("gemm", tile), ("gemm", {**tile, "tile": None}), ("softmax", {"M": 8}), ("gemm", {})]
+    assert told_apart(runs) == ["tile=[8,8,8]", "tile=null", "", ""]
 
 
 def test_rows_of_a_shapes_file_are_one_folder(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert defined(str(tmp_path / "s.yaml"), SweepOptions(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
 
 
+def test_a_wrong_key_of_a_file_is_told_with_all_keys_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("benchmark: gemm\nparms: {M: 1}\n")
+    with pytest.raises(KbError, match="params, list, where, cost, over, random"):
+        defined(str(tmp_path / "s.yaml"), SweepOptions())
+
+
 def test_a_span_of_a_file_has_the_values_of_the_same_range(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(

@@ -47,6 +47,14 @@ def test_an_empty_folder_has_no_runs(tmp_path: Path) -> None:
         assert client.ask("/api/runs").json == {"folder": str(tmp_path), "runs": []}
 
 
+def test_runs_of_one_benchmark_are_told_apart_by_their_parameters(invoke: Invoke, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    for k in (8, 24):
+        assert invoke("run", "gemm", *SMALL[:-1], f"K={k}", "--topology", "one_pe", "--out", out).exit_code == 0
+    with served(out) as client:
+        assert sorted(run["told_apart"] for run in listed(client)) == ["K=24", "K=8"]
+
+
 def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     Path("shapes.csv").write_text("M,N,K\n8,8,8\n16,8,8\n")

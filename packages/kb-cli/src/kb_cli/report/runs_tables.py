@@ -8,34 +8,43 @@ from typing import Any
 
 from kb_cli.report.verification import verdict_style, verdict_word
 from kb_cli.run.fidelity import Fidelity
-from kb_cli.run.run_list import ListedRun, Pruned
+from kb_cli.run.run_list import ListedRun, Pruned, told_apart
 from kb_cli.terminal.output import new_table, styled
 from kb_cli.terminal.units import duration, quantity
 
 
 def runs_tables(runs: Sequence[ListedRun]) -> list[Any]:
-    """A row for each run, and the sum of their sizes."""
+    """A row for each run, with the parameters that differ among runs of its benchmark, and the sum of their sizes."""
     if not runs:
         return ["no run folders"]
     table = new_table(
         "run folder",
         "topology",
+        "parameters",
         "latency",
         "fidelity",
         "runs",
         "verified",
         "size",
         "written (UTC)",
-        left=2,
-        wrapped=(0,),
+        left=3,
+        wrapped=(0, 2),
     )
-    for run in runs:
+    for run, params in zip(runs, told_apart((run.benchmark, run.params) for run in runs), strict=True):
         latency = run.state if run.latency_ps is None else duration(run.latency_ps)
         verdict = styled(verdict_word(run.verified, run.by_sample, "-"), verdict_style(run.verified))
         when = run.when[:19].replace("T", " ")
         size = quantity(run.nbytes, "B")
         table.add_row(
-            run.folder, run.topology or "-", latency, _fidelity(run.fidelity), str(run.runs), verdict, size, when
+            run.folder,
+            run.topology or "-",
+            params or "-",
+            latency,
+            _fidelity(run.fidelity),
+            str(run.runs),
+            verdict,
+            size,
+            when,
         )
     return [table, "", f"{_count(len(runs))}, {quantity(sum(run.nbytes for run in runs), 'B')}"]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from kb_cli.run.claims import extra_files, files_of
@@ -27,6 +29,7 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     `runs` counts the rows of a shapes file, and is 1 for other runs. `latency_ps` adds up over them. `verified` is None
     where nothing was verified. `by_sample` says that an output was checked by sample. `fidelity` is that of a single
     run, and None for a run of an older version. An interrupted or stuck run has neither latency nor verdict.
+    `params` are those of a single complete run, and empty for others.
     """
 
     folder: str
@@ -40,6 +43,7 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     by_sample: bool = False
     nbytes: int
     when: str
+    params: dict[str, Any] = {}
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
@@ -121,7 +125,28 @@ def listed_run(folder: Path) -> ListedRun | None:
         by_sample=any(samples),
         nbytes=nbytes,
         when=_when(folder / RUN),
+        params=run.params if isinstance(run, RunJson) else {},
     )
+
+
+def told_apart(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """What tells each of *runs*, a benchmark and its parameters, from other runs of that benchmark: `M=64 tile=8x8x8`.
+
+    Parameters that have one value in all of them are left out.
+    """
+    every = list(runs)
+    values: dict[tuple[str, str], set[str]] = {}
+    for benchmark, params in every:
+        for name, value in params.items():
+            values.setdefault((benchmark, name), set()).add(_said(value))
+    return [
+        " ".join(f"{name}={_said(value)}" for name, value in params.items() if len(values[benchmark, name]) > 1)
+        for benchmark, params in every
+    ]
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _nbytes(folder: Path) -> int:

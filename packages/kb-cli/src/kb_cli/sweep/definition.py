@@ -192,7 +192,7 @@ def _read(path: Path) -> _File:
     try:
         return msgspec.convert(found, _File)
     except msgspec.ValidationError as error:
-        fix = "it has benchmark, topology, set, params, list, where, cost and random"
+        fix = f"it has {listing(field.encode_name for field in msgspec.structs.fields(_File))}"
         raise BenchmarkError(label, f"no sweep ({error})", "a sweep's file", fix) from None
 
 

@@ -8,16 +8,17 @@ from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from time import monotonic, time
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kb_cli.run.files import RUN, RunFolderError
 from kb_cli.run.folder import INTERRUPTED, in_the_making
 from kb_cli.run.progress import PROGRESS, Snapshot
 from kb_cli.run.run_json import RowsJson, read_run
-from kb_cli.run.run_list import ListedRun, listed_run
+from kb_cli.run.run_list import ListedRun, listed_run, told_apart
 from kb_cli.web.shelf_folders import address_id, folders_below
 from kb_dataexec.files import read_bytes
 from kb_messages import KbError
@@ -47,6 +48,7 @@ class ShelfRow(Struct, frozen=True, kw_only=True):
 class ShelfRun(Struct, frozen=True, kw_only=True):
     """A run of the list. `id` names it in addresses of the page, and `name` is its folder's name.
 
+    `params` are those of a complete run, and `told_apart` has the ones that differ among listed runs of its benchmark.
     `progress` is what progress.json of an unfinished run says, and None where there is none yet. It was written at
     `told_at`, in seconds since 1970. The process of a run that `died` is gone. `rows` are those of a shapes run.
     """
@@ -61,6 +63,8 @@ class ShelfRun(Struct, frozen=True, kw_only=True):
     by_sample: bool = False
     nbytes: int | None = None
     when: str | None = None
+    params: dict[str, Any] = {}
+    told_apart: str = ""
     rows: list[ShelfRow] = []
     progress: Snapshot | None = None
     told_at: float | None = None
@@ -113,6 +117,8 @@ class RunShelf:
         for run, of_run in (*self._unfinished(), *self._finished()):
             found.append(run)
             places |= of_run
+        apart = told_apart((run.benchmark, run.params) for run in found)
+        found = [replace(run, told_apart=text) for run, text in zip(found, apart, strict=True)]
         return _Look(sorted(found, key=_order), places)
 
     def _unfinished(self) -> Iterator[tuple[ShelfRun, dict[str, RunPlace]]]:
@@ -187,6 +193,7 @@ def _shelf_run(run_id: str, name: str, run: ListedRun, rows: list[ShelfRow], pro
         by_sample=run.by_sample,
         nbytes=run.nbytes,
         when=run.when,
+        params=run.params,
         rows=rows,
         progress=progress,
     )

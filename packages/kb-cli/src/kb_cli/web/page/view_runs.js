@@ -97,16 +97,16 @@ function finished(runs, page) {
         {cells: [
             run.rows.length ? h("span", null, run.name, h("small", null, ` ${run.rows.length} rows`))
                 : h("a", {href: page.link({view: "overview", run: run.id})}, run.name),
-            run.benchmark, run.topology, duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
+            run.benchmark, run.topology, h("div", {class: "wrap"}, run.told_apart), duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
             run.when.slice(0, 19).replace("T", " "),
         ]},
         ...run.rows.map((row) => ({class: "row", cells: [
-            h("a", {href: page.link({view: "overview", run: row.id})}, row.folder), "",
+            h("a", {href: page.link({view: "overview", run: row.id})}, row.folder), "", "",
             Object.entries(row.shape).map(([name, value]) => `${name}=${value}`).join(" "),
             duration(row.latency_ps), verdict(row), "", "",
         ]})),
     ]);
-    return table(["run", "benchmark", "topology", "latency", "verified", "size", "written (UTC)"], rows, {text: 3});
+    return table(["run", "benchmark", "topology", "parameters", "latency", "verified", "size", "written (UTC)"], rows, {text: 4});
 }
 
 function verdict({verified, by_sample: bySample}) {
