@@ -181,7 +181,7 @@ class LoadLook(NamedTuple):
         matrices = [make(run.numbers, run.given) for make in self.matrices]
         try:
             if kept is not None:
-                run.loaded[kept.slot] = Loaded(*memory.load(matrices, matrices[0], kept.made))
+                run.loaded[kept.slot] = Loaded(*memory.load(matrices, None, kept.made))
             elif all(memory.pending.producer(each) is None for each in matrices):
                 for each in matrices:
                     memory.check_known(each)
