@@ -220,7 +220,7 @@ def test_a_run_that_died_shows_how_far_it_came(asked: Asked, tmp_path: Path) -> 
         found = client.ask(f"/api/lanes?run={run['id']}&table=ops").json
         assert found["slices"] == asked.log.n_ops
         (note,) = found["notes"]
-        assert f"got a log that was cut off: it goes up to {found['until_ps'] / 1000} ns" in note
+        assert f"got a log that was cut off: it goes up to {found['until_ps'] / 1000:,.3f} ns" in note
         assert client.ask(f"/api/lanes?run={run['id']}&table=launches").json["groups"] == []
         whole = client.ask(f"/api/overview?run={run['id']}")
         assert (whole.status, whole.text.partition(": ")[2]) == (

@@ -54,7 +54,7 @@ class RunTimeline:
             got = f"{self.folder}: got a log without the table"
             return [f"{got} {name}, so {what} is left out" for name, what in lacks.items()]
         without = f", without {' and '.join(lacks.values())}" if lacks else ""
-        end = f"{self.end_ps / PS_PER_NS} ns"
+        end = f"{self.end_ps / PS_PER_NS:,.3f} ns"
         if self._goes_on:
             return [f"The run goes on. Its log goes up to {end} so far{without}."]
         return [f"{self.folder}: got a log that was cut off: it goes up to {end}{without}, and the rest is missing"]

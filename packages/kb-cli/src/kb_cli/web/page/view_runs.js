@@ -97,7 +97,7 @@ function finished(runs, page) {
         {cells: [
             run.rows.length ? h("span", null, run.name, h("small", null, ` ${run.rows.length} rows`))
                 : h("a", {href: page.link({view: "overview", run: run.id})}, run.name),
-            run.benchmark, run.topology, h("div", {class: "wrap"}, run.told_apart), duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
+            run.benchmark, run.topology, h("div", {class: run.told_apart ? "wrap told" : null}, run.told_apart), duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
             run.when.slice(0, 19).replace("T", " "),
         ]},
         ...run.rows.map((row) => ({class: "row", cells: [
