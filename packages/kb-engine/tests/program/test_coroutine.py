@@ -69,6 +69,23 @@ def test_bodies_share_a_greenlet_and_nothing_else():
     assert [kernel.has_returned for kernel in kernels.values()] == [True] * 3
 
 
+def test_an_idle_greenlet_keeps_neither_its_first_body_nor_its_last():
+    left = []
+
+    def run():
+        for _ in range(3):
+            clock = Clock()
+            KernelCoroutine(clock, lambda: None, lambda: None).resume()
+            left.append(ref(clock))
+        del clock
+        left[:] = [each() for each in left]
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    assert left == [None] * 3
+
+
 def test_a_greenlet_whose_body_failed_runs_no_other():
     seen = []
 

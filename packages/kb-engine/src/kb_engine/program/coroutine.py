@@ -95,7 +95,7 @@ class KernelCoroutine:
     def _start(self) -> None:
         """Have an idle greenlet of this thread, or a new one, run the body. It gives way to the current greenlet."""
         idle, current = _IDLE.greenlets, getcurrent()
-        worker = self._greenlet = idle.pop() if idle else greenlet(_run_bodies, current)
+        worker = self._greenlet = idle.pop() if idle else _new_worker(current)
         if worker.parent is not current:
             worker.parent = current
         worker.switch(self._run)
@@ -120,11 +120,18 @@ class KernelCoroutine:
             returned()
 
 
-def _run_bodies(body: Callable[[], None]) -> None:
+def _new_worker(parent: greenlet) -> greenlet:
+    """A greenlet that waits for its first body. It begins without, because a greenlet keeps what it begins with."""
+    worker = greenlet(_run_bodies, parent)
+    worker.switch()
+    return worker
+
+
+def _run_bodies() -> None:
     """What a greenlet does: run the bodies that it is given, one after another, and refer to none in between."""
     while True:
-        body()
-        del body
         parent = getcurrent().parent
         assert parent is not None
         body = parent.switch()
+        body()
+        del body
