@@ -74,7 +74,7 @@ def test_a_view_keeps_the_value(used_by):
     used_by(kernel, F16, F16)
 
 
-def test_a_tcm_full_of_what_math_waits_for_says_how_to_compute_it(simulate):
+def test_a_tcm_full_of_what_math_waits_for_is_emptied(simulate):
     def sums(tl, a, c, waits):
         total = tl.zeros((64, 256), "f32")
         for _ in range(40):
@@ -83,6 +83,23 @@ def test_a_tcm_full_of_what_math_waits_for_says_how_to_compute_it(simulate):
                 tl.wait(total)
         tl.store(c, total)
 
+    def vector_commands(waits):
+        run = simulate(lambda tl, a, c: sums(tl, a, c, waits), (64, 256, "f32"), (64, 256, "f32"))
+        return sum(plan.kind == "vector" for plan in run.plans)
+
+    # 896 KiB hold 14 blocks, and then the sum so far and 13 blocks: 14 + 13 + 13. The store asks for the last sum.
+    assert (vector_commands(waits=False), vector_commands(waits=True)) == (3, 40)
+
+
+def test_a_result_that_takes_no_place_of_an_input_needs_room_of_its_own(simulate):
+    def wide(tl, a, c, waits):
+        total = tl.zeros((64, 256), "f32")
+        for _ in range(40):
+            total = total + tl.load(a).to("f32")  # 32 KiB, whose sum takes 64
+            if waits:
+                tl.wait(total)
+        tl.store(c, total)
+
     with pytest.raises(KernelError, match=r"or smaller ones; tl.wait\(x\) computes x at once, and what x is computed"):
-        simulate(lambda tl, a, c: sums(tl, a, c, False), (64, 256, "f32"), (64, 256, "f32"))
-    simulate(lambda tl, a, c: sums(tl, a, c, True), (64, 256, "f32"), (64, 256, "f32"))
+        simulate(lambda tl, a, c: wide(tl, a, c, False), (64, 256, "f16"), (64, 256, "f32"))
+    simulate(lambda tl, a, c: wide(tl, a, c, True), (64, 256, "f16"), (64, 256, "f32"))

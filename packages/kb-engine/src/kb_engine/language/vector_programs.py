@@ -5,15 +5,19 @@ A program closes when somebody asks where a value lies: a store, a dot, a compos
 left for later: most are never asked for. Small ones are stored along if they are computed, because that is cheaper
 than to compute them again. A value that depends on one that was left by an earlier program is stored, so that no chain
 of values grows from program to program.
+
+Where TCM is full, the program closes too: what the kernel can name is computed, in the place of inputs that nobody
+needs then, and the other inputs give their TCM back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy.typing as npt
 
+from kb_engine.language.closings import Closing, closing_of, needed_ops, used_ops
+from kb_engine.language.in_place import inputs_to_replace
 from kb_engine.language.op_pieces import may_be_cut, parts_of
 from kb_engine.language.recorded import (
     RecordedFunction,
@@ -29,12 +33,11 @@ from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
 from kb_engine.program.affine import sides_of
 from kb_engine.program.handles import Handle, LoadedTensor, Operators, TensorView
-from kb_engine.program.language_base import allocate
+from kb_engine.program.language_base import TcmFullError, allocate
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_messages import (
     DType,
-    KernelError,
     Matrix,
     VectorCommand,
     VectorProgram,
@@ -43,11 +46,8 @@ from kb_messages import (
 
 MOST_OPS: Final = 64
 """Recorded ops. The next one has all of them issued that the kernel can name."""
-SMALL: Final = 8
-"""A value is small if the largest of its program is so many times larger. Source: assumed."""
 _MOST_KEPT: Final = 4096
 _FIX: Final = "; tl.wait(x) computes x at once, and what x is computed from goes back"
-_CLOSINGS: dict[tuple[Hashable, ...], _Closing] = {}
 
 _Source = VectorInput | RecordedOp
 
@@ -108,17 +108,28 @@ class VectorPrograms:
         return RecordedTensor(op, shape, known, operators, self.close, self.view)
 
     def allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-        """As `kb_engine.program.language_base.allocate`. A full TCM gets back what only ops hold that nobody needs."""
+        """As `kb_engine.program.language_base.allocate`. A full TCM gets back what only ops need.
+
+        What the ops are for that the kernel can name is computed first.
+        """
+        try:
+            return self._allocate(rows, cols, dtype, line)
+        except TcmFullError:
+            fix = "" if self._close_in_place(None) or not self._ops else _FIX
+        return allocate(self._port, rows, cols, dtype, line, fix)
+
+    def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
+        """As `allocate`, but a full TCM gets back only what ops hold that nobody needs."""
         try:
             return allocate(self._port, rows, cols, dtype, line)
-        except KernelError:
-            self._ops, self._inputs = _needed(self._ops, {id(op) for op in self._ops if op.alive}), {}
-        return allocate(self._port, rows, cols, dtype, line, _FIX if self._ops else "")
+        except TcmFullError:
+            self._ops, self._inputs = needed_ops(self._ops, {id(op) for op in self._ops if op.alive}), {}
+        return allocate(self._port, rows, cols, dtype, line)
 
     def recipe(self, op: RecordedOp) -> Recipe:
         """How to compute the result of *op*, without a command that does."""
         asked = {id(op.root)}
-        program, inputs, _ = program_of(_needed(self._ops, asked), asked)
+        program, inputs, _ = program_of(needed_ops(self._ops, asked), asked)
         return Recipe(program, tuple(each.matrix for each in inputs))
 
     def close(self, asked: RecordedOp | None = None) -> None:
@@ -131,34 +142,83 @@ class VectorPrograms:
 
     def _issue_needed(self, asked: RecordedOp | None) -> None:
         ops = self._ops
-        signature = _signature(ops, asked)
-        closing = _CLOSINGS.get(signature)
-        if closing is None:
-            if len(_CLOSINGS) >= _MOST_KEPT:
-                _CLOSINGS.clear()
-            closing = _CLOSINGS[signature] = _closing(ops, asked)
+        closing = closing_of(ops, asked)
         self._ops = [ops[at] for at in closing.left]
         for op in self._ops:
             op.defer()
         self._inputs = {}
         if closing.program is None:
             return
-        if closing.is_simple or self._fits(closing.program):
+        try:
+            self._issue_closing(closing, closing.program, ops)
+        except TcmFullError:
+            self._ops = [op for op in ops if op.stored is None]
+            if not self._close_in_place(asked):
+                raise
+
+    def _issue_closing(self, closing: Closing, program: VectorProgram, ops: list[RecordedOp]) -> None:
+        if closing.is_simple or self._fits(program):
             inputs = [_stored(ops[op].arguments[at]) for op, at in closing.inputs]
             leaving = [ops[at] for at in closing.leaving]
-            self._submit(closing.program, inputs, leaving, ops[closing.needed[0]].line)
+            self._submit(program, inputs, leaving, ops[closing.needed[0]].line)
             return
         needed = [ops[at] for at in closing.needed]
         outputs = {id(ops[at]) for at in closing.leaving}
         if not self._issue_in_phases(needed, outputs):
             self._issue_in_parts(needed, outputs)
 
+    def _close_in_place(self, asked: RecordedOp | None) -> bool:
+        """Issue *asked*, and what the kernel can name and has a place for, in one program, in a TCM that is full.
+
+        False if that takes several programs, or if *asked* or everything neither fits what is free nor has an input to
+        replace.
+        """
+        ops = self._ops
+        outputs = {id(op.root) for op in ops if op.alive or op is asked}
+        while outputs:
+            left = needed_ops(ops, {id(op) for op in ops if op.alive and id(op.root) not in outputs})
+            needed = [op for op in needed_ops(ops, outputs) if not isinstance(op, RecordedView)]
+            program, inputs, leaving = program_of(needed, outputs)
+            if not self._fits(program):
+                return False
+            places = self._places(leaving, inputs_to_replace(program, inputs, left))
+            if len(places) == len(leaving):
+                break
+            outputs -= {id(op) for op in leaving if op not in places}
+            if asked is not None and id(asked.root) not in outputs:
+                return False
+        else:
+            return False
+        self._inputs = {}
+        self._submit(program, inputs, leaving, needed[0].line, list(places.values()))
+        self._ops = [op for op in left if op.stored is None]
+        for op in self._ops:
+            op.defer()
+        for op in ops:
+            _arrived(op)
+        return True
+
+    def _places(self, leaving: list[RecordedOp], free: list[VectorInput]) -> dict[RecordedOp, TcmHolder]:
+        """Where the results *leaving* go: to places of *free* inputs, or to fresh ones. There may be none for some."""
+        places: dict[RecordedOp, TcmHolder] = {}
+        for op in leaving:
+            found = next((each for each in free if each.value == op.value), None)
+            if found is not None and found.holder is not None:
+                free.remove(found)
+                places[op] = found.holder
+                continue
+            try:
+                places[op] = allocate(self._port, op.value.rows, op.value.cols, op.value.dtype, op.line)
+            except TcmFullError:
+                continue
+        return places
+
     def _issue_in_phases(self, ops: list[RecordedOp], outputs: set[int]) -> bool:
         """Issue *ops*, whose rows do not fit, in phases that go over pieces of the rows. False if there is one phase,
         or the first does not fit."""
         phases = phases_of(ops, outputs)
         for number, stored in enumerate(phases):
-            part = _needed(ops, stored)
+            part = needed_ops(ops, stored)
             program, inputs, leaving = program_of(part, stored)
             if self._fits(program):
                 self._submit(program, inputs, leaving, part[0].line)
@@ -179,7 +239,7 @@ class VectorPrograms:
         program, inputs, leaving = program_of(ops, outputs)
         if count > 1 and not self._fits(program):
             count = self._most(ops, outputs)
-            program, inputs, leaving = program_of(ops[:count], outputs | _used(ops[count:]))
+            program, inputs, leaving = program_of(ops[:count], outputs | used_ops(ops[count:]))
         if count > 1 or not may_be_cut(ops[0].function.math) or self._fits(program):
             self._submit(program, inputs, leaving, ops[0].line)
         else:
@@ -194,15 +254,26 @@ class VectorPrograms:
             program, inputs, leaving = program_of([op], {id(op)})
             self._submit(program, inputs, leaving, op.line)
         completions = [Completion() for _ in parts]
-        stored = self._store(op, completions[-1])
+        value = op.value
+        stored = self._store(op, completions[-1], self._allocate(value.rows, value.cols, value.dtype, op.line))
         for part, completion in zip(parts, completions, strict=True):
             command = part.command([each.matrix for each in arguments], stored.matrix)
             self._port.submit(command, op.line, completion, True)
         op.forget_arguments()
 
-    def _submit(self, program: VectorProgram, inputs: list[VectorInput], leaving: list[RecordedOp], line: str) -> None:
+    def _submit(
+        self,
+        program: VectorProgram,
+        inputs: list[VectorInput],
+        leaving: list[RecordedOp],
+        line: str,
+        places: list[TcmHolder] | None = None,
+    ) -> None:
+        """Issue *program*, whose results go to *places*; to fresh ones without. A TCM without room changes nothing."""
         completion = Completion()
-        stored = [self._store(op, completion) for op in leaving]
+        if places is None:
+            places = [self._allocate(op.value.rows, op.value.cols, op.value.dtype, op.line) for op in leaving]
+        stored = [self._store(op, completion, holder) for op, holder in zip(leaving, places, strict=True)]
         command = VectorCommand(
             program=program,
             inputs=tuple([each.matrix for each in inputs]),
@@ -212,10 +283,9 @@ class VectorPrograms:
         for op in leaving:
             op.forget_arguments()
 
-    def _store(self, op: RecordedOp, completion: Completion) -> VectorInput:
-        """Take TCM for the result of *op*. What a collected cycle kept holds its TCM until the program ends."""
-        value, handles = op.value, op.handles
-        holder = self.allocate(value.rows, value.cols, value.dtype, op.line)
+    def _store(self, op: RecordedOp, completion: Completion, holder: TcmHolder) -> VectorInput:
+        """Put the result of *op* to *holder*. What a collected cycle kept holds its TCM until the program ends."""
+        handles = op.handles
         stored = VectorInput(holder.matrix, holder, completion)
         op.store_at(stored)
         if op.producer is not None:
@@ -247,25 +317,9 @@ class VectorPrograms:
         low, high = 1, len(ops) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self._fits(program_of(ops[:middle], outputs | _used(ops[middle:]))[0])
+            fits = self._fits(program_of(ops[:middle], outputs | used_ops(ops[middle:]))[0])
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
-
-
-class _Closing(NamedTuple):
-    """What closing does, by the places of ops among those that are recorded.
-
-    `program` computes the ops `needed`, and stores those of `leaving`; None where nobody needs an op. Each of its
-    inputs is an argument: the place of an op, and that of the argument. The ops `left` stay recorded. A closing that
-    `is_simple` has one op, which strips or pieces of rows make fit if anything does.
-    """
-
-    program: VectorProgram | None
-    needed: tuple[int, ...]
-    inputs: tuple[tuple[int, int], ...]
-    leaving: tuple[int, ...]
-    left: tuple[int, ...]
-    is_simple: bool
 
 
 def _is_known(arguments: tuple[_Source, ...], given: bool) -> bool | None:
@@ -274,26 +328,6 @@ def _is_known(arguments: tuple[_Source, ...], given: bool) -> bool | None:
         return given
     sides = [each.is_known for each in arguments]
     return False if False in sides else None if None in sides else True
-
-
-def _signature(ops: list[RecordedOp], asked: RecordedOp | None) -> tuple[Hashable, ...]:
-    """All that decides how *ops* are closed when *asked* is needed. Equal for each turn of a loop."""
-    numbers: dict[int, int] = {}
-    n_inputs = 0
-    found: list[Hashable] = []
-    for place, op in enumerate(ops):
-        numbers[id(op)] = place
-        found += (op.function, op.line, op.alive + 2 * op.deferred + 4 * (op is asked))
-        for each in op.arguments:
-            source = each if type(each) is VectorInput else each.stored or each
-            number = numbers.get(id(source))
-            if number is None:
-                n_inputs += 1
-                numbers[id(source)] = -n_inputs
-                found.append(source.value)
-            else:
-                found.append(number)
-    return tuple(found)
 
 
 def _stored(argument: _Source) -> VectorInput:
@@ -310,55 +344,3 @@ def _arrived(op: RecordedOp) -> bool:
         if not handle.is_issued and place.holder is not None:
             handle.arrive(place.matrix, place.holder, place.completion)
     return True
-
-
-def _closing(ops: list[RecordedOp], asked: RecordedOp | None) -> _Closing:
-    """What closing *ops* does when *asked* is needed, or, with None, all that the kernel can name."""
-    outputs = {id(op.root) for op in ops if op is asked or (op.alive and asked is None)}
-    if asked is not None:
-        outputs |= _chained(ops)
-    needed = [op for op in _needed(ops, outputs) if not isinstance(op, RecordedView)]
-    largest = max((op.value.nbytes for op in needed), default=0)
-    named = {id(op.root) for op in ops if op.alive}
-    outputs.update(id(op) for op in needed if id(op) in named and op.value.nbytes * SMALL <= largest)
-    left = [op for op in _needed(ops, {id(op) for op in ops if op.alive}) if id(op) not in outputs]
-    place = {id(op): number for number, op in enumerate(ops)}
-    places, rest = (tuple(place[id(op)] for op in chosen) for chosen in (needed, left))
-    if not needed:
-        return _Closing(None, (), (), (), rest, True)
-    program, _, leaving = program_of(needed, outputs)
-    inputs: dict[int, tuple[int, int]] = {}
-    for at in places:
-        for number, each in enumerate(ops[at].arguments):
-            if each.stored is not None:
-                inputs.setdefault(id(each.stored), (at, number))
-    is_simple = len(needed) == 1 and not may_be_cut(needed[0].function.math)
-    leave = tuple(place[id(op)] for op in leaving)
-    return _Closing(program, places, tuple(inputs.values()), leave, rest, is_simple)
-
-
-def _chained(ops: list[RecordedOp]) -> set[int]:
-    """Those of *ops* that the kernel can name and that depend on an op that an earlier program left."""
-    chained: set[int] = set()
-    for op in ops:
-        if op.deferred or any(id(each) in chained for each in _unstored(op)):
-            chained.add(id(op))
-    return {id(op.root) for op in ops if op.alive and not op.deferred and id(op) in chained}
-
-
-def _needed(ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
-    """Those of *ops* that *outputs* depend on, and themselves."""
-    needed = set(outputs)
-    for op in reversed(ops):
-        if id(op) in needed:
-            needed.update(id(each) for each in _unstored(op))
-    return [op for op in ops if id(op) in needed]
-
-
-def _used(ops: list[RecordedOp]) -> set[int]:
-    return {id(each) for op in ops for each in _unstored(op)}
-
-
-def _unstored(op: RecordedOp) -> list[RecordedOp]:
-    """The ops that make the arguments of *op*, unless a command has stored them."""
-    return [each.root for each in op.arguments if isinstance(each, RecordedOp) and each.stored is None]

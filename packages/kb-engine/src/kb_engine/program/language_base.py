@@ -30,12 +30,18 @@ def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str, f
     try:
         address = port.tcm.allocate(rows * row_nbytes, line)
     except OutOfMemoryError as error:
-        fix = f"keep fewer values at a time, or smaller ones{fix}"
-        full = TcmFullError(f"{line}: {error.where}", error.got, error.needs, fix)
-        full.required, full.limit = rows * row_nbytes, error.limit
-        raise full from None
+        raise _full(error, rows * row_nbytes, line, fix) from None
     matrix = Matrix(address=address, rows=rows, cols=cols, stride=row_nbytes, dtype=dtype)
     return TcmHolder(port.tcm, matrix, line)
+
+
+def _full(error: OutOfMemoryError, nbytes: int, line: str, fix: str) -> TcmFullError:
+    """What says *error* of a value of *nbytes*. No frame has a name for it: the cycle would keep values in TCM."""
+    full = TcmFullError(
+        f"{line}: {error.where}", error.got, error.needs, f"keep fewer values at a time, or smaller ones{fix}"
+    )
+    full.required, full.limit = nbytes, error.limit
+    return full
 
 
 class LanguageBase:
