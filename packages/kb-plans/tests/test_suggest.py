@@ -162,3 +162,21 @@ def test_groups_keep_their_depth() -> None:
         return StageTime(100, 100) if stage_type is StageType.MATH else stage_time(stage_type, params)
 
     assert suggest_tile(command, ONE_PE, TileCosts(stage_time=with_math)).k == 96
+
+
+def test_an_accumulator_is_fetched_once_whatever_the_cuts_of_k() -> None:
+    # 2 ps a byte at the port, and 8 products a ps. With tiles of 64 x 64 x 32, the sum so far is fetched, then 64 x 32
+    # and 32 x 64 of f16. All products follow without a pause, and the result is stored.
+    def slow_port(_: StageType, params: StageParams) -> StageTime:
+        if isinstance(params, TransferParams):
+            return StageTime(params.nbytes * 2, params.nbytes * 2)
+        assert isinstance(params, GemmParams)
+        ps = params.m * params.n * params.k // 8
+        return StageTime(ps, ps)
+
+    held = Matrix.packed(64, 64, DType.F32)
+    command = replace(gemm(64, 64, 1024), out=held, acc=held, a_pinned=True, b_pinned=True, out_pinned=True)
+    costs = TileCosts(stage_time=slow_port)
+    tile = suggest_tile(command, ONE_PE, costs)
+    latency_ps = estimate(generate_gemm_plan(replace(command, tile=tile), ""), ONE_PE, costs).latency_ps
+    assert latency_ps <= 2 * 64 * 64 * 4 + 2 * 2 * 64 * 32 * 2 + 64 * 64 * 1024 // 8 + 2 * 64 * 64 * 4

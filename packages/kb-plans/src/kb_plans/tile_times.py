@@ -133,7 +133,7 @@ class TileTimes:
 
     def least_ps(self) -> int:
         """What the busiest channel or the memory takes for tiles of full size: no walk is shorter. Costs little."""
-        m_grid, n_grid, k_grid = self.plan.grid
+        m_grid, n_grid = self.plan.grid[:2]
         full = m_grid - self._is_ragged(0) or 1, n_grid - self._is_ragged(1) or 1
         outer, inner = self.plan.loop_order.outer_first(*full)
         first = 1 if self.plan.has_panels else inner
@@ -143,7 +143,7 @@ class TileTimes:
         held = [0] * len(StageType)
         memory_ps = 0
         for n_sums, (m, n) in places:
-            for k, count in {0: k_grid - 1, k_grid - 1: 1}.items():
+            for k, count in self._spans_of_k().items():
                 kind = self._kind(n_sums * count, (m, n, k))
                 for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
                     held[stage_type] += kind.n_tiles * time.holds_ps
@@ -151,8 +151,8 @@ class TileTimes:
         return max(*held, memory_ps if self.shares_memory else 0)
 
     def _sums(self) -> Iterator[SumKind]:
-        m_grid, n_grid, k_grid = self.plan.grid
-        spans = {0: 1, k_grid - 1: 1} if k_grid < 3 else {0: 1, 1: k_grid - 2, k_grid - 1: 1}
+        m_grid, n_grid = self.plan.grid[:2]
+        spans = self._spans_of_k()
         order = self.plan.loop_order
         ends = order.outer_first(_ends(m_grid, self._is_ragged(0)), _ends(n_grid, self._is_ragged(1)))
         inner_ends = _first_apart(ends[1]) if self.plan.has_panels else ends[1]
@@ -161,6 +161,11 @@ class TileTimes:
             m, n = order.outer_first(outer, inner)
             tiles = [self._kind(count * k_count, (m, n, k)) for k, k_count in spans.items()]
             yield SumKind(outer, inner, count, tiles)
+
+    def _spans_of_k(self) -> dict[int, int]:
+        """Places along K whose tiles can have other stages than those before, and how many places are like each."""
+        k_grid = self.plan.grid[2]
+        return {0: 1, k_grid - 1: 1} if k_grid < 3 else {0: 1, 1: k_grid - 2, k_grid - 1: 1}
 
     def _kind(self, count: int, place: tuple[int, int, int]) -> TileKind:
         k = place[2]
