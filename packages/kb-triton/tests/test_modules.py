@@ -22,7 +22,9 @@ TORCH = {
     "torch/_inductor/__init__.py": "",
     "torch/_inductor/runtime/__init__.py": "",
     "torch/_inductor/runtime/triton_compat.py": "try:\n    import triton\nexcept ImportError:\n    triton = None\n",
+    "torch/_inductor/runtime/beside.py": "",
     "torch/_inductor/runtime/triton_helpers.py": """
+from . import beside
 from .triton_compat import libdevice, triton
 
 @triton.jit
@@ -145,6 +147,7 @@ y = np.zeros(4, np.float32)
 kernel[(1,)](np.arange(4, dtype=np.float32) ** 2, y)
 assert y.tolist() == [0, 1, 2, 3]
 assert triton_compat.triton is None and sys.modules["torch._inductor.runtime.triton_compat"] is triton_compat
+assert sys.modules["torch._inductor.runtime.beside"] is triton_helpers.beside
 kb_triton.uninstall()
 assert "torch._inductor.runtime.triton_helpers" not in sys.modules
 """

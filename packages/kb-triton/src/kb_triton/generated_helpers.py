@@ -10,7 +10,6 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
-from unittest.mock import patch
 
 from kb_triton import language
 from kb_triton.jit import JITFunction
@@ -33,9 +32,15 @@ class HelpersLoader(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute *module*."""
-        with patch.dict(sys.modules, {_FROM_TRITON: _names()}):
+        """Execute *module*. Other modules that it imports stay imported."""
+        before = sys.modules.get(_FROM_TRITON)
+        sys.modules[_FROM_TRITON] = _names()
+        try:
             self._loader.exec_module(module)
+        finally:
+            del sys.modules[_FROM_TRITON]
+            if before is not None:
+                sys.modules[_FROM_TRITON] = before
 
 
 def forget_helpers() -> None:
