@@ -6,6 +6,9 @@ from dataexec_gemm_log import HBM, GemmProblem, LogBuilder
 
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import grid_product
+from kb_dataexec.execute.fused.grids import Accumulation, grids
+from kb_dataexec.execute.fused.panels import FactorPanel
+from kb_dataexec.execute.fused.stored_matrix import StoredMatrix
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.verify.tolerance import gemm_tolerance
@@ -14,14 +17,18 @@ APART = 1 << 16
 """Bytes from the memory of one problem to that of the next."""
 
 
-def problems(grid_m: int, grid_n: int) -> tuple[MemoryStore, list[GemmProblem]]:
-    """A grid of problems in one memory. Those of a row of the grid share A's array, those of a column that of B."""
+def problems(grid_m: int, grid_n: int, copies: int = 1) -> tuple[MemoryStore, list[GemmProblem]]:
+    """A grid of problems in one memory, each *copies* times.
+
+    Those of a row of the grid share A's array, those of a column that of B.
+    """
     made = []
-    for number in range(grid_m * grid_n):
+    for number in range(grid_m * grid_n * copies):
         problem = GemmProblem(14, 10, 12, (8, 8, 8), command_seq=number, seed=number)
-        first = number // grid_n * grid_n
-        problem.a = made[first].a if number > first else problem.a
-        problem.b = made[number - grid_n].b if number >= grid_n else problem.b
+        place = number // copies
+        left, above = place // grid_n * grid_n * copies, place % grid_n * copies
+        problem.a = made[left].a if number > left else problem.a
+        problem.b = made[above].b if number > above else problem.b
         for name in ("at_a", "at_b", "at_c"):
             setattr(problem, name, getattr(problem, name) + number * APART)
         made.append(problem)
@@ -55,6 +62,19 @@ def products(monkeypatch: pytest.MonkeyPatch, store: MemoryStore, made: list[Gem
 def test_a_grid_of_replicas_is_one_product(monkeypatch):
     store, made = problems(3, 2)
     assert products(monkeypatch, store, made) == [(3 * 14, 2 * 10)]
+
+
+def test_a_product_that_several_compute_alike_is_computed_once(monkeypatch):
+    store, made = problems(2, 3, copies=4)
+    assert products(monkeypatch, store, made) == [(2 * 14, 3 * 10)]
+
+
+def test_products_alike_that_start_from_matrices_are_of_one_form():
+    a = FactorPanel((StoredMatrix(0, 0, 4, 8, 8, 0),), False, False)
+    bs = [FactorPanel((StoredMatrix(0, at, 4, 8, 8, 0),), True, False) for at in (64, 128)]
+    started = [Accumulation([n], a, bs[n % 2], StoredMatrix(0, 256 * n, 4, 16, 16, 0), []) for n in range(6)]
+    found = [[[each.numbers for each in line] for line in grid] for grid in grids(iter(started))]
+    assert found == [[[[0], [1]]], [[[2], [3]]], [[[4], [5]]]]
 
 
 def test_equal_values_in_arrays_of_their_own_are_not_joined(monkeypatch):

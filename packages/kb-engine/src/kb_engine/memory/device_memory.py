@@ -59,9 +59,9 @@ class DeviceMemory:
     ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
         """The first producer of bytes of *matrices* that are pending, or None, and the elements of a tile if none are.
 
-        The tile is what *made* makes of their elements; with None, of one matrix, as it is. The second argument is where
-        the tile lies, which only a trace asks. Later writes do not change the elements. Raises StoreError for bytes that
-        were never written, if none are pending.
+        The tile is what *made* makes of their elements; with None, of one matrix, as it is. The second argument is
+        where the tile lies, which only a trace asks. Later writes do not change the elements. Raises StoreError for
+        bytes that were never written, if none are pending.
         """
         rectangles = []
         for matrix in matrices:

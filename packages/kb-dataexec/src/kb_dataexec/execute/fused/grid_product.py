@@ -77,14 +77,16 @@ class GridProduct:
         for lines, columns in pairs(down, along):
             part = [line[columns] for line in found[lines]]
             rows, cols = self._rows[lines], self._cols[columns]
-            whole = _joined(part)
-            if whole is not None:
-                yield whole, result[hull(rows), hull(cols)]
-                continue
-            for line, mine in zip(part, rows, strict=True):
-                for matrices, beside_it in zip(line, cols, strict=True):
-                    for matrix in matrices:
-                        yield matrix, result[mine, beside_it]
+            for copy in range(max(len(matrices) for line in part for matrices in line)):
+                copies = [[matrices[copy : copy + 1] for matrices in line] for line in part]
+                whole = _joined(copies)
+                if whole is not None:
+                    yield whole, result[hull(rows), hull(cols)]
+                    continue
+                for line, mine in zip(copies, rows, strict=True):
+                    for matrices, beside_it in zip(line, cols, strict=True):
+                        for matrix in matrices:
+                            yield matrix, result[mine, beside_it]
 
     def _add_initial(self, block: _Block, sums: Array) -> None:
         """Add the matrices that the accumulations of *block* start from to *sums*, the product of the block."""

@@ -25,9 +25,11 @@ class Destination(NamedTuple):
 
 
 class Accumulation(NamedTuple):
-    """A chain of GEMMs: its last GEMM's number, its panels, the matrix that it starts from, and its destinations."""
+    """Equal chains of GEMMs: the numbers of their last GEMMs, their panels, the matrix that they start from, and their
+    destinations.
+    """
 
-    number: int
+    numbers: list[int]
     a: FactorPanel
     b: FactorPanel
     initial: StoredMatrix | None
@@ -65,7 +67,7 @@ def accumulations(
         turned, start = int(chains.transposed[mine[0]]), int(chains.initial[mine[0]])
         a = panel(chains.a[mine], False, bool(turned & 1))
         b = panel(chains.b[mine], True, bool(turned & 2))
-        yield Accumulation(int(mine[-1]), a, b, None if start < 0 else matrices[start], wanted)
+        yield Accumulation([int(mine[-1])], a, b, None if start < 0 else matrices[start], [*wanted])
 
 
 def grids(found: Iterator[Accumulation]) -> Iterator[ProductGrid]:
@@ -73,16 +75,29 @@ def grids(found: Iterator[Accumulation]) -> Iterator[ProductGrid]:
 
     Accumulations with one A panel and B stored one way form a line. Lines with the same B panels form a grid. A large
     grid is cut into parts, which bounds the memory for its factors and its result.
+
+    A product that many PEs compute alike is one accumulation with the destinations of all. Such products that start
+    from matrices are in grids of one form each. So they are equal to the last bit: the rounding of a BLAS library may
+    depend on the place of a column in the product.
     """
-    lines: dict[tuple[FactorPanel, bool], list[Accumulation]] = {}
+    lines: dict[tuple[FactorPanel, bool, int], list[Accumulation]] = {}
     order: dict[FactorPanel, int] = {}
+    once: dict[tuple[FactorPanel, FactorPanel], Accumulation] = {}
+    n_started: dict[tuple[FactorPanel, FactorPanel], int] = {}
     for each in found:
+        pair, number = (each.a, each.b), 0
+        if each.initial is not None:
+            number = n_started[pair] = n_started.get(pair, 0) + 1
+        elif once.setdefault(pair, each) is not each:
+            once[pair].numbers.extend(each.numbers)
+            once[pair].destinations.extend(each.destinations)
+            continue
         order.setdefault(each.b, len(order))
-        lines.setdefault((each.a, each.b.turned), []).append(each)
-    together: dict[tuple[bool | FactorPanel, ...], ProductGrid] = {}
-    for line in lines.values():
+        lines.setdefault((each.a, each.b.turned, number), []).append(each)
+    together: dict[tuple[int | FactorPanel, ...], ProductGrid] = {}
+    for (a, _, number), line in lines.items():
         line.sort(key=lambda each: order[each.b])
-        together.setdefault((line[0].a.turned, *(each.b for each in line)), []).append(line)
+        together.setdefault((number, a.turned, *(each.b for each in line)), []).append(line)
     for grid in together.values():
         yield from _parts_of(grid)
 

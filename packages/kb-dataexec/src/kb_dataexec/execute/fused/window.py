@@ -112,11 +112,11 @@ class FusedWindow:
         """Compute *grid*. Results of the GEMMs in *record_of* are held for the math that reads them."""
         product = GridProduct(grid, self._store, scratch)
         wanted = {to.casts for each, _, _ in product.parts() for to in each.destinations}
-        wanted |= {() for each, _, _ in product.parts() if each.number in record_of}
+        parts = [(record_of.keys() & set(each.numbers), rows, cols) for each, rows, cols in product.parts()]
+        wanted |= {() for held, _, _ in parts if held}
         results = product.results(sorted(wanted))
-        for each, rows, cols in product.parts():
-            if each.number in record_of:
-                self._held[record_of[each.number]] = results[()][rows, cols]
+        for held, rows, cols in parts:
+            self._held.update({record_of[number]: results[()][rows, cols] for number in held})
         for casts, result in results.items():
             self._results += product.placed(casts, result)
 
