@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from itertools import product as pairs
 from typing import Any, Final, NamedTuple
 
@@ -83,10 +84,8 @@ class GridProduct:
                 if whole is not None:
                     yield whole, result[hull(rows), hull(cols)]
                     continue
-                for line, mine in zip(copies, rows, strict=True):
-                    for matrices, beside_it in zip(line, cols, strict=True):
-                        for matrix in matrices:
-                            yield matrix, result[mine, beside_it]
+                for matrices, at in zip(chain.from_iterable(copies), pairs(rows, cols), strict=True):
+                    yield from ((matrix, result[at]) for matrix in matrices)
 
     def _add_initial(self, block: _Block, sums: Array) -> None:
         """Add the matrices that the accumulations of *block* start from to *sums*, the product of the block."""
