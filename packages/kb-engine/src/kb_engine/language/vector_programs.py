@@ -252,7 +252,8 @@ class VectorPrograms:
         parts = parts_of(op.function.math, tuple(each.value for each in arguments), op.value, op.line, self._fits)
         if not parts:
             program, inputs, leaving = program_of([op], {id(op)})
-            self._submit(program, inputs, leaving, op.line)
+            self._submit(program, inputs, leaving, op.line)  # says what does not fit
+            return
         completions = [Completion() for _ in parts]
         value = op.value
         stored = self._store(op, completions[-1], self._allocate(value.rows, value.cols, value.dtype, op.line))
