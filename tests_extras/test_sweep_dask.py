@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -64,6 +65,28 @@ def test_a_scheduler_that_goes_away_is_a_sentence_and_its_points_are_known(tmp_p
     assert running.returncode == 2, said
     assert "got a connection that was lost, needs a scheduler that stays until the end" in said
     assert "kb itself failed" not in said
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "127.0.0.1:{closed}",
+            "got no answer (Timed out trying to connect to tcp://127.0.0.1:{closed} ",
+        ),
+        ("tcp://127.0.0.1", "got no answer (missing port number in address '127.0.0.1'), needs"),
+        ("127.0.0.1:{strange}", "got an answer of another program, needs"),
+    ],
+)
+def test_an_address_without_a_scheduler_is_a_sentence_within_seconds(tmp_path: Path, address: str, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as strange, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ports = {"closed": closed.getsockname()[1], "strange": strange.getsockname()[1]}
+        command = [KB, "sweep", "gemm", "--scheduler", address.format(**ports), "--scheduler-wait", "1"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"error: --scheduler {address.format(**ports)}: {said.format(**ports)}")
+    assert ran.stderr.count("\n") == 1, "one sentence, and no traceback"
 
 
 def test_workers_with_threads_are_refused(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kb_messages import BenchmarkError
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "validation"))
 
 import tiles  # type: ignore[import-not-found]  # a script beside the benchmarks
@@ -15,6 +17,22 @@ ISSUE_AND_DECODE_PS = 12_000
 
 def test_there_are_as_many_products_as_the_docs_say() -> None:
     assert len(tiles.products()) == 104
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("M,N\n64,64\n", ": got no column K, needs columns M, N and K"),
+        ("M,N,K\n64,64,x\n", ": K: got 'x', needs integers of at least 1"),
+        ("M,N,K\n64,64\n", ":2: got 2 cells, needs 3, one for each column"),
+    ],
+)
+def test_a_file_without_shapes_is_refused_in_a_sentence(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "shapes.csv"
+    file.write_text(text)
+    with pytest.raises(BenchmarkError) as error:
+        tiles.products_of(file)
+    assert str(error.value) == f"{file}{said}"
 
 
 @pytest.mark.parametrize(

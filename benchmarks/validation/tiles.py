@@ -13,7 +13,6 @@ tile takes: no order of events makes such a tile faster. Exit code 1: some tile 
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import sys
 from collections.abc import Iterator
@@ -22,8 +21,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from kb_cli.sweep.table_file import read_table
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
-from kb_messages import GemmCommand, Matrix
+from kb_messages import BenchmarkError, GemmCommand, Matrix
 from kb_plans import Estimate, estimate, generate_gemm_plan, suggest_tile
 from kb_topology import load_topology
 
@@ -85,10 +85,16 @@ def products() -> list[Product]:
 
 
 def products_of(path: Path) -> list[Product]:
-    """The shapes of a CSV file, each once."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [Product(row.get("model", ""), *(int(row[side]) for side in "MNK")) for row in csv.DictReader(file)]
-    return list({each[1:]: each for each in rows}.values())
+    """The shapes of a CSV file, each once. Raises BenchmarkError for a file without shapes."""
+    rows = read_table(path)
+    if lacking := [side for side in "MNK" if side not in rows[0]]:
+        raise BenchmarkError(str(path), f"no column {' and '.join(lacking)}", "columns M, N and K")
+    for row in rows:
+        for side in "MNK":
+            if not row[side].isdecimal() or int(row[side]) < 1:
+                raise BenchmarkError(f"{path}: {side}", repr(row[side]), "integers of at least 1")
+    found = (Product(row.get("model", ""), *(int(row[side]) for side in "MNK")) for row in rows)
+    return list({each[1:]: each for each in found}.values())
 
 
 def kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, tile: TileShape | None) -> None:
@@ -183,12 +189,18 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="N", help="begin with shape N, from 0")
     parser.add_argument("--shapes", type=Path, metavar="FILE", help="other shapes: a CSV file with columns M, N and K")
     options = parser.parse_args()
+    try:
+        shapes = products() if options.shapes is None else products_of(options.shapes)
+    except BenchmarkError as error:
+        parser.error(str(error))
+    chosen = shapes[options.first :: options.every]
+    if not chosen:
+        parser.error(f"--from: got {options.first}, needs less than {len(shapes)}, the number of shapes")
     ratios = []
     print(
         f"{'model':18} {'M':>5} {'N':>5} {'K':>5}   {'chosen':>13} {'us':>9}   {'best':>13} {'us':>9}  ratio  simulated"
     )
-    shapes = products() if options.shapes is None else products_of(options.shapes)
-    for shape in shapes[options.first :: options.every]:
+    for shape in chosen:
         found = search(shape)
         ratios.append(found.ratio)
         times = f"{found.chosen!s:>13} {found.chosen_ps / 1e6:9.2f}   {found.best!s:>13} {found.best_ps / 1e6:9.2f}"

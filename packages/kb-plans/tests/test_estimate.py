@@ -180,3 +180,18 @@ def test_anything_else_is_refused(which: int) -> None:
     needs = ("PipelinePlan", "TileRoom", "TileCosts")[which]
     with pytest.raises(PlanError, match=f"^estimate: got a value of type NoneType, needs a {needs}$"):
         estimate(*given)
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        (StageTime(2.5, 2), "StageTime(alone_ps=2.5, holds_ps=2, memory_ps=0)"),  # type: ignore[arg-type]
+        (StageTime(2, -1), "StageTime(alone_ps=2, holds_ps=-1, memory_ps=0)"),
+        (7, "7"),
+    ],
+)
+def test_times_that_are_no_picoseconds_are_refused(time: Any, said: str) -> None:
+    with pytest.raises(PlanError) as error:
+        estimated((1, 1, 4), prices=TileCosts(stage_time=lambda *_: time))
+    needs = "a StageTime of picoseconds as int, each at least 0"
+    assert str(error.value) == f"stage_time of DMA_READ: got {said}, needs {needs}"

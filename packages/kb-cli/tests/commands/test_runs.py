@@ -54,6 +54,13 @@ def test_parameters_that_tell_no_runs_apart_are_left_out() -> None:
     assert told_apart(runs) == ["tile=[8,8,8]", "tile=null", "", ""]
 
 
+def test_a_run_that_lacks_a_parameter_is_told_from_one_that_has_it() -> None:
+    old, new = ("gemm", {"M": 8}), ("gemm", {"M": 8, "operands": "shared"})
+    assert told_apart([old, new]) == ["", "operands=shared"]
+    assert told_apart([new, old, new]) == ["operands=shared", "", "operands=shared"]
+    assert told_apart([new, ("gemm", {}), new]) == ["", "", ""], "an interrupted run says nothing of parameters"
+
+
 def test_rows_of_a_shapes_file_are_one_folder(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:
     (tmp_path / "sizes.csv").write_text("size\n2\n4\n")
     assert invoke("run", bench_file(), "--shapes", "sizes.csv", "--topology", "one_pe").exit_code == 0

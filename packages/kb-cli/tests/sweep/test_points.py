@@ -55,6 +55,24 @@ def test_a_wrong_key_of_a_file_is_told_with_all_keys_that_it_has(tmp_path: Path)
         defined(str(tmp_path / "s.yaml"), SweepOptions())
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "set: {hbm.bw: 1}",
+            "set: got 'hbm.bw', needs a place of the chip, like $.cube.nodes.hbm.bw_gbs; write",
+        ),
+        ("params: {$.a.bw: 1}", "params: got '$.a.bw', needs a parameter of the benchmark; write a place of the chip"),
+    ],
+)
+def test_a_key_of_a_file_stands_under_what_it_changes(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"benchmark: gemm\n{text}\n")
+    with pytest.raises(KbError) as error:
+        defined(str(file), SweepOptions())
+    assert str(error.value).startswith(f"{file}: {said}")
+
+
 def test_a_span_of_a_file_has_the_values_of_the_same_range(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(

@@ -15,6 +15,7 @@ from kb_messages import (
     DmaParams,
     PipelinePlan,
     Place,
+    PlanError,
     Rectangle,
     Role,
     StageParams,
@@ -53,6 +54,14 @@ class TileCosts(Struct, frozen=True, kw_only=True):
         (StageType.FETCH, StageType.STORE),
         (StageType.GEMM, StageType.MATH),
     )
+
+    def time(self, stage_type: StageType, params: StageParams) -> StageTime:
+        """What `stage_time` says. Raises PlanError unless it is a StageTime of integers of at least 0."""
+        found = self.stage_time(stage_type, params)
+        if type(found) is not StageTime or not all(type(each) is int and each >= 0 for each in found):
+            needs = "a StageTime of picoseconds as int, each at least 0"
+            raise PlanError(f"stage_time of {stage_type.name}", repr(found), needs)
+        return found
 
 
 class StageSpans(NamedTuple):
@@ -198,7 +207,7 @@ class TileTimes:
         if time is None:
             stage = self.plan.stages[at]
             params = _dma_params(stage, place) if stage.stage_type in _DMA else self._params(stage, place)
-            time = self._known[key] = self.costs.stage_time(stage.stage_type, params)
+            time = self._known[key] = self.costs.time(stage.stage_type, params)
         return time
 
     def _params(self, stage: StageTemplate, place: tuple[int, int, int]) -> StageParams:

@@ -117,7 +117,7 @@ def _fits(tile: TileShape, size: GemmSize, room: TileRoom) -> bool:
 
 
 def _estimated(size: GemmSize, chip: ChipCosts, tile: TileShape, splits: int) -> Waves:
-    time, nbytes = chip.costs.stage_time, size.dtype.nbytes
+    time, nbytes = chip.costs.time, size.dtype.nbytes
     a, b = (_transfer(chip, side * tile.k * nbytes, StageType.DMA_READ) for side in (tile.m, tile.n))
     n_programs = size.batch * -(-size.m // tile.m) * -(-size.n // tile.n) * splits
     n_busy = min(chip.n_pes, n_programs)
@@ -142,7 +142,7 @@ def _reduction_ps(chip: ChipCosts, nbytes: int, splits: int) -> int:
     part = _transfer(chip, nbytes, StageType.DMA_READ)
     n_pieces = -(-splits * nbytes // SUMS_NBYTES)
     latency_ps = part.alone_ps - part.port_ps + written.alone_ps - written.port_ps
-    added = chip.costs.stage_time(StageType.FETCH, TransferParams(nbytes=splits * nbytes)).holds_ps
+    added = chip.costs.time(StageType.FETCH, TransferParams(nbytes=splits * nbytes)).holds_ps
     return counted.alone_ps + n_pieces * latency_ps + splits * part.port_ps + added + written.port_ps
 
 
@@ -162,6 +162,6 @@ class _Move(NamedTuple):
 
 def _transfer(chip: ChipCosts, nbytes: int, stage_type: StageType) -> _Move:
     whole, latency = (
-        chip.costs.stage_time(stage_type, DmaParams(Rectangle(chip.address, 1, each, each))) for each in (nbytes, 1)
+        chip.costs.time(stage_type, DmaParams(Rectangle(chip.address, 1, each, each))) for each in (nbytes, 1)
     )
     return _Move(whole.alone_ps, whole.alone_ps - latency.alone_ps, whole.memory_ps)

@@ -42,6 +42,14 @@ from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 @click.option("--verify", is_flag=True, help="Compute the data of every point and check it too.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one for each core]")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers simulate (extra dask).")
+@click.option(
+    "--scheduler-wait",
+    type=click.IntRange(1, 3600),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a scheduler that does not answer is tried.",
+)
 @click.option("--again", is_flag=True, help="Simulate points whose results are known, too.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("kb-sweeps"), show_default=True, help="Where results go."
@@ -64,6 +72,7 @@ def command(
     verify: bool,
     jobs: int | None,
     scheduler: str | None,
+    scheduler_wait: int,
     again: bool,
     out: Path,
     table_file: Path | None,
@@ -92,7 +101,7 @@ def command(
 
         def workers(missing: Sequence[Job]) -> Iterator[Answer]:
             if scheduler is not None:
-                return answers_of_dask(missing, scheduler)
+                return answers_of_dask(missing, scheduler, scheduler_wait)
             return answers_of_processes(missing, min(jobs or _cores(), len(missing)))
 
         result = run_sweep(setup, job_list, store, workers, again)

@@ -132,15 +132,18 @@ def listed_run(folder: Path) -> ListedRun | None:
 def told_apart(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """What tells each of *runs*, a benchmark and its parameters, from other runs of that benchmark: `M=64 tile=8x8x8`.
 
-    Parameters that have one value in all of them are left out.
+    Parameters that have one value in all of them are left out. A run that lacks a parameter of another one differs from
+    it. Runs without any parameter, such as interrupted ones, are not compared.
     """
     every = list(runs)
-    values: dict[tuple[str, str], set[str]] = {}
+    alike: dict[str, dict[str, str]] = {}
     for benchmark, params in every:
-        for name, value in params.items():
-            values.setdefault((benchmark, name), set()).add(_said(value))
+        if params:
+            said = {name: _said(value) for name, value in params.items()}
+            known = alike.setdefault(benchmark, said)
+            alike[benchmark] = {name: text for name, text in known.items() if said.get(name) == text}
     return [
-        " ".join(f"{name}={_said(value)}" for name, value in params.items() if len(values[benchmark, name]) > 1)
+        " ".join(f"{name}={_said(value)}" for name, value in params.items() if name not in alike[benchmark])
         for benchmark, params in every
     ]
 

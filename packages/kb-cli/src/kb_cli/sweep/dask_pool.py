@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from importlib import import_module
@@ -11,32 +12,25 @@ from typing import Any
 from kb_cli.sweep.job import Answer, Job, do
 from kb_cli.sweep.local_pool import TRIES
 from kb_cli.sweep.point_key import code_digest
+from kb_cli.terminal.status_line import StatusLine
 from kb_messages import KbError
 
-_WAIT_S = 30
-"""For the scheduler's first answer. Source: assumed."""
 _AHEAD = 4
 """Jobs that are handed out for each worker, so that no worker waits for this process."""
 
 
-def answers_of_dask(jobs: Sequence[Job], address: str) -> Iterator[Answer]:
+def answers_of_dask(jobs: Sequence[Job], address: str, wait_s: int) -> Iterator[Answer]:
     """The answers to *jobs* by the workers of the scheduler at *address*, in the order in which the answers come.
 
-    Raises KbError without the extra, without a scheduler or a worker there, when the scheduler goes away, and for
-    workers that run other code than this process or several jobs in one process.
+    Raises KbError without the extra, without an answer of the scheduler in *wait_s* seconds, without a worker there,
+    when the scheduler goes away, and for workers that run other code than this process or several jobs in one process.
     """
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
         fix = "pip install 'kb-cli[dask]'"
         raise KbError("--scheduler", "no module distributed", "the extra dask", fix) from None
-    try:
-        client = distributed.Client(address, timeout=_WAIT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        fix = "start one with dask scheduler, and workers with dask worker ADDRESS --nthreads 1"
-        raise KbError(
-            f"--scheduler {address}", f"no answer ({error})", "the address of a Dask scheduler", fix
-        ) from None
+    client = _connected(distributed, address, wait_s)
     with client:
         _check_workers(client, address)
         left = iter(jobs)
@@ -55,6 +49,33 @@ def answers_of_dask(jobs: Sequence[Job], address: str) -> Iterator[Answer]:
             future.release()
             if (following := next(left, None)) is not None:
                 running.add(submitted(following))
+
+
+def _connected(distributed: Any, address: str, wait_s: int) -> Any:
+    """A client of the scheduler at *address*. Dask tries again until *wait_s* is over: a scheduler may just start."""
+    status = StatusLine()
+    status.show([f"sweep: waiting for the scheduler at {address}", f"{wait_s} s at most"])
+    try:
+        asyncio.run(_reach(distributed, address, wait_s))
+        return distributed.Client(address, timeout=wait_s, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        fix = (
+            "start one with dask scheduler, and workers with dask worker ADDRESS --nthreads 1; "
+            "--scheduler-wait SECONDS waits longer for one that is starting"
+        )
+        needs = "the address of a Dask scheduler, like tcp://HOST:8786"
+        said = f"no answer ({error})" if str(error) else "an answer of another program"
+        raise KbError(f"--scheduler {address}", said, needs, fix) from None
+    finally:
+        status.clear()
+
+
+async def _reach(distributed: Any, address: str, wait_s: int) -> None:
+    """Connect to *address*, and go away again. A client that cannot connect prints a traceback when it is deleted."""
+    security = distributed.Security().get_connection_args("client")
+    comm = import_module("distributed.comm")
+    connected = comm.connect(comm.normalize_address(address), timeout=wait_s, **security)
+    (await asyncio.wait_for(connected, wait_s + 1)).abort()  # Dask waits for ever where another program answers
 
 
 def _answer(future: Any, job: Job, address: str) -> Answer:

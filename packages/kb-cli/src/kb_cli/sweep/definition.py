@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from kb_cli.benchmark.shapes import MOST_ROWS
-from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, named
+from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, is_chip, named
 from kb_cli.sweep.ranges import values_of
 from kb_cli.sweep.table_file import read_table
 from kb_messages import BenchmarkError, read_bytes
@@ -99,7 +99,8 @@ def defined(name: str, options: SweepOptions) -> Definition:
     benchmark = file.benchmark or ("" if label else name)
     if not benchmark:
         raise BenchmarkError(label, "no benchmark", "its name", "add a line such as benchmark: gemm")
-    values = {f"{key}": _texts(value, f"{label}: {key}") for key, value in {**file.set, **file.params}.items()}
+    _check_keys(file, label)
+    values = {key: _texts(value, f"{label}: {key}") for key, value in {**file.set, **file.params}.items()}
     chips = options.topology or file.topology or DEFAULT_TOPOLOGY
     values = {TOPOLOGY: _texts(chips, f"{label}: topology") if label and not options.topology else _of(chips), **values}
     for option, texts in (("--set", options.sets), ("-p", options.params)):
@@ -174,6 +175,19 @@ def _assignment(option: str, text: str) -> tuple[str, str]:
         example = "--set '$.cube.nodes.hbm.bw_gbs=102.4,204.8'" if option == "--set" else "-p M=256,512"
         raise BenchmarkError(option, repr(text), "KEY=VALUES", f"write it like {example}")
     return key.strip(), given
+
+
+def _check_keys(file: _File, label: str) -> None:
+    """Raise BenchmarkError for a key of `set` that names no place of a chip, and for a place in `params`."""
+    for key in file.set:
+        if not is_chip(key):
+            fix = "write a parameter of the benchmark under params"
+            raise BenchmarkError(f"{label}: set", repr(key), "a place of the chip, like $.cube.nodes.hbm.bw_gbs", fix)
+    for key in file.params:
+        if is_chip(key):
+            raise BenchmarkError(
+                f"{label}: params", repr(key), "a parameter of the benchmark", "write a place of the chip under set"
+            )
 
 
 def _of(text: str) -> tuple[str, ...]:
