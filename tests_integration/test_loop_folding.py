@@ -26,6 +26,7 @@ FOLDED = (52, 102)
 """Random cases that are folded: products in an inner loop, and over all slices."""
 NOT_FOLDED = (copying.known_and_pending, copying.columns, copying.masked)
 """Programs that meet at one place, and commands of pieces and constants of the log, which no rehearsal goes through."""
+AT_ONCE = (copying.copied, copying.spread, copying.behind, copying.ragged, copying.in_rounds)
 
 
 def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
@@ -139,13 +140,57 @@ def test_turns_that_store_what_was_loaded_leave_the_same_bytes(kernel: Callable[
     assert "refusal" not in folded.found
 
 
-def test_what_a_jump_leaves_of_loads_is_what_later_turns_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kb_engine.template.steps.Repetition.become", _become_without_loads)
+def differing(kernel: Callable[..., None]) -> list[str]:
+    """What differs between *kernel* folded, rows of each PE in its own slice, and event by event."""
     spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text()) | {"hbm_interleave_nbytes": 0}
-    case = folding.Case(spec, copying.behind, PES, TURNS, 2, 128, True)
+    case = folding.Case(spec, kernel, PES, TURNS, 2, 128, True)
     topology = loads_topology(yaml.safe_dump(spec))
     folded, every = (folding.run(case, topology, each) for each in ("closed", "events"))
-    assert folding.compared(0, folded, every).differs == ["bytes"]
+    assert folded.skipped > PES * TURNS // 2
+    found: list[str] = folding.compared(0, folded, every).differs
+    return found
+
+
+@pytest.mark.parametrize("kernel", AT_ONCE)
+def test_copies_that_meet_no_others_are_made_at_once(
+    kernel: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_engine.launch.program_period.Period._tell_in_order", lambda *_: pytest.fail("in order"))
+    assert differing(kernel) == []
+
+
+def test_copies_that_meet_others_are_wrong_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_engine.launch.copies_at_once.CopiesAtOnce._meet", lambda *_: False)
+    assert differing(copying.handed_on) == ["bytes"]
+
+
+def test_copies_of_what_is_computed_are_wrong_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_engine.launch.copies_at_once.CopiesAtOnce._meet", lambda *_: False)
+    monkeypatch.setattr("kb_engine.launch.copies_at_once.Spread.is_known", lambda *_: True)
+    assert "pending" in " ".join(differing(copying.copied_result))
+
+
+def _kept_of_the_first_turn(copies: Any, number: int) -> Any:
+    return copies._loaded[number]
+
+
+def _load_of_the_same_turn(copies: Any, program: int, slot: int) -> Any:
+    return copies._loads[program % copies._by, copies._origin(slot).slot], 0
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("_kept_by", _kept_of_the_first_turn), ("_load_of", _load_of_the_same_turn)]
+)
+def test_what_is_stored_at_once_is_what_its_turn_loaded(
+    name: str, wrong: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"kb_engine.launch.copies_at_once.CopiesAtOnce.{name}", wrong)
+    assert differing(copying.behind) == ["bytes"]
+
+
+def test_what_a_jump_leaves_of_loads_is_what_later_turns_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_engine.template.steps.Repetition.become", _become_without_loads)
+    assert differing(copying.behind) == ["bytes"]
 
 
 def _become_without_loads(run: Any, number: int, numbers: Any, _: Any) -> None:

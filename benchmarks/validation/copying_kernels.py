@@ -141,6 +141,18 @@ def nested(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) ->
             tl.store(b[mine, 0:half], x + 1.0)
 
 
+def in_rounds(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """Every other turn stores at one place what was loaded two turns before, and every third one a value once more."""
+    turns = a.shape[0] // tl.num_programs() // rows
+    first = tl.program_id() * turns * rows
+    older, old, value = (tl.load(b[first + n * rows : first + n * rows + rows, :]) for n in (5, 6, 7))
+    for turn in range(turns):
+        mine, again, place = (first + n * rows for n in (turn, turn % 2 * turn, turn % 3))
+        tl.store(c[again : again + rows, :], older)
+        older, old = old, tl.load(a[mine : mine + rows, :])
+        tl.store(b[place : place + rows, :], value)
+
+
 COPIES: tuple[Callable[..., None], ...] = (
     copied,
     spread,
@@ -154,6 +166,7 @@ COPIES: tuple[Callable[..., None], ...] = (
     masked,
     ragged,
     nested,
+    in_rounds,
 )
 
 

@@ -7,6 +7,7 @@ tile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,16 @@ class Extent:
         self.rectangle(self.data, offset, array.shape, stride, array.dtype)[...] = array
         if self.n_valid < self.nbytes:
             self._mark(offset, array.shape[0], array.shape[1] * array.dtype.itemsize, stride, True)
+
+    def assign_each(self, offsets: Sequence[int], arrays: Sequence[Array], stride: int) -> None:
+        """As `assign`, for *arrays* of one shape and type."""
+        self._own_data()
+        data, base, shape, dtype = self.data, self.base, arrays[0].shape, arrays[0].dtype
+        strides = stride, dtype.itemsize
+        for offset, array in zip(offsets, arrays, strict=True):
+            np.ndarray(shape, dtype, data, offset - base, strides)[...] = array
+            if self.n_valid < self.nbytes:
+                self._mark(offset, shape[0], shape[1] * dtype.itemsize, stride, True)
 
     def invalidate(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
         """Mark the bytes of a rectangle as invalid."""

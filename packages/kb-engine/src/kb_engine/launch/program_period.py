@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fold.program_passes import Numbers, ProgramLook
+from kb_engine.launch.copies_at_once import CopiesAtOnce, Spread, ToldStep
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.period_conflicts import periods_with_equal_conflicts
@@ -22,13 +21,12 @@ from kb_engine.template import (
     LoadLook,
     LoopTemplates,
     PendingMark,
-    Put,
     Repetition,
     Submission,
     Templates,
     Told,
 )
-from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError, SubmittedCommand
+from kb_messages import OFFSET_BITS, KbError, SubmittedCommand
 
 
 class GridLook(ProgramLook):
@@ -132,67 +130,56 @@ class Period:
         """
         if not n:
             return 0
-        told = [(each, step, self._numbers_of(each.program, n)) for each in self._sources for step in each.told]
-        in_tcm = [_is_in_tcm(source, step) for source, step, _ in told]
-        others = [
-            each
-            for each, is_in_tcm in zip(told, in_tcm, strict=True)
-            if not is_in_tcm and not self._finds_bytes(each[0], each[1], n)
-        ]
-        well = self._tell_in_order(others, n)
-        if well:  # each period marks the same bytes of TCM, of which nobody loads
-            for (source, step, numbers), is_in_tcm in zip(told, in_tcm, strict=True):
-                if is_in_tcm:
-                    step.repeat(_repeated(source, numbers[well]))
+        runs, told, in_tcm = self._played.runs, list[ToldStep](), list[ToldStep]()
+        self.loaded = {number: runs[number][1].loaded for number in self.after.running if number in runs}
+        for source in self._sources:
+            port, numbers = source.run.port, self._numbers_of(source.program, n)
+            for step in source.told:
+                each = ToldStep(source.program, step, source.given, port, numbers)
+                if _is_in_tcm(source, step):
+                    in_tcm.append(each)
+                elif not _finds_bytes(each, n):
+                    told.append(each)
+        well = self._tell_at_once(told, n) or self._tell_in_order(told, n)
+        for each in in_tcm if well else ():  # each period marks the same bytes of TCM, of which nobody loads
+            each.step.repeat(each.repeated(well))
         return well
 
-    def _tell_in_order(self, told: Sequence[tuple[_Source, Told, list[list[int]]]], n: int) -> int:
+    def _tell_at_once(self, told: Sequence[ToldStep], n: int) -> int:
+        """Repeat the steps *told* of *n* periods, if their order makes no difference. Returns *n*, or else 0."""
+        copies = CopiesAtOnce(told, n, self.by.programs, self.loaded, self._loaded_first, self._templates.origin)
+        loaded = copies.do()
+        if loaded is None:
+            return 0
+        self.loaded = {number + n * self.by.programs: each for number, each in loaded.items()}
+        for i in range(1, n + 1) if copies.marks else ():
+            for each in copies.marks:
+                each.step.repeat(each.repeated(i))
+        return n
+
+    def _tell_in_order(self, told: Sequence[ToldStep], n: int) -> int:
         """Repeat the steps *told*, with the numbers of their programs in each period. Returns how many go well."""
-        runs = self._played.runs
-        self.loaded = {number: runs[number][1].loaded for number in self.after.running if number in runs}
-        keeps = any(self.loaded.values()) or any(isinstance(step, Put) for _, step, _ in told)
-        for i in range(1, n + 1) if keeps or told else ():
-            loaded = {number: dict(each) for number, each in self.loaded.items()} if keeps else {}
+        for i in range(1, n + 1):
+            loaded = {number: dict(each) for number, each in self.loaded.items()}
             try:
-                for source, step, numbers in told:
-                    number = source.program + i * self.by.programs
-                    step.repeat(_repeated(source, numbers[i], self._loaded_by(number, loaded) if keeps else None))
+                for each in told:
+                    number = each.program + i * self.by.programs
+                    each.step.repeat(each.repeated(i, self._loaded_by(number, loaded)))
             except KbError:
                 return i - 1
-            if keeps:
-                running = [number + i * self.by.programs for number in self.after.running]
-                self.loaded = {number: self._loaded_by(number, loaded) for number in running}
+            running = [number + i * self.by.programs for number in self.after.running]
+            self.loaded = {number: self._loaded_by(number, loaded) for number in running}
         return n
+
+    def _loaded_first(self, number: int) -> Mapping[int, Loaded]:
+        """What program *number*, which runs or is the next one on its PE, has loaded when the next period begins."""
+        return self._loaded_by(number, dict(self.loaded))
 
     def _loaded_by(self, number: int, loaded: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
         """What of *loaded*, by program, is that of program *number*, which may be about to begin."""
         if number not in loaded:
             loaded[number] = self._templates.loaded_before(number, loaded)
         return loaded[number]
-
-    def _finds_bytes(self, source: _Source, step: Told, n: int) -> bool:
-        """Whether *step* looks for loads of *source* that lie, in the next *n* periods, between bytes that are or were
-        all known, and whose elements nobody stores.
-
-        Then each of them finds its bytes, known or pending.
-        """
-        if not isinstance(step, LoadLook) or step.kept is not None:
-            return False
-        numbers = np.array(self._numbers_of(source.program, n)[1 : n + 1], dtype=np.int64)
-        columns = cast(Sequence[int], list(numbers.T))  # matrices are made for all periods at once
-        store = source.run.port.memory.store
-        for make in step.matrices:
-            rectangle = make(columns, source.given).rectangle
-            lowest, highest = int(np.min(rectangle.base)), int(np.max(rectangle.base))
-            owner, offset = lowest >> OFFSET_BITS, lowest & OFFSET_MASK
-            nbytes = highest - lowest + (rectangle.rows - 1) * rectangle.stride + rectangle.row_nbytes
-            try:
-                is_whole = store.place(owner, offset, 1, nbytes, nbytes) is not None
-            except KbError:  # not all of that is in the memory
-                return False
-            if not is_whole or highest >> OFFSET_BITS != owner:
-                return False
-        return True
 
     def commands(self, n: int) -> tuple[int, Mapping[CommandInFlight, Issued], Sequence[CommandInFlight]]:
         """The commands from the begin of the period to the end of the *n*-th after it, in the order of their numbers.
@@ -227,18 +214,19 @@ class Period:
 
     def ran(self, n: int) -> Sequence[ProgramRun]:
         """The programs of the next *n* periods, those of this one that are not done among them, as they were taken."""
+        ps, runs = self.ps, []
+        for number in self._taken:
+            run = self._launch.run_of(number)
+            has_ended = run.end_ps >= 0
+            end_ps = run.end_ps if has_ended else self._launch.run_of(number - self.by.programs).end_ps + ps
+            runs.append((run, has_ended, end_ps))
         found: list[ProgramRun] = []
         for i in range(n + 1):
-            for number in self._taken:
-                run = self._launch.run_of(number)
-                if i == 0 and run.end_ps >= 0:
-                    continue
-                end_ps = run.end_ps + i * self.ps
-                if run.end_ps < 0:
-                    earlier = self._launch.run_of(number - self.by.programs)
-                    end_ps = earlier.end_ps + (i + 1) * self.ps if i < n else -1
-                later = number + i * self.by.programs
-                found.append(ProgramRun(later, run.pe_id, run.start_ps + i * self.ps, end_ps))
+            by, by_ps = i * self.by.programs, i * ps
+            for (number, pe_id, start_ps, _), has_ended, end_ps in runs:
+                if i or not has_ended:
+                    has_end = has_ended or i < n
+                    found.append(ProgramRun(number + by, pe_id, start_ps + by_ps, end_ps + by_ps if has_end else -1))
         return found
 
     def _source(self, number: int, program: int, which: int) -> _Source:
@@ -299,11 +287,15 @@ class Period:
         return found
 
 
-def _repeated(source: _Source, numbers: list[int], loaded: dict[int, Loaded] | None = None) -> Repetition:
-    """A program that does what that of *source* did, has *numbers*, and has *loaded* that much."""
-    run = Repetition(source.run.port, numbers, loaded=loaded)
-    run.given += source.given
-    return run
+def _finds_bytes(told: ToldStep, n: int) -> bool:
+    """Whether a step looks for loads that lie, in the next *n* periods, between bytes that are or were all known, and
+    whose elements nobody stores.
+
+    Then each of them finds its bytes, known or pending.
+    """
+    if not isinstance(told.step, LoadLook) or told.step.kept is not None:
+        return False
+    return all(Spread.of(told, make, n).is_whole(told.memory) for make in told.step.matrices)
 
 
 def _is_in_tcm(source: _Source, step: Told) -> bool:

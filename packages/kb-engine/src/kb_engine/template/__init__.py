@@ -4,11 +4,12 @@ from kb_engine.template.loops import LoopTemplates, loops_of
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
 from kb_engine.template.purity import MadeKernel, is_pure
-from kb_engine.template.steps import Loaded, LoadLook, PendingMark, Put, Repetition, Submission
+from kb_engine.template.steps import HeldFrom, Loaded, LoadLook, PendingMark, Put, Repetition, Submission
 from kb_engine.template.template import Told
 from kb_engine.template.templates import Templates, templates_of
 
 __all__ = [
+    "HeldFrom",
     "IssuedByRun",
     "LoadLook",
     "Loaded",

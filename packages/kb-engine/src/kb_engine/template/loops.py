@@ -26,7 +26,7 @@ from kb_engine.template.purity import is_repeatable, mutable_parts
 from kb_engine.template.raw_steps import RawHoles, RawStep, raw_steps, tape_of
 from kb_engine.template.rehearsal import RehearsedPort
 from kb_engine.template.rehearsed_range import rehearsed_kernel
-from kb_engine.template.steps import Allocation, Loaded, Submission, carried
+from kb_engine.template.steps import Allocation, HeldFrom, Loaded, Submission, carried
 from kb_engine.template.template import Template
 from kb_engine.template.templates import tensors_among
 from kb_engine.template.tracing import Tape, TracingPort
@@ -87,6 +87,13 @@ class LoopTemplates:
         for _ in range(before, number, self._n_pes):
             found = carried(found, self.parts.turn.holds_last)
         return found
+
+    def origin(self, slot: int) -> HeldFrom:
+        """Where the TCM is from that a turn holds by number *slot*."""
+        holds, before = self.parts.turn.holds_last, 0
+        while slot < len(holds) and holds[slot] != slot and before < len(holds) * self._n_pes:
+            slot, before = holds[slot], before + self._n_pes
+        return HeldFrom(slot, before, holds[slot : slot + 1] == (slot,))
 
     def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
         """What the turns *numbers* use of memory."""

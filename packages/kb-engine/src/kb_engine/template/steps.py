@@ -24,6 +24,17 @@ class Loaded(NamedTuple):
     known: npt.NDArray[Any] | None
 
 
+class HeldFrom(NamedTuple):
+    """Where TCM is from that a program holds: it was given to the program that is `before` numbers before, as `slot`.
+
+    Where it `stays`, all programs on a PE hold the same by that number.
+    """
+
+    slot: int
+    before: int
+    stays: bool
+
+
 class Repetition:
     """A program that repeats the steps of another. `numbers` follow from its own number.
 

@@ -16,7 +16,7 @@ from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
 from kb_engine.template.purity import is_repeatable, mutable_parts
-from kb_engine.template.steps import Loaded, Repetition
+from kb_engine.template.steps import HeldFrom, Loaded, Repetition
 from kb_engine.template.template import Template
 from kb_engine.template.tracing import Tape, TracingPort
 
@@ -91,6 +91,10 @@ class Templates:
     def loaded_before(self, _: int, __: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
         """What a program begins with: nothing."""
         return {}
+
+    def origin(self, slot: int) -> HeldFrom:
+        """Where the TCM is from that a program holds by number *slot*: nothing is handed on to a program."""
+        return HeldFrom(slot, 0, False)
 
     def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
         """What the programs *numbers*, which have one template, use of memory."""
