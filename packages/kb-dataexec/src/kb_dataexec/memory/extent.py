@@ -49,9 +49,13 @@ class Extent:
         address: int = self.data.__array_interface__["data"][0]
         return address
 
+    def share(self) -> None:
+        """Somebody else has the same arrays: this extent copies an array before it changes it."""
+        self.data_shared = self.mask_shared = True
+
     def clone(self) -> Extent:
         """A second extent over the same arrays. Both extents copy an array before they change it."""
-        self.data_shared = self.mask_shared = True
+        self.share()
         twin: Extent = Extent.__new__(Extent)
         for name in Extent.__slots__:
             setattr(twin, name, getattr(self, name))

@@ -34,10 +34,27 @@ class StoreError(KbError):
 
 
 class _Region:
-    __slots__ = ("extents", "label", "nbytes", "owner")
+    """A memory. With *is_shared*, a region of another store has the same `extents`, so whoever changes them clones
+    them first."""
 
-    def __init__(self, owner: int, nbytes: int, label: str, extents: Extents) -> None:
+    __slots__ = ("extents", "is_shared", "label", "nbytes", "owner")
+
+    def __init__(self, owner: int, nbytes: int, label: str, extents: Extents, is_shared: bool = False) -> None:
         self.owner, self.nbytes, self.label, self.extents = owner, nbytes, label, extents
+        self.is_shared = is_shared
+
+    @property
+    def own_extents(self) -> Extents:
+        """The extents, which nobody else has, for a change of them."""
+        if self.is_shared:
+            self.extents, self.is_shared = self.extents.clone(), False
+        return self.extents
+
+    def twin(self) -> _Region:
+        """A region with the same contents."""
+        self.extents.share()
+        self.is_shared = True
+        return _Region(self.owner, self.nbytes, self.label, self.extents, is_shared=True)
 
     def where(self, offset: int) -> str:
         return f"{self.label} + {offset:#x} (address {join_address(self.owner, offset):#x})"
@@ -89,7 +106,7 @@ class MemoryStore:
                 f"a write of {row_nbytes}-byte rows {stride} bytes apart",
                 "rows that do not overlap",
             )
-        region.extents.write(offset, array, stride)
+        region.own_extents.write(offset, array, stride)
 
     def write_each(self, owner: int, offsets: Sequence[int], arrays: Sequence[Array], stride: int) -> None:
         """Copy each of *arrays*, which have one shape (rows, elements of a row) and type, to its place among *offsets*.
@@ -119,7 +136,7 @@ class MemoryStore:
             array = np.array(array, order="C")
         flat = array.reshape(-1).view(np.uint8)
         region = self._checked(owner, offset, 1, flat.size, flat.size)
-        region.extents.put(Extent(offset, flat, shared=shared))
+        region.own_extents.put(Extent(offset, flat, shared=shared))
 
     def reserve(self, owner: int, offset: int, nbytes: int) -> None:
         """Hold [offset, offset + nbytes) in one array, so that rectangles written there need no joining.
@@ -129,7 +146,7 @@ class MemoryStore:
         """
         region = self._checked(owner, offset, 1, nbytes, nbytes)
         if nbytes <= _MOST_RESERVED_NBYTES:
-            region.extents.room_for(offset, offset + nbytes)
+            region.own_extents.room_for(offset, offset + nbytes)
 
     def read(
         self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType, lasting: bool = False
@@ -209,16 +226,16 @@ class MemoryStore:
 
     def release(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
         """Un-initialise the bytes of the rectangle. Reading them before the next write is an error."""
-        self._checked(owner, offset, rows, row_nbytes, stride).extents.release(offset, rows, row_nbytes, stride)
+        self._checked(owner, offset, rows, row_nbytes, stride).own_extents.release(offset, rows, row_nbytes, stride)
 
     def snapshot(self) -> MemoryStore:
         """A second store with the same contents. Changes of one store do not show in the other.
 
-        No bytes are copied: the stores share an extent until one of them writes to it.
+        No bytes are copied: the stores share the extents of a memory until one of them changes that memory, and the
+        bytes of an extent until one of them writes there.
         """
         twin = MemoryStore(())
-        for owner, region in self._regions.items():
-            twin._regions[owner] = _Region(owner, region.nbytes, region.label, region.extents.clone())
+        twin._regions = {owner: region.twin() for owner, region in self._regions.items()}
         return twin
 
     def check(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> None:
@@ -246,7 +263,7 @@ class MemoryStore:
         store = cls(saved if regions is None else regions)
         for owner, extent in held:
             region = store._checked(owner, extent.start, 1, extent.nbytes, extent.nbytes)
-            region.extents.put(extent)
+            region.own_extents.put(extent)
         return store
 
     def _checked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from kb_engine.block.component import ComponentBase
@@ -100,7 +101,9 @@ class PathCompiler:
         """
         leg = self.legs.get((src, dst, at_once))
         if leg is None:
-            leg = Leg(self._hops(self._with_ports(self.route(src, dst).links), at_once), self._on_links)
+            links = self._with_ports(self.route(src, dst).links)
+            latency_ps = sum([link.latency_ps + self.overhead_ps(link.dst) for link in links])
+            leg = Leg(latency_ps, partial(self._hops, links, at_once), self._on_links)
             self.legs[src, dst, at_once] = leg
         return leg
 
@@ -115,7 +118,7 @@ class PathCompiler:
             raise TopologyError(f"{src} -> {dst}", f"a {found}, which takes no requests", "a MemoryComponent")
         nodes = self._graph.nodes
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
-            away = back = self.legs[src, dst, at_once] = Leg([])
+            away = back = self.legs[src, dst, at_once] = Leg(0, list)
         else:
             away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = -1 if memory.reorders else self._lookahead.nearest_ps(dst)

@@ -249,15 +249,15 @@ class Fabric:
         Raises TopologyError when no links lead from *src* to *dst*.
         """
         leg = self._compiler.leg(src, dst)
-        flow = leg.flow(nbytes)
-        if nbytes and self._watched:
-            self._enter(frozenset(hop.state for hop in leg.hops))
-        flow.count += 1
         if self._on_transfer is not None:
             untraced, finish = finish, lambda each: self._finish_message(src, dst, nbytes, start_ps, untraced, each)
-        if not flow.nbytes:  # it occupies nothing, so nothing can hold it up
-            self._at(start_ps + flow.latency_ps, finish, argument)
+        if not leg.on_links(nbytes):  # it occupies nothing, so nothing can hold it up
+            self._at(start_ps + leg.latency_ps, finish, argument)
             return
+        if nbytes and self._watched:
+            self._enter(frozenset(hop.state for hop in leg.hops))
+        flow = leg.flow(nbytes)
+        flow.count += 1
         if self._is_watched:
             flow.under_way += 1
         self._travel(Transfer(flow, None, None, None, start_ps, finish, argument))

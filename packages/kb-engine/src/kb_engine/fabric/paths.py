@@ -137,19 +137,28 @@ class Flow:
 
 
 class Leg:
-    """The way from one node to another. A transfer of zero bytes pays `latency_ps` and nothing else.
+    """The way from one node to another. A transfer of zero bytes pays *latency_ps* and nothing else.
 
-    *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers.
+    *compiled* gives its hops when they are first asked for: most legs between processors have messages without bytes
+    alone. *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers.
     """
 
-    __slots__ = ("_flows", "_on_links", "_pieces_flows", "hops", "latency_ps")
+    __slots__ = ("_compiled", "_flows", "_hops", "_on_links", "_pieces_flows", "latency_ps")
 
-    def __init__(self, hops: list[Hop], on_links: OnLinks | None = None) -> None:
-        self.hops = hops
+    def __init__(self, latency_ps: int, compiled: Callable[[], list[Hop]], on_links: OnLinks | None = None) -> None:
+        self.latency_ps = latency_ps
+        self._compiled = compiled
+        self._hops: list[Hop] | None = None
         self._on_links = on_links
-        self.latency_ps = sum(hop.after_ps for hop in hops)
         self._flows: dict[int, Flow] = {}
         self._pieces_flows: dict[int, Flow] = {}
+
+    @property
+    def hops(self) -> list[Hop]:
+        """All links, in order."""
+        if self._hops is None:
+            self._hops = self._compiled()
+        return self._hops
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -196,7 +205,7 @@ class Leg:
         over.same(len(self._flows), len(self._pieces_flows))
         for flow in chain(self._flows.values(), self._pieces_flows.values()):
             flow.fold(over)
-        for hop in self.hops:
+        for hop in self._hops or ():
             over.part(hop.state)
             if hop.shared is not None:
                 over.part(hop.shared)

@@ -60,7 +60,8 @@ class Memories:
             raise KernelError(what, f"pes={pes}", "a list of PE numbers", f"write `pes=[{pes}]`")
         wanted = range(n_pes) if pes is None else pes
         found: object = wanted  # a script's types are not checked
-        if not isinstance(found, Collection) or not all(isinstance(each, SupportsIndex) for each in found):
+        types = set(map(type, found)) if isinstance(found, Collection) else {type(None)}
+        if not all(issubclass(each, SupportsIndex) for each in types):
             raise KernelError(what, f"pes={pes!r}", f"a list of PE numbers, 0 to {n_pes - 1}")
         for number in wanted:
             if not 0 <= number < n_pes:
