@@ -232,6 +232,23 @@ def test_a_program_that_fits_in_no_strips_is_divided(results, simulate):
     assert len(run.traced(CommandComplete)) == len(run.plans)
 
 
+def test_what_the_parts_of_a_program_stored_is_not_computed_again(results):
+    """`more` lies in TCM between the parts, and the kernel can name it when the next program closes."""
+
+    def kernel(tl, a, c, d):
+        x = tl.load(a)
+        more = x + 1
+        both = tl.interleave(more, x)
+        tl.store(c, both)
+        tl.free(both)
+        tl.store(d, more)
+
+    x = np.random.default_rng(3).standard_normal((16, 16), dtype=np.float32)
+    both, more = results(kernel, x, outs=[((16, 32), "f32"), ((16, 16), "f32")], changes=SMALL)
+    assert (more == x + 1).all()
+    assert (both == np.stack([x + 1, x], -1).reshape(16, 32)).all()
+
+
 def test_a_scan_along_a_column_that_does_not_fit_is_refused_with_its_line(simulate):
     def kernel(tl, a, c):
         x = tl.load(a)

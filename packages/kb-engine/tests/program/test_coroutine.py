@@ -1,5 +1,6 @@
 """A kernel gives way where it pauses and goes on where it paused; what it raises reaches whoever resumed it."""
 
+import gc
 from contextvars import ContextVar
 from functools import partial
 from threading import Thread
@@ -120,3 +121,32 @@ def test_a_kernel_gives_way_to_whoever_started_it():
     other = greenlet(lambda: (kernel.resume(), seen.append("paused"), kernel.resume()))
     other.switch()
     assert seen == ["paused", "ended"]
+
+
+def test_an_abandoned_kernel_forgets_what_its_frames_hold_and_says_where_it_stood():
+    class Kept:
+        pass
+
+    def body():
+        value = Kept()
+        held.append(ref(value))
+        try:
+            kernel.pause("k.py:1")
+        finally:
+            raise ValueError(str(value))
+
+    held = []
+    kernel = KernelCoroutine(Clock(), body, lambda: pytest.fail("called after the end"))
+    kernel.resume()
+    assert held[0]() is not None
+    kernel.abandon()
+    gc.collect()
+    assert held[0]() is None
+    assert (kernel.waiting_at, kernel.is_abandoned) == ("k.py:1", True)
+    kernel.abandon()
+
+
+def test_a_kernel_that_has_not_begun_is_abandoned_too():
+    kernel = KernelCoroutine(Clock(), lambda: pytest.fail("called after the end"), lambda: None)
+    kernel.abandon()
+    assert (kernel.waiting_at, kernel.is_abandoned) == ("", True)

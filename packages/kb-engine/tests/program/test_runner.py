@@ -1,5 +1,8 @@
 """Kernels as plain functions: what they see, what they may not do, and how their errors read."""
 
+import gc
+from weakref import ref
+
 import numpy as np
 import pytest
 
@@ -292,3 +295,39 @@ def test_what_was_freed_cannot_be_stored_or_multiplied(toy_host):
         host = toy_host()
         message = refused(host, kernel, numbers(host), host.empty("c", (16, 16), "f16"))
         assert message.endswith("got a LoadedTensor after tl.free, needs one that still holds TCM")
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_process_passes_through_a_kernel(toy_host, ends):
+    def kernel(tl, a):
+        tl.load(a)
+        raise ends(3)
+
+    host = toy_host()
+    with pytest.raises(ends) as caught:
+        host.launch(kernel, numbers(host))
+    assert caught.value.args == (3,)
+    assert host.engine.standing() == [
+        f"sip0.cube0.pe0: the kernel ran at {line(kernel, 2)}, no commands in flight",
+    ]
+
+
+def test_an_engine_whose_launch_failed_goes_with_its_last_reference(toy_host):
+    """Kernels of two PEs wait in their greenlets when the third one fails."""
+
+    def kernel(tl, a):
+        if tl.program_id(0) == 2:
+            raise ValueError
+        tl.load(a)
+
+    host = toy_host(("pe_layout: {count: 1}", "pe_layout: {count: 3}"))
+    engine = ref(host.engine)
+    with pytest.raises(UserCodeError):
+        host.launch(kernel, numbers(host), pes="all")
+    standing = host.engine.standing()
+    assert standing[0].startswith(
+        f"sip0.cube0.pe0 (and 1 more PE alike, up to sip0.cube0.pe1): the kernel waits at {line(kernel, 3)} since 0 ns"
+    )
+    del host
+    gc.collect()
+    assert engine() is None

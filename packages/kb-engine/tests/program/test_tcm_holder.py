@@ -1,6 +1,7 @@
 """TCM goes back with the last reference to a value: at which moment, and what keeps it longer."""
 
 import gc
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -81,6 +82,37 @@ def test_a_cycle_keeps_a_value_until_the_program_ends_whenever_it_is_collected(f
         del cycle
         gc.collect()
         assert used() == NBYTES
+
+    free_at(kernel)
+
+
+def test_a_collector_in_another_thread_keeps_nothing(free_at):
+    """The other thread's collector is at work until the kernel has let its value go."""
+    begins, ends = Event(), Event()
+
+    class Garbage:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            begins.set()
+            assert ends.wait(60)
+
+    def collects():
+        Garbage()
+        gc.collect()
+
+    def kernel(tl, a, c, used):
+        x = tl.load(a)
+        other = Thread(target=collects)
+        other.start()
+        assert begins.wait(60)
+        assert used() == NBYTES
+        del x
+        kept = used()
+        ends.set()
+        other.join()
+        assert kept == 0
 
     free_at(kernel)
 

@@ -1,6 +1,7 @@
 """What was looked at once is old, and is found when it is garbage; where the collector is off, nothing is looked at."""
 
 import gc
+from threading import Event, Thread
 from weakref import ref
 
 from kb_engine.timing.collector import collector_off, look_once
@@ -30,3 +31,22 @@ def test_nothing_is_looked_at_where_the_collector_is_off():
         part = Part()
         look_once()
         assert not is_in(2, part)
+
+
+def test_the_collector_is_off_until_the_last_thread_wants_it_on():
+    entered, leaves = Event(), Event()
+
+    def other():
+        with collector_off():
+            entered.set()
+            assert leaves.wait(60)
+
+    thread = Thread(target=other)
+    with collector_off():
+        thread.start()
+        assert entered.wait(60)
+    is_on = gc.isenabled()
+    leaves.set()
+    thread.join()
+    assert not is_on
+    assert gc.isenabled()

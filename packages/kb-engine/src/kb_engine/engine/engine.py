@@ -195,12 +195,12 @@ class Engine:
         listeners = self.session.listeners
         if listeners.on_launch is not None:
             listeners.on_launch()
-        if self.host_calls is not None:
-            result = self._launch_over_fabric(
-                self.host_calls, launch, targets or targets_of(self.topology.graph, pe_ids)
-            )
-        else:
-            result = self._launch_at_once(launch)
+        try:
+            result = self._run(launch, targets)
+        except BaseException:
+            for runner in launch.runners:
+                runner.abandon()
+            raise
         if listeners.on_launched is not None:
             listeners.on_launched()
         if folding is not None:
@@ -295,6 +295,12 @@ class Engine:
         if session.recorder is not None:
             seq, op_id = session.next_command_seq(), session.take_op_ids(1)
             session.recorder.host_write(matrix, data, seq, op_id, times_ps)
+
+    def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
+        if self.host_calls is None:
+            return self._launch_at_once(launch)
+        there = targets or targets_of(self.topology.graph, launch.pe_ids)
+        return self._launch_over_fabric(self.host_calls, launch, there)
 
     def _launch_at_once(self, launch: Launch) -> LaunchResult:
         start, on_return = self.clock.now_ps, self.session.listeners.on_return

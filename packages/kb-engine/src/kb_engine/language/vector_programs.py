@@ -136,7 +136,8 @@ class VectorPrograms:
         """Issue what *asked* needs, or, with None, all that the kernel can name."""
         self._issue_needed(asked)
         if self._ops:
-            self._ops = [op for op in self._ops if type(op) is RecordedOp or not _arrived(op)]
+            # Programs in parts and phases store what other parts read, also where the kernel can name it.
+            self._ops = [op for op in self._ops if not (op.stored if type(op) is RecordedOp else _arrived(op))]
         if isinstance(asked, RecordedView):
             _arrived(asked)
 

@@ -7,10 +7,11 @@ memory for its frames.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from threading import local
 from typing import Final
 
-from greenlet import getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.program.port import Completion
@@ -36,7 +37,7 @@ class KernelCoroutine:
     While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for` the
     command it waits for. A kernel whose `waiting_for` is None waits for room in the submission queue. `waiting_at` is
     "" before the kernel starts, while it runs, and after it has returned. `has_returned` says that it has run to its
-    end.
+    end. `is_abandoned` says that it never will.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class KernelCoroutine:
         "_greenlet",
         "_returned",
         "has_returned",
+        "is_abandoned",
         "waiting_at",
         "waiting_for",
         "waiting_since_ps",
@@ -54,7 +56,7 @@ class KernelCoroutine:
         self.waiting_at = ""
         self.waiting_since_ps = 0
         self.waiting_for: Completion | None = None
-        self.has_returned = False
+        self.has_returned = self.is_abandoned = False
         self._clock = clock
         self._body: Callable[[], None] | None = body
         self._returned: Callable[[], None] | None = returned
@@ -87,6 +89,19 @@ class KernelCoroutine:
         assert self._greenlet is not None
         assert self._greenlet.parent is not None
         self._greenlet.parent.switch()
+
+    def abandon(self) -> None:
+        """Have the frames of the kernel, if it has paused, forget all that they hold. `waiting_at` stays what it is.
+
+        A paused greenlet keeps its frames, and no collector finds what these alone refer to. The kernel hears of the
+        end by GreenletExit. An error that its own code raises then is dropped, because the launch has failed before.
+        """
+        self.is_abandoned = True
+        worker, self._greenlet = self._greenlet, None
+        if worker is not None and self.waiting_at:
+            worker.parent = getcurrent()
+            with suppress(Exception):
+                worker.throw(GreenletExit)
 
     def wait_for(self, completion: Completion | None) -> None:
         """Note what the kernel waits for, or is about to wait for."""

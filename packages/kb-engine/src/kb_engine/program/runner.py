@@ -46,7 +46,7 @@ class KernelRunner:
 
     *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done; from then on
     `has_ended` is true. *returned(runner)* is called before, when the kernel has returned. `stopped_at` is the line at
-    which a signal has ended the kernel, or "". `name` is what errors and reports call the program.
+    which a signal or `sys.exit` has ended the kernel, or "". `name` is what errors and reports call the program.
     """
 
     def __init__(
@@ -95,12 +95,23 @@ class KernelRunner:
         self._stream.listen()
         self.kernel.resume()
 
+    def abandon(self) -> None:
+        """End the kernel where it waits, because the launch has failed. It tells nobody of the TCM that it frees."""
+        if self.kernel.waiting_at:
+            self._port.tcm.end()
+            self.kernel.abandon()
+
     def _run(self) -> None:
         call = self._call
         try:
             self._play(call, self._port)
             self.commands.end()
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.stopped_at = authors_line(error, call.root)
+            raise
         except BaseException as error:
+            if self.kernel.is_abandoned:
+                raise
             if not is_authors_error(error, call.root):
                 self.stopped_at = authors_line(error, call.root)
                 raise

@@ -8,24 +8,25 @@ what a cycle keeps is held until the program ends.
 from __future__ import annotations
 
 import gc
+from threading import local
 from typing import Any, Final
 
 from kb_engine.memory.allocator import Lease
 from kb_messages import Matrix
 
 
-class _CycleCollector:
-    """Whether Python's collector of reference cycles runs now."""
+class _CycleCollector(local):
+    """Whether Python's collector of reference cycles runs now in this thread: another thread's may go on beside it."""
 
-    def __init__(self) -> None:
-        self.runs = False
-        gc.callbacks.append(self._note)
+    runs = False
 
-    def _note(self, phase: str, _: dict[str, Any]) -> None:
+    def note(self, phase: str, _: dict[str, Any]) -> None:
+        """As `gc.callbacks` says: the collector begins or ends."""
         self.runs = phase == "start"
 
 
 COLLECTOR: Final = _CycleCollector()
+gc.callbacks.append(COLLECTOR.note)
 
 
 class HeldBytes:
