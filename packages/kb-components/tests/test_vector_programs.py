@@ -273,6 +273,27 @@ def test_the_issue_of_a_program_waits_for_what_it_reads_with_a_scoreboard(simula
     assert run.times(2, 0)[0][0] == loaded + 4000  # taken when the second load is done
 
 
+def test_a_tile_that_has_its_registers_passes_those_that_wait_for_them(results):
+    """A program without inputs claims registers at its first MATH, and is back for others while a FETCH waits."""
+
+    def kernel(tl, a, c, d):
+        x, y = tl.load(a), tl.load(a)
+        tl.wait(x)
+        tl.wait(y)
+        ones = tl.zeros((1, 64), "f32")
+        for _ in range(5):
+            ones = tl.exp(ones) * 0 + 1
+        tl.free(y)
+        tl.store(c, tl.dot(x, x))
+        tl.store(d, ones)
+
+    x = np.random.default_rng(4).integers(-4, 5, (8, 8)).astype(np.float32)
+    few = ("size: 64 KiB", "size: 768 B")
+    found, ones = results(kernel, x, outs=[((8, 8), "f32"), ((1, 64), "f32")], changes=(*SCOREBOARD, few))
+    assert (found == x @ x).all()
+    assert (ones == 1).all()
+
+
 def test_a_computed_cycle_is_stored_and_its_tcm_is_held_to_the_end(simulate):
     def kernel(tl, a, c):
         x = tl.load(a)

@@ -208,12 +208,13 @@ def test_a_transfer_begins_when_the_one_before_it_is_set_up():
     assert launch_of(log).hidden["pe_dma"] == 16
 
 
-def test_a_transfer_does_not_wait_for_a_later_one_that_leaves_at_once():
+@pytest.mark.parametrize("came", [18, 14], ids=["later", "with it"])
+def test_a_transfer_does_not_wait_for_a_later_one_that_leaves_at_once(came):
     """The set-up of the first transfer lasts until 20. The third one moves nothing, and is recorded first."""
     timed = one_command(60)
-    timed.op(0, 0, 2, "dma_read", 18, 20, 20, channel=2)
-    timed.op(1, 0, 0, "dma_read", 12, 12, 50)
-    timed.op(2, 0, 1, "dma_read", 14, 20, 60, channel=6)
+    timed.op(2, 0, 2, "dma_read", came, 20, 20, channel=20 - came)
+    timed.op(0, 0, 0, "dma_read", 12, 12, 50)
+    timed.op(1, 0, 1, "dma_read", 14, 20, 60, channel=6)
     log = timed.log("transfers")
     assert segments(path(log, 0)) == [
         *BEGINNING,

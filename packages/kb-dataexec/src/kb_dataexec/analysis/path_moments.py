@@ -21,7 +21,7 @@ class QueueLeaving:
         enters[1:] |= ops.server[1:] != ops.server[:-1]
         entered = ops.t_ready[np.maximum.accumulate(np.where(enters, np.arange(len(ops)), 0))]
         turn = np.empty(len(ops), np.int64)
-        turn[np.lexsort((ops.row, entered))] = np.arange(len(ops))
+        turn[np.argsort(entered, kind="stable")] = np.arange(len(ops))  # a transfer of no bytes is recorded at once
         self._which = np.flatnonzero(ops.leaves)
         order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
         self._which = self._which[order]

@@ -40,7 +40,7 @@ class Gate:
         raise NotImplementedError
 
     def wants(self, token: TileToken) -> bool:
-        """Whether this gate has something for *token* to take. `admit` lets a token that wants nothing pass."""
+        """Whether this gate has something for *token* to take. A token that wants nothing passes those that wait."""
         return True
 
     def leave(self, token: TileToken) -> None:

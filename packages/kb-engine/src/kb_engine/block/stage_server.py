@@ -205,7 +205,7 @@ class StageServer(BoundedQueue):
         waits.append((gate.reason, self.clock.now_ps - token.waits_since))
         passed = self.gates.index(gate) + 1
         for each in self.gates[passed:]:
-            if each.waiting or not each.admit(token):
+            if (each.waiting and each.wants(token)) or not each.admit(token):
                 self._wait_at(each, token)
                 return
         token.t_start = self.clock.now_ps
@@ -216,7 +216,7 @@ class StageServer(BoundedQueue):
         if token.context is not self._command:
             self._turn_to(token.context)
         for gate in self.gates:
-            if gate.waiting or not gate.admit(token):
+            if (gate.waiting and gate.wants(token)) or not gate.admit(token):
                 self._wait_at(gate, token)
                 return
         token.t_start = self.clock.now_ps
