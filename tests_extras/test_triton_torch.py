@@ -89,6 +89,14 @@ def test_views():
     assert torch.equal(out, x.t())
     assert not out._base[:, :10].any()
     assert not out._base[:, 26:].any()
+
+
+def test_an_expanded_tensor():
+    x, out = torch.ones(1).expand(64), torch.empty(64, 64)
+    with pytest.raises(Exception, match=r"expanded array, so elements share memory: pass x_ptr\\.contiguous\\(\\)"):
+        transpose_kernel[(1,)](x, out, 1, 64, N=64)
+    transpose_kernel[(1,)](x.contiguous(), out, 0, 64, N=64)
+    assert torch.equal(out, torch.ones(64, 64))
 """
 CUDA = """
 import torch

@@ -50,6 +50,16 @@ def test_views_that_overlap_are_one_tensor():
     np.testing.assert_array_equal(base, [0, *(2.0 * np.arange(64))])
 
 
+def test_elements_beyond_the_memory_of_an_expanded_array_are_refused_with_the_way_out():
+    """Without its stride of 0 the kernel reads 64 elements where one is."""
+    one, out = np.ones(1, np.float32), np.zeros(64, np.float32)
+    with pytest.raises(KernelError) as caught:
+        double_kernel[(1,)](np.broadcast_to(one, (64,)), out, 64, 1, 1, BLOCK=64)
+    assert "of x_ptr (an expanded array, so elements share memory: pass x_ptr.copy()), 252 bytes" in str(caught.value)
+    double_kernel[(1,)](np.broadcast_to(one, (64,)), out, 64, 0, 1, BLOCK=64)
+    np.testing.assert_array_equal(out, np.full(64, 2.0))
+
+
 @pytest.mark.parametrize("kind", ["f2", "bf16", "i1", "u2", "i8"])
 def test_types(kind):
     values = np.arange(1, 40)

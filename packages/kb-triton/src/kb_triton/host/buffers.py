@@ -72,6 +72,15 @@ def buffer_of(array: Any, name: str) -> HostBuffer:
     return HostBuffer(address, address + int(storage.nbytes()), True, storage)
 
 
+def expanded(array: Any, name: str) -> str:
+    """What errors say behind *name* if several elements of *array* are one in memory, as of `expand`; "" otherwise."""
+    steps = array.strides if _is_numpy(array) else array.stride()
+    if not any(step == 0 and size > 1 for step, size in zip(steps, array.shape, strict=True)):
+        return ""
+    way = f"{name}.copy()" if _is_numpy(array) else f"{name}.contiguous()"
+    return f" (an expanded array, so elements share memory: pass {way})"
+
+
 def live_buffers() -> Iterator[HostBuffer]:
     """The allocations that live in this process: of arrays that `address` was asked for, and of all torch tensors that
     are dense and on the CPU.

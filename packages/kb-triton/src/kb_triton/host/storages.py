@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kb_engine import Tensor
 from kb_messages import DType, KernelError
-from kb_triton.host.buffers import HostBuffer, buffer_of, live_buffers
+from kb_triton.host.buffers import HostBuffer, buffer_of, expanded, live_buffers
 
 Place = Callable[[str, npt.NDArray[np.uint8]], int]
 """Puts bytes on the chip, under a name, and returns their address there."""
@@ -27,16 +27,17 @@ _LATE: Final = "a tensor by its address"
 class Storage:
     """The bytes [`address`, `address + nbytes`) of this process, which are at `chip_address` on the chip.
 
-    `name` is that of the first argument that is a view of them. `address` is unique among the bytes of all storages.
+    `name` is that of the first argument that is a view of them, and errors say *called*. `address` is unique among the bytes of all storages.
     """
 
-    def __init__(self, name: str, buffer: HostBuffer, chip_address: int) -> None:
+    def __init__(self, name: str, buffer: HostBuffer, chip_address: int, called: str) -> None:
         self.name = name
         self.address = buffer.address
         self.nbytes = buffer.end - buffer.address
         self.is_writeable = buffer.is_writeable
         self.chip_address = chip_address
         self._buffer = buffer
+        self._called = called
         self._views: dict[DType, Tensor] = {}
 
     @property
@@ -50,7 +51,7 @@ class Storage:
         if found is None:
             count = self.nbytes // dtype.nbytes
             found = self._views[dtype] = Tensor(
-                name=self.name,
+                name=self._called,
                 shape=(count,),
                 dtype=dtype,
                 row_bounds=(0, 1),
@@ -87,8 +88,9 @@ class Storages:
                 joined = [each for each in joined if each not in meeting[1:]]
             elif all((each.address, each.end) != (buffer.address, buffer.end) for _, each in joined):
                 joined.append((name, buffer))
+        called = {name: f"{name}{ending}" for name, array in arrays if (ending := expanded(array, name))}
         for name, buffer in joined:
-            self._add(name, buffer)
+            self._add(name, buffer, called.get(name, name))
 
     def at(self, address: int) -> Storage | None:
         """The storage with the byte at *address*; None if the process has no array there.
@@ -102,7 +104,7 @@ class Storages:
             if buffer.address <= address < buffer.end:
                 if any(each.address < buffer.end and buffer.address < each.end for each in self.found):
                     return None
-                return self._add(_LATE, buffer)
+                return self._add(_LATE, buffer, _LATE)
         return None
 
     def of(self, address: int) -> Storage:
@@ -118,10 +120,10 @@ class Storages:
             return self._by_address[number]
         return None
 
-    def _add(self, name: str, buffer: HostBuffer) -> Storage:
+    def _add(self, name: str, buffer: HostBuffer, called: str) -> Storage:
         """Put *buffer* on the chip, unless it is empty."""
         chip_address = self._place(name, buffer.look()) if buffer.end > buffer.address else -1
-        storage = Storage(name, buffer, chip_address)
+        storage = Storage(name, buffer, chip_address, called)
         if storage.nbytes:
             at = bisect_right(self._starts, storage.address)
             self._starts.insert(at, storage.address)
