@@ -210,7 +210,7 @@ def kernels(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def programs(session: nox.Session) -> None:
-    """Random programs of the kernel language, a thousand or the number after `--`; `-- --seed N` repeats one."""
+    """Random programs of the kernel language, thousands or the number after `--`; `-- --seed N` repeats one."""
     install(session, *EDITABLE)
     session.run("python", "tests_integration/language/language_fuzz.py", *session.posargs)
     session.run("python", "tests_integration/language/language_repeats.py", *session.posargs)

@@ -114,6 +114,21 @@ class Kernel(LayoutKernel):
             acc = self.tl.dot(a, b, acc)
         self.keep(acc)
 
+    def ragged(self, op: str, rows: tuple[int, int], end: int, width: int) -> None:
+        (row, height), f, y = rows, self.memory["f"], self.memory["y"]
+        down, total = (self.tl.arange(height) + row)[:, None], None
+        for at in range(0, end, width):
+            along = (self.tl.arange(width) + at)[None, :]
+            under = (down < row + height) & (along < end)
+            part = self.tl.load(f[down, along], under, 0)
+            if op == "copy":
+                self.tl.store(y[down, along], part, under)
+                continue
+            found = getattr(self.tl, op)(part, axis=1, keep_dims=True)
+            total = found if total is None else self._apply("add" if op == "sum" else "maximum", total, found)
+        if total is not None:
+            self.keep(total)
+
     def store(self, number: int, tensor: str, key: tuple[Any, ...], turned: bool, mask: tuple[Any, ...] | None) -> None:
         value, target = self.pick(number), self.memory[tensor]
         if value.dtype is not target.dtype:
@@ -159,7 +174,7 @@ class Kernel(LayoutKernel):
 
     def _listed(self, rows: tuple[int, ...]) -> Any:
         """Rows as loaded integers if `ids`, which counts up, has them side by side; otherwise as a list."""
-        if rows == tuple(range(rows[0], rows[0] + len(rows))):
+        if "ids" in self.memory and rows == tuple(range(rows[0], rows[0] + len(rows))):
             return self.tl.load(self.memory["ids"][rows[0] : rows[0] + len(rows)])
         return np.array(rows)
 
@@ -168,15 +183,27 @@ class Kernel(LayoutKernel):
 
 
 def kernel(
-    tl: Any, f: Any, n: Any, ids: Any, y: Any, z: Any, counts: Any, steps: tuple[Step, ...], seen: dict[int, list[Any]]
+    tl: Any,
+    f: Any,
+    n: Any,
+    ids: Any,
+    y: Any,
+    z: Any,
+    counts: Any,
+    steps: tuple[Step, ...],
+    seen: dict[int, list[Any]] | None,
 ) -> None:
-    """The steps of one program, whose parts of f, n, y and z are SIDE rows. Adds to *seen* what it looks at."""
+    """The steps of one program, whose parts of f, n, y and z are SIDE rows. *seen*, if given, gets what it looks at.
+
+    Without it the program reads no integers that say where elements are.
+    """
     own = slice(tl.program_id() * SIDE, (tl.program_id() + 1) * SIDE)
     parts = {"f": Rows(f, own.start), "n": Rows(n, own.start), "y": Rows(y, own.start), "z": Rows(z, own.start)}
-    player = Kernel(tl, {**parts, "ids": ids, "counts": counts})
+    player = Kernel(tl, parts if seen is None else {**parts, "ids": ids, "counts": counts})
     for step in steps:
         player.play(step)
-    seen[tl.program_id()] = player.seen
+    if seen is not None:
+        seen[tl.program_id()] = player.seen
 
 
 class Rows:

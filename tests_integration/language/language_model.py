@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from language_layouts import LayoutModel
+from language_layouts import UNSIGNED, LayoutModel
 from language_steps import ATOMICS, COUNTS, SIDE, Step, axis_of, key_of, mask_of
 from language_values import (
     Array,
@@ -87,7 +87,7 @@ class Model(LayoutModel):
     def scalar(self, op: str, number: int, other: float, reflected: bool) -> None:
         value = self.pick(number)
         need(value.dtype is not DType.BOOL and (value.dtype.is_float or other == int(other)))
-        need(value.dtype is not DType.U8 or other >= 0)
+        need(value.dtype not in UNSIGNED or other >= 0)
         filled = np.full((1,) * len(value.shape), other, value.numbers.dtype)
         same = Value(filled, np.zeros(filled.shape), value.dtype)
         self.keep(binary(op, same, value) if reflected else binary(op, value, same))
@@ -123,7 +123,7 @@ class Model(LayoutModel):
 
     def under_mask(self, number: int, mask: tuple[Any, ...], other: int) -> None:
         value = self.pick(number)
-        need(len(value.shape) == 2 and value.dtype is not DType.BOOL and (value.dtype is not DType.U8 or other >= 0))
+        need(len(value.shape) == 2 and value.dtype is not DType.BOOL and (value.dtype not in UNSIGNED or other >= 0))
         under = integers(mask_of(mask, value.shape, np.arange).astype(np.int64), DType.BOOL)
         filled = np.full((1, 1), other, value.numbers.dtype)
         self.keep(chosen(under, value, Value(filled, np.zeros((1, 1)), value.dtype)))
@@ -160,6 +160,21 @@ class Model(LayoutModel):
             b = f.mapped(lambda array, k=k: array[k : k + depth, column : column + width])
             found = self._product(a, b, found)
         self.keep(found)
+
+    def ragged(self, op: str, rows: tuple[int, int], end: int, width: int) -> None:
+        (row, height), f, total = rows, self.memory["f"], None
+        for at in range(0, end, width):
+            part = f.mapped(lambda array, at=at: _padded(array[row : row + height, at : min(at + width, end)], width))
+            if op != "copy":
+                found = reduced(op, part, 1)
+                total = found if total is None else binary("add" if op == "sum" else "maximum", total, found)
+        if total is not None:
+            self.keep(total)
+            return
+        kept = (slice(row, row + height), slice(0, end))
+        numbers, error = (array.copy() for array in self.memory["y"][:2])
+        numbers[kept], error[kept] = f.numbers[kept], f.error[kept]
+        self.memory["y"] = Value(numbers, error, f.dtype)
 
     def store(self, number: int, tensor: str, key: tuple[Any, ...], turned: bool, mask: tuple[Any, ...] | None) -> None:
         value, target = self.pick(number), self.memory[tensor]
@@ -232,6 +247,10 @@ class Model(LayoutModel):
         need(all(len(each.shape) == 2 for each in values))
         a, b = (each.mapped(np.transpose) if flip else each for each, flip in zip(values, turned, strict=True))
         return a, b
+
+
+def _padded(array: Array, width: int) -> Array:
+    return np.pad(array, ((0, 0), (0, width - array.shape[1])))
 
 
 def _taken(array: Array, index: tuple[Any, ...]) -> Array:

@@ -48,17 +48,27 @@ STEPS = (
         "sums",
         "sums",
         "stream",
+        "ragged",
+        "ragged",
     ),
     *("ordered", "gathered", "extreme", "binned", "paired", "halved", "retyped", "turned", "bits", "shifted", "random"),
     *("store", "store", "store", "gemm", "atomic", "atomic", "count", "look", "capture", "free", "drop", "drop"),
 )
 REDUCTIONS = "sum", "max", "min", "argmax", "argmin"
+REPEATED_STEPS = (
+    *("load", "masked", "unary", "binary", "scalar", "reduction", "total", "scan", "under_mask", "view", "dot", "sums"),
+    *("stream", "ragged", "ordered", "paired", "halved", "turned", "store", "gemm", "drop"),
+)
+"""Steps of floats that look at no value: programs that have no others are repeated from a template."""
 ATTEMPTS = 12
 """Steps drawn for each that is kept, at most."""
 
 
 class Case(NamedTuple):
-    """The steps of every program, how many programs there are, the inputs, and the models that played the steps."""
+    """The steps of every program, how many programs there are, the inputs, and the models that played the steps.
+
+    A case that `is_repeated` has programs that a template can play, and more of them.
+    """
 
     seed: int
     steps: tuple[Step, ...]
@@ -66,27 +76,34 @@ class Case(NamedTuple):
     models: list[Model]
     float_dtype: DType
     int_dtype: DType
+    is_repeated: bool
 
 
 def draw(seed: int) -> Case:
     """The case of *seed*."""
     rng = random.Random(seed)
     floats, ints = rng.choice(list(HALF_ULP)), rng.choice((DType.I8, DType.I8, DType.I16, DType.I32, DType.U8))
-    programs = rng.choice((1, 1, 2, 3, 6))
+    is_repeated = rng.random() < 0.25
+    programs = rng.choice((5, 9) if is_repeated else (1, 1, 2, 3, 6))
     inputs = inputs_of(rng, floats, ints, programs)
     models = [Model(_memory(inputs, number, floats, ints)) for number in range(programs)]
     steps: list[Step] = []
     for _ in range(rng.randint(6, 32)):
         for _ in range(ATTEMPTS):
             step = _step(rng, models[0])
-            if step is not None and _play(models, step):
+            if step is not None and (_may_be_repeated(step) or not is_repeated) and _play(models, step):
                 steps.append(step)
                 break
     for number in range(len(models[0].values)):
         step = ("store", number, *_place(rng, models[0].values[number]), False, None)
         if rng.random() < 0.4 and _play(models, step):
             steps.append(step)
-    return Case(seed, tuple(steps), inputs, models, floats, ints)
+    return Case(seed, tuple(steps), inputs, models, floats, ints, is_repeated)
+
+
+def _may_be_repeated(step: Step) -> bool:
+    is_of_floats = step[0] not in ("load", "masked", "store") or step[2 if step[0] == "store" else 1] in ("f", "y")
+    return step[0] in REPEATED_STEPS and is_of_floats and step[1] not in (*COMPARISONS, "isnan", "argmax", "argmin")
 
 
 def inputs_of(rng: random.Random, floats: DType, ints: DType, programs: int) -> dict[str, np.ndarray]:
@@ -157,6 +174,9 @@ def _step(rng: random.Random, model: Model) -> Step | None:
         return _atomic(rng, number, model.values[number])
     if name in ("stream", "gemm"):
         return _product(rng, name)
+    if name == "ragged":
+        height, end, width = rng.randint(1, 6), rng.randint(3, SIDE), rng.choice((3, 5, 7, 16))
+        return name, rng.choice(("sum", "max", "copy")), (rng.randint(0, SIDE - height), height), end, width
     if name in ("dot", "sums", "where"):
         return _of_several(rng, name, model, (number, second, third))
     return _math(rng, name, number, second)

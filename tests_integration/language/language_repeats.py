@@ -10,9 +10,6 @@ import argparse
 import os
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from math import prod
 from multiprocessing import Pool
 from pathlib import Path
@@ -25,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from language_kernel import Kernel, Rows
 from language_programs import Case, draw, inputs_of
-from language_runs import ISSUES, TcmWatch, chip_of
+from language_progress import told
+from language_runs import ISSUES, TcmWatch, chip_of, counted
 from language_steps import SIDE, Step
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host
-from kb_engine.template import template, templates
 from kb_messages import DType
 from kb_topology import loads_topology
 
@@ -83,23 +80,6 @@ class Shown(NamedTuple):
     pending: list[str]
     bytes: list[tuple[bytes, bytes]]
     free: list[str]
-
-
-@contextmanager
-def counted(repeats: list[int]) -> Iterator[None]:
-    """Take every kernel for one that can be repeated, and count the programs that were."""
-    repeat, suits = template.Template.repeat, templates.is_repeatable
-
-    def noted(self: Any) -> Any:
-        repeats.append(1)
-        return partial(repeat, self)
-
-    template.Template.repeat = property(noted)  # type: ignore[assignment, method-assign]
-    templates.is_repeatable = lambda *_: True  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        template.Template.repeat, templates.is_repeatable = repeat, suits  # type: ignore[method-assign]
 
 
 def steps_of(case: Case, chip: dict[str, Any]) -> tuple[tuple[Step, ...], bool]:
@@ -186,7 +166,7 @@ def main() -> int:
     first, count = (options.first, options.count) if options.seed is None else (options.seed, 1)
     failed = repeats = 0
     with Pool(options.processes) as pool:
-        for seed, said, repeated in pool.imap_unordered(failure, range(first, first + count), 8):
+        for seed, said, repeated in told(pool.imap_unordered(failure, range(first, first + count)), count):
             repeats += repeated
             if said:
                 failed += 1

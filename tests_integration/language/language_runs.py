@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,8 @@ from language_values import Value, binary, integers
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
 from kb_engine import Engine, Host, Tensor, read_tensor
 from kb_engine.observe import Observer
-from kb_messages import DType
+from kb_engine.template import template, templates
+from kb_messages import DType, KernelError
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +34,9 @@ from attribution_laws import check_laws  # noqa: E402
 
 SMALL_REGISTER_FILES = "768 B", "1 KiB", "1536 B", "2 KiB"
 """Sizes that hold a row of few values at a time: math works in pieces of rows, and products in small tiles."""
-SMALL_TCM_EVERY, ROOM_IN_SMALL_TCM = 3, 2
-"""Every so many seeds also run with a TCM that has room for so many times what their values took at a time, so that
-bytes are taken again soon. More than once, because room in pieces is none for a value."""
+SMALL_TCM_EVERY, ROOMS_IN_SMALL_TCM = 3, (1, 1.5, 2, 3, 4, 8)
+"""Every so many seeds also run with the smallest TCM they fit, so that bytes are taken again soon: room for so many
+times what their values took at a time. Often it is more than once, because room in pieces is none for a value."""
 OUTPUTS = ("y", "z", "counts")
 ISSUES = ("blocking", "scoreboard", "decoupled")
 
@@ -61,9 +64,14 @@ class TcmWatch(Observer):
 
 
 class Run(NamedTuple):
-    """The log, the bytes that each mode of pass 2 leaves, what the programs looked at, and the TCM that they held."""
+    """The log, the bytes that each mode of pass 2 leaves, what the programs looked at, and the TCM that they held.
+
+    `digest` is that of the log without templates, and `repeats` is how many programs were repeated with them.
+    """
 
     log: OpLog
+    digest: str
+    repeats: int
     outputs: dict[str, dict[str, np.ndarray]]
     seen: dict[int, list[Any]]
     tcm: TcmWatch
@@ -97,7 +105,24 @@ class Simulated(NamedTuple):
     tcm: TcmWatch
 
 
-def simulate(case: Case, issue: str, tcm_nbytes: int | None = None) -> Simulated:
+@contextmanager
+def counted(repeats: list[int]) -> Iterator[None]:
+    """Take every kernel for one that can be repeated, and count the programs that were."""
+    repeat, suits = template.Template.repeat, templates.is_repeatable
+
+    def noted(self: Any) -> Any:
+        repeats.append(1)
+        return partial(repeat, self)
+
+    template.Template.repeat = property(noted)  # type: ignore[assignment, method-assign]
+    templates.is_repeatable = lambda *_: True  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        template.Template.repeat, templates.is_repeatable = repeat, suits  # type: ignore[method-assign]
+
+
+def simulate(case: Case, issue: str, tcm_nbytes: int | None = None, with_templates: bool = True) -> Simulated:
     """Pass 1 of *case* with *issue* on the chip of its seed. *tcm_nbytes* is the TCM for values, if stated."""
     rng = random.Random(case.seed)
     watch, chip = TcmWatch(), chip_of(case.seed, issue)
@@ -106,42 +131,62 @@ def simulate(case: Case, issue: str, tcm_nbytes: int | None = None) -> Simulated
         buffers = nodes["pe_scheduler"]["input_kib"] + nodes["pe_scheduler"]["output_kib"]
         nodes["pe_tcm"]["memory"]["size"] = f"{buffers + -(-tcm_nbytes // 1024)} KiB"
     topology = loads_topology(yaml.safe_dump(chip, sort_keys=False), "random.yaml")
-    engine = Engine(topology, MemoryLogWriter(), observers=[watch])
+    engine = Engine(topology, MemoryLogWriter(), observers=[watch], templates=with_templates)
     host = Host(engine, Path(__file__).parent)
     floats, ints = dict.fromkeys("fy", case.float_dtype), dict.fromkeys("nz", case.int_dtype)
     types = {**floats, **ints, "ids": DType.I32, "counts": DType.I32}
     tensors = {name: host.tensor(name, array, types[name]) for name, array in case.inputs.items()}
     seen: dict[int, list[Any]] = {}
-    programs = len(case.models)
-    pes = range(rng.randint(1, min(programs, host.num_pes)))
-    how = rng.choice(("dynamic", "static"))
-    host.launch(kernel, *tensors.values(), case.steps, seen, pes=pes, grid=programs, schedule=how)
+    programs, kept = len(case.models), None if case.is_repeated else seen
+    pes = range(rng.randint(1, min(programs // (2 if case.is_repeated else 1), host.num_pes)))
+    grid = None if programs == len(pes) and rng.random() < 0.3 else programs
+    how = "dynamic" if grid is None else rng.choice(("dynamic", "static"))
+    host.launch(kernel, *tensors.values(), case.steps, kept, pes=pes, grid=grid, schedule=how)
     log = engine.close_log()
     assert isinstance(log, OpLog)
     return Simulated(engine, log, tensors, seen, watch)
 
 
 def run(case: Case, issue: str, tcm_nbytes: int | None = None) -> Run:
-    """Both passes of *case*, the second one in both modes."""
-    engine, log, tensors, seen, tcm = simulate(case, issue, tcm_nbytes)
+    """Pass 1 of *case* with and without templates, and pass 2 in both modes."""
+    repeats = list[int]()
+    with counted(repeats) if case.is_repeated else nullcontext():
+        engine, log, tensors, seen, tcm = simulate(case, issue, tcm_nbytes)
+    plain = simulate(case, issue, tcm_nbytes, with_templates=False)
     assert engine.initial_memory is not None
     outputs = {}
     for mode in ("tile", "fused"):
         after = Executor(log, engine.initial_memory, mode, fuse_from=2).run()  # type: ignore[arg-type]
         outputs[mode] = {name: np.array(read_tensor(after, tensors[name])) for name in OUTPUTS}
-    return Run(log, outputs, seen, tcm)
+    return Run(log, plain.log.digest, len(repeats), outputs, seen, tcm)
 
 
-def check(case: Case) -> None:
-    """Raise AssertionError unless all that must hold of *case* holds, with every way of issue."""
+def run_in_small_tcm(case: Case, issue: str, peak_nbytes: int) -> Run:
+    """As `run`, in the smallest TCM that has room for the values. A smaller one is refused as full."""
+    *small, largest = (int(room * max(peak_nbytes, 1024)) for room in ROOMS_IN_SMALL_TCM)
+    for nbytes in small:
+        try:
+            return run(case, issue, nbytes)
+        except KernelError as error:
+            if "pe_tcm" not in error.where:
+                raise
+    return run(case, issue, largest)
+
+
+def check(case: Case) -> int:
+    """Raise AssertionError unless all that must hold of *case* holds, with every way of issue.
+
+    Returns how many programs were repeated from a template.
+    """
     runs = {issue: run(case, issue) for issue in ISSUES}
     if case.seed % SMALL_TCM_EVERY == 0:
-        room = ROOM_IN_SMALL_TCM * max(runs["blocking"].tcm.peak_nbytes, 1024)
-        runs |= {f"{issue} in a small TCM": run(case, issue, room) for issue in ISSUES[1:]}
+        peak = runs["blocking"].tcm.peak_nbytes
+        runs |= {f"{issue} in a small TCM": run_in_small_tcm(case, issue, peak) for issue in ISSUES[1:]}
     expected = {name: _whole([model.memory[name] for model in case.models]) for name in "yz"}
     expected["counts"] = _counted([model.shared for model in case.models])
     same_order = not any(model.products_round for model in case.models)
     for issue, found in runs.items():
+        assert found.log.digest == found.digest, f"{issue}: templates change the log"
         assert sanitize(found.log) == [], issue
         assert found.tcm.held == [], f"{issue}: TCM is held at the end"
         check_laws(found.log)
@@ -149,7 +194,8 @@ def check(case: Case) -> None:
             for name, array in outputs.items():
                 check_values(f"{issue}, {mode}, {name}", array, expected[name])
         for program, model in enumerate(case.models):
-            for number, (got, wanted) in enumerate(zip(found.seen[program], model.seen, strict=True)):
+            seen = found.seen.get(program, [])
+            for number, (got, wanted) in enumerate(zip(seen, model.seen, strict=True)):
                 check_values(f"{issue}, program {program}, look {number}", got, wanted)
         if same_order:
             assert _bytes(found.outputs["tile"]) == _bytes(found.outputs["fused"]), issue
@@ -157,6 +203,7 @@ def check(case: Case) -> None:
         for mode in ("tile", "fused") if same_order else ("tile",):
             same = _bytes(found.outputs[mode]) == _bytes(runs["blocking"].outputs[mode])
             assert same, f"{issue}, {mode}: other bytes than blocking"
+    return sum(found.repeats for found in runs.values())
 
 
 def _whole(parts: list[Value]) -> Value:

@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from language_progress import told
 
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.template import template
@@ -231,7 +232,7 @@ def main() -> int:
     first, count = (options.first, options.count) if options.seed is None else (options.seed, 1)
     failed = repeated = 0
     with TemporaryDirectory() as folder:
-        for seed in range(first, first + count):
+        for seed in told(range(first, first + count), count):
             try:
                 repeated += check(seed, Path(folder))
             except AssertionError as error:

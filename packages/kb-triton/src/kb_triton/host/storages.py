@@ -27,7 +27,8 @@ _LATE: Final = "a tensor by its address"
 class Storage:
     """The bytes [`address`, `address + nbytes`) of this process, which are at `chip_address` on the chip.
 
-    `name` is that of the first argument that is a view of them, and errors say *called*. `address` is unique among the bytes of all storages.
+    `name` is that of the first argument that is a view of them, and errors say *called*. `address` is unique among the
+    bytes of all storages.
     """
 
     def __init__(self, name: str, buffer: HostBuffer, chip_address: int, called: str) -> None:
