@@ -181,6 +181,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def sweeps(session: nox.Session) -> None:
+    """A thousand points on processes, then on a Dask cluster of which a worker is killed: one table; minutes."""
+    install(session, *EDITABLE, "-e", "packages/kb-cli[dask]")
+    session.run("python", "benchmarks/speed/sweep.py", "--dask", *session.posargs)
+
+
+@nox.session(default=False)
 def neighbours(session: nox.Session) -> None:
     """A PE that does nothing changes no time: all bundled benchmarks and chips, 750 random chips; minutes."""
     install(session, *EDITABLE)

@@ -54,6 +54,23 @@ def error(invoke: Invoke, *args: object) -> str:
     return done.stderr
 
 
+def test_the_speed_of_light_is_that_of_what_sets_the_roofline(invoke: Invoke, tmp_path: Path) -> None:
+    ran = invoke("run", "vector_add", "-p", "N=65536", "-p", "dtype=f32", "--out", tmp_path / "adds", "--json")
+    latency_ns = json.loads(ran.stdout)["latency_ps"] / 1000
+    share = 3 * 65536 * 4 / 819.2 / latency_ns  # two arrays come and one goes, at 8 HBMs of 102.4 GB/s
+    expected = f"{share * 100:.1f} % of 819.2 GB/s of HBM"
+    (folder,) = (tmp_path / "adds").iterdir()
+    assert reported(invoke, folder)["speed_of_light"] == expected
+    page = Tags(page_of(invoke, folder))
+    assert page.texts[page.texts.index("speed of light") + 1] == expected
+    sizes = ["-p", "K=1024", "-p", "M=1024", "-p", "N=1024"]
+    assert invoke("run", "gemm", *sizes, "--no-verify", "--out", tmp_path / "products").exit_code == 0
+    (folder,) = (tmp_path / "products").iterdir()
+    found = reported(invoke, folder)
+    shares = found["achieved_flops"] / 65.536e12  # 8 arrays of 64 x 64 at 1 GHz, two operations each
+    assert found["speed_of_light"] == f"{shares * 100:.1f} % of 65.54 TFLOP/s"
+
+
 def resealed(folder: Path, **changes: object) -> None:
     """Let the run.json of *folder* claim what is there now."""
     run = json.loads((folder / "run.json").read_text())

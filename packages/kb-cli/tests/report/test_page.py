@@ -43,6 +43,7 @@ def report_of(n_pes: int) -> TimeReport:
         flops=10**9,
         achieved_flops=1e15,
         peak_flops=None,
+        speed_of_light="37.0 % of 10,000 GB/s of HBM",
         path=[share(each, 125) for each in BLOCKS],
         blocks=[ReportBlock(block="pe_gemm", path_ps=1, share=0.1, busy_ps=4, hidden_ps=1, of_peak=0.8)],
         lines=[ReportLine(line="k.py:2", number=2, text="b", ps=9, share=0.9, blocks={"hbm": 9}, in_flight_ps=None)],

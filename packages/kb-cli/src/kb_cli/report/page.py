@@ -17,7 +17,7 @@ from kb_cli.report.page_sections import (
 from kb_cli.report.page_style import STYLE
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.verification import verdict_word
-from kb_cli.terminal.units import duration, percent, quantity
+from kb_cli.terminal.units import duration, quantity
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Even if a text became a tag, the browser would neither run a script nor ask another host."""
@@ -57,9 +57,8 @@ def _figures(report: TimeReport) -> Markup:
     if report.total_ps != report.latency_ps:
         figures.append(("from call to answer", duration(report.total_ps)))
     figures.append(("achieved", quantity(report.achieved_flops, "FLOP/s")))
-    if report.peak_flops:
-        share = percent(report.achieved_flops / report.peak_flops)
-        figures.append(("speed of light", f"{share} of {quantity(report.peak_flops, 'FLOP/s')}"))
+    if report.speed_of_light:
+        figures.append(("speed of light", report.speed_of_light))
     verdict = verdict_word(report.verified, report.by_sample, "not verified")
     cells = [element("div", element("dt", name), element("dd", text)) for name, text in figures]
     shown = element("dd", verdict, class_="bad") if report.verified is False else element("dd", verdict)

@@ -32,6 +32,18 @@ def performance_rows(result: RunResult) -> list[tuple[str, str]]:
     return [*rows, ("roofline", _roofline(result, roof))]
 
 
+def speed_of_light(result: RunResult) -> str:
+    """How near the run came to what sets its roofline: `21.1 % of 819.2 GB/s of HBM`. Empty without limits."""
+    roof = result.roofline
+    if not isinstance(roof, Roofline):
+        return ""
+    if roof.bound == COMPUTE and roof.compute_share is not None and result.peak_flops:
+        return f"{percent(roof.compute_share)} of {quantity(result.peak_flops, 'FLOP/s')}"
+    if roof.memory is None or roof.memory_gbs is None or roof.memory_share is None:
+        return ""
+    return f"{percent(roof.memory_share)} of {bandwidth(roof.memory_gbs)} of {PORTS.get(roof.memory, roof.memory)}"
+
+
 def _achieved(result: RunResult) -> str:
     unit = f"{operation(result)}/s"
     text = quantity(result.achieved_flops, unit)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from kb_cli.report.performance import speed_of_light
 from kb_cli.report.roofline_chart import RooflineChart, roofline_chart
 from kb_cli.report.roofline_points import in_flight_ps
 from kb_cli.report.run_source import RunSource, read_run_source
@@ -60,8 +61,9 @@ class TimeReport(Struct, frozen=True, kw_only=True):
 
     `latency_ps` is the time of the kernels, and `total_ps` that of the launches, from the host's call to its last
     answer. The `ps` of `path` add up to `total_ps`, and so do those of `lines`, and of the shares of each of `pes` that
-    took part in all launches. Shares are 0 to 1. `by_sample` says that an output was checked by sample. `notes` say
-    what could not be told. `levers` are missing where none were tried.
+    took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to what sets its roofline,
+    operations or the bytes of a memory, and is empty on a chip that states no limits. `by_sample` says that an output
+    was checked by sample. `notes` say what could not be told. `levers` are missing where none were tried.
     """
 
     run_dir: str
@@ -79,6 +81,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     flops: int
     achieved_flops: float
     peak_flops: float | None
+    speed_of_light: str
     path: list[PathShare]
     blocks: list[ReportBlock]
     lines: list[ReportLine]
@@ -124,6 +127,7 @@ def make_report(source: RunSource) -> TimeReport:
         flops=results.flops,
         achieved_flops=results.achieved_flops,
         peak_flops=results.peak_flops,
+        speed_of_light=speed_of_light(results),
         path=path,
         blocks=[_block(each, results.utilization, results.busiest) for each in block_shares(where)],
         lines=_lines(source),

@@ -30,8 +30,7 @@ function figures(report) {
         ["latency of the kernels", duration(report.latency_ps)],
         report.total_ps === report.latency_ps ? null : ["from call to answer", duration(report.total_ps)],
         ["achieved", quantity(report.achieved_flops, "FLOP/s")],
-        report.peak_flops ? ["speed of light",
-            `${percent(report.achieved_flops / report.peak_flops)} of ${quantity(report.peak_flops, "FLOP/s")}`] : null,
+        report.speed_of_light ? ["speed of light", report.speed_of_light] : null,
         ["numbers", h("span", {class: report.verified === false ? "bad" : null}, verdict)],
     ];
     return h("dl", {class: "figures"}, found.filter((each) => each).map(([name, text]) =>
