@@ -26,7 +26,10 @@ from kb_engine.fabric.rounding import MORE, NO_BYTES, NO_TIME_PS
 from kb_engine.fabric.stream import HERE, Stream
 
 _ROOM: Final = 0.9
-"""A link stops watching rates when less than this part of its bandwidth is taken. Source: assumed; saves time alone."""
+"""A link stops watching rates when less than this part of its bandwidth is taken.
+
+Source: assumed; saves time. Another value moves some ends by a picosecond or two.
+"""
 
 
 class SharedLink(LinkStreams):
