@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_components.pe import pe_scheduler
@@ -137,6 +138,47 @@ def test_commands_that_differ_in_more_have_plans_of_their_own(changed):
     plans.keep(command, generate_plan(command, "pe0", ROOM))
     assert plans.find(command) is not None
     assert plans.find(changed(command)) is None
+
+
+def together(commands):
+    """One command with an array in the place of each integer in which *commands* differ."""
+    first = commands[0]
+    if all(each == first for each in commands):
+        return first
+    if isinstance(first, Struct):
+        names = first.__struct_fields__
+        return type(first)(**{name: together([getattr(each, name) for each in commands]) for name in names})
+    if isinstance(first, tuple):
+        return tuple(together(each) for each in zip(*commands, strict=True))
+    return np.array(commands)
+
+
+@given(st.sampled_from(KINDS), st.lists(OFFSETS, min_size=2, max_size=5))
+def test_a_plan_that_is_found_for_many_commands_at_once_is_that_of_each(kind, offsets):
+    plans, commands = SharedPlans(), [kind(*each[:3]) for each in offsets]
+    assert plans.find_for_all(commands[0], together(commands)) is None
+    plans.keep(commands[0], generate_plan(commands[0], "pe0", ROOM))
+    found = plans.find_for_all(commands[0], together(commands))
+    if found is None:
+        assert isinstance(commands[0], GemmCommand)  # which of its operands are one is part of the key
+        return
+    plan, columns = found
+    for number, command in enumerate(commands):
+        shared, addresses = plans.find(command)
+        assert shared is plan
+        assert tuple(each[number] if isinstance(each, np.ndarray) else each for each in columns) == addresses
+
+
+@pytest.mark.parametrize("changed", [
+    lambda command: replace(command, src=at(HBM + 1, 0, gap=64)),
+    lambda command: replace(command, dst=at(TCM + 1, 0)),
+])  # fmt: skip
+def test_commands_of_which_one_is_in_another_memory_have_no_plan_for_all(changed):
+    plans, command = SharedPlans(), load(0, 0, 0)
+    plans.keep(command, generate_plan(command, "pe0", ROOM))
+    assert plans.find_for_all(command, together([command, load(4096, 4096, 0)])) is not None
+    assert plans.find_for_all(command, together([command, changed(command)])) is None
+    assert plans.find_for_all(replace(command, src=at(HBM, 0)), together([command, load(4096, 4096, 0)])) is None
 
 
 def test_no_plan_of_pieces_is_shared():

@@ -47,6 +47,14 @@ def test_expressions_have_the_value_that_each_program_would_compute():
                 assert all(wanted[each] == found for each in agreeing(peers))
 
 
+def test_what_all_programs_have_is_a_number():
+    peers, symbol = peers_and_number()
+    assert [type(each) for each in (symbol * 0, symbol - symbol, symbol + 3 - symbol)] == [int] * 3
+    assert (symbol * 0, symbol - symbol, symbol + 3 - symbol) == (0, 0, 3)
+    assert type(symbol % 11) is Symbol  # the first and the last one are equal, and others are not
+    assert agreeing(peers) == [*range(COUNT)]
+
+
 @pytest.mark.parametrize(
     ("ask", "same"),
     [

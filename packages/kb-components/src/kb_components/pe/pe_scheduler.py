@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -156,6 +156,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         plan = self.plan(submitted)
         self._shared_plans.keep(submitted.command, plan)
         return plan, None
+
+    def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
+        """As CommandScheduler's."""
+        return self._shared_plans.find_for_all(like, commands) if self._uses_short_ways else None
 
     @property
     def has_room(self) -> bool:

@@ -6,8 +6,10 @@ the first one serves all of them, with the addresses of each (`PipelinePlan.addr
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from kb_messages import (
     OFFSET_BITS,
@@ -36,6 +38,12 @@ class _SharedPlan(NamedTuple):
     sources: tuple[tuple[int, int], ...] | None
     of: object
 
+    def addresses(self, matrices: Addresses) -> Addresses:
+        """Those of the operands of the plan, of a command whose *matrices* have these addresses."""
+        if self.sources is None:
+            return matrices
+        return tuple([matrices[number] + offset for number, offset in self.sources])
+
 
 class SharedPlans:
     """The plans of one PE, by what their commands have in common. It forgets all of them when they are many."""
@@ -52,10 +60,19 @@ class SharedPlans:
         known = self._plans.get(key)
         if known is None:
             return None
-        plan, sources, _ = known
-        if sources is not None:
-            matrices = tuple([matrices[number] + offset for number, offset in sources])
-        return plan, matrices
+        return known.plan, known.addresses(matrices)
+
+    def find_for_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
+        """The plan that *like* shares with all *commands*, and the addresses of these, if there is one.
+
+        *commands* is one command with an array in the place of each address in which they differ, and so are the
+        addresses. None stands also for what is not known.
+        """
+        key, keys = _key_of(like)[0], _key_of(commands)
+        known = self._plans.get(key)
+        if known is None or keys[0] is None or not _are_equal(key, keys[0]):
+            return None
+        return known.plan, known.addresses(keys[1])
 
     def keep(self, command: Command, plan: PipelinePlan) -> None:
         """Let later commands share *plan*, that of *command*, if any can."""
@@ -69,6 +86,12 @@ class SharedPlans:
             self._plans.clear()
         of = command.program if isinstance(command, VectorCommand) else None
         self._plans[key] = _SharedPlan(plan, _sources(command, plan.addresses, matrices), of)
+
+
+def _are_equal(key: Any, keys: Any) -> bool:
+    """Whether *key* is each of the *keys*, which have arrays where they may differ."""
+    pairs = zip(key, keys, strict=False)
+    return len(key) == len(keys) and all(one is other or bool(np.all(one == other)) for one, other in pairs)
 
 
 def _key_of(command: Command) -> tuple[Hashable, Addresses]:

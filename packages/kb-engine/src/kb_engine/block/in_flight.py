@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count, repeat
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from kb_engine.block.buffers import Slots
 from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
+from kb_engine.block.placement import Placement
 from kb_messages import (
     CallCause,
-    HeldSum,
     KbError,
     Matrix,
     PipelinePlan,
@@ -40,55 +37,6 @@ class PipelineError(KbError):
     """A block broke the pipeline's contract: it lost a tile, or completed a tile twice."""
 
     exit_code = 3
-
-
-class Placement(Struct, kw_only=True):
-    """The buffer slots that a command's tiles take in turn. A slot is None where the plan needs none.
-
-    `moved` has the offsets of pieces that lie in no slot, because their slot was not free: by place, and by the number
-    of the piece (the tile's id, or the number of its output for output buffers and accumulators). `operands_held` and
-    `sums_held` count the operand slots and the accumulators that the command's tiles hold now.
-
-    `input_cut` and `register_cut` name the way the input buffers and the register file are divided for the command.
-    `panel` has the slots of the panels that tiles share. `held` is the sum in registers that begins with the command,
-    or None, and `register_room` the bytes of registers below all sums that are held. `claimed_by` has the index of the
-    stage that claims registers, by kind of tile, or None where the type of the stage says it.
-    """
-
-    input: Slots | None = None
-    panel: Slots | None = None
-    output: Slots | None = None
-    registers: Slots | None = None
-    accumulators: Slots | None = None
-    input_cut: tuple[int, int, int] | None = None
-    register_cut: tuple[int, int, int] | None = None
-    claimed_by: tuple[int, ...] | None = None
-    held: HeldSum | None = None
-    register_room: int | None = None
-    moved: dict[Place, dict[int, int]] = {}
-    operands_held: int = 0
-    sums_held: int = 0
-
-    def turned(self, operands: int, sums: int) -> Placement:
-        """The placement whose slots of operands and of sums begin so many slots later."""
-        if not operands and not sums:
-            return self
-        registers, accumulators = self.registers, self.accumulators
-        return replace(
-            self,
-            registers=registers and registers.turned(operands),
-            accumulators=accumulators and accumulators.turned(sums),
-        )
-
-    @property
-    def firsts(self) -> tuple[int, ...]:
-        """The first slot of each cut."""
-        cuts = self.input, self.panel, self.output, self.registers, self.accumulators
-        return tuple([-1 if each is None else each.first for each in cuts])
-
-    def move(self, place: Place, number: int, offset: int) -> None:
-        """Piece *number* lies at *offset* instead of its slot."""
-        self.moved.setdefault(place, {})[number] = offset
 
 
 class CommandInFlight:
@@ -278,22 +226,42 @@ class CommandInFlight:
             placement.accumulators = over.ring(accumulators, 0, pe_id)
         self.fold(over)
 
-    def again(self, issued: Issued, shift: tuple[int, int, int], turns: tuple[int, int]) -> CommandInFlight:
-        """A command that was *issued* later, and did what this one did, which is done.
+    def again(
+        self, issued: Sequence[Issued], shift: tuple[int, int, int], turns: tuple[int, int]
+    ) -> list[CommandInFlight]:
+        """Commands that were *issued* later, one a period, and did what this one did, which is done.
 
-        *shift* is by how many picoseconds, ops and commands later, and *turns* by how many slots its operands and its
-        sum lie further in the register file.
+        *shift* is by how many picoseconds, ops and commands each is later than the one before, the first of them than
+        this one, and *turns* by how many slots its operands and its sum lie further in the register file.
         """
         ps, ops, seqs = shift
-        again = CommandInFlight(issued[0], self.shared_plan, self.first_op + ops, self.done, self.mapped, issued[1])
-        times_ps = [t_ps if t_ps < 0 else t_ps + ps for t_ps in _times_of(self)]
-        again.t_call_ps, again.t_issued_ps, again.t_submitted_ps, again.t_taken_ps = times_ps[:4]
-        again.t_decoded_ps, again.t_fed_ps, again.t_done_ps = times_ps[4:]
-        again.after, again.operand_ps, again.turn_ps = self.after, self.operand_ps, self.turn_ps
-        again.after_seq = self.after_seq if self.after_seq < 0 else self.after_seq + seqs
-        again.operand_seq = self.operand_seq if self.operand_seq < 0 else self.operand_seq + seqs
-        again.remaining, again.placement = 0, self.placement.turned(*turns)
-        return again
+        columns = [
+            *[_later(each, ps) for each in _times_of(self)],
+            *[_later(each, seqs) for each in (self.after_seq, self.operand_seq)],
+            _later(self.first_op, ops),
+            count(1),
+        ]
+        found, placement, takes_turns = [], self.placement, any(turns)
+        for each, *numbers in zip(issued, *columns, strict=False):  # the columns have no end
+            i = numbers.pop()
+            again = CommandInFlight.__new__(CommandInFlight)
+            again._repeat(
+                self, each, numbers, placement.turned(i * turns[0], i * turns[1]) if takes_turns else placement
+            )
+            found.append(again)
+        return found
+
+    def _repeat(self, like: CommandInFlight, issued: Issued, numbers: Sequence[int], placement: Placement) -> None:
+        """In place of `__init__`: be done as *like* is, with other times, ops and commands in *numbers*."""
+        self.submitted, self.addresses = issued
+        self.shared_plan, self.done, self.mapped = like.shared_plan, like.done, like.mapped
+        self._plan = like.shared_plan if self.addresses is None else None
+        self._completion, self.is_closed, self.remaining = None, False, 0
+        self.claims, self.frees = _NO_CLAIMS, _NO_FREES
+        self.after, self.operand_ps, self.turn_ps = like.after, like.operand_ps, like.turn_ps
+        self.t_call_ps, self.t_issued_ps, self.t_submitted_ps, self.t_taken_ps = numbers[:4]
+        self.t_decoded_ps, self.t_fed_ps, self.t_done_ps, self.after_seq, self.operand_seq, self.first_op = numbers[4:]
+        self.placement = placement
 
     def complete_tile(self, token: TileToken, component: str) -> None:
         """Count *token*'s tile as done. Raises PipelineError when it was counted before."""
@@ -308,6 +276,11 @@ class CommandInFlight:
         self.remaining -= 1
         if not self.remaining:
             self.done(self)
+
+
+def _later(number: int, by: int) -> Iterator[int]:
+    """*number* in later periods, *by* more in each of them; what is below 0 stays as it is."""
+    return repeat(number) if number < 0 else count(number + by, by)
 
 
 _TIMES: Final = ("t_ready", "t_start", "t_end", "waits_since")

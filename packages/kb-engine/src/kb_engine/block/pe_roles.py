@@ -134,6 +134,14 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         return self.plan(submitted), None
 
+    def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
+        """The plan that *like* shares with *commands*, and the addresses of these.
+
+        *commands* is one command with an array in the place of each address in which they differ, and so are the
+        addresses. None where it is not known that all share one plan.
+        """
+        return None
+
     @property
     @abstractmethod
     def has_room(self) -> bool:

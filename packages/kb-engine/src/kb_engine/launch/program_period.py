@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
@@ -26,6 +29,7 @@ from kb_engine.template import (
     Templates,
     Told,
 )
+from kb_engine.template.apart import taken_apart
 from kb_messages import OFFSET_BITS, KbError, SubmittedCommand
 
 
@@ -195,22 +199,21 @@ class Period:
             return self.commands(error.args[0] - 1)
 
     def _commands_of(self, n: int) -> tuple[Mapping[CommandInFlight, Issued], Sequence[CommandInFlight]]:
-        found: list[CommandInFlight] = []
+        columns: list[Sequence[CommandInFlight | None]] = []
         in_flight: dict[CommandInFlight, Issued] = {}
-        sources = [(each, self._numbers_of(each.program, n)) for each in self._sources]
-        for i in range(n + 1):
-            for source, numbers in sources:
-                command, example = source.command, source.example
-                if command is None or (i == 0 and command is example):
-                    found += () if command is None else (command,)
-                    continue
-                issued = self._issued(source, numbers[i], i)
-                if example is not None and (i < n or command is example):
-                    found.append(self._again(example, source.turns, issued, i if command is example else i + 1))
-                elif i == n:
-                    in_flight[command] = issued
-                    found.append(command)
-        return in_flight, found
+        for source in self._sources:
+            command, example = source.command, source.example
+            if command is None:
+                continue
+            is_done = command is example
+            issued = self._issued(source, int(is_done), n)
+            if is_done:
+                columns.append([command, *self._again(source, issued)])
+                continue
+            in_flight[command] = issued[-1]
+            earlier = [None] * n if example is None else self._again(source, issued[:-1])
+            columns.append([*earlier, command])
+        return in_flight, [each for row in zip(*columns, strict=True) for each in row if each is not None]
 
     def ran(self, n: int) -> Sequence[ProgramRun]:
         """The programs of the next *n* periods, those of this one that are not done among them, as they were taken."""
@@ -254,29 +257,39 @@ class Period:
             turns.append(turn)
         return turns[0], turns[1]
 
-    def _issued(self, source: _Source, numbers: Sequence[int], i: int) -> Issued:
-        """What a program of *numbers* issues *i* periods later than *source*.
+    def _issued(self, source: _Source, first: int, n: int) -> list[Issued]:
+        """What a program that does as that of *source* did issues *first* to *n* periods later.
 
         Raises _OtherPlan where it is another kind of command.
         """
-        submitted = SubmittedCommand(
-            command_seq=source.number + i * self.by.commands,
-            pe=source.pe.pe_id,
-            line=source.submission.line,
-            command=source.submission.command(numbers, source.given),
-        )
-        plan, addresses = source.pe.scheduler.shared_plan(submitted)
-        if source.command is not None and plan is not source.command.shared_plan:
-            raise _OtherPlan(i)
-        return submitted, addresses
+        assert source.command is not None
+        submission, scheduler, plan = source.submission, source.pe.scheduler, source.command.shared_plan
+        numbers = self._numbers_of(source.program, n)[first : n + 1]
+        columns = list(np.array(numbers, dtype=np.int64).T)  # commands are made for all periods at once
+        together = submission.command(columns, source.given)
+        commands = taken_apart(together, len(numbers))
+        pe_id, line = source.pe.pe_id, submission.line
+        submitted = [
+            SubmittedCommand(command_seq=seq, pe=pe_id, line=line, command=each)
+            for seq, each in zip(count(source.number + first * self.by.commands, self.by.commands), commands)
+        ]
+        found = scheduler.plan_of_all(commands[0], together)
+        if found is not None and found[0] is plan:
+            return list(zip(submitted, taken_apart(tuple(found[1]), len(numbers)), strict=True))
+        issued: list[Issued] = []
+        for i, each in enumerate(submitted, first):
+            own, addresses = scheduler.shared_plan(each)
+            if own is not plan:
+                raise _OtherPlan(i)
+            issued.append((each, addresses))
+        return issued
 
-    def _again(
-        self, command: CommandInFlight, turns: tuple[int, int] | None, issued: Issued, i: int
-    ) -> CommandInFlight:
-        """*command* as it is *i* periods later."""
+    def _again(self, source: _Source, issued: Sequence[Issued]) -> list[CommandInFlight]:
+        """The example of *source* as it is one period later, and so on, *issued* like that."""
+        example, turns = source.example, source.turns
+        assert example is not None
         assert turns is not None
-        by = i * self.ps, i * self.by.ops, i * self.by.commands
-        return command.again(issued, by, (i * turns[0], i * turns[1]))
+        return example.again(issued, (self.ps, self.by.ops, self.by.commands), turns)
 
     def _numbers_of(self, program: int, n: int) -> list[list[int]]:
         """The numbers of *program* and of those that do what it did in each of the next *n* periods."""

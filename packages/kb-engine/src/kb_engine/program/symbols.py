@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +55,17 @@ def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int],
     """The methods of an operator, as it is and reflected. *bound* bounds the result by the bounds of the operands."""
 
     divides = function in (operator.floordiv, operator.mod)
+    moves, scales = function in (operator.add, operator.sub), function is operator.mul
 
     def apply(one: Any, other: Any) -> Any:
-        if type(one) is Symbol and type(other) is int and not divides and one._peers.is_open:
-            limit = bound(one._bound, abs(other))
+        if type(one) is Symbol and type(other) in _WHOLE and not divides and one._peers.is_open:
+            is_number = type(other) is int
+            limit = bound(one._bound, abs(other) if is_number else other._bound)
             if limit <= _HIGHEST:
-                return _symbol(one._peers, function(one.values, other), limit)
+                values = function(one.values, other if is_number else other.values)
+                if is_number and (moves or (scales and other)):  # they differ as those of the symbol do
+                    return Symbol(one._peers, values, limit)
+                return _symbol(one._peers, values, limit)
         sides = [_side(each) for each in (one, other)]
         if None in sides:
             is_number = isinstance(one, (float, complex)) or isinstance(other, (float, complex))
@@ -71,7 +77,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int],
             return function(plain(one), plain(other))
         return _symbol(peers, function(first, second), limit)
 
-    return lambda self, other: apply(self, other), lambda self, other: apply(other, self)
+    return apply, lambda self, other: apply(other, self)
 
 
 def _by_number(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
@@ -203,6 +209,9 @@ class Symbol:
         return _symbol(self._peers, np.abs(self.values), self._bound) if self._peers.is_open else abs(self.pinned())
 
 
+_WHOLE: Final = int, Symbol
+
+
 def plain(value: Any) -> Any:
     """*value*, and of a symbol the number of the traced program, which all its peers have to have."""
     return value.pinned() if type(value) is Symbol else value
@@ -228,7 +237,10 @@ def is_span_inside(first: Any, last: Any, size: int) -> bool:
     lengths: Ints = end - begin
     if not _is_one_number(lengths) or lengths[0] < 1:
         return False
-    return bool(np.min(begin) >= 0 and np.max(end) <= size)
+    lowest, highest = _ends(symbol.values)
+    if first is not symbol:
+        return bool(first >= 0 and highest <= size)
+    return bool(lowest >= 0 and highest + lengths[0] <= size)
 
 
 def row_address(bounds: Sequence[int], addresses: Sequence[int], rows: tuple[Any, Any], stride: int) -> Any:
@@ -240,11 +252,25 @@ def row_address(bounds: Sequence[int], addresses: Sequence[int], rows: tuple[Any
     top, bottom = rows
     peers, firsts = top._peers, top.values
     ends = bottom.values if type(bottom) is Symbol else bottom
-    block = np.array(bounds[1:-1]).searchsorted(firsts, side="right")
-    if not top._decide(ends <= np.array(bounds[1:])[block]):
+    blocks = _blocks(tuple(bounds), tuple(addresses), stride)
+    block = blocks.ends[:-1].searchsorted(firsts, side="right")
+    if not top._decide(ends <= blocks.ends[block]):
         return None
+    return _symbol(peers, blocks.starts[block] + firsts * stride, blocks.bound)
+
+
+class _Blocks(NamedTuple):
+    """Where blocks of rows end, where their first one would lie if row 0 were in them, and a bound of addresses."""
+
+    ends: Ints
+    starts: Ints
+    bound: int
+
+
+@lru_cache(maxsize=64)
+def _blocks(bounds: tuple[int, ...], addresses: tuple[int, ...], stride: int) -> _Blocks:
     starts = np.array(addresses) - np.array(bounds[:-1]) * stride
-    return _symbol(peers, starts[block] + firsts * stride, max(map(abs, addresses)) + bounds[-1] * stride)
+    return _Blocks(np.array(bounds[1:]), starts, max(map(abs, addresses)) + bounds[-1] * stride)
 
 
 def _side(value: Any) -> tuple[Any, int] | None:
@@ -262,7 +288,17 @@ def _symbol(peers: Peers, values: Ints, bound: int) -> Any:
     return int(values[0]) if _is_one_number(values) else Symbol(peers, values, bound)
 
 
+def _ends(values: Ints) -> tuple[int, int]:
+    """The least and the greatest one."""
+    if len(values) > _MOST_LISTED:
+        return int(values.min()), int(values.max())
+    listed: list[int] = values.tolist()
+    return min(listed), max(listed)
+
+
 def _is_one_number(values: Ints) -> bool:
+    if values[0] != values[-1]:
+        return False
     if len(values) > _MOST_LISTED:
         return bool((values == values[0]).all())
     listed: list[int] = values.tolist()

@@ -83,8 +83,10 @@ class RawHoles(Holes):
         found: list[Hashable] = [type(value)]
         for name in value.__struct_fields__:
             each = getattr(value, name)
-            is_place = name == "address"
-            found.append(self._place(each, addresses) if is_place else self._kind(each, addresses))
+            if each is None or type(each) is bool or (type(each) is tuple and not each):
+                found.append(each)
+            else:
+                found.append(self._place(each, addresses) if name == "address" else self._kind(each, addresses))
         return tuple(found)
 
     def _program(self, program: VectorProgram) -> int:
