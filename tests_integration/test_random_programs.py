@@ -1,5 +1,7 @@
 """Random programs of `tl` against numpy, under every way of issue: a sample of what `nox -s programs` runs."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -40,6 +42,18 @@ def test_steps_and_logs_do_not_depend_on_the_hash_seed() -> None:
     seeds = 5, 7, 11, 22
     assert digests.differing(seeds, ("1", "2")) == []
     assert digests.differing(seeds[:1], ("none",)) == [5]
+
+
+def test_engines_in_threads_log_what_one_thread_logs() -> None:
+    """Threads take turns at every few instructions, so that collections of one meet values of the others."""
+    case, interval = programs.draw(10), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = set(pool.map(lambda _: runs.simulate(case, "decoupled").log.digest, range(12)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == {runs.simulate(case, "decoupled").log.digest}
 
 
 def test_a_value_beyond_its_bound_is_told() -> None:

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from enum import Enum
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -106,3 +108,34 @@ def test_a_components_attributes_are_placed_at_its_node_and_its_other_keys_are_k
         "f.yaml:4:5: $.nodes.gemm.cuont: got an unknown key, needs one of rows, clock_ghz, order, mode, name, on, "
         "from, kind, count; did you mean 'count'?"
     )
+
+
+THREADS = """
+import sys
+from threading import Barrier, Thread
+from types import ModuleType
+from kb_topology import YamlSource, convert_checked
+
+def converts():
+    begin.wait()
+    convert_checked({"a0": {"x": {"a1": None}}}, module.S19, YamlSource("", "x.yaml"))
+
+sys.setswitchinterval(1e-6)
+fields = "".join(f"    a{number}: dict[str, S{{of}}] | None = None\\n" for number in range(6))
+heads = [f"class S{number}(msgspec.Struct):\\n" + fields.format(of=number - 1) for number in range(1, 20)]
+text = "from __future__ import annotations\\nimport msgspec\\nS0 = int\\n" + "".join(heads)
+for number in range(20):
+    module = sys.modules[f"m{number}"] = ModuleType(f"m{number}")
+    exec(text, module.__dict__)
+    begin = Barrier(6)
+    threads = [Thread(target=converts) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_threads_that_use_a_type_for_the_first_time_take_turns():
+    ended = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

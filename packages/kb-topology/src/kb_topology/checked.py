@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
+from threading import RLock
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -21,6 +22,8 @@ from kb_topology.yaml_reader import YamlPath
 
 T = TypeVar("T")
 
+_ONE_AT_A_TIME: Final = RLock()
+"""msgspec looks at a type when it is first used, and a thread that uses the type meanwhile crashes the process."""
 _STEP = re.compile(r"\[(\d+|\.\.\.)\]|\.([^.\[]+)")
 _FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(.*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`(.*?)(?:, got .*)?")
@@ -59,7 +62,8 @@ def convert_checked(
     if isinstance(raw, Mapping):
         raw = dict(raw)  # msgspec accepts unknown keys in mappings other than dict
     try:
-        return msgspec.convert(raw, type_)
+        with _ONE_AT_A_TIME:
+            return msgspec.convert(raw, type_)
     except msgspec.ValidationError as error:
         problem = _find(raw, type_, base_path) or _Problem(base_path, raw, type_, str(error))
     raise _sentence(problem, source, tuple(also_known))
@@ -67,7 +71,8 @@ def convert_checked(
 
 def _find(value: Any, type_: Any, path: YamlPath) -> _Problem | None:
     try:
-        msgspec.convert(value, type_)
+        with _ONE_AT_A_TIME:
+            msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
     else:

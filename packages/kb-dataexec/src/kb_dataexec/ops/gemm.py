@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,11 +24,14 @@ class DecodedGemm(NamedTuple):
     attributes: GemmAttributes
 
 
+_DECODE: Final = msgspec.json.Decoder(GemmAttributes).decode
+
+
 @lru_cache(maxsize=256)
 def attributes_of(params: str) -> GemmAttributes | None:
     """The attributes in the `params` of a GEMM op, or None when they are no JSON of GemmAttributes."""
     try:
-        return msgspec.json.decode(params or "{}", type=GemmAttributes)
+        return _DECODE(params or "{}")
     except msgspec.MsgspecError:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -78,11 +78,14 @@ class DecodedMath(NamedTuple):
         return np.ascontiguousarray(value if at < self.function.as_is else cast(value, self.working))
 
 
+_DECODE: Final = msgspec.json.Decoder(MathAttributes).decode
+
+
 @lru_cache(maxsize=256)
 def attributes_of(params: str) -> MathAttributes | None:
     """The attributes in the `params` of a MATH op, or None when they are no JSON of MathAttributes."""
     try:
-        return msgspec.json.decode(params, type=MathAttributes)
+        return _DECODE(params)
     except msgspec.MsgspecError:
         return None
 
