@@ -184,6 +184,81 @@ def test_rows_follow_formulas_where_the_host_writes_and_a_kernel_looks(tmp_path:
     assert {"formulas", "ops"} <= names
 
 
+def looking_often(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
+    for row in range(64):
+        tl.store(c[row : row + 1, :], tl.load(a[row : row + 1, :]) * 2 + 1)
+    assert tl.materialize(tl.load(c[63:64, 0:1]))[0, 0] in (5, 7)
+    tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
+
+
+@pytest.mark.parametrize("exact", ["events", "closed"])
+def test_chunks_of_events_on_disk_are_formulas_until_a_kernel_looks(
+    exact: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = small_products(MemoryLogWriter(), "events", [multiplying, looking_often, multiplying]).close_log()
+    in_small_chunks(monkeypatch)
+    engine = small_products(FolderLogWriter(tmp_path), exact, [multiplying, looking_often, multiplying])
+    found = engine.close_log()
+    assert found is not None
+    assert expected is not None
+    assert found.digest == expected.digest == read_log(tmp_path).digest
+    last_formulas, last_rows = max(tmp_path.glob("formulas-*")).stem, max(tmp_path.glob("ops-*")).stem
+    assert 4 < int(last_formulas[-6:]) < int(last_rows[-6:])
+
+
+def test_chunks_of_events_of_many_pes_are_cut_at_any_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, launch = begun("one_cube", MemoryLogWriter(), "events")
+    launch()
+    in_small_chunks(monkeypatch)
+    on_disk, launch = begun("one_cube", FolderLogWriter(tmp_path), "events")
+    launch()
+    expected, found = plain.close_log(), on_disk.close_log()
+    assert expected is not None
+    assert found is not None
+    assert found.digest == expected.digest
+    assert len([*tmp_path.glob("formulas-*")]) > 20
+    assert not [*tmp_path.glob("ops-*")]
+
+
+def test_rows_that_are_known_ahead_follow_a_look(tmp_path: Path) -> None:
+    """Program 0 looks while a command of program 1 is under way, whose times are known to its end."""
+
+    def kernel(tl: Language, x: TensorRef, y: TensorRef) -> None:
+        if tl.program_id() == 0:
+            for row in range(8):
+                tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * 2)
+            assert tl.materialize(tl.load(y[0:1, 0:1]))[0, 0] == 2
+        else:
+            value = tl.load(x[8:40, :])
+            for _ in range(64):
+                value = tl.exp(-value)
+                tl.wait(value)
+
+    digests = []
+    for exact, writer in (("closed", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
+        engine = Engine(load_topology(ROOT / "topologies/one_cube.yaml"), writer, exact=exact)  # type: ignore[arg-type]
+        host = Host(engine, ROOT)
+        x, y = (host.tensor(name, np.ones((64, 512), np.float32), DType.F32) for name in "xy")
+        host.launch(kernel, x, y, pes=range(2))
+        closed = engine.close_log()
+        assert closed is not None
+        digests.append(closed.digest)
+    assert digests[0] == digests[1]
+
+
+def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are written after every 50 records or so."""
+    monkeypatch.setattr("kb_engine.timing.clock.HOUSEKEEPING_INTERVAL", 16)
+    monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS", 50)
+    monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS_A_PE", 1)
+
+
+def test_an_empty_log_on_disk_has_no_chunk(tmp_path: Path) -> None:
+    engine, _ = begun("one_pe", FolderLogWriter(tmp_path))
+    engine.close_log()
+    assert {file.name for file in tmp_path.iterdir()} == {"immediates.bin", "manifest.json", "strings.jsonl"}
+
+
 def test_a_log_with_formulas_that_was_cut_off_is_read_as_far_as_it_got(tmp_path: Path) -> None:
     engine, launch = begun("one_cube", FolderLogWriter(tmp_path / "log"))
     launch()

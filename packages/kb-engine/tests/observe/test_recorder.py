@@ -190,16 +190,17 @@ def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, i
     assert in_pieces.digest == whole.digest
 
 
-@pytest.mark.parametrize(("kernel", "wait"), [(multiply, True), (loads, False)])
-def test_records_of_commands_that_have_many_wait_for_a_look(toy_host, monkeypatch, kernel, wait):
+@pytest.mark.parametrize(("kernel", "most_small", "wait"), [(multiply, 0, True), (loads, 0, False), (loads, 64, True)])
+def test_records_wait_for_a_look_unless_many_commands_have_few(toy_host, monkeypatch, kernel, most_small, wait):
     _, _, whole = run(toy_host, kernel)
     monkeypatch.setattr("kb_engine.timing.clock.HOUSEKEEPING_INTERVAL", 7)
     monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS", 5)
     monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS_A_PE", 5)
+    monkeypatch.setattr("kb_engine.observe.recorder._MOST_SMALL_COMMANDS", most_small)
     engine, _, log = run(toy_host, kernel)
     recorder = engine.session.recorder
     assert (recorder.writer.summary.n_ops == 0) == wait
-    assert len(recorder.commands) < 20
+    assert len(recorder.commands) < max(20, most_small)
     assert log.digest == whole.digest
 
 

@@ -19,6 +19,7 @@ from kb_dataexec.log.formulas import (
     ClosedRows,
     FormulaWriter,
     Places,
+    RowFormula,
     RowFormulas,
     RowMaker,
     RowSource,
@@ -49,9 +50,13 @@ _EXPECTED_FOR_ONE: Final = 64
 """Records of closed commands that count as one, where they are formulas in the log. Source: assumed; a run that is
 killed loses those of a chunk."""
 
-_RECORDS_OF_A_COMMAND: Final = 4
-"""A command takes about as much memory as the rows of so many records, a kilobyte. Source: measured on `tl.load`. Where
-commands have fewer, rows are written, so that a log in memory does not hold all commands of a run."""
+_RECORDS_OF_A_COMMAND: Final = 3
+"""A command takes at most as much memory as the rows of so many records. Source: measured on a softmax, 1.4 kB a
+command, and 1.8 kB for the rows of its 3.7 records, with those of further tables and what making them takes. Where very
+many commands have fewer, rows are written, so that a log in memory does not hold all commands of a long run."""
+
+_MOST_SMALL_COMMANDS: Final = 1 << 16
+"""Commands of few records that wait for a look together, 90 MB. Source: assumed."""
 
 _HELD_CHUNKS: Final = 8
 """Chunks of records that are kept where some may be repeated. Source: assumed; longer periods are not repeated."""
@@ -84,7 +89,7 @@ class Recorder(Observer):
         self._constants: dict[bytes, tuple[int, int]] = {}
         self._maker = RowMaker(self._places, writer.intern)
         self._formulas = FormulaWriter(self._places, writer.intern)
-        self._needs_rows = self._has_rest = False
+        self._needs_rows = False
         self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
         self._clock: Clock
@@ -123,7 +128,7 @@ class Recorder(Observer):
         self._held, self._flushes = 0, self._flushes + 1
         self._maker = RowMaker(self._places, writer.intern)
         self._formulas = FormulaWriter(self._places, writer.intern)
-        self._needs_rows = self._has_rest = False
+        self._needs_rows = False
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
 
@@ -150,8 +155,9 @@ class Recorder(Observer):
             n_expected = self._maker.expected.n_between(self._written_ps, now_ps)
         if self._takes_formulas:
             n_expected //= _EXPECTED_FOR_ONE
-        n_kept = self._records.n_kept
-        keeps = self._waits_for_a_look and n_kept >= _RECORDS_OF_A_COMMAND * len(self._commands)
+        n_kept, n_commands = self._records.n_kept, len(self._commands)
+        has_room = n_commands < _MOST_SMALL_COMMANDS or n_kept >= _RECORDS_OF_A_COMMAND * n_commands
+        keeps = self._waits_for_a_look and has_room
         if n_kept + n_expected >= most and not keeps:
             self.flush(now_ps)
 
@@ -213,13 +219,13 @@ class Recorder(Observer):
         formulas = RowFormulas(*[formula.in_order() for formula in self._rows.cut()])
         commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
         del self._commands[:n_done]
-        if self._takes_formulas and (has_repeats or self._has_rest or self._maker.expected.closed):
-            expected = self._maker.expected
-            self.writer.append_formulas(self._formulas.chunk(formulas, commands, expected, end_ps, ending))
-            self._has_rest = any(formula.last_ps >= end_ps for formula in formulas)
-            expected.drop_before(end_ps)
-            return
         pending = RowSource(formulas)
+        if self._takes_formulas:
+            if not has_repeats:  # what comes later stays here, because rows may follow instead of formulas
+                formulas = RowFormulas(*map(RowFormula.with_rows, formulas, pending.take(end_ps)))
+                self._rows.put_back(pending.rest())
+            self._write_formulas(formulas, commands, end_ps, ending)
+            return
         ending |= {"commands": command_table(commands[:n_done], self.writer.intern)}
         for chunk in self._maker.chunks(pending, commands, end_ps, ending):
             self._write(*chunk)
@@ -295,6 +301,16 @@ class Recorder(Observer):
         self.on_launch()
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
+
+    def _write_formulas(
+        self, formulas: RowFormulas, commands: Sequence[CommandInFlight], end_ps: int, ending: dict[str, Rows]
+    ) -> None:
+        """Write a chunk of *formulas* and of what is told or known of *commands*, unless there is nothing to say."""
+        expected = self._maker.expected
+        ends = n_finished(commands, end_ps) or any(map(len, ending.values()))
+        if ends or expected.closed or any(each.n_rows for each in formulas):
+            self.writer.append_formulas(self._formulas.chunk(formulas, commands, expected, end_ps, ending))
+            expected.drop_before(end_ps)
 
     def _write(self, ops: Rows, operands: Rows, tables: dict[str, Rows] | None = None) -> None:
         self.writer.append(ops, operands, tables)

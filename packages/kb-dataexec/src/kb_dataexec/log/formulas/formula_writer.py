@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from kb_dataexec.arrays.dtypes import Array
@@ -24,6 +26,9 @@ from kb_dataexec.log.formulas.row_formula import Repeat, RowFormula
 from kb_dataexec.log.formulas.row_formulas import RowFormulas
 from kb_dataexec.log.formulas.row_maker import Places
 from kb_messages import OFFSET_BITS, OFFSET_MASK, PipelinePlan, encode_plan
+
+_told_of: Final = attrgetter(*COMMAND_TIMES, *CAUSES)
+_slots_of: Final = attrgetter(*SLOTS)
 
 _PENDING = -1
 """The number of the formula that no closed command has."""
@@ -80,17 +85,14 @@ class FormulaWriter:
         slots = dict[tuple[int, ...], int]()
         for command in told:
             plan, issued, placement = command.shared_plan, command.submitted, command.placement
-            elsewhere = [
-                number
-                for place, pieces in placement.moved.items()
-                for piece, offset in pieces.items()
-                for number in (place, piece, offset)
-            ]
+            n_moved = len(moved)
+            for place, pieces in placement.moved.items():
+                for piece, offset in pieces.items():
+                    moved += (place, piece, offset)
             rows += (command.first_op, issued.command_seq, self._intern(issued.pe), self._intern(issued.line))
-            rows += (plans.number_of(plan), len(elsewhere) // 3)
-            rows += [getattr(command, name) for name in (*COMMAND_TIMES, *CAUSES)]
-            rows += [_slots_number(getattr(placement, name), slots) for name in SLOTS]
-            moved += elsewhere
+            rows += (plans.number_of(plan), (len(moved) - n_moved) // 3)
+            rows += _told_of(command)
+            rows += [-1 if each is None else _slots_number(each, slots) for each in _slots_of(placement)]
             for address in command.addresses or plan.addresses:
                 addresses += (address >> OFFSET_BITS, address & OFFSET_MASK)
         found = {"commands": rows, "addresses": addresses, "moved": moved, "slots": chain.from_iterable(slots)}
@@ -151,10 +153,8 @@ class _ChunkPlans:
         return number
 
 
-def _slots_number(slots: SlotRing | None, known: dict[tuple[int, ...], int]) -> int:
-    """The number of *slots* among those of a chunk, -1 for None."""
-    if slots is None:
-        return -1
+def _slots_number(slots: SlotRing, known: dict[tuple[int, ...], int]) -> int:
+    """The number of *slots* among those of a chunk."""
     return known.setdefault((slots.base, slots.nbytes, slots.count, slots.first), len(known))
 
 

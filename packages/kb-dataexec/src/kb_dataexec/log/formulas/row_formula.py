@@ -127,6 +127,10 @@ class RowFormula:
         """Make the rows anew when they are asked for again."""
         vars(self).pop("rows", None)
 
+    def with_rows(self, rows: Table) -> RowFormula:
+        """A formula of the same form that has *rows* alone."""
+        return RowFormula(self.form, [rows] if len(rows) else [])
+
     def mapped(self, change: Callable[[Table], Table]) -> RowFormula:
         """The formula with other rows, which *change* gives. Steps of repeats stay."""
         parts = [part if isinstance(part, Repeat) else change(part) for part in self.parts]
