@@ -193,3 +193,11 @@ def test_a_pipe_a_device_and_a_huge_file_are_refused(tmp_path: Path) -> None:
         huge.truncate(1 << 40)
     for name in ("pipe", "device", "huge", "loop"):
         assert f"{name}" in refusal(tmp_path / f"{name}.py")
+
+
+def test_a_folder_is_told_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernels").mkdir()
+    with pytest.raises(BenchmarkError) as error:
+        load_benchmark("kernels")
+    assert str(error.value) == f"{tmp_path / 'kernels'}: got a folder, needs a regular file"

@@ -1,5 +1,6 @@
 """`kb sweep` as users run it: nothing is computed twice, failures are listed, and a dead process costs one point."""
 
+import errno
 import json
 import signal
 import subprocess
@@ -145,6 +146,21 @@ def test_a_damaged_store_is_told_and_mended(invoke: Invoke, bench_file: Callable
     assert found["computed"] == 1
     assert found["notes"] == ["1 stored results could not be read, and were computed again"]
     assert json.loads(stored.read_bytes())["answer"]["result"] == json.loads(whole)["answer"]["result"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_point(
+    invoke: Invoke, bench_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        done = invoke("sweep", bench_file(), "-p", "size=8", "--jobs", 1)
+    assert done.exit_code == 2
+    assert "got a full disk (No space left on device), needs room to write" in done.stderr
+    assert [path for path in Path("kb-sweeps").rglob("*") if path.is_file()] == []
 
 
 def test_tables_for_other_programs(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

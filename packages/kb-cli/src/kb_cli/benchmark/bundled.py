@@ -48,7 +48,7 @@ def find(kind: Kind, text: str) -> Path:
     known = names(kind)
     if text in known:
         return folder(kind) / f"{text}{_SUFFIX[kind]}"
-    if "/" in text or "\\" in text or Path(text).suffix:
+    if "/" in text or "\\" in text or Path(text).suffix or Path(text).is_dir():
         path = Path(text)
         if not path.exists():
             near = did_you_mean(path.stem, known)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kb_cli.run.makers import maker
 from kb_dataexec.files import writing
 from kb_messages import KbError
 
@@ -26,7 +27,7 @@ class RunFolderError(KbError):
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write *content* to *path*, in place of what is there. The file appears when it is whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{maker()}.part")
     try:
         with writing(path):
             part.write_bytes(content)

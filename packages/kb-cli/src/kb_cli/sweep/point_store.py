@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from kb_cli.run.makers import maker
+from kb_cli.run.files import write_whole
 from kb_cli.sweep.job import Answer
 from kb_dataexec.files import writing
 from kb_messages import BenchmarkError, KbError, file_in, read_bytes
@@ -54,9 +54,7 @@ class PointStore:
         stored = _Stored(format=_FORMAT, version=1, values=values, answer=answer)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f".{path.name}.{maker()}")
-            partial.write_bytes(msgspec.json.encode(stored) + b"\n")
-            os.replace(partial, path)
+        write_whole(path, msgspec.json.encode(stored) + b"\n")
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

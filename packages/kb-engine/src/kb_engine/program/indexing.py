@@ -23,10 +23,6 @@ _NOWHERE = -1
 """The index of an element that a slice asks for beyond a list of indices."""
 
 
-_BOUNDS = int, type(None)
-"""Types of the bounds of most slices."""
-
-
 class SlicePick(NamedTuple):
     """A slice of an axis: the kernel asked for `n_asked` elements, of which `n_inside` lie inside the tensor."""
 
@@ -139,23 +135,13 @@ def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tupl
     start, end = span
     if type(key) is slice and key.step is None and type(start) is type(end) is int:
         first, last = key.start, key.stop
-        if first is last is None:
+        if type(first) is type(last) is int:
+            if 0 <= first < last <= end - start:
+                return (start + first, start + last), start + last
+        elif first is last is None:
             return span, asked
-        if type(first) is type(last) is int and 0 <= first < last <= end - start:
-            return (start + first, start + last), start + last
-    if (
-        type(key) is slice
-        and key.step is None
-        and type(start) is type(end) is int
-        and type(key.start) in _BOUNDS
-        and type(key.stop) in _BOUNDS
-    ):
-        first, last, _ = key.indices(end - start)
-        if last > first:
-            return (start + first, start + last), asked if key.stop is None else start + max(last, key.stop)
-    is_plain = type(key) is slice and key.step is None and type(end) is int
-    if is_plain and type(start) is int and start == 0 and is_span_inside(key.start, key.stop, end):
-        return (key.start, key.stop), key.stop
+        elif start == 0 and is_span_inside(first, last, end):
+            return (first, last), last
     try:
         part = key if isinstance(key, slice) else slice(whole(key), whole(key) + 1 or None)
         first, last, step = bounds_of(part, end - start)
