@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,11 @@ def test_no_program_runs_without_trust(capsule: Path, capsys: pytest.CaptureFixt
     assert ended("replay", capsule) == 2
     assert "needs your trust" in capsys.readouterr().err
     assert not Path("ran").exists()
+
+
+def test_what_reads_a_strange_program_can_be_pasted(capsule: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended("replay", shutil.copy(capsule, "a run.kbrun")) == 2
+    assert "read it with unzip -p 'a run.kbrun' bench.py, and" in capsys.readouterr().err
 
 
 def test_a_bundled_benchmark_needs_no_trust(invoke: Invoke) -> None:

@@ -22,6 +22,22 @@ def copies(folder: Path, bench_file: Callable[..., Path]) -> dict[str, Path]:
     return {name: folder / name for name in ("small.py", "chip.yaml", "beside.py", "second", "link.svg")}
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["report", "a run", "-o", "no <b>/x.html"],
+        ["pack", "a run", "-o", "no <b>/x.kbrun"],
+        ["sweep", "gemm", "-o", "no <b>/x.csv"],
+    ],
+)
+def test_a_folder_that_is_not_there_is_told_before_any_work(invoke: Invoke, args: list[str]) -> None:
+    done = invoke(*args)
+    assert (done.exit_code, done.stdout) == (2, "")
+    needs = "needs a folder that is; make no <b> first"
+    assert done.stderr == f"error: -o: got {args[-1]} in a folder that is not there, {needs}\n"
+    assert not Path("kb-sweeps").exists()
+
+
 RUN = ["run", "small.py", "--topology", "chip.yaml", "--trace"]
 SHOW = ["topology", "show", "chip.yaml", "--out"]
 PROBE = ["probe", "--all", "--topology", "chip.yaml", "--heatmap"]

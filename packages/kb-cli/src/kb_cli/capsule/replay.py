@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,7 +67,7 @@ def _refuse_unknown(capsule: Path, folder: Path, run: RunJson) -> None:
     source = (folder / BENCH).read_bytes()
     if bundled.shipped(run.benchmark.file, source) is None or run.call is not None or run.script is not None:
         got = f"the program {run.benchmark.file!r} of {len(source)} bytes, which does not come with kb"
-        fix = f"read it with unzip -p {capsule} {BENCH}, and add --trust if you trust it"
+        fix = f"read it with unzip -p {shlex.quote(str(capsule))} {BENCH}, and add --trust if you trust it"
         raise RunFolderError(str(capsule), got, "your trust, because a replay runs it with all your rights", fix)
 
 

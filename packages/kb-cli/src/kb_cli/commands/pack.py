@@ -8,6 +8,7 @@ import click
 
 from kb_cli.capsule.pack import SUFFIX, pack
 from kb_cli.terminal.output import emit_json, emit_lines
+from kb_cli.terminal.output_file import check_folder
 from kb_cli.terminal.units import quantity
 
 
@@ -22,6 +23,7 @@ def command(run: Path, out: Path, data: bool, as_json: bool) -> None:
     The file is a zip that has the benchmark, the chip, and what the run claims of itself. Files that the benchmark
     imports from its own folder are not in it. No code of RUN is run.
     """
+    check_folder("-o", out)
     found = pack(run, out, data)
     if as_json:
         emit_json(found)

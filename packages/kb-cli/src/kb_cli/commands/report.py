@@ -17,6 +17,7 @@ from kb_cli.report.run_source import read_run_source
 from kb_cli.run.files import write_whole
 from kb_cli.run.progress import RunProgress
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
+from kb_cli.terminal.output_file import check_folder
 from kb_cli.terminal.units import quantity
 from kb_cli.whatif.levers import levers
 from kb_messages import KbError
@@ -51,6 +52,8 @@ def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> Non
     """
     if out is not None and out.suffix.lower() not in _ENDINGS:
         raise KbError("-o", out.suffix or repr(out.name), ".html")
+    if out is not None:
+        check_folder("-o", out)
     source = read_run_source(run)
     report = make_report(source)
     if most or (most is None and source.is_of_kb):

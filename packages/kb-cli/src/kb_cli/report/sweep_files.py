@@ -18,7 +18,7 @@ from kb_cli.run.files import write_whole
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.sweep.sweep_file import write_sweep
 from kb_cli.terminal.escape import file_stem
-from kb_cli.terminal.output_file import refuse_overwriting
+from kb_cli.terminal.output_file import check_folder, refuse_overwriting
 from kb_dataexec.files import writing
 from kb_messages import KbError
 
@@ -49,6 +49,7 @@ def check_table_file(path: Path, *inputs: Path) -> None:
     """Raise KbError for a table that cannot be written to *path*: another ending, one of *inputs*, or no extra."""
     if path.suffix not in _ENDINGS:
         raise KbError("-o", path.suffix or repr(path.name), " or ".join(_ENDINGS))
+    check_folder("-o", path)
     if path.suffix == ".parquet":
         _duckdb()
     if any(each.exists() and path.exists() and os.path.samefile(path, each) for each in inputs):

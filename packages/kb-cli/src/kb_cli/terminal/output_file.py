@@ -11,6 +11,12 @@ _SOURCES = {".py", ".yaml", ".yml", ".csv"}
 """Endings of benchmarks, of what they import, of topologies and of shapes files. kb writes no such file."""
 
 
+def check_folder(option: str, path: Path) -> None:
+    """Raise KbError unless the folder is there in which *path* lies, which *option* names. Called before any work."""
+    if not path.parent.is_dir():
+        raise KbError(option, f"{path} in a folder that is not there", "a folder that is", f"make {path.parent} first")
+
+
 def refuse_overwriting(option: str, path: Path, *inputs: Path) -> None:
     """Refuse to write *path*, which *option* names, when the file is one of *inputs*, or may be a source of another.
 
