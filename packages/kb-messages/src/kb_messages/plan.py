@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -151,12 +151,29 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         moved = PipelinePlan(
             kind=self.kind,
             grid=self.grid,
-            stages=tuple([_stage_on(stage, pe, left) for stage in self.stages]),
+            stages=tuple([_stage_on(pe, left, *each) for each in self._movable_stages]),
             buffers=self.buffers,
             loop_order=self.loop_order,
         )
-        vars(moved).update({name: getattr(self, name) for name in _EVERYWHERE}, origin=self.origin)
+        vars(moved).update(self._everywhere, addresses=tuple(addresses))
         return moved
+
+    @cached_property
+    def _movable_stages(self) -> list[tuple[StageTemplate, str, list[int]]]:
+        """Each stage, the name of its block in a PE after a point, and the numbers of its operands in memory."""
+        return [
+            (
+                stage,
+                f".{stage.component.rpartition('.')[2]}",
+                [at for at, each in enumerate(stage.operands) if each.place is _MEMORY],
+            )
+            for stage in self.stages
+        ]
+
+    @cached_property
+    def _everywhere(self) -> Mapping[str, Any]:
+        """What is known of this plan on whichever PE, at whichever addresses, by the name of its property."""
+        return {name: getattr(self, name) for name in _EVERYWHERE}
 
     def tiles_at(self, addresses: Sequence[int] | None) -> Sequence[TilePlan]:
         """The tiles with operands in memory at *addresses*, as in `at`. None stands for those of this plan."""
@@ -275,14 +292,17 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 _EVERYWHERE: Final = (
     "address_numbers", "has_fetches", "has_panels", "has_transfers", "held", "lifetimes", "n_stages", "n_tiles",
-    "reads_to_registers", "starts_differ",
+    "origin", "reads_to_registers", "starts_differ",
 )  # fmt: skip
-"""What is known of a plan on whichever PE, at whichever addresses."""
 
 
-def _stage_on(stage: StageTemplate, pe: str, addresses: Iterator[int]) -> StageTemplate:
-    """*stage* on the block of *pe*, with operands in memory at the next of *addresses*."""
-    operands = stage.operands
-    if _MEMORY in [each.place for each in operands]:
-        operands = tuple([replace(each, base=next(addresses)) if each.place is _MEMORY else each for each in operands])
-    return replace(stage, component=f"{pe}.{stage.component.rpartition('.')[2]}", operands=operands)
+def _stage_on(
+    pe: str, addresses: Iterator[int], stage: StageTemplate, block: str, in_memory: Sequence[int]
+) -> StageTemplate:
+    """*stage* on *block* of *pe*, with its operands number *in_memory* at the next of *addresses*."""
+    if not in_memory:
+        return replace(stage, component=pe + block)
+    operands = [*stage.operands]
+    for at in in_memory:
+        operands[at] = replace(operands[at], base=next(addresses))
+    return replace(stage, component=pe + block, operands=tuple(operands))

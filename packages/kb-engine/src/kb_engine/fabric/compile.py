@@ -53,6 +53,8 @@ class PathCompiler:
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
         self._known_hops: dict[tuple[int, bool, bool], Hop] = {}
         self._known_merges: dict[tuple[str, str, bool], bool] = {}
+        self._hops_alone = partial(self._hops, at_once=False)
+        self._hops_at_once = partial(self._hops, at_once=True)
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
@@ -103,7 +105,7 @@ class PathCompiler:
         if leg is None:
             links = self._with_ports(self.route(src, dst).links)
             latency_ps = sum([link.latency_ps + self.overhead_ps(link.dst) for link in links])
-            leg = Leg(latency_ps, partial(self._hops, links, at_once), self._on_links)
+            leg = Leg(links, latency_ps, self._hops_at_once if at_once else self._hops_alone, self._on_links)
             self.legs[src, dst, at_once] = leg
         return leg
 
@@ -118,7 +120,7 @@ class PathCompiler:
             raise TopologyError(f"{src} -> {dst}", f"a {found}, which takes no requests", "a MemoryComponent")
         nodes = self._graph.nodes
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
-            away = back = self.legs[src, dst, at_once] = Leg(0, list)
+            away = back = self.legs[src, dst, at_once] = Leg((), 0, self._hops_alone)
         else:
             away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = -1 if memory.reorders else self._lookahead.nearest_ps(dst)

@@ -139,13 +139,21 @@ class Flow:
 class Leg:
     """The way from one node to another. A transfer of zero bytes pays *latency_ps* and nothing else.
 
-    *compiled* gives its hops when they are first asked for: most legs between processors have messages without bytes
-    alone. *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers.
+    *compiled* gives the hops over *links* when they are first asked for: most legs between processors have messages
+    without bytes alone. *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have
+    headers.
     """
 
-    __slots__ = ("_compiled", "_flows", "_hops", "_on_links", "_pieces_flows", "latency_ps")
+    __slots__ = ("_compiled", "_flows", "_hops", "_on_links", "_pieces_flows", "latency_ps", "links")
 
-    def __init__(self, latency_ps: int, compiled: Callable[[], list[Hop]], on_links: OnLinks | None = None) -> None:
+    def __init__(
+        self,
+        links: tuple[Link, ...],
+        latency_ps: int,
+        compiled: Callable[[tuple[Link, ...]], list[Hop]],
+        on_links: OnLinks | None = None,
+    ) -> None:
+        self.links = links
         self.latency_ps = latency_ps
         self._compiled = compiled
         self._hops: list[Hop] | None = None
@@ -157,13 +165,8 @@ class Leg:
     def hops(self) -> list[Hop]:
         """All links, in order."""
         if self._hops is None:
-            self._hops = self._compiled()
+            self._hops = self._compiled(self.links)
         return self._hops
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """The links, in order."""
-        return tuple(hop.state.link for hop in self.hops)
 
     def slowest_ps(self, nbytes: int) -> int:
         """Picoseconds of *nbytes* on the narrowest link, 0 without links."""

@@ -292,8 +292,11 @@ class Host:
         return self.engine.host_calls.move(matrices, write)
 
     def _as_reference(self, argument: Any) -> Any:
+        if isinstance(argument, Tensor):
+            self._tensors.check_live("launch", argument)
+            return argument.ref
         if isinstance(argument, (list, tuple)):
             return rebuilt(argument, [self._as_reference(each) for each in argument])
-        if isinstance(argument, (Tensor, TensorRef)):
-            self._tensors.check_live("launch", argument if isinstance(argument, Tensor) else argument.tensor)
-        return argument.ref if isinstance(argument, Tensor) else argument
+        if isinstance(argument, TensorRef):
+            self._tensors.check_live("launch", argument.tensor)
+        return argument
