@@ -112,7 +112,7 @@ class RowFormula:
                 is_ascending = part.ps >= 0
             else:
                 times = part[:, came]
-                begins_ps, ends_ps, is_ascending = int(times[0]), int(times[-1]), bool(np.all(np.diff(times) >= 0))
+                begins_ps, ends_ps, is_ascending = int(times[0]), int(times[-1]), bool((times[1:] >= times[:-1]).all())
             if begins_ps < last or not is_ascending:
                 return False
             firsts.append(begins_ps)

@@ -18,7 +18,7 @@ class RowStream:
 
     def __init__(self, formula: RowFormula, ops: int, ps: int) -> None:
         self._form = formula.form
-        self._step = formula.form.step(ops, ps)
+        self._step = formula.form.step(ops, ps) if ops or ps else None
         self._ps = ps
         self._chunks = formula.chunks(_CHUNK_ROWS)
         self._ahead = np.empty((0, formula.form.width), dtype=np.int64)
@@ -33,7 +33,7 @@ class RowStream:
         return int(self._ahead[n, self._form.came]) + self._ps
 
     def take(self, before_ps: int) -> Table:
-        """The rows that came before *before_ps* and were not taken yet."""
+        """The rows that came before *before_ps* and were not taken yet. Do not change them."""
         parts = []
         while self.time_of(0) is not None:
             n = int(np.searchsorted(self._ahead[:, self._form.came], before_ps - self._ps))
@@ -41,7 +41,8 @@ class RowStream:
             self._ahead = self._ahead[n:]
             if len(self._ahead):
                 break
-        return self._form.later(joined(parts, self._form.width), self._step)
+        taken = joined(parts, self._form.width)
+        return taken if self._step is None else self._form.later(taken, self._step)
 
 
 class RowSource:
