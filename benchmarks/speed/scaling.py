@@ -4,7 +4,7 @@ Every PE reads its rows of A and columns of B from its own HBM slice and writes 
 `benchmarks/gemm.py` does with `operands=local`. The operands are empty, and only pass 1 runs, event by event; with
 `--closed` equal commands are simulated once, so that starts of programs are all that is left. Seconds are CPU time, so
 that other programs on the machine count less. Every run has a process of its own, as a user's run has: the heap that
-an earlier chip leaves behind slows a large chip down.
+an earlier chip leaves behind slows a large chip down. `--shape 18432 18432 18432 --tile 64` is a run of 10^8 stages.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import resource
 import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -44,16 +45,18 @@ class Row(NamedTuple):
     launch_s: float
     cpu_s: float
     ns_a_stage: float
+    peak_mib: float
 
 
 class Measured(NamedTuple):
-    """One run: simulated picoseconds, tile stages, entries of the clock's queue, seconds of CPU time."""
+    """One run: simulated picoseconds, tile stages, entries of the clock's queue, seconds of CPU time, peak memory."""
 
     latency_ps: int
     stages: int
     events: int
     launch_s: float
     cpu_s: float
+    peak_mib: float
 
 
 def kernel(
@@ -67,7 +70,7 @@ def kernel(
         tl.wait(tl.composite("gemm", a[j][rows, :], b[i][:, cols], out=c[rows, cols], tile=tile))
 
 
-def run(pes: int, shape: tuple[int, int, int], log: bool, exact: Exactness) -> Measured:
+def run(pes: int, shape: tuple[int, int, int], tile: TileShape, log: bool, exact: Exactness) -> Measured:
     """Measure one launch of the kernel, after launches of kernels that return at once."""
     topology, writer = load_topology(TOPOLOGIES / f"{CHIPS[pes]}.yaml"), MemoryLogWriter() if log else None
     engine = Engine(topology, writer, exact=exact)
@@ -88,20 +91,21 @@ def run(pes: int, shape: tuple[int, int, int], log: bool, exact: Exactness) -> M
     gc.collect()
     before = _events(engine)
     began = time.process_time()
-    result = host.launch(kernel, a, b, c, grid_m, grid_n, TILE, pes="all")
+    result = host.launch(kernel, a, b, c, grid_m, grid_n, tile, pes="all")
     engine.close_log()
     cpu_s = time.process_time() - began
     stages = sum(server.served for server in engine.servers)
-    return Measured(result.end_ps - result.start_ps, stages, _events(engine) - before, launch_s, cpu_s)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Measured(result.end_ps - result.start_ps, stages, _events(engine) - before, launch_s, cpu_s, peak_mib)
 
 
-def measure(shape: tuple[int, int, int], rounds: int, log: bool, exact: Exactness) -> list[Row]:
+def measure(shape: tuple[int, int, int], tile: TileShape, rounds: int, log: bool, exact: Exactness) -> list[Row]:
     """A row for each number of PEs. Each round runs every number once."""
     runs: dict[int, list[Measured]] = {pes: [] for pes in CHIPS}
     for _ in range(rounds):
         for pes, found in runs.items():
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-                found.append(fresh.submit(run, pes, shape, log, exact).result())
+                found.append(fresh.submit(run, pes, shape, tile, log, exact).result())
     one_ps = runs[1][0].latency_ps
     return [_row(pes, found, one_ps) for pes, found in runs.items()]
 
@@ -117,6 +121,7 @@ def _row(pes: int, found: list[Measured], one_ps: int) -> Row:
         launch_s=statistics.median(each.launch_s for each in found),
         cpu_s=cpu_s,
         ns_a_stage=cpu_s / first.stages * 1e9,
+        peak_mib=max(each.peak_mib for each in found),
     )
 
 
@@ -132,23 +137,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--log", action="store_true", help="with the op log")
     parser.add_argument("--closed", action="store_true", help="simulate equal commands once")
+    parser.add_argument("--shape", type=int, nargs=3, metavar=("M", "N", "K"), help="another GEMM")
+    parser.add_argument("--tile", type=int, default=TILE.m, help="the side of a tile")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    shape = QUICK if options.quick else FULL
+    shape = tuple(options.shape) if options.shape else QUICK if options.quick else FULL
+    tile = TileShape(options.tile, options.tile, options.tile)
     exact: Exactness = "closed" if options.closed else "events"
-    rows = measure(shape, 1 if options.quick else options.rounds, options.log, exact)
+    rows = measure(shape, tile, 1 if options.quick else options.rounds, options.log, exact)
     if options.json:
         found = {"shape": shape, "log": options.log, "exact": exact, "rows": [row._asdict() for row in rows]}
         print(json.dumps(found, indent=2))
         return
-    print(f"{' x '.join(map(str, shape))}, f16, tiles of 128 x 128 x 128, op log {'on' if options.log else 'off'}")
+    print(f"{' x '.join(map(str, shape))}, f16, tiles of {tile}, op log {'on' if options.log else 'off'}")
     print(f"{'PEs':>5} {'latency':>13} {'efficiency':>11} {'stages':>9} {'events/stage':>13} {'ns/stage':>9} "
-          f"{'over 8 PEs':>11} {'pass 1':>8} {'empty launch':>13}")  # fmt: skip
+          f"{'over 8 PEs':>11} {'pass 1':>8} {'empty launch':>13} {'peak':>8}")  # fmt: skip
     eight = next(row.ns_a_stage for row in rows if row.pes == 8)
     for row in rows:
         print(f"{row.pes:>5} {row.latency_us:>10.1f} us {row.efficiency:>10.1%} {row.stages:>9} "
               f"{row.events_a_stage:>13.2f} {row.ns_a_stage:>9.0f} {row.ns_a_stage / eight:>11.2f} "
-              f"{row.cpu_s:>6.2f} s {row.launch_s * 1e3:>10.1f} ms")  # fmt: skip
+              f"{row.cpu_s:>6.2f} s {row.launch_s * 1e3:>10.1f} ms {row.peak_mib:>4.0f} MiB")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -264,3 +264,17 @@ def test_late_operands_are_checked_at_once_and_when_they_are_read(tmp_path):
     path.unlink()
     with pytest.raises(LogError, match="no such file"):
         _ = log.operands
+
+
+def test_rows_beyond_half_of_the_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    write_log(tmp_path, LOG)
+    ops, operands = ((tmp_path / f"{name}-000000.npy").stat().st_size for name in ("ops", "operands"))
+
+    for late_operands, needed in ((False, ops + operands), (True, ops)):
+        read = []
+        monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda half=needed - 1: 2 * half)
+        with pytest.raises(LogError, match="bytes of rows or more, needs at most half of the memory of this machine"):
+            LogFolder(tmp_path).whole(late_operands, read.append)
+        assert not read
+        monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda half=needed: 2 * half)
+        assert LogFolder(tmp_path).whole(late_operands).n_ops == LOG.n_ops

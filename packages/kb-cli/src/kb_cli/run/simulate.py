@@ -22,6 +22,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.compared import what_was_compared
 from kb_cli.run.counters import BlockCounters
+from kb_cli.run.log_room import LogRoom
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
@@ -142,11 +143,11 @@ def _simulate(
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage, stages = PlanTally(), Usage(), StageTally()
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
-    counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
+    counters, captures, looks, room = BlockCounters(), CaptureCollector(), ValueWaits(), LogRoom(setup)
     traced = Callbacks(on_trace=trace) if trace is not None else None
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        observers = _given(plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
+        observers = _given(room, plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
         templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
         engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
         watch.follow(engine)

@@ -27,7 +27,7 @@ from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.late_operands import LateOperandsLog
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
-from kb_dataexec.log.row_room import RowRoom
+from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
@@ -63,7 +63,7 @@ _LAST_UNPACKED: Final = 2
 """The last version whose further tables are `.npy` files."""
 
 
-_BY_CHUNKS: Final = "read the log by `LogFolder.chunks()`"
+_BY_CHUNKS: Final = "use a machine with more memory, or read the log by `LogFolder.chunks()`"
 
 
 class ManifestError(LogError):
@@ -206,9 +206,13 @@ class LogFolder:
 
         With *late_operands*, operands are checked and not kept, unless formulas make them. They are read again when
         somebody asks for them, and LogError is raised then if they are no longer the same. *look* is called with each
-        chunk, which has the operands of its ops.
+        chunk, which has the operands of its ops. Raises LogError for rows that take more than half of this machine's
+        memory, at once where they are on disk.
         """
-        ops, is_late = self._room("ops", OPS_DTYPE), late_operands and self.version <= VERSION_OF_ROWS
+        is_late = late_operands and self.version <= VERSION_OF_ROWS
+        tables_kept = ("ops",) if is_late else ("ops", "operands")
+        self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept))
+        ops = self._room("ops", OPS_DTYPE)
         operands = None if is_late else self._room("operands", OPERAND_DTYPE)
         tables = []
         for chunk in self._chunks(ops, operands):
@@ -230,7 +234,15 @@ class LogFolder:
         return room.rows
 
     def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
-        return RowRoom(dtype, (chunk_path(self.folder, name, number) for number in range(self.n_chunks)))
+        return RowRoom(dtype, self._paths(name))
+
+    def _paths(self, name: str) -> Iterator[Path]:
+        return (chunk_path(self.folder, name, number) for number in range(self.n_chunks))
+
+    def _check_room(self, nbytes: int) -> None:
+        if nbytes > _memory_nbytes() // 2:
+            needs = "at most half of the memory of this machine"
+            raise LogError(str(self.folder), f"{nbytes} bytes of rows or more", needs, _BY_CHUNKS)
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, stored = RunningDigest(self.version), RunningDigest(self.version)
@@ -260,9 +272,7 @@ class LogFolder:
                         if room is not None:
                             room.take(table)
                             n_taken += table.nbytes
-                    if n_taken > _memory_nbytes() // 2:
-                        needs = "rows that fit the memory of this machine"
-                        raise LogError(str(self.folder), f"{n_taken} bytes of rows, and more", needs, _BY_CHUNKS)
+                    self._check_room(n_taken)
                     yield ops, operands, {name: tables[name] for name in FORMULA_TABLES if name in tables}
                 continue
             ops = self._table("ops", number, ops_room)

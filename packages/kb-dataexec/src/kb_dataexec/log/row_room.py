@@ -23,7 +23,7 @@ class RowRoom:
     def __init__(self, dtype: np.dtype[Any], files: Iterable[Path]) -> None:
         self._room = np.empty(0, dtype)
         with suppress(MemoryError):  # who reads the files says what is wrong
-            self._room = np.empty(_nbytes_of(files) // dtype.itemsize, dtype)
+            self._room = np.empty(nbytes_of(files) // dtype.itemsize, dtype)
         self._used = 0
         self._taken: list[Array] = []
 
@@ -46,7 +46,7 @@ class RowRoom:
         return np.concatenate(self._taken)
 
 
-def _nbytes_of(files: Iterable[Path]) -> int:
+def nbytes_of(files: Iterable[Path]) -> int:
     """The bytes of *files* up to the first one that is missing, because nobody reads those behind it."""
     nbytes = 0
     with suppress(OSError):

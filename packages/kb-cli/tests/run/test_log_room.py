@@ -1,0 +1,39 @@
+"""A run whose log no memory holds is refused when its commands are issued."""
+
+import pytest
+
+from kb_cli.run import log_room
+from kb_cli.run.log_room import RECORD_NBYTES
+
+PRODUCT = ("run", "gemm", "--topology", "one_pe", *(part for size in "MNK" for part in ("-p", f"{size}=64")))
+TILES = ("-p", "tile=32x32x32")
+N_RECORDS = 8 * 4 + 4 * 2
+"""Of eight tiles: two reads, a fetch and a product each. Four are the last of an output: a store and a write."""
+
+
+def memory_for(records: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_room, "available_nbytes", lambda: records * RECORD_NBYTES)
+
+
+def test_a_log_beyond_the_memory_is_refused(invoke, monkeypatch):
+    memory_for(N_RECORDS - 1, monkeypatch)
+    done = invoke(*PRODUCT, *TILES)
+    assert done.exit_code == 2
+    assert f"gemm on one_pe: got {N_RECORDS} records of the op log or more" in done.stderr
+    assert f"needs at most the {N_RECORDS - 1} that fit the" in done.stderr
+    assert done.stderr.rstrip().endswith("run with --no-log for the time alone, or choose smaller sizes")
+
+
+def test_a_log_that_just_fits_is_kept(invoke, monkeypatch):
+    memory_for(N_RECORDS, monkeypatch)
+    assert invoke(*PRODUCT, *TILES).exit_code == 0
+
+
+def test_a_run_without_a_log_has_no_such_limit(invoke, monkeypatch):
+    memory_for(0, monkeypatch)
+    assert invoke(*PRODUCT, *TILES, "--no-log").exit_code == 0
+
+
+def test_a_system_that_tells_no_memory_has_no_limit(invoke, monkeypatch):
+    monkeypatch.setattr(log_room, "available_nbytes", lambda: None)
+    assert invoke(*PRODUCT, *TILES).exit_code == 0
