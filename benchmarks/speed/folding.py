@@ -6,8 +6,9 @@
 
 Without `--against`, the other side is `Engine(folds=False)`. The two sides run in turns, each in a process of its own.
 A large product is timed with and without an op log in memory, from the kernel's call to the closed log. A shape is
-timed without a log, in the tiles that the scheduler chose in a launch before, which is not timed. The script refuses
-sides that end at different picoseconds.
+timed without a log, or with `--log` with one, in the tiles that the scheduler of this checkout chooses, or with
+`--cubes` in tiles of 128 x 128 x 128. A launch of another shape has warmed the process up. The script refuses sides
+that end at different picoseconds.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ LONG = 10_000
 
 
 class Case(NamedTuple):
-    """M, N and K. A large product has a tile, and a fresh engine; `log` says whether there is an op log."""
+    """M, N and K, and the tile, on a fresh engine. `log` says whether there is an op log."""
 
     sizes: tuple[int, int, int]
-    tile: tuple[int, int, int] | None = None
+    tile: tuple[int, int, int]
     log: bool = False
+    is_large: bool = False
 
 
 class Figure(NamedTuple):
@@ -54,7 +56,7 @@ def simulate(case: Case, folds: bool) -> dict[str, Any]:
     from kb_topology import load_topology
 
     def kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
-        tl.wait(tl.composite("gemm", a, b, out=c, tile=None if case.tile is None else TileShape(*case.tile)))
+        tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(*case.tile)))
 
     options = {} if folds else {"folds": False}
     topology = load_topology(CHECKOUT / "topologies/one_pe.yaml")
@@ -63,15 +65,12 @@ def simulate(case: Case, folds: bool) -> dict[str, Any]:
     m, n, k = case.sizes
     shapes = {"a": (m, k), "b": (k, n), "c": (m, n)}
     operands = [host.empty(name, shape, DType.F16) for name, shape in shapes.items()]
-    if case.tile is None:
-        host.launch(kernel, *operands)
-    stages = sum(server.served for server in engine.servers)
     gc.collect()
     began = time.process_time()
     result = host.launch(kernel, *operands)
     engine.close_log()
     cpu_s = time.process_time() - began
-    stages = sum(server.served for server in engine.servers) - stages
+    stages = sum(server.served for server in engine.servers)
     return {"cpu_s": cpu_s, "latency_ps": result.end_ps - result.start_ps, "stages": stages}
 
 
@@ -111,12 +110,19 @@ def measure(case: Case, sides: tuple[Side, Side], rounds: int) -> Figure:
     return Figure(case, found[0][1]["stages"], before_s, after_s, median(before / after for before, after in seconds))
 
 
-def shapes() -> list[tuple[int, int, int]]:
+def shapes(log: bool, is_cubes: bool) -> list[Case]:
     """The distinct products of published model configurations, and odd ones, of `benchmarks/validation/tiles.py`."""
     sys.path.insert(0, str(CHECKOUT / "benchmarks/validation"))
-    from tiles import products
+    from tiles import command_of, products, scheduler_of_one_pe
 
-    return list(dict.fromkeys((each.m, each.n, each.k) for each in products()))
+    from kb_plans import suggest_tile
+
+    scheduler = scheduler_of_one_pe()
+    found = []
+    for sizes, product in {(each.m, each.n, each.k): each for each in products()}.items():
+        chosen = suggest_tile(command_of(product), scheduler.tile_room, scheduler.tile_costs)
+        found.append(Case(sizes, TILE if is_cubes else (chosen.m, chosen.n, chosen.k), log))
+    return found
 
 
 def row(figure: Figure) -> str:
@@ -137,7 +143,7 @@ def summary(name: str, figures: list[Figure]) -> str:
 def report(figures: list[Figure]) -> str:
     """A line for each case, and the gains of the shapes by length."""
     lines = [f"{'product':28} {'stages':>9} {'before ms':>10} {'after ms':>8} {'gain':>8}", *map(row, figures)]
-    small = [each for each in figures if each.case.tile is None]
+    small = [each for each in figures if not each.case.is_large]
     groups = {
         "all": small,
         "10^4 stages and more": [each for each in small if each.stages >= LONG],
@@ -152,21 +158,22 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one large product and every eighth shape, one round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", type=Path, help="another checkout, with its packages in .venv")
+    parser.add_argument("--log", action="store_true", help="shapes with an op log in memory")
+    parser.add_argument("--cubes", action="store_true", help="shapes in tiles of 128 x 128 x 128")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--events", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         for line in sys.stdin:
-            sizes, tile, log = json.loads(line)
-            case = Case(tuple(sizes), None if tile is None else tuple(tile), log)
-            print(json.dumps(simulate(case, folds=not options.events)), flush=True)
+            print(json.dumps(simulate(Case(*json.loads(line)), folds=not options.events)), flush=True)
         return
     other = CHECKOUT if options.against is None else options.against.resolve()
     sides = Side(other, folds=options.against is not None), Side(CHECKOUT, folds=True)
     for side in sides:
         side.run(Case((256, 256, 256), TILE, log=True))
-    large = [Case(sizes, TILE, log) for sizes in LARGE[: 1 if options.quick else 2] for log in (False, True)]
-    cases = [*large, *(Case(sizes) for sizes in shapes()[:: 8 if options.quick else 1])]
+    sizes = LARGE[: 1 if options.quick else 2]
+    large = [Case(each, TILE, log, is_large=True) for each in sizes for log in (False, True)]
+    cases = [*large, *shapes(options.log, options.cubes)[:: 8 if options.quick else 1]]
     rounds = 1 if options.quick else options.rounds
     print(report([measure(case, sides, rounds) for case in cases]))
     for side in sides:
