@@ -115,7 +115,7 @@ class MemoryStore:
         """
         rows, row_nbytes = arrays[0].shape[0], arrays[0].shape[1] * arrays[0].itemsize
         low, high = min(offsets), max(offsets) + (rows - 1) * stride + row_nbytes
-        extent = self._checked(owner, low, 1, high - low, 0).extents.covering(low, high)
+        extent = self._checked(owner, low, 1, high - low, 0).own_extents.covering(low, high)
         if extent is None or (stride < row_nbytes and rows > 1):
             for offset, array in zip(offsets, arrays, strict=True):
                 self.write(owner, offset, array, stride)
