@@ -51,6 +51,13 @@ class Boastful(Hbm):
         return begin - 1, end
 
 
+class Unlike(Hbm):
+    """Says another latency of reads than its reads have."""
+
+    def read_latency_ps(self, nbytes):
+        return super().read_latency_ps(nbytes) + 1
+
+
 class Generous(Hbm):
     """Says that reads and writes do not wait for each other, and has them wait."""
 
@@ -196,6 +203,15 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
             (
                 "Boastful.held_ps: got (-1, 10240) for a request that arrives at 0 and is answered at 30000 and 40240, "
                 "needs ints in order, from 0 on; return None where requests of a port do not follow one another"
+            ),
+        ),
+        (
+            Unlike,
+            HBM,
+            "requests_are_served_in_order",
+            (
+                "Unlike.read_latency_ps: got 30001 for a read that is served at 0 and answered at 30000, needs 30000; "
+                "return None where reads of a size differ"
             ),
         ),
         (Generous, HBM, "requests_are_served_in_order", "Generous.held_ps: got (-10240, 10240) for a request that"),

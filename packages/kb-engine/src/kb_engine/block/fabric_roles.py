@@ -163,6 +163,13 @@ class MemoryComponent(ComponentBase[SpecT]):
         """
         return None
 
+    def read_latency_ps(self, nbytes: int) -> int | None:
+        """Picoseconds from when the bytes of a read of *nbytes* begin to hold their port to its first byte.
+
+        None if they do not follow from the size. The op log asks `held_ps` about each read then. Pure.
+        """
+        return None
+
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
         """The latency of a request with nothing else under way, and the time of its bytes.
 
@@ -247,6 +254,10 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         """The time of the request's bytes, up to the moment at which the channel is free again."""
         _, occupied, _ = self._last[write]
         return self.free_ps - occupied, self.free_ps
+
+    def read_latency_ps(self, nbytes: int) -> int | None:
+        """The latency of reads of the size."""
+        return self._cost(nbytes, False)[2]
 
     def _cost(self, nbytes: int, write: bool) -> _Cost:
         cost = self._costs[write].get(nbytes)

@@ -73,7 +73,7 @@ def build(
     tracer = Tracer(on_trace) if on_trace is not None else None
     listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])
     directory = BlockDirectory(recorder.tables.message_arrived if recorder is not None else None)
-    rows = TransferRows(recorder.tables.transferred, recorder.tables.number_of) if recorder is not None else None
+    rows = TransferRows(recorder.tables.transfers, recorder.tables.number_of) if recorder is not None else None
     chip = watched_chip(topology, registry, directory, listeners, (tracer, rows))
     regions = (*topology.address_map.regions, *topology.address_map.interleaved.values())
     burst_nbytes = lcm(*(each.burst_nbytes for each in chip.components.values() if isinstance(each, MemoryComponent)))

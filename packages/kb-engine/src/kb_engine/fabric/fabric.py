@@ -192,7 +192,8 @@ class Fabric:
             requests.holders[0] = argument.first_op_id + argument.index
         elif self._rows is not None:
             rows = self._rows
-            rows.read_ended(path, flow, rows.read_served(path, memory, argument, (head, tail)), (start_ps, end))
+            served = rows.read_served(path, flow, memory, argument, (head, tail))
+            rows.read_ended(path, flow, served, (clock.now_ps, start_ps, end))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.payload_nbytes, start_ps, end)
 
@@ -281,7 +282,7 @@ class Fabric:
 
     def _gathered(self, gathering: Gathering) -> None:
         if self._rows is not None:
-            self._rows.gathered(gathering)
+            self._rows.gathered(gathering, self._clock.now_ps)
         gathering.then(gathering.argument)
 
     def _serve(self, transfer: Transfer) -> None:
@@ -302,7 +303,7 @@ class Fabric:
         assert memory is not None
         transfer.head_ps, transfer.tail_ps = head, tail
         if self._rows is not None:
-            transfer.served = self._rows.read_served(path, memory, transfer.argument, (head, tail))
+            transfer.served = self._rows.read_served(path, transfer.flow, memory, transfer.argument, (head, tail))
         self._travel(transfer)
 
     def _arrives(self, path: MemoryPath, finishing: IncomingWrite | None = None) -> None:
@@ -358,7 +359,8 @@ class Fabric:
         assert path is not None
         end = committed_ps + path.response_ps
         if self._rows is not None and isinstance(incoming, WatchedWrite):
-            self._rows.write_ended((path, transfer.flow), incoming, (transfer.t_start_ps, came_ps, committed_ps, end))
+            times_ps = self._clock.now_ps, transfer.t_start_ps, came_ps, committed_ps, end
+            self._rows.write_ended(path, transfer.flow, incoming, times_ps)
         self._finish(transfer, end)
 
     def _finish(self, transfer: Transfer, end_ps: int) -> None:
@@ -366,7 +368,8 @@ class Fabric:
         assert path is not None
         self._clock.push((end_ps, NORMAL, next(path.tickets), transfer.finish, transfer.argument))
         if transfer.served is not None and self._rows is not None:
-            self._rows.read_ended(path, transfer.flow, transfer.served, (transfer.t_start_ps, end_ps))
+            times_ps = self._clock.now_ps, transfer.t_start_ps, end_ps
+            self._rows.read_ended(path, transfer.flow, transfer.served, times_ps)
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, transfer.flow.payload_nbytes, transfer.t_start_ps, end_ps)
 

@@ -18,7 +18,6 @@ from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fabric.route_tree import RouteTree, TreeBuilder
 from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fabric.transfer_rows import op_of
 from kb_messages import Rectangle
 
 _Path = MemoryPath | InterleavedPath
@@ -81,7 +80,8 @@ class MulticastFabric(Fabric):
         joined.is_served(head_ps, tail_ps)
         first = joined.members[0]
         if self._rows is not None and first.path is not None and first.memory is not None:
-            first.served = self._rows.read_served(first.path, first.memory, first.argument, (head_ps, tail_ps))
+            leaves_ps = head_ps, tail_ps
+            first.served = self._rows.read_served(first.path, first.flow, first.memory, first.argument, leaves_ps)
         self._clock.push((head_ps, _LAST, next(self._clock.tickets), self._depart, joined))
 
     def _depart(self, joined: JoinedReads) -> None:
@@ -89,8 +89,10 @@ class MulticastFabric(Fabric):
         first, members = joined.members[0], joined.members
         assert first.path is not None
         self._open.leaves(first.path.requests, joined)
-        for each in members[1:]:
-            _share_service(first, each)
+        if self._rows is not None and first.served is not None:
+            for each in members[1:]:
+                assert each.path is not None
+                each.served = self._rows.read_joined(each.path, each.flow, each.argument, first.served, each.t_start_ps)
         ways = [tuple(each.flow.hops) for each in members]
         for tree in self._builder.trees(ways, first.flow.nbytes):
             self._send_copy(tree, members, joined.head_ps, joined.tail_ps)
@@ -118,13 +120,3 @@ class MulticastFabric(Fabric):
         if transfer.incoming is not None and transfer.path is not None and transfer.memory is not None:
             self._open.written(transfer.path.requests, transfer.memory)
         super()._deliver(transfer)
-
-
-def _share_service(first: Transfer, joined: Transfer) -> None:
-    """The memory served *joined* with *first*, as far as it had not done so when the request of *joined* came."""
-    if first.served is None or joined.path is None:
-        return
-    _, behind_op, held_ps, head_ps, tail_ps = first.served
-    if held_ps is not None:
-        held_ps = max(held_ps[0], joined.t_start_ps + joined.path.request_ps), held_ps[1]
-    joined.served = op_of(joined.argument), behind_op, held_ps, head_ps, tail_ps

@@ -52,7 +52,8 @@ class Flow:
     `count` counts the transfers that began, and `under_way` those that are not over, where somebody watches. With an op
     log, `read_alone_ps` is how long a read takes that meets nobody, from its request on, and `write_alone_ps` how long
     a write does; -1 before the first such request, and _NEVER for pieces: each of their transfers has a row in the log,
-    because others of as many bytes are not alike.
+    because others of as many bytes are not alike. `way` is the number of the flow's reads in the rows of the log, -1
+    before the first one, and `memory_ps` what `read_latency_ps` of their memory says.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Flow:
         "count",
         "hops",
         "latency_ps",
+        "memory_ps",
         "narrowing",
         "nbytes",
         "payload_nbytes",
@@ -68,6 +70,7 @@ class Flow:
         "slowest_ps",
         "under_way",
         "unshared",
+        "way",
         "write_alone_ps",
     )
 
@@ -85,6 +88,8 @@ class Flow:
             self._sort(hops)
         self.unshared = bool(nbytes) and not self.shared
         self.read_alone_ps = self.write_alone_ps = alone_ps
+        self.way = -1
+        self.memory_ps: int | None = None
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
@@ -95,6 +100,10 @@ class Flow:
         """*count* more transfers have begun, and these are the times of those that meet nobody."""
         self.count += count
         self.read_alone_ps, self.write_alone_ps = read_alone_ps, write_alone_ps
+
+    def is_logged(self, way: int, memory_ps: int | None) -> None:
+        """The first read begins for which there is an op log: these are its `way` and its `memory_ps`."""
+        self.way, self.memory_ps = way, memory_ps
 
     def forget_ops(self) -> None:
         """As if no transfer had met nobody yet: another op log begins."""

@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-ServedRead: TypeAlias = tuple[int, int, tuple[int, int] | None, int, int]
-"""Its op, the op that it stands behind, when its bytes hold the memory, and when the first and the last leave it."""
+ServedRead: TypeAlias = tuple[int, int, int, int, int]
+"""Its op, the op that it stands behind, and three times: when its bytes begin to hold the memory (-1 if the memory does
+not say), and when the first and the last of them leave.
+"""

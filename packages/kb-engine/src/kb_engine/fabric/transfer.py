@@ -96,11 +96,9 @@ class Transfer:
         over.same(self.served is None)
         if self.served is None:
             return
-        op_id, behind_op, held_ps, first_ps, last_ps = self.served
-        over.same(held_ps is None)
-        if held_ps is not None:
-            held_ps = over.moment(held_ps[0]), over.moment(held_ps[1])
-        self.served = over.op(op_id), over.op(behind_op), held_ps, over.moment(first_ps), over.moment(last_ps)
+        op_id, behind_op, served_ps, first_ps, last_ps = self.served
+        op_id, behind_op, served_ps = over.op(op_id), over.op(behind_op), moment_or_none(over, served_ps)
+        self.served = op_id, behind_op, served_ps, over.moment(first_ps), over.moment(last_ps)
 
     def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""

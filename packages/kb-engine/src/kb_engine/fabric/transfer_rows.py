@@ -7,14 +7,17 @@ does not say when it begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from struct import error
 from typing import Any
 
+from kb_dataexec.log.formulas import int64s
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import TileToken
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
+from kb_engine.fabric.late_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_engine.fabric.served_read import ServedRead
 from kb_messages import Rectangle
@@ -68,13 +71,13 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *add* takes the numbers of a row, and *number_of* gives the number of a memory's id in the log.
+    *rows* takes them, and *number_of* gives the number of a memory's id in the log.
     """
 
-    def __init__(self, add: Callable[[Iterable[int]], None], number_of: Callable[[str], int]) -> None:
-        self._add = add
+    def __init__(self, rows: KeptTransfers, number_of: Callable[[str], int]) -> None:
+        self._rows = rows
+        self._keep = rows.tail.append
         self._number_of = number_of
-        self._numbers: dict[MemoryPath, int] = {}
         self._gatherings: dict[int, Gathering] = {}
 
     def fold(self, over: FoldPass) -> None:
@@ -86,44 +89,78 @@ class TransferRows:
         """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
         return WatchedWrite(path.memory, memory, path.requests.holders, op_of(argument))
 
-    def read_served(self, path: MemoryPath, memory: Rectangle, argument: Any, leaves_ps: tuple[int, int]) -> ServedRead:
+    def read_served(
+        self, path: MemoryPath, flow: Flow, memory: Rectangle, argument: Any, leaves_ps: tuple[int, int]
+    ) -> ServedRead:
         """The memory was reserved just now for the read of *memory*, whose first and last byte leave at *leaves_ps*."""
-        holders, op_id = path.requests.holders, op_of(argument)
+        if flow.way < 0:
+            self._begin_way(path, flow)
+        holders = path.requests.holders
+        op_id = argument.first_op_id + argument.index if type(argument) is TileToken else op_of(argument)
         behind_op, holders[0] = holders[0], op_id
-        return op_id, behind_op, path.memory.held_ps(memory, False), *leaves_ps
+        head_ps, tail_ps = leaves_ps
+        latency_ps = flow.memory_ps
+        if latency_ps is not None:
+            return op_id, behind_op, head_ps - latency_ps, head_ps, tail_ps
+        held_ps = path.memory.held_ps(memory, False)
+        return op_id, behind_op, -1 if held_ps is None else held_ps[0], head_ps, tail_ps
 
-    def read_ended(self, path: MemoryPath, flow: Flow, served: ServedRead, times_ps: tuple[int, int]) -> None:
-        """The end of a read is known. *times_ps* are those at which its request leaves and its last byte arrives."""
-        op_id, behind_op, held_ps, t_first, t_last = served
-        t_sent, t_end = times_ps
-        if op_id < 0 or flow.read_alone_ps == t_end - t_sent:
+    def read_joined(self, path: MemoryPath, flow: Flow, argument: Any, first: ServedRead, start_ps: int) -> ServedRead:
+        """The memory served a read with *first*, as far as it had not done so when the request of the read came."""
+        if flow.way < 0:
+            self._begin_way(path, flow)
+        _, behind_op, served_ps, head_ps, tail_ps = first
+        if served_ps >= 0:
+            served_ps = max(served_ps, start_ps + path.request_ps)
+        return op_of(argument), behind_op, served_ps, head_ps, tail_ps
+
+    def read_ended(self, path: MemoryPath, flow: Flow, served: ServedRead, times_ps: tuple[int, int, int]) -> None:
+        """The end of a read is known. *times_ps*: now, when its request left, and when its last byte arrives.
+
+        Raises LogError for a time that does not fit 64 bits.
+        """
+        now_ps, t_sent, t_end = times_ps
+        op_id, behind_op, t_served, t_first, t_last = served
+        alone_ps = flow.read_alone_ps
+        if alone_ps == t_end - t_sent or op_id < 0:
             return
-        response_ps = path.response_ps
-        gathering = self._gatherings.get(op_id) if self._gatherings else None
-        bytes_end = t_first + (flow.slowest_ps if gathering is None else gathering.slowest_ps(flow.slowest_ps))
-        shared = t_end - response_ps - (bytes_end if bytes_end > t_last else t_last)
-        if shared < 0:
-            shared = 0
+        if self._gatherings and op_id in self._gatherings:
+            self._offer(path, flow, self._gatherings[op_id], served, (t_sent, t_end))
+            return
+        if alone_ps == -1 and t_served == t_sent + path.request_ps:
+            shares_links = t_end - path.response_ps > max(t_first + flow.slowest_ps, t_last)
+            flow.read_alone_ps = -1 if shares_links else t_end - t_sent
+        try:
+            self._keep(
+                pack_row(now_ps, op_id, flow.way, t_sent, t_end, t_served, t_first, t_last, NOT_YET, 0, behind_op)
+            )
+        except error:
+            int64s((now_ps, t_sent, t_served, t_first, t_last, t_end))
+
+    def _begin_way(self, path: MemoryPath, flow: Flow) -> None:
+        """The first read of *flow* for which there is a log."""
+        way = ReadWay(self._number_of(path.dst), path.request_ps, path.response_ps, flow.slowest_ps)
+        flow.is_logged(self._rows.number_of(way), path.memory.read_latency_ps(flow.payload_nbytes))
+
+    def _offer(
+        self, path: MemoryPath, flow: Flow, gathering: Gathering, served: ServedRead, times_ps: tuple[int, int]
+    ) -> None:
+        """A read of *gathering* ended at the second of *times_ps*. Its request left at the first."""
+        _, behind_op, t_served, t_first, t_last = served
+        t_sent, t_end = times_ps
         t_arrived = t_sent + path.request_ps
-        t_served = -1 if held_ps is None else held_ps[0]
-        if t_served <= t_arrived:
-            behind_op = -1
-            if t_served == t_arrived and not shared and flow.read_alone_ps == -1 and gathering is None:
-                flow.read_alone_ps = t_end - t_sent
-        number = self._numbers.get(path)
-        if number is None:
-            number = self._numbers[path] = self._number_of(path.dst)
-        row = op_id, number, t_sent, t_arrived, t_served, t_first, t_last, response_ps, shared, behind_op
-        if gathering is None:
-            self._add(row)
-        else:
-            gathering.offer(row, t_end)
+        bytes_end = max(t_first + gathering.slowest_ps(flow.slowest_ps), t_last)
+        shared = max(0, t_end - path.response_ps - bytes_end)
+        times = t_sent, t_arrived, t_served, t_first, t_last
+        behind = behind_op if t_served > t_arrived else -1
+        number = self._number_of(path.dst)
+        gathering.offer((gathering.op_id, number, *times, path.response_ps, shared, behind), t_end)
 
     def write_ended(
-        self, way: tuple[MemoryPath, Flow], write: WatchedWrite, times_ps: tuple[int, int, int, int]
+        self, path: MemoryPath, flow: Flow, write: WatchedWrite, times_ps: tuple[int, int, int, int, int]
     ) -> None:
-        """A write has its last byte at the memory. *times_ps*: it left, the last byte came, the commit, the end."""
-        (path, flow), (t_sent, came, t_last, t_end) = way, times_ps
+        """A write is committed. *times_ps*: now, it left, its last byte came, the commit, the end."""
+        now_ps, t_sent, came, t_last, t_end = times_ps
         if write.op_id < 0 or flow.write_alone_ps == t_end - t_sent:
             return
         head, behind_op, held_ps = t_sent + path.request_ps, -1, write.held_ps
@@ -143,7 +180,7 @@ class TransferRows:
         number = self._number_of(path.dst)
         row = write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op
         if gathering is None:
-            self._add(row)
+            self._rows.add(now_ps, row)
         else:
             gathering.offer(row, t_end)
 
@@ -154,18 +191,15 @@ class TransferRows:
             gathering.serve_op(op_id)
             self._gatherings[op_id] = gathering
 
-    def gathered(self, gathering: Gathering) -> None:
-        """All requests of *gathering* are done."""
+    def gathered(self, gathering: Gathering, now_ps: int) -> None:
+        """All requests of *gathering* are done now."""
         if gathering.op_id >= 0:
             del self._gatherings[gathering.op_id]
-            self._add(gathering.row)
+            self._rows.add(now_ps, gathering.row)
 
 
 def op_of(argument: Any) -> int:
-    """The op of the DMA service that *argument*, a token or a Gathering, belongs to.
-
-    It is -1 for other transfers, and for ops without a record.
-    """
+    """The op of the DMA service that *argument*, a token or a Gathering, belongs to; -1 for other transfers."""
     if type(argument) is TileToken:
-        return argument.first_op_id + argument.index if argument.context.submitted.data_op else -1
+        return argument.first_op_id + argument.index
     return argument.op_id if type(argument) is Gathering else -1

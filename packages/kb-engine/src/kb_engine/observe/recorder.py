@@ -108,7 +108,7 @@ class Recorder(Observer):
         """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
         self._topology, self._clock = chip.topology, chip.clock
         pe_numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
-        self.tables.watch(chip)
+        self.tables.name_nodes(chip.topology)
         owners: dict[NodeKind, dict[str, int]] = {NodeKind.PE_TCM: {}, NodeKind.PE_FETCH_STORE: {}}
         for node in chip.topology.graph.nodes.values():
             if node.kind in owners:

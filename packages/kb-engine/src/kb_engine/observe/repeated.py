@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class RepeatedRows:
     """Rows of one *form*. `tail` takes rows, flat: its methods cost no Python frame."""
 
     def __init__(self, form: RowForm) -> None:
-        self.tail: list[int] = []
+        self.tail: list[Any] = []
         self.form = form
         self._parts: list[Part] = []
         self._kept = self._repeats = 0
@@ -24,7 +24,7 @@ class RepeatedRows:
     @property
     def n_kept(self) -> int:
         """The rows that take room."""
-        return (self._kept + len(self.tail)) // self.form.width
+        return (self._kept + self._n_pending) // self.form.width
 
     @property
     def has_repeats(self) -> bool:
@@ -39,7 +39,7 @@ class RepeatedRows:
 
     def mark(self) -> Mark:
         """How far the rows have come."""
-        return self._kept + len(self.tail), self._repeats
+        return self._kept + self._n_pending, self._repeats
 
     def repeat(self, mark: Mark, n: int, ops: int, ps: int) -> None:
         """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
@@ -52,7 +52,7 @@ class RepeatedRows:
     def since(self, mark: Mark) -> Table:
         """The rows since *mark*, among which nothing was repeated."""
         self.settle()
-        parts = self._parts[self._part_at(mark) :]
+        parts = RowFormula(self.form, self._parts[self._part_at(mark) :]).mapped(self._completed).parts
         return np.concatenate([np.empty((0, self.form.width), np.int64), *parts])
 
     def cut(self, mark: Mark = (0, 0)) -> RowFormula:
@@ -61,7 +61,7 @@ class RepeatedRows:
         first = self._part_at(mark)
         parts = self._parts[first:]
         assert all(number >= each.parts for number, each in enumerate(parts) if isinstance(each, Repeat))
-        found = RowFormula(self.form, parts)
+        found = RowFormula(self.form, parts).mapped(self._completed)
         del self._parts[first:]
         self._kept, self._repeats = mark
         return found
@@ -76,10 +76,23 @@ class RepeatedRows:
     def settle(self) -> None:
         """Make a part of the tail."""
         if self.tail:
-            part = int64s(self.tail).reshape(-1, self.form.width)
+            part = self._made_of_tail()
             self._parts.append(part)
-            self._kept += len(self.tail)
+            self._kept += part.size
             self.tail.clear()
+
+    @property
+    def _n_pending(self) -> int:
+        """The integers of the tail."""
+        return len(self.tail)
+
+    def _made_of_tail(self) -> Table:
+        """The rows of the tail, which has some."""
+        return int64s(self.tail).reshape(-1, self.form.width)
+
+    def _completed(self, rows: Table) -> Table:
+        """*rows* as they are taken out."""
+        return rows
 
     def _part_at(self, mark: Mark) -> int:
         """The number of the part that begins at *mark*, which is cut there if need be."""

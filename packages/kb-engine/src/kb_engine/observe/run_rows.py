@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kb_dataexec.log.formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas, Table
+from kb_dataexec.log.formulas import DISPATCHES, RECORDS, WAITS, RowFormulas, Table
+from kb_engine.observe.late_transfers import LateTransfers
 from kb_engine.observe.repeated import Mark, RepeatedRows
 
 
@@ -25,7 +26,7 @@ class RunRows:
         self.records = RepeatedRows(RECORDS)
         self.waits = RepeatedRows(WAITS)
         self.dispatches = RepeatedRows(DISPATCHES)
-        self.transfers = RepeatedRows(TRANSFERS)
+        self.transfers = LateTransfers()
         self._all = self.records, self.waits, self.dispatches, self.transfers
 
     @property

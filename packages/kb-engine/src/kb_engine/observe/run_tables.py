@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kb_dataexec.log.formulas import int_columns, table
-from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.run_rows import RunRows
-from kb_engine.timing.clock import Clock
 from kb_messages import MemorySpace
 from kb_topology import NodeKind, Topology
 
@@ -16,9 +14,8 @@ from kb_topology import NodeKind, Topology
 class RunTables:
     """Collects what happened to programs, their commands and their tiles, and makes tables of it.
 
-    `tile_waited` takes the three numbers of a row of `dispatches`, and `transferred` the ten of a row of `transfers`.
-    The first is a list's own method, which costs little. Both go to *rows*. *intern* gives the number of a text in the
-    log.
+    `tile_waited` takes the three numbers of a row of `dispatches` for *rows*. It is a list's own method, which costs
+    little. `transfers` are those of *rows*. *intern* gives the number of a text in the log.
     """
 
     def __init__(self, rows: RunRows, intern: Callable[[str], int]) -> None:
@@ -26,8 +23,7 @@ class RunTables:
         self._kernels: list[tuple[str, tuple[int, ...]]] = []
         self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.tile_waited: Callable[[Iterable[int]], None] = rows.dispatches.tail.extend
-        self._transfers = rows.transfers.tail
-        self._clock: Clock
+        self.transfers = rows.transfers
 
     def restart(self, intern: Callable[[str], int]) -> None:
         """Forget what was collected. From now on *intern* gives the numbers of texts, in another log."""
@@ -46,16 +42,6 @@ class RunTables:
     def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
         """A message of a launch arrived. *way* is (from, to); *numbers* are launch, kind and the two times."""
         self._messages.append((way, numbers))
-
-    def transferred(self, row: Iterable[int]) -> None:
-        """The end of a transfer is known now."""
-        self._transfers.append(self._clock.now_ps)
-        self._transfers += row
-
-    def watch(self, chip: Chip) -> None:
-        """The chip is finished."""
-        self._clock = chip.clock
-        self.name_nodes(chip.topology)
 
     def name_nodes(self, topology: Topology) -> None:
         """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
