@@ -220,8 +220,12 @@ def test_chunks_of_events_of_many_pes_are_cut_at_any_record(tmp_path: Path, monk
     assert not [*tmp_path.glob("ops-*")]
 
 
-def test_rows_that_are_known_ahead_follow_a_look(tmp_path: Path) -> None:
+@pytest.mark.parametrize("least_closed_stages", [64, 1 << 20], ids=["", "after tiles that repeat"])
+def test_rows_that_are_known_ahead_follow_a_look(least_closed_stages: int, tmp_path: Path) -> None:
     """Program 0 looks while a command of program 1 is under way, whose times are known to its end."""
+
+    def multiplying(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
+        tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
 
     def kernel(tl: Language, x: TensorRef, y: TensorRef) -> None:
         if tl.program_id() == 0:
@@ -236,9 +240,13 @@ def test_rows_that_are_known_ahead_follow_a_look(tmp_path: Path) -> None:
 
     digests = []
     for exact, writer in (("closed", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
-        engine = Engine(load_topology(ROOT / "topologies/one_cube.yaml"), writer, exact=exact)  # type: ignore[arg-type]
+        topology = load_topology(ROOT / "topologies/one_cube.yaml")
+        engine = Engine(topology, writer, exact=exact, least_closed_stages=least_closed_stages)  # type: ignore[arg-type]
         host = Host(engine, ROOT)
         x, y = (host.tensor(name, np.ones((64, 512), np.float32), DType.F32) for name in "xy")
+        here = [host.hbm_slice_of(0)]
+        operands = [host.empty(name, (2048, 2048), DType.F16, slices=here) for name in "abc"]
+        host.launch(multiplying, *operands, pes=[0])
         host.launch(kernel, x, y, pes=range(2))
         closed = engine.close_log()
         assert closed is not None

@@ -116,3 +116,30 @@ def test_a_stream_gives_rows_up_to_a_time_once_each(shared, monkeypatch):
 def test_rows_in_order_are_not_made_anew():
     formula = RowFormula(PAIRS, [np.array([[0, 1], [1, 1]], np.int64)])
     assert formula.in_order() is formula
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_formula_is_split_at_any_time(seed):
+    rng, rows, ps = random.Random(seed), RepeatedRows(PAIRS), 0
+    marks = [(rows.mark(), 0)]
+    for _ in range(8):
+        for _ in range(rng.randint(1, 3)):
+            ps += rng.randint(0, 3)
+            rows.tail.extend((rng.randrange(100), ps))
+        mark, since_ps = rng.choice(marks)
+        n, step = rng.randint(1, 3), ps - since_ps + rng.randint(0, 2)
+        rows.repeat(mark, n, ops=7, ps=step)
+        ps += n * step
+        marks.append((rows.mark(), ps))
+    formula = rows.cut()
+    assert formula.is_in_order
+    for before_ps in rng.sample(range(ps + 2), k=min(50, ps + 2)):
+        before, later = formula.split(before_ps)
+        assert before.last_ps < before_ps
+        assert (later[:, 1] >= before_ps).all()
+        assert np.concatenate([before.rows, later]).tolist() == formula.rows.tolist()
+
+
+def test_a_formula_without_rows_is_split():
+    before, later = RowFormula(PAIRS, []).split(5)
+    assert (before.n_rows, later.shape) == (0, (0, 2))

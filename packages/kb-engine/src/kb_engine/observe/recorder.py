@@ -19,7 +19,6 @@ from kb_dataexec.log.formulas import (
     ClosedRows,
     FormulaWriter,
     Places,
-    RowFormula,
     RowFormulas,
     RowMaker,
     RowSource,
@@ -215,17 +214,17 @@ class Recorder(Observer):
         """
         self._flushes += 1
         self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
-        has_repeats, ending = self._rows.has_repeats, self.tables.take()
+        ending = self.tables.take()
         formulas = RowFormulas(*[formula.in_order() for formula in self._rows.cut()])
         commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
         del self._commands[:n_done]
-        pending = RowSource(formulas)
-        if self._takes_formulas:
-            if not has_repeats:  # what comes later stays here, because rows may follow instead of formulas
-                formulas = RowFormulas(*map(RowFormula.with_rows, formulas, pending.take(end_ps)))
-                self._rows.put_back(pending.rest())
+        if self._takes_formulas:  # what comes later stays here, because rows may follow instead of formulas
+            halves = [formula.split(end_ps) for formula in formulas]
+            self._rows.put_back([later for _, later in halves])
+            formulas = RowFormulas(*[before for before, _ in halves])
             self._write_formulas(formulas, commands, end_ps, ending)
             return
+        pending = RowSource(formulas)
         ending |= {"commands": command_table(commands[:n_done], self.writer.intern)}
         for chunk in self._maker.chunks(pending, commands, end_ps, ending):
             self._write(*chunk)

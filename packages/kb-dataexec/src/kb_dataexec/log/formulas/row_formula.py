@@ -127,9 +127,26 @@ class RowFormula:
         """Make the rows anew when they are asked for again."""
         vars(self).pop("rows", None)
 
-    def with_rows(self, rows: Table) -> RowFormula:
-        """A formula of the same form that has *rows* alone."""
-        return RowFormula(self.form, [rows] if len(rows) else [])
+    def split(self, before_ps: int) -> tuple[RowFormula, Table]:
+        """A formula of the rows that came before *before_ps*, and the other rows. All are in order."""
+        parts, later = list(self.parts), list[Table]()
+        while parts:
+            part = parts[-1]
+            rows = self._last_time(len(parts) - 1, part) if isinstance(part, Repeat) else part
+            n = int(np.searchsorted(rows[:, self.form.came], before_ps))
+            if n == len(rows):
+                break
+            later.append(rows[n:])
+            parts[-1:] = [part._replace(n=part.n - 1)] if isinstance(part, Repeat) and part.n > 1 else []
+            if n:
+                parts.append(rows[:n])
+                break
+        return RowFormula(self.form, parts), joined(reversed(later), self.form.width)
+
+    def _last_time(self, number: int, part: Repeat) -> Table:
+        """The rows of the last repetition of *part*, which is part *number*."""
+        later = part.n * part.ops, part.n * part.ps
+        return joined(self._of_parts(range(number - part.parts, number), later, None), self.form.width)
 
     def mapped(self, change: Callable[[Table], Table]) -> RowFormula:
         """The formula with other rows, which *change* gives. Steps of repeats stay."""
