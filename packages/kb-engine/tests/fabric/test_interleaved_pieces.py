@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kb_engine.fabric.interleaved import InterleavedPath
@@ -55,6 +55,8 @@ piece = st.builds(
 
 @pytest.mark.parametrize(("granule_nbytes", "burst_nbytes"), [(128, 64), (64, 64), (96, 64)])
 @settings(max_examples=30)
+@example(pieces=[Rectangle(OWNER + 10, 2, 288, 288)], rounds=0)
+@example(pieces=[Rectangle(OWNER + 10, 3, 192, 192)], rounds=1)
 @given(pieces=st.lists(piece, min_size=1, max_size=3), rounds=st.integers(0, 4))
 def test_each_run_counts_in_the_slices_that_it_lies_in(granule_nbytes, burst_nbytes, pieces, rounds):
     path = path_of(granule_nbytes, burst_nbytes)

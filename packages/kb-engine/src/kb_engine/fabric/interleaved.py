@@ -84,7 +84,8 @@ def _counted_parts(
     """The numbers of the slices, which begin at *starts*, that have bytes of *pieces*, and what these are there."""
     found = dict[int, list[Rectangle]]()
     for piece in pieces:
-        together = piece.rows == 1 or piece.stride % interleaving.round_nbytes == 0
+        are_whole_rounds_apart = piece.stride % interleaving.round_nbytes == 0 and piece.row_nbytes < piece.stride
+        together = piece.rows == 1 or are_whole_rounds_apart
         for row in (0,) if together else range(piece.rows):
             rows = piece.rows if together else 1
             parts = interleaving.parts(piece.base + row * piece.stride, rows, piece.row_nbytes, piece.stride)
