@@ -1,11 +1,13 @@
 """Kernels as plain functions: what they see, what they may not do, and how their errors read."""
 
 import gc
+import sys
 from weakref import ref
 
 import numpy as np
 import pytest
 
+from kb_dataexec import MemoryLogWriter
 from kb_engine.observe import Callbacks
 from kb_engine.program.author_errors import UserCodeError
 from kb_messages import CommandComplete, CommandSubmitted, KbError, KernelError, PlanError
@@ -331,3 +333,47 @@ def test_an_engine_whose_launch_failed_goes_with_its_last_reference(toy_host):
     del host
     gc.collect()
     assert engine() is None
+
+
+def store(tl, a, x):
+    tl.store(a, x)
+
+
+def wait_and_store_again(tl, a, x):
+    for _ in range(3):
+        try:
+            tl.wait(tl.load(a))
+            tl.store(a, x)
+        except BaseException:  # noqa: BLE001  # as bare `except:` does
+            tl.store(a, x)
+
+
+def leave(tl, a, x):
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("grid", [{}, {"grid": (6,)}], ids=["one each", "grid"])
+@pytest.mark.parametrize("in_the_end", [store, wait_and_store_again, leave])
+def test_what_kernels_do_after_the_launch_has_failed_changes_nothing(toy_host, in_the_end, grid):
+    """The kernels of two PEs wait in `try` when the third one fails."""
+
+    def kernel(tl, a, b, finish):
+        x = tl.load(a)
+        if tl.program_id(0) == 2:
+            tl.load(a)
+            raise ValueError
+        try:
+            for _ in range(9):
+                tl.load(a)
+        finally:
+            finish(tl, b, x)
+
+    def failed(finish):
+        host = toy_host(("pe_layout: {count: 1}", "pe_layout: {count: 3}"), writer=MemoryLogWriter())
+        engine, a, b = host.engine, numbers(host), host.tensor("b", np.zeros((16, 16), np.float16), "f16")
+        with pytest.raises(UserCodeError, match="ValueError"):
+            host.launch(kernel, a, b, finish, pes="all", **grid)
+        (_, matrix), *_ = b.every_block()
+        return engine.standing(), engine.memory.read(matrix).max(), engine.close_log().digest
+
+    assert failed(in_the_end) == failed(lambda *_: None)

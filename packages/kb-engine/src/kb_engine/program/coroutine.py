@@ -7,7 +7,6 @@ memory for its frames.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from threading import local
 from typing import Final
 
@@ -94,14 +93,19 @@ class KernelCoroutine:
         """Have the frames of the kernel, if it has paused, forget all that they hold. `waiting_at` stays what it is.
 
         A paused greenlet keeps its frames, and no collector finds what these alone refer to. The kernel hears of the
-        end by GreenletExit. An error that its own code raises then is dropped, because the launch has failed before.
+        end by GreenletExit. What its own code raises then is dropped, because the launch has failed before; only
+        KeyboardInterrupt is not.
         """
         self.is_abandoned = True
         worker, self._greenlet = self._greenlet, None
         if worker is not None and self.waiting_at:
             worker.parent = getcurrent()
-            with suppress(Exception):
+            try:
                 worker.throw(GreenletExit)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # noqa: BLE001  # whatever the kernel raises is not why the launch failed
+                return
 
     def wait_for(self, completion: Completion | None) -> None:
         """Note what the kernel waits for, or is about to wait for."""

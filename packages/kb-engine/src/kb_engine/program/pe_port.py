@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy.typing as npt
+from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.program.commands import ProgramCommands
@@ -44,13 +45,19 @@ class PePort:
         self._session = session
         self._pe = pe
         self._commands = commands
-        self.line = lines.here
+        self.line: Callable[..., str] = lines.here
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
         if self.grid is not None:
             self.program_id = over.program(self.program_id)
         over.same(tuple(self.tcm.held), self.tcm.has_ended, self.registers.ranges)
+
+    def end(self) -> None:
+        """The kernel is abandoned. Nobody is told of the TCM that it frees, and the next call that it makes ends it:
+        each call asks for its line before it changes anything."""
+        self.tcm.end()
+        self.line = _give_way
 
     @property
     def held_back(self) -> HeldBack | None:
@@ -95,3 +102,11 @@ class PePort:
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
         return self._session.materialize(matrix, line, self._pe.pe_id)
+
+
+def _give_way(_: tuple[str, ...] = ()) -> str:
+    """Leave an abandoned kernel, which may catch what is raised and call again, to whoever abandoned it."""
+    parent = getcurrent().parent
+    assert parent is not None
+    parent.switch()
+    raise GreenletExit

@@ -96,9 +96,9 @@ class KernelRunner:
         self.kernel.resume()
 
     def abandon(self) -> None:
-        """End the kernel where it waits, because the launch has failed. It tells nobody of the TCM that it frees."""
+        """End the kernel where it waits, because the launch has failed. Its code that still runs changes nothing."""
         if self.kernel.waiting_at:
-            self._port.tcm.end()
+            self._port.end()
             self.kernel.abandon()
 
     def _run(self) -> None:
@@ -106,13 +106,10 @@ class KernelRunner:
         try:
             self._play(call, self._port)
             self.commands.end()
-        except (KeyboardInterrupt, SystemExit) as error:
-            self.stopped_at = authors_line(error, call.root)
-            raise
         except BaseException as error:
             if self.kernel.is_abandoned:
                 raise
-            if not is_authors_error(error, call.root):
+            if isinstance(error, (KeyboardInterrupt, SystemExit)) or not is_authors_error(error, call.root):
                 self.stopped_at = authors_line(error, call.root)
                 raise
             self._port.tcm.end()

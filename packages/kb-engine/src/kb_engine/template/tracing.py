@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, cast
 
@@ -252,11 +252,15 @@ class TracingPort:
         self.tcm = TracingLease(port, tape)
         self.memory = TracingMemory(port, tape)
         self.registers = TracingRegisters(port, tape)
-        self.line = port.line
         self._port = port
         self._tape = tape
         self._issued: dict[int, tuple[int, Completion]] = {}
         self._n_issued = 0
+
+    @property
+    def line(self) -> Callable[..., str]:
+        """As `ProgramPort.line`. An abandoned program has another one."""
+        return self._port.line
 
     @property
     def issues_ahead(self) -> bool:
