@@ -181,12 +181,16 @@ def test_the_levers_of_a_bundled_benchmark_are_measured_and_ranked(invoke: Invok
     (lever,) = levers_of(invoke, folder, "--levers", 1) or []
     assert lever in found
     assert levers_of(invoke, folder, "--levers", 0) is None
+    assert levers_of(invoke, folder, "--levers", "none") is None
     assert f"{lever['name']}: " in invoke("report", folder).stdout
     assert f"{lever['name']}: " not in invoke("report", folder, "--levers", 0).stdout
     assert invoke("report", folder, "-o", "x.html").exit_code == 0
     texts = Tags(Path("x.html").read_text()).texts
     assert texts.index("Speed of light") < texts.index("Levers") < texts.index("Lines")
-    assert invoke("report", folder, "--levers", -1).exit_code == 2
+    for wrong in (-1, "all"):
+        refused = invoke("report", folder, "--levers", wrong)
+        assert refused.exit_code == 2
+        assert f"got '{wrong}', needs a number from 0 or none" in refused.stderr
 
 
 def test_a_benchmark_of_somebody_is_not_run_unless_levers_are_asked_for(

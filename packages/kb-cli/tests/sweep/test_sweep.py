@@ -63,16 +63,18 @@ def test_a_workload_is_added_up(invoke: Invoke, bench_file: Callable[..., Path])
 def test_failed_points_are_listed_and_kept(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench = bench_file("    size: int = 8", "    size: int = 8\n\n    def __post_init__(self):\n"
                        "        if self.size == 9:\n            raise ValueError('no nine')\n")  # fmt: skip
-    found = swept(invoke, bench, "-p", "size=8,9", "--set", "$.cube.nodes.hbm.bw_gbs=102.4,-1", "--jobs", 1)
+    options = ["-p", "size=8,9", "--set", "$.cube.pe_template.nodes.pe_scheduler.input_kib=512,4096", "--jobs", 1]
+    found = swept(invoke, bench, *options)
     assert [bool(point["error"]) for point in found["points"]] == [False, True, True, True]
     assert "no nine" in found["points"][1]["error"]
-    assert "bw_gbs: got -1" in found["points"][2]["error"]
-    again = invoke("sweep", str(bench), "-p", "size=8,9", "--set", "$.cube.nodes.hbm.bw_gbs=102.4,-1", "--jobs", 1)
+    assert "a smaller input_kib" in found["points"][2]["error"]
+    again = invoke("sweep", str(bench), *options)
     assert "0 simulated now, 2 known before" in again.stdout
     assert "3 of 4 points failed" in again.stdout
 
 
 BW, BANKED = "$.cube.nodes.hbm.bw_gbs", "builtin.hbm_banked"
+GEMM = "$.cube.pe_template.nodes.pe_gemm"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,28 @@ def test_a_key_that_no_chip_has_is_refused_before_the_first_point(
         main(["sweep", str(bench_file()), "--jobs", "1", *(option for text in sets for option in ("--set", text))])
     assert ended.value.code == 2
     assert "bw_gbz: got an unknown key" in capsys.readouterr().err
+    assert not Path("kb-sweeps").exists()
+
+
+@pytest.mark.parametrize(
+    ("sets", "told"),
+    [
+        ([f"{BW}=fast,204.8"], "bw_gbs: got 'fast', needs a number"),
+        ([f"{BW}=-1,-2,102.4,204.8"], "bw_gbs: got -2, needs > 0"),
+        ([f"{BW}=0"], "bw_gbs: got 0, needs > 0"),
+        ([f"{GEMM}.rows=32,48.5,64.5,128"], "rows: got 48.5, needs an int"),
+        (["$.cube.nodes.hbm.impl=builtin.hbm_banked,builtin.hbm_fixed", f"{BW}=fast,64"], "bw_gbs: got 'fast'"),
+        (["$.cube.nodes.hbm.memory.size=2 GiB,big"], "size: got 'big', needs a size such as 512 KiB"),
+        (["$.cube.nodes.hbm.memory.size=0 MiB,2 GiB,1 GiB"], "size: got 0 MiB, needs 1 B to"),
+        ([f"{GEMM}.rows=32,64", f"{GEMM}.clock_ghz=1,quick"], "clock_ghz: got 'quick', needs a number"),
+    ],
+)
+def test_a_value_that_no_chip_takes_is_refused_before_the_first_point(
+    sets: list[str], told: str, invoke: Invoke, bench_file: Callable[..., Path]
+) -> None:
+    done = invoke("sweep", str(bench_file()), "--jobs", 1, *(option for text in sets for option in ("--set", text)))
+    assert done.exit_code == 2
+    assert told in done.stderr
     assert not Path("kb-sweeps").exists()
 
 

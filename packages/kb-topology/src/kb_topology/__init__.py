@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kb_topology.changes import value_at as value_at
     from kb_topology.changes import with_values as with_values
     from kb_topology.checked import UnknownKeyError as UnknownKeyError
+    from kb_topology.checked import WrongValueError as WrongValueError
     from kb_topology.checked import convert_checked as convert_checked
     from kb_topology.graph import Graph as Graph
     from kb_topology.graph import Link as Link
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "kb_topology.address_map": ("AddressMap",),
     "kb_topology.changes": ("parse_path", "value_at", "with_values"),
-    "kb_topology.checked": ("UnknownKeyError", "convert_checked"),
+    "kb_topology.checked": ("UnknownKeyError", "WrongValueError", "convert_checked"),
     "kb_topology.graph": ("Graph", "Link", "Node", "NodeMemory", "Wire", "exact"),
     "kb_topology.interleaved_hbm": ("InterleavedRegion",),
     "kb_topology.inventory": ("LinkGroup", "count_kinds", "link_groups"),

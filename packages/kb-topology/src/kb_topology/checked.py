@@ -41,6 +41,10 @@ class UnknownKeyError(TopologyError):
     """A key that its part of a topology does not have."""
 
 
+class WrongValueError(TopologyError):
+    """A value whose type or range its place in a topology never takes."""
+
+
 class _Problem(msgspec.Struct):
     """The *value* at *path* that msgspec refused to read as *type_*, and the message of msgspec without the path."""
 
@@ -56,8 +60,8 @@ def convert_checked(
     """*raw*, which stands at *base_path* of *source*, as a *type_*.
 
     *also_known* are legal keys that *type_* does not have, because the caller took them out of *raw*. The error about
-    an unknown key lists them. Raises TopologyError for the first value of a wrong type or range or the first missing
-    key, and UnknownKeyError for the first unknown key.
+    an unknown key lists them. Raises WrongValueError for the first value of a wrong type or range, UnknownKeyError for
+    the first unknown key, and TopologyError for the first missing key.
     """
     if isinstance(raw, Mapping):
         raw = dict(raw)  # msgspec accepts unknown keys in mappings other than dict
@@ -143,8 +147,10 @@ def _sentence(problem: _Problem, source: YamlSource, also_known: tuple[str, ...]
     choices = _choices(problem.type_)
     if problem.message.startswith("Invalid enum value") and choices:
         fix = did_you_mean(str(problem.value), choices)
-        return source.error(problem.path, short(problem.value), f"one of {listing(choices)}", fix)
-    return source.error(problem.path, short(problem.value), _needs(problem))
+        error = source.error(problem.path, short(problem.value), f"one of {listing(choices)}", fix)
+    else:
+        error = source.error(problem.path, short(problem.value), _needs(problem))
+    return WrongValueError(*error.args)
 
 
 def _unknown_key(problem: _Problem, key: str, source: YamlSource, also_known: tuple[str, ...]) -> TopologyError:

@@ -9,6 +9,7 @@ from string import digits
 from types import MappingProxyType
 
 from kb_messages import MemorySpace
+from kb_topology.checked import WrongValueError
 from kb_topology.edges import build_links, build_wires
 from kb_topology.endpoints import Fail
 from kb_topology.graph import Graph, Node, NodeMemory
@@ -135,7 +136,9 @@ class _Part:
 def _memory(template: MemoryTemplate, fail: Fail) -> NodeMemory:
     nbytes = parse_nbytes(template.size)
     if nbytes is None:
-        raise fail(repr(template.size), "a size such as 512 KiB, 2 MiB or 2 GiB, or an int of bytes")
+        error = fail(repr(template.size), "a size such as 512 KiB, 2 MiB or 2 GiB, or an int of bytes")
+        raise WrongValueError(*error.args)
     if not 0 < nbytes <= MAX_MEMORY_NBYTES:
-        raise fail(str(template.size), f"1 B to {format_nbytes(MAX_MEMORY_NBYTES)}", "use more nodes for more memory")
+        allowed = f"1 B to {format_nbytes(MAX_MEMORY_NBYTES)}"
+        raise WrongValueError(*fail(str(template.size), allowed, "use more nodes for more memory").args)
     return NodeMemory(space=MemorySpace(template.space), nbytes=nbytes)

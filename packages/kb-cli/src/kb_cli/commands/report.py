@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -25,6 +26,19 @@ from kb_messages import KbError
 _ENDINGS = (".html", ".htm")
 
 
+class _Most(click.IntRange):
+    """A number of levers, of which `none` is 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """As `click.IntRange.convert`; `none` is 0."""
+        if value == "none":
+            return 0
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"got {value!r}, needs a number from 0 or none.", param, ctx)
+
+
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
@@ -37,10 +51,10 @@ _ENDINGS = (".html", ".htm")
 @click.option(
     "--levers",
     "most",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Measure up to N values of the chip that would gain most, within 30 s. This runs bench.py of RUN. 0 measures "
-    "none.  [default: all for a bundled benchmark, none for any other]",
+    type=_Most(min=0),
+    metavar="N|none",
+    help="Measure up to N values of the chip that would gain most, within 30 s. This runs bench.py of RUN. 0 and none "
+    "measure none.  [default: all for a bundled benchmark, none for any other]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> None:

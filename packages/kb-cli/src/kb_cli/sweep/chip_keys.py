@@ -1,49 +1,85 @@
-"""Keys of chips that a sweep changes: a key that no chip takes is a slip of the pen, which is told before any point."""
+"""What a sweep changes in chips: a key or a value that no chip takes is a slip of the pen, told before any point."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from kb_cli.sweep.expression import number_of
 from kb_engine.engine import Registry
 from kb_messages import KbError
-from kb_topology import Topology, UnknownKeyError, loads_topology
+from kb_topology import Topology, UnknownKeyError, WrongValueError, loads_topology, read_yaml
 
 Setting = tuple[str, ...]
 """The name of a topology, and the texts of the values that a point changes in it."""
+_Chip = tuple[str, str]
+"""The text and the path of a topology file."""
 
 
-def check_keys(chips: Mapping[Setting, tuple[str, str]]) -> None:
-    """Raise UnknownKeyError when none of *chips* takes all of its keys. *chips* are the text and path of each setting.
+def check_chips(chips: Mapping[Setting, _Chip]) -> None:
+    """Raise UnknownKeyError when none of *chips* takes all of its keys, WrongValueError for a value that none takes.
 
-    The keys of a chip depend on the names of its blocks and on no number. So one is loaded of those that differ in
-    numbers alone. A key that some chips take, and any other error of a chip, belongs to its points.
+    *chips* are the text and path of each setting. The keys of a chip depend on the names of its blocks and on no
+    number, and so do the types and ranges of its values. So one chip is loaded of those that differ in other numbers
+    alone, and of the numbers at one place the least and the greatest of each type. A key or a value that some chips
+    take, and any other error of a chip, belongs to its points.
     """
-    kinds: dict[Setting, tuple[str, str]] = {}
+    flaw = cache(_flaw)
+    kinds: dict[Setting, _Chip] = {}
     for setting, chip in chips.items():
-        kinds.setdefault(tuple("" if number_of(text) is not None else text for text in setting), chip)
-    errors = []
-    for text, path in kinds.values():
-        error = _unknown_key(text, path)
-        if error is None:
-            return
-        errors.append(error)
-    if errors:
+        kinds.setdefault(_without_numbers(setting), chip)
+    errors = _errors_of_all(kinds.values(), flaw)
+    if errors and all(isinstance(error, UnknownKeyError) for error in errors):
         raise errors[0]
+    for place in range(1, len(next(iter(chips)))):
+        extremes = _extremes(dict.fromkeys(setting[place] for setting in chips))
+        for value in extremes:
+            alike = {_without_numbers(each): chip for each, chip in chips.items() if each[place] == value}
+            wrong = [error for error in _errors_of_all(alike.values(), flaw) if isinstance(error, WrongValueError)]
+            if wrong:
+                raise wrong[0]
 
 
-def _unknown_key(text: str, path: str) -> UnknownKeyError | None:
+def _errors_of_all(chips: Iterable[_Chip], flaw: Callable[[str, str], KbError | None]) -> list[KbError]:
+    """The errors of *chips*, or none when one of them takes all of its keys and values."""
+    errors: list[KbError] = []
+    for chip in chips:
+        error = flaw(*chip)
+        if not isinstance(error, UnknownKeyError | WrongValueError):
+            return []
+        errors.append(error)
+    return errors
+
+
+def _without_numbers(setting: Setting) -> Setting:
+    return tuple("" if number_of(text) is not None else text for text in setting)
+
+
+def _extremes(texts: Iterable[str]) -> list[str]:
+    """*texts*, and of those that are numbers the least and the greatest of each type that YAML reads."""
+    found: list[str] = []
+    numbers: dict[type, dict[float, str]] = {}
+    for text in texts:
+        number = number_of(text)
+        if number is None:
+            found.append(text)
+        else:
+            numbers.setdefault(type(read_yaml(text, text)), {})[number] = text
+    for each in numbers.values():
+        found += dict.fromkeys((each[min(each)], each[max(each)]))
+    return found
+
+
+def _flaw(text: str, path: str) -> KbError | None:
     try:
         _check_blocks(loads_topology(text, path))
-    except UnknownKeyError as error:
+    except KbError as error:
         return error
-    except KbError:  # the chip's points fail with this sentence
-        return None
     return None
 
 
 def _check_blocks(topology: Topology) -> None:
-    """Raise UnknownKeyError for a key that a block of *topology* does not take, and TopologyError for other flaws."""
+    """Raise TopologyError for a key or a value that a block of *topology* does not take."""
     registry = Registry()
     for node in {node.yaml_path: node for node in topology.graph.nodes.values()}.values():
         registry.spec(node, topology.source)

@@ -8,7 +8,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.benchmark.params import ParamsBuilder, params_code, shown_params
 from kb_cli.sweep.axis import TOPOLOGY, SweepAxis
-from kb_cli.sweep.chip_keys import check_keys
+from kb_cli.sweep.chip_keys import check_chips
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.job import Job
 from kb_cli.sweep.point_key import PointKeys
@@ -24,7 +24,7 @@ class JobList:
     together. `by_key` has the jobs in the order of the points. `chips` are the topologies before any value is changed.
 
     Raises BenchmarkError for a parameter or a value that the benchmark does not take, TopologyError for a place that a
-    chip does not have, and UnknownKeyError for a key that no chip of the points takes.
+    chip does not have, and UnknownKeyError or WrongValueError for a key or a value that no chip of the points takes.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class JobList:
                         verify=verify,
                     )
         if self._of("chip"):
-            check_keys({setting: (text, self.chips[setting[0]].source.path) for setting, text in self._texts.items()})
+            check_chips({setting: (text, self.chips[setting[0]].source.path) for setting, text in self._texts.items()})
 
     def number_of(self, key: str) -> int:
         """The number of the first point with *key*."""
