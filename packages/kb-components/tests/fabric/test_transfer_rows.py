@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from components_two_cubes import HOST
 
+from kb_components.memory.hbm.fixed import HbmFixed
 from kb_dataexec import MemoryLogWriter
 from kb_dataexec.analysis import all_transfers, service_parts
 from kb_engine import Engine, Host
+from kb_engine.block import SingleChannelMemory
 
 HBM = "sip0.cube0.hbm0"
 F16 = (16, 16, "f16")
@@ -43,6 +45,18 @@ def test_a_read_that_meets_nobody_has_a_row_and_the_next_of_its_kind_has_none(si
     assert rows(log, all_transfers(log)) == [first, second]
     told = {"setup": 2000, "request": 1000, "memory_latency": 30000, "memory_bytes": 10240, "response": 1000}
     assert parts(log) == {0: told, 1: told}
+
+
+def test_a_memory_that_changes_what_its_base_does_is_asked_about_each_read(simulate, monkeypatch):
+    def slow(self, t_ps, memory, last_byte_ps, write):
+        first, last = SingleChannelMemory.reserve(self, t_ps, memory, last_byte_ps, write)
+        return first + 7000, last + 7000
+
+    monkeypatch.setattr(HbmFixed, "reserve", slow)
+    later = (0, HBM, 9000, 10000, 10000, 47000, 57240, 1000, 0, -1)
+    assert rows(simulate(lambda tl, a: tl.load(a), F16).log) == [later]
+    monkeypatch.setattr(HbmFixed, "held_ps", lambda self, memory, write: None)
+    assert rows(simulate(lambda tl, a: tl.load(a), F16).log) == [(*later[:4], -1, *later[5:])]
 
 
 def test_a_read_at_a_busy_memory_is_behind_the_one_before_it(simulate):

@@ -55,3 +55,5 @@ def test_rows_are_cut_at_a_mark_and_put_back():
 def test_a_time_beyond_64_bits_is_refused():
     with pytest.raises(LogError, match="a time that does not fit 64 bits"):
         LateTransfers().add(0, (1, 7, 1 << 63, 0, 0, 0, 0, 0, 0, 0))
+    with pytest.raises(LogError, match="a time that does not fit 64 bits"):
+        LateTransfers().add(1 << 63, (1, 7, 0, 0, 0, 0, 0, 0, 0, 0))

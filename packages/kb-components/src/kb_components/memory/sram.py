@@ -78,6 +78,10 @@ class Sram(SingleChannelMemory[SramSpec]):
             return super().held_ps(memory, write)
         return self._write_free_ps - self.occupancy_ps(memory.nbytes, write), self._write_free_ps
 
+    def read_latency_ps(self, nbytes: int) -> int | None:
+        """The same for reads of any size, over either port."""
+        return self._latency_ps
+
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
         """Reserves the shared port, or the port of the direction, as every memory of one channel does."""
         if not write or self.spec.ports == "shared":

@@ -166,7 +166,8 @@ class MemoryComponent(ComponentBase[SpecT]):
     def read_latency_ps(self, nbytes: int) -> int | None:
         """Picoseconds from when the bytes of a read of *nbytes* begin to hold their port to its first byte.
 
-        None if they do not follow from the size. The op log asks `held_ps` about each read then. Pure.
+        None if they do not follow from the size. The op log asks `held_ps` about each read then. A subclass that
+        changes `reserve` or `held_ps` has to say it anew. Pure.
         """
         return None
 
@@ -176,6 +177,17 @@ class MemoryComponent(ComponentBase[SpecT]):
         Pure, and for estimates alone: a scheduler chooses tiles by them. A memory that does not say counts as free.
         """
         return 0, 0
+
+
+def said_read_latency_ps(memory: MemoryComponent[Any], nbytes: int) -> int | None:
+    """What `read_latency_ps` of *memory* says; None where a subclass changed what it is about and says nothing."""
+    for owner in type(memory).__mro__:
+        own = vars(owner)
+        if "read_latency_ps" in own:
+            return memory.read_latency_ps(nbytes)
+        if "reserve" in own or "held_ps" in own:
+            return None
+    return None
 
 
 class Scratchpad(MemoryComponent[SpecT]):

@@ -12,7 +12,7 @@ from struct import error
 from typing import Any
 
 from kb_dataexec.log.formulas import int64s
-from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import TileToken
 from kb_engine.fabric.incoming_write import IncomingWrite
@@ -140,7 +140,7 @@ class TransferRows:
     def _begin_way(self, path: MemoryPath, flow: Flow) -> None:
         """The first read of *flow* for which there is a log."""
         way = ReadWay(self._number_of(path.dst), path.request_ps, path.response_ps, flow.slowest_ps)
-        flow.is_logged(self._rows.number_of(way), path.memory.read_latency_ps(flow.payload_nbytes))
+        flow.is_logged(self._rows.number_of(way), said_read_latency_ps(path.memory, flow.payload_nbytes))
 
     def _offer(
         self, path: MemoryPath, flow: Flow, gathering: Gathering, served: ServedRead, times_ps: tuple[int, int]

@@ -33,7 +33,7 @@ class LateTransfers(RepeatedRows):
         try:
             self.tail.append(pack_row(came_ps, *row))
         except error:
-            int64s(row)
+            int64s((came_ps, *row))
 
     @property
     def _n_pending(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kb_engine.block.fabric_roles import said_read_latency_ps
 from kb_engine.testing.subject import Subject
 from kb_engine.timing.clock import Clock
 from kb_messages import Rectangle
@@ -36,7 +37,7 @@ def check_serves_in_order(subject: Subject) -> None:
                 fix = "return None where requests of a port do not follow one another"
                 subject.fail("held_ps", got, f"ints in order, from {max(arrival, free[port])} on", fix)
             free[port] = end
-            latency_ps = None if write else subject.call("read_latency_ps", block.read_latency_ps, nbytes)
+            latency_ps = None if write else subject.call("read_latency_ps", said_read_latency_ps, block, nbytes)
             if latency_ps is not None and begin + latency_ps != first:
                 got = f"{latency_ps} for a read that is served at {begin} and answered at {first}"
                 subject.fail("read_latency_ps", got, f"{first - begin}", "return None where reads of a size differ")
