@@ -1,5 +1,7 @@
 """Rows of files in one array, also where a file grew after the room was made."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def saved(path, rows):
 def read(room, files):
     for file in files:
         room.take(read_array(file, into=room.free))
-    return room.rows
+    return room.joined()
 
 
 def test_rows_of_all_files_stand_in_one_array_without_a_copy(tmp_path):
@@ -36,7 +38,7 @@ def test_rows_of_a_file_that_grew_are_all_there(tmp_path):
 
 
 def test_a_file_that_is_not_there_needs_no_room(tmp_path):
-    assert RowRoom(np.dtype(np.int64), [tmp_path / "a.npy"]).rows.tolist() == []
+    assert RowRoom(np.dtype(np.int64), [tmp_path / "a.npy"]).joined().tolist() == []
 
 
 def test_files_behind_a_missing_one_are_not_looked_for(tmp_path):
@@ -57,3 +59,23 @@ def test_a_file_that_is_longer_than_the_memory_is_told_by_its_reader(tmp_path):
         file.truncate(1 << 43)
     with pytest.raises(KbError, match="8796093022080 bytes of data, needs the 24 that its header states"):
         read(RowRoom(np.dtype(np.int64), [path]), [path])
+
+
+def test_rows_of_no_file_are_joined_without_twice_their_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("kb_dataexec.log.row_room._BLOCK_NBYTES", 1 << 16)
+    file, expected = saved(tmp_path / "a.npy", np.arange(5)), [np.arange(5)]
+    room = RowRoom(np.dtype(np.int64), [file])
+    tracemalloc.start()
+    for number in range(200):
+        expected.append(np.arange(number, 5000 + number))
+        room.take(expected[-1].copy())
+        if number == 100:
+            room.take(read_array(file, into=room.free))
+            expected.append(expected[0])
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    rows = room.joined()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.array_equal(rows, np.concatenate(expected[1:]))
+    assert peak - before < rows.nbytes + (1 << 17)

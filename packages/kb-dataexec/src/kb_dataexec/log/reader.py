@@ -221,8 +221,8 @@ class LogFolder:
             tables.append(chunk.tables)
         others = self.strings, self.immediates, self.is_complete, joined(tables), self.version
         if operands is None:
-            return LateOperandsLog(ops.rows, partial(self._operands, self._operands_digest), *others)
-        return OpLog(ops.rows, operands.rows, *others)
+            return LateOperandsLog(ops.joined(), partial(self._operands, self._operands_digest), *others)
+        return OpLog(ops.joined(), operands.joined(), *others)
 
     def _operands(self, expected: str) -> Array:
         """The operands, whose digest is *expected*."""
@@ -231,7 +231,7 @@ class LogFolder:
             digest.feed_operands(self._table("operands", number, room))
         if digest.of_operands() != expected:
             raise ManifestError(str(self.folder), "other operands than when the log was opened", "the same ones")
-        return room.rows
+        return room.joined()
 
     def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
         return RowRoom(dtype, self._paths(name))
