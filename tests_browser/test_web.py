@@ -39,6 +39,8 @@ WRONG = [
     ("view=sweeps&sweep=nowhere", "sweep=nowhere: got a sweep that is not there"),
 ]
 """Addresses with what nobody can show, and what the page says."""
+HINTS = """[...document.querySelectorAll(".scroll, .chart")].filter((each) => each.scrollWidth > each.clientWidth)
+    .map((each) => getComputedStyle(each).backgroundAttachment)"""
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +101,9 @@ def test_a_narrow_window_has_all_views(opened: Open, runs: dict[str, Path], view
         page.drawn()
     page.keep(f"narrow-{view}")
     assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+    hints = page.page.evaluate(HINTS)
+    assert set(hints) <= {"local, local, scroll, scroll"}, "a shadow at the edge says that there is more"
+    assert hints or view not in ("source", "topology", "roofline"), "these are wider than the window"
 
 
 def test_a_million_services_are_drawn_soon_and_zoom_to_the_picosecond(opened: Open, runs: dict[str, Path]) -> None:
@@ -256,6 +261,24 @@ def test_the_keyboard_is_enough(opened: Open, runs: dict[str, Path]) -> None:
     page.until("new URLSearchParams(location.hash).has('t0')")
     page.page.keyboard.press("y")
     page.until("document.body.dataset.view === 'why'")
+
+
+def test_the_keyboard_keeps_its_place_when_views_change(opened: Open, runs: dict[str, Path]) -> None:
+    page = opened()
+    page.go(view="overview", run=page.id(runs["eight"]))
+    focused = "[document.activeElement.tagName, document.activeElement.textContent]"
+    for view in ("Source", "Stalls"):
+        before = page.page.evaluate("Number(document.body.dataset.shown)")
+        page.page.locator("nav a", has_text=view).focus()
+        page.page.keyboard.press("Enter")
+        page.until(f"Number(document.body.dataset.shown) > {before}")
+        assert page.page.evaluate(focused) == ["A", view]
+    before = page.page.evaluate("Number(document.body.dataset.shown)")
+    page.go(view="runs")
+    page.page.locator("main td a").first.focus()
+    page.page.keyboard.press("Enter")
+    page.until(f"Number(document.body.dataset.shown) > {before + 1}")
+    assert page.page.evaluate(focused)[0] == "MAIN"
 
 
 def test_numbers_have_the_form_that_kb_prints(opened: Open) -> None:

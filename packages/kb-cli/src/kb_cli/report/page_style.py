@@ -24,7 +24,11 @@ p.note { color: var(--warn); overflow-wrap: anywhere; } .bad { color: var(--bad)
 dl.figures { display: flex; flex-wrap: wrap; gap: 10px; margin: 0; }
 dl.figures div { background: var(--panel); border-radius: 6px; padding: 8px 14px; }
 dl.figures dt { color: var(--soft); font-size: 13px; } dl.figures dd { margin: 0; font-size: 17px; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; --edge: color-mix(in srgb, var(--ink) 28%, transparent);
+  background: linear-gradient(to right, var(--page) 40%, transparent) 0 0 / 40px 100% no-repeat local,
+    linear-gradient(to left, var(--page) 40%, transparent) 100% 0 / 40px 100% no-repeat local,
+    linear-gradient(to right, var(--edge), transparent) 0 0 / 12px 100% no-repeat scroll,
+    linear-gradient(to left, var(--edge), transparent) 100% 0 / 12px 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
 th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--rule); }
 th, td { padding: 3px 18px 3px 0; vertical-align: top; white-space: nowrap; }

@@ -45,11 +45,14 @@ export const page = {
 
 function head() {
     const within = {run: state.run, line: state.line, t0: state.t0, t1: state.t1, pe: state.pe, op: state.op};
-    document.getElementById("views").replaceChildren(...KEYS.filter((each) => state.run || ALONE.has(each)).map((each) => {
+    const views = document.getElementById("views");
+    const held = views.contains(document.activeElement) ? document.activeElement.textContent : null;
+    views.replaceChildren(...KEYS.filter((each) => state.run || ALONE.has(each)).map((each) => {
         const target = ALONE.has(each) ? {view: each} : {...within, view: each};
         const current = each === state.view ? "page" : null;
         return h("a", {href: written(target), title: VIEWS[each][1], "aria-current": current}, VIEWS[each][0]);
     }));
+    [...views.children].find((each) => each.textContent === held)?.focus();
     const filter = state.line ? [
         h("span", {class: "chip"}, `line ${state.line}`,
             h("button", {title: "all lines", "aria-label": "show all lines", onclick: () => page.go({line: null})}, "×")),
@@ -114,6 +117,7 @@ async function show() {
     content.prepend(...state.wrong.map(note));
     place.replaceChildren(content);
     place.scrollTop = 0;
+    if (mine > 1 && document.activeElement === document.body) place.focus({preventScroll: true}); // what had it is gone
     place.dispatchEvent(new Event("shown"));
     document.body.dataset.shown = String(mine);
 }
