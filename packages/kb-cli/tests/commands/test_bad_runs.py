@@ -100,3 +100,18 @@ def test_a_log_that_was_cut_off_is_not_asked_where_there_is_where_json(
     whole = invoke(*("x" if word == "RUN" else word for word in COMMANDS[command]), "--json").stdout
     (folder / "log" / "manifest.json").unlink()
     assert invoke(*("x" if word == "RUN" else word for word in COMMANDS[command]), "--json").stdout == whole
+
+
+@pytest.mark.parametrize("command", [*COMMANDS.values(), ("verify", "RUN"), ("verify", "RUN", "--json")])
+def test_a_log_too_large_for_the_memory_is_no_failed_run(
+    command: tuple[str, ...], invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare` and `whatif` read `where.json` and no log."""
+    run = json.loads(invoke("run", "gemm", *SMALL, "--json").stdout)["run_dir"]
+    monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 0)
+    done = invoke(*(run if part == "RUN" else part for part in command))
+    if command[0] not in ("compare", "whatif"):
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "bytes of rows or more, needs at most half of the memory of this machine" in done.stderr
+    else:
+        assert done.exit_code == 0

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kb_dataexec.arrays.dtypes import cast as cast
     from kb_dataexec.arrays.dtypes import numpy_dtype as numpy_dtype
     from kb_dataexec.execute.executor import Executor as Executor
+    from kb_dataexec.log.reader import LargeLogError as LargeLogError
     from kb_dataexec.log.reader import open_log as open_log
     from kb_dataexec.log.reader import read_log as read_log
     from kb_dataexec.log.tables import OpLog as OpLog
@@ -31,7 +32,7 @@ _NAMES = {
     "kb_dataexec.analysis.sanitize": ("sanitize",),
     "kb_dataexec.arrays.dtypes": ("cast", "numpy_dtype"),
     "kb_dataexec.execute.executor": ("Executor",),
-    "kb_dataexec.log.reader": ("open_log", "read_log"),
+    "kb_dataexec.log.reader": ("LargeLogError", "open_log", "read_log"),
     "kb_dataexec.log.tables": ("OpLog",),
     "kb_dataexec.log.writer": ("FolderLogWriter", "LogWriter", "MemoryLogWriter"),
     "kb_dataexec.memory.store": ("MemoryStore", "StoreError"),

@@ -24,7 +24,7 @@ def command(run_dir: Path, as_json: bool, debug: bool, sanitize: bool) -> None:
 
     The exit code is 0 when all outputs agree. It is 1 when an output is wrong, when a file is not as the run wrote it,
     or when --sanitize found something. It is 2 when RUN_DIR is no run folder that can be read, or when a run, or one of
-    several shapes, has no data to verify.
+    several shapes, has no data to verify or a log too large for this machine's memory.
 
     All files but wall.json are covered by hashes. The hashes show damage and carelessness, not a determined forger,
     because nothing is signed. No code of RUN_DIR is run.

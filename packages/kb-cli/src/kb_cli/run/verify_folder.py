@@ -15,6 +15,7 @@ from kb_cli.run.result_parts import OutputCheck, Sanitized
 from kb_cli.run.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.sanitizer import sanitize_stored
 from kb_cli.run.verdict import Verdict, execute, execute_debugging, judge, refused
+from kb_dataexec import LargeLogError
 from kb_dataexec.files import file_in
 from kb_messages import KbError
 
@@ -77,7 +78,7 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     """Repeat pass 2 from *folder* alone, op by op with *debug*. A changed file or log makes the verdict a refusal.
 
     Everything that run.json claims is compared before any of it is read. No code of the folder is run. Raises
-    RunFolderError when *folder* holds no data to verify.
+    RunFolderError when *folder* holds no data to verify, and when the log is too large for this machine.
     """
     run, told = _read_one(folder), progress or RunProgress()
     told.begin(VERIFY, "comparing hashes")
@@ -90,6 +91,8 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     told.begin(PASS_2, "reading the log")
     try:
         data = load_data(folder)
+    except LargeLogError as error:  # says nothing of the run
+        raise RunFolderError(error.where, error.got, error.needs, error.fix) from None
     except KbError as error:
         return refused(str(error))
     if data.log.digest != run.log_digest:

@@ -66,6 +66,10 @@ _LAST_UNPACKED: Final = 2
 _BY_CHUNKS: Final = "use a machine with more memory, or read the log by `LogFolder.chunks()`"
 
 
+class LargeLogError(LogError):
+    """A log whose rows take more memory than this machine has for them. Nothing is wrong with the log."""
+
+
 class ManifestError(LogError):
     """The files of a log do not agree with its manifest: they were changed or damaged."""
 
@@ -206,8 +210,8 @@ class LogFolder:
 
         With *late_operands*, operands are checked and not kept, unless formulas make them. They are read again when
         somebody asks for them, and LogError is raised then if they are no longer the same. *look* is called with each
-        chunk, which has the operands of its ops. Raises LogError for rows that take more than half of this machine's
-        memory, at once where they are on disk.
+        chunk, which has the operands of its ops. Raises LargeLogError for rows that take more than half of this
+        machine's memory, at once where they are on disk.
         """
         is_late = late_operands and self.version <= VERSION_OF_ROWS
         tables_kept = ("ops",) if is_late else ("ops", "operands")
@@ -242,7 +246,7 @@ class LogFolder:
     def _check_room(self, nbytes: int) -> None:
         if nbytes > _memory_nbytes() // 2:
             needs = "at most half of the memory of this machine"
-            raise LogError(str(self.folder), f"{nbytes} bytes of rows or more", needs, _BY_CHUNKS)
+            raise LargeLogError(str(self.folder), f"{nbytes} bytes of rows or more", needs, _BY_CHUNKS)
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, stored = RunningDigest(self.version), RunningDigest(self.version)
