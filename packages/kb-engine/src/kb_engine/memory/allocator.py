@@ -199,7 +199,8 @@ class Allocator:
 class Lease:
     """One program's share of an allocator that others use too. `end` gives back all that the program still holds.
 
-    `has_ended` says that the program holds nothing any more.
+    `abandon` does so too, for a program whose launch has failed. `has_ended` says that the program holds nothing any
+    more.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -224,7 +225,11 @@ class Lease:
         return sorted(self._starts)
 
     def end(self) -> None:
-        """Give back all ranges that are still held."""
+        """Give back all ranges that are still held, because the program ends."""
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Give back all ranges that are still held, and tell nobody."""
         self.has_ended = True
         if self._starts:
             for start in self.held:

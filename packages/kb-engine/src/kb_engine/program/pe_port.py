@@ -56,7 +56,7 @@ class PePort:
     def end(self) -> None:
         """The kernel is abandoned. Nobody is told of the TCM that it frees, and the next call that it makes ends it:
         each call asks for its line before it changes anything."""
-        self.tcm.end()
+        self.tcm.abandon()
         self.line = _give_way
 
     @property
