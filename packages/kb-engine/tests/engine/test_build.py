@@ -8,7 +8,7 @@ from kb_engine.block import PipelineError
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import Registry
 from kb_engine.host import Host
-from kb_messages import TopologyError
+from kb_messages import KbError, TopologyError
 
 
 def refusal(toy_engine, *changes):
@@ -27,6 +27,12 @@ def test_blocks_are_built_in_the_order_of_the_topology(toy_engine):
         ("pe_fetch_store", "STORE"),
         ("pe_gemm", "GEMM"),
     ]
+
+
+def test_a_word_for_exactness_that_nobody_knows_is_refused(toy_engine):
+    with pytest.raises(KbError) as caught:
+        toy_engine(exact="folded")
+    assert str(caught.value) == "Engine: got exact='folded', needs 'closed' or 'events' or 'check'"
 
 
 def test_pes_of_one_template_share_their_spec(toy_engine):

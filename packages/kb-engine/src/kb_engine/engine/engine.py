@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 
 from msgspec.structs import replace
 
@@ -79,7 +79,8 @@ class Engine:
     counts and the op log are the same. Commands of fewer than *least_closed_stages* are not worth it. `closed` counts
     such commands; it is None where there are none, as with observers that hear of stages or of the trace.
 
-    Raises TopologyError when the topology names blocks that are not installed or attributes they do not take.
+    Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
+    KbError for another *exact*.
     """
 
     def __init__(
@@ -95,6 +96,8 @@ class Engine:
         exact: Exactness = "closed",
         least_closed_stages: int = LEAST_CLOSED_STAGES,
     ) -> None:
+        if exact not in get_args(Exactness):
+            raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
