@@ -24,13 +24,13 @@ class LogRoom(Observer):
 
     def __init__(self, setup: Setup) -> None:
         self._where = f"{setup.loaded.name} on {setup.topology.name}"
-        self._nbytes = available_nbytes() if setup.log else None
+        self._nbytes = available_nbytes()
         self._n_records = 0
 
     def on_issue(self, command: CommandInFlight) -> None:
         """As `Observer.on_issue`. Raises BenchmarkError when the records take more memory than this machine has left.
 
-        A run without a log has no limit, and neither has a system that does not tell how much memory is left.
+        A system that does not tell how much memory is left has no limit.
         """
         self._n_records += command.shared_plan.n_stages
         if self._nbytes is not None and self._n_records * RECORD_NBYTES > self._nbytes:

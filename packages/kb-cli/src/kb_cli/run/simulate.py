@@ -141,9 +141,9 @@ def _simulate(
     made = _made(setup)
     digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage, stages = PlanTally(), Usage(), StageTally()
+    plans, usage, stages, room = PlanTally(), Usage(), StageTally(), LogRoom(setup) if setup.log else None
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
-    counters, captures, looks, room = BlockCounters(), CaptureCollector(), ValueWaits(), LogRoom(setup)
+    counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
     traced = Callbacks(on_trace=trace) if trace is not None else None
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
