@@ -117,8 +117,8 @@ def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
         (
             ["--all", "--topology", "one_pe", "--heatmap", "."],
             (
-                "error: .: got a file that cannot be written (Is a directory), needs a file in a folder of yours; "
-                "name one with --heatmap"
+                "Usage: kb probe [OPTIONS] [SRC] [DST]\nTry 'kb probe --help' for help.\n\n"
+                "Error: Invalid value for '--heatmap': File '.' is a directory."
             ),
         ),
         (

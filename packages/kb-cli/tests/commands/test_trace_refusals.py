@@ -125,13 +125,6 @@ def test_times_are_exact_picoseconds() -> None:
         parse_window(None, "0.0001")
 
 
-def test_a_folder_that_is_not_there(invoke: Invoke, folder: Path) -> None:
-    assert refused(invoke, folder, "-o", "nowhere/x.pftrace") == (
-        "error: nowhere/x.pftrace: got a file that cannot be written (No such file or directory), needs a file in a "
-        "folder that is there; name one with -o\n"
-    )
-
-
 def test_a_damaged_log_is_told_as_everywhere(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
     run = copied(folder, tmp_path)
     path = run / "log" / "ops-000000.npy"

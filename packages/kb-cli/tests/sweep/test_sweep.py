@@ -109,6 +109,8 @@ def test_a_key_that_no_chip_has_is_refused_before_the_first_point(
         (["$.cube.nodes.hbm.impl=builtin.hbm_banked,builtin.hbm_fixed", f"{BW}=fast,64"], "bw_gbs: got 'fast'"),
         (["$.cube.nodes.hbm.memory.size=2 GiB,big"], "size: got 'big', needs a size such as 512 KiB"),
         (["$.cube.nodes.hbm.memory.size=0 MiB,2 GiB,1 GiB"], "size: got 0 MiB, needs 1 B to"),
+        (["$.cube.nodes.hbm.impl=builtin.hbm_bankd,builtin.hbm_fixed"], "did you mean 'builtin.hbm_banked'?"),
+        ([f"{GEMM}.impl=builtin.pe_math"], "impl: got builtin.pe_math as a pe_gemm, needs a block that serves GEMM"),
         ([f"{GEMM}.rows=32,64", f"{GEMM}.clock_ghz=1,quick"], "clock_ghz: got 'quick', needs a number"),
     ],
 )

@@ -28,6 +28,7 @@ def copies(folder: Path, bench_file: Callable[..., Path]) -> dict[str, Path]:
         ["report", "a run", "-o", "no <b>/x.html"],
         ["pack", "a run", "-o", "no <b>/x.kbrun"],
         ["sweep", "gemm", "-o", "no <b>/x.csv"],
+        ["trace", "a run", "-o", "no <b>/x.pftrace"],
     ],
 )
 def test_a_folder_that_is_not_there_is_told_before_any_work(invoke: Invoke, args: list[str]) -> None:
@@ -36,6 +37,35 @@ def test_a_folder_that_is_not_there_is_told_before_any_work(invoke: Invoke, args
     needs = "needs a folder that is; make no <b> first"
     assert done.stderr == f"error: -o: got {args[-1]} in a folder that is not there, {needs}\n"
     assert not Path("kb-sweeps").exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["report", "a run", "-o", "/proc/x.html"],
+        ["pack", "a run", "-o", "/proc/x.kbrun"],
+        ["trace", "a run", "-o", "/proc/x.pftrace"],
+        ["sweep", "gemm", "-o", "/proc/x.csv"],
+        ["sweep", "gemm", "-p", "M=64,128", "--out", "/proc"],
+        ["sweep", "gemm", "-p", "M=64,128", "--out", "/proc/x"],
+        ["probe", "--all", "--topology", "four_sip", "--heatmap", "/proc/x.svg"],
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    def work(*_: object) -> None:
+        raise AssertionError("work before the folder was tried")
+
+    monkeypatch.setattr("kb_cli.commands.sweep.run_sweep", work)
+    monkeypatch.setattr("kb_cli.commands.probe.probe_all", work)
+    done = invoke(*args)
+    assert (done.exit_code, done.stdout) == (2, "")
+    option, folder = args[-2], "/proc/x" if args[-1] == "/proc/x" else "/proc"
+    assert done.stderr == (
+        f"error: {option}: got {folder}, a folder that cannot be written (No such file or directory), needs a folder "
+        f"for results; name another one with {option}\n"
+    )
 
 
 RUN = ["run", "small.py", "--topology", "chip.yaml", "--trace"]

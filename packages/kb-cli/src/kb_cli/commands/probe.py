@@ -10,7 +10,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.report.probe import probe_result
 from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
-from kb_cli.terminal.output_file import refuse_overwriting
+from kb_cli.terminal.output_file import make_folder, refuse_overwriting
 from kb_engine.probe import Operation, ProbeError, probe, probe_all
 from kb_messages import MemorySpace
 from kb_topology import Topology, load_topology, parse_nbytes
@@ -34,7 +34,12 @@ _SPACES = MemorySpace.HBM, MemorySpace.SRAM
 @click.option(
     "--memories", help="With --all, the memories to read: some of hbm, sram and tcm, e.g. 'hbm,tcm' [default: hbm,sram]"
 )
-@click.option("--heatmap", metavar="FILE.svg", help="With --all, where the picture goes; by default below kb-runs.")
+@click.option(
+    "--heatmap",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.svg",
+    help="With --all, where the picture goes; by default below kb-runs.",
+)
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(
@@ -45,7 +50,7 @@ def command(
     op: str | None,
     everything: bool,
     memories: str | None,
-    heatmap: str | None,
+    heatmap: Path | None,
     topology: str,
     as_json: bool,
 ) -> None:
@@ -62,8 +67,9 @@ def command(
     if everything:
         _refuse_with_all(src, flows, op)
         spaces = _spaces(memories)
-        picture = Path(heatmap) if heatmap else _picture(chip.name, size, spaces)
+        picture = heatmap or _picture(chip.name, size, spaces)
         refuse_overwriting("--heatmap", picture, chip_file)
+        make_folder("--heatmap", picture.parent)
         _probe_all(chip, size, spaces, picture, as_json)
         return
     if src is None or dst is None:
@@ -124,10 +130,10 @@ def _refuse_with_all(src: str | None, flows: int, op: str | None) -> None:
             )
 
 
-def _refuse_without_all(memories: str | None, heatmap: str | None, flows: int) -> None:
+def _refuse_without_all(memories: str | None, heatmap: Path | None, flows: int) -> None:
     if memories is not None:
         raise ProbeError("--memories", repr(memories), "--all beside it", "name the memory as DST")
     if heatmap is not None:
-        raise ProbeError("--heatmap", repr(heatmap), "--all beside it", "one transfer has no map")
+        raise ProbeError("--heatmap", repr(str(heatmap)), "--all beside it", "one transfer has no map")
     if flows < 1:
         raise ProbeError("--flows", str(flows), "1 or more")

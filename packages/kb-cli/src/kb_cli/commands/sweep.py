@@ -23,6 +23,7 @@ from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import points_of
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
+from kb_cli.terminal.output_file import make_folder
 
 
 @click.command("sweep")
@@ -98,6 +99,8 @@ def command(
         costs = costs_of(definition, points, job_list.chips.values())
         setup = SweepSetup(loaded, definition, points, costs, seed)
         store = PointStore(out / "points")
+        for place in (out, out / "points"):
+            make_folder("--out", place)
 
         def workers(missing: Sequence[Job]) -> Iterator[Answer]:
             if scheduler is not None:

@@ -13,7 +13,7 @@ from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
 from kb_cli.trace.launch_paths import path_of
 from kb_cli.trace.memory_slices import memory_slices
-from kb_cli.trace.output import check_name, write_trace
+from kb_cli.trace.output import check_trace_file, write_trace
 from kb_cli.trace.run_log import RunLog, read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
@@ -55,7 +55,7 @@ def command(
     The trace has a track for every block and stage of each PE, one for what each memory served, and the launches. A
     slice is the service of one tile, named by stage and kernel line. Times are rounded down to whole nanoseconds.
     """
-    check_name(out)
+    check_trace_file(out)
     page = _page_folder() if opened else None
     shown = Shown(parse_window(start_ns, end_ns), pe, Unit(unit))
     with ThreadPoolExecutor(1) as beside:

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from kb_cli.report.heatmap import HeatMapPanel, Tick, heat_map
 from kb_cli.terminal.units import PS_PER_NS
-from kb_engine.probe import NO_PATH, ProbeError, ProbeMatrix
+from kb_dataexec.files import writing
+from kb_engine.probe import NO_PATH, ProbeMatrix
 from kb_topology import Topology
 
 LARGEST_WHOLE = 16
@@ -48,7 +49,7 @@ def probe_map_result(chip: Topology, matrix: ProbeMatrix, picture: Path) -> Prob
 
 
 def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
-    """Draw latency beside bandwidth, PEs down and memories along, to *path*. Raises ProbeError when it cannot."""
+    """Draw latency beside bandwidth, PEs down and memories along, to *path*. Raises OSError, which names the file."""
     picture = heat_map(
         f"{chip.name}: every PE (down) reads {matrix.nbytes} B of every memory (along), alone",
         [
@@ -58,12 +59,8 @@ def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
         _ticks(matrix.sources),
         _ticks(matrix.memories),
     )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path):
         path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        got = f"a file that cannot be written ({error.strerror})"
-        raise ProbeError(str(path), got, "a file in a folder of yours", "name one with --heatmap") from None
 
 
 def short_name(name: str) -> str:

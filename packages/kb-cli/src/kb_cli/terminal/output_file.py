@@ -1,9 +1,12 @@
-"""Files that an option names for output: none of them may be an input."""
+"""Files and folders that an option names for output: they can be written, and none of them is an input."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from kb_messages import KbError
 
@@ -12,9 +15,35 @@ _SOURCES = {".py", ".yaml", ".yml", ".csv"}
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Raise KbError unless the folder is there in which *path* lies, which *option* names. Called before any work."""
+    """Raise KbError unless the folder can be written in which *path* lies, which *option* names.
+
+    Called before any work.
+    """
     if not path.parent.is_dir():
         raise KbError(option, f"{path} in a folder that is not there", "a folder that is", f"make {path.parent} first")
+    with _refusing(option, path.parent):
+        _try_to_write(path.parent)
+
+
+def make_folder(option: str, folder: Path) -> None:
+    """Make *folder*, which *option* names. Raises KbError for one that cannot be written. Called before any work."""
+    with _refusing(option, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _try_to_write(folder)
+
+
+def _try_to_write(folder: Path) -> None:
+    with TemporaryFile(dir=folder):
+        pass
+
+
+@contextmanager
+def _refusing(option: str, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        got = f"{folder}, a folder that cannot be written ({getattr(error, 'strerror', None) or error})"
+        raise KbError(option, got, "a folder for results", f"name another one with {option}") from None
 
 
 def refuse_overwriting(option: str, path: Path, *inputs: Path) -> None:

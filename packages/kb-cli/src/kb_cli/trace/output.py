@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kb_cli.terminal.output_file import check_folder
 from kb_cli.trace.trace_bytes import Unit, trace_blocks
 from kb_cli.trace.tracks import Trace
 from kb_dataexec.files import writing
@@ -18,21 +19,22 @@ _LEVEL = 6
 """Of gzip. Source: measured; 9 takes three times as long and saves a twentieth."""
 
 
-def check_name(path: Path) -> None:
-    """Raise KbError unless *path* is the name of a trace file."""
+def check_trace_file(path: Path) -> None:
+    """Raise KbError unless *path* is the name of a trace file in a folder that can be written."""
     if not path.name.endswith((_PLAIN, _PACKED)):
         raise KbError("-o", path.suffix or repr(path.name), f"{_PLAIN} or {_PACKED}")
+    check_folder("-o", path)
 
 
 def write_trace(trace: Trace, unit: Unit, path: Path) -> int:
     """Write *trace* to *path*, packed where the name says so. Returns the number of bytes in the file.
 
-    The file appears when it is whole. Equal traces give equal bytes. Raises KbError for a file that cannot be opened,
-    and OSError, which names the file, for one that cannot be written.
+    The file appears when it is whole. Equal traces give equal bytes. Raises OSError, which names the file, for one that
+    cannot be written.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with _opened(part, path) as write, writing(path):
+        with writing(path), _opened(part, path) as write:
             for block in trace_blocks(trace, unit):
                 write(block)
         with writing(path):
@@ -45,12 +47,7 @@ def write_trace(trace: Trace, unit: Unit, path: Path) -> int:
 @contextmanager
 def _opened(part: Path, path: Path) -> Iterator[Callable[[bytes], int]]:
     """The function that writes to *part*, which will be *path*, packed where the name of *path* says so."""
-    try:
-        file = part.open("wb")
-    except OSError as error:
-        got = f"a file that cannot be written ({error.strerror})"
-        raise KbError(str(path), got, "a file in a folder that is there", "name one with -o") from None
-    with file:
+    with part.open("wb") as file:
         if path.name.endswith(_PACKED):
             with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as packed:
                 yield packed.write

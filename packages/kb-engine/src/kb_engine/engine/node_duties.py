@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.register_file import RegisterFileOwner
-from kb_messages import StageType, TopologyError
-from kb_topology import Node, NodeKind, YamlSource
+from kb_messages import StageType
+from kb_topology import Node, NodeKind, WrongValueError, YamlSource
 
 _STAGES: Final = {
     NodeKind.PE_DMA: (StageType.DMA_READ, StageType.DMA_WRITE),
@@ -18,7 +18,7 @@ _STAGES: Final = {
 
 
 def check_duties(node: Node, block_type: type[ComponentBase[Any]], source: YamlSource) -> None:
-    """Raise TopologyError, at the node's `impl`, when *block_type* cannot do what the kind of *node* asks."""
+    """Raise WrongValueError, at the node's `impl`, when *block_type* cannot do what the kind of *node* asks."""
     missing = [each.name for each in _STAGES.get(node.kind, ()) if each not in block_type.serves]
     if missing:
         needs = f"a block that serves {' and '.join(missing)}"
@@ -28,6 +28,6 @@ def check_duties(node: Node, block_type: type[ComponentBase[Any]], source: YamlS
         raise _refusal(node, source, "a RegisterFileOwner", fix)
 
 
-def _refusal(node: Node, source: YamlSource, needs: str, fix: str) -> TopologyError:
+def _refusal(node: Node, source: YamlSource, needs: str, fix: str) -> WrongValueError:
     got = f"{node.impl} as a {node.kind.value}"
-    return source.error((*node.yaml_path, "impl"), got, needs, fix)
+    return WrongValueError(*source.error((*node.yaml_path, "impl"), got, needs, fix).args)

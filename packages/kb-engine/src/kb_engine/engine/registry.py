@@ -10,7 +10,7 @@ import msgspec
 from kb_engine.block.component import ComponentBase
 from kb_engine.engine.node_duties import check_duties
 from kb_messages import TopologyError
-from kb_topology import NODE_KEYS, Node, YamlSource, convert_checked, did_you_mean
+from kb_topology import NODE_KEYS, Node, WrongValueError, YamlSource, convert_checked, did_you_mean
 
 GROUP = "kb.components"
 
@@ -37,12 +37,16 @@ class Registry:
         return sorted(self._points)
 
     def component_type(self, node: Node, source: YamlSource) -> type[ComponentBase[Any]]:
-        """The class behind `node.impl`. Raises TopologyError at the node's place in the file."""
+        """The class behind `node.impl`. Raises TopologyError at the node's place in the file.
+
+        For a name that is not installed, that is a WrongValueError.
+        """
         path = (*node.yaml_path, "impl")
         point = self._points.get(node.impl)
         if point is None:
             fix = did_you_mean(node.impl, self.names) or f"installed are {', '.join(self.names) or 'none'}"
-            raise source.error(path, repr(node.impl), "the name of an installed component", fix)
+            error = source.error(path, repr(node.impl), "the name of an installed component", fix)
+            raise WrongValueError(*error.args)
         try:
             loaded = point.load()
         except Exception as error:  # a third party's import may raise anything
