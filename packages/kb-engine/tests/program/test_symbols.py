@@ -133,3 +133,39 @@ def test_a_division_by_zero_is_that_of_the_traced_program():
     peers, symbol = peers_and_number()
     assert 10 // symbol == 2
     assert agreeing(peers) == [NUMBER]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda n: n * np.float32(0.1),
+        lambda n: np.float32(0.1) * n,
+        lambda n: n / np.float32(3),
+        lambda n: np.uint8(3) + n,
+        lambda n: np.minimum(n, np.int8(3)),
+        lambda n: np.arange(4, dtype=np.int8) + n,
+        lambda n: np.where([True, False], n, np.int8(1)),
+        lambda n: n < np.int64(7),
+        lambda n: n == np.uint8(5),
+        lambda n: ~(n < np.int64(3)),
+        lambda n: (n > np.int64(3)) + np.int8(1),
+    ],
+)
+def test_arithmetic_with_numbers_of_numpy_gives_what_numpy_gives(compute):
+    _, symbol = peers_and_number()
+    found, wanted = compute(symbol), compute(NUMBER)
+    assert (type(found), np.asarray(found).dtype) == (type(wanted), np.asarray(wanted).dtype)
+    assert np.array_equal(found, wanted)
+
+
+def test_a_number_of_numpy_overflows_in_its_own_type():
+    _, symbol = peers_and_number()
+    with np.errstate(over="ignore"):
+        assert np.uint8(3) - symbol == np.uint8(254)
+        assert symbol + np.int8(125) == np.int8(-126)
+
+
+def test_programs_on_one_side_of_a_number_of_numpy_stay_peers():
+    peers, symbol = peers_and_number()
+    assert symbol < np.int64(7)
+    assert agreeing(peers) == [*range(7)]

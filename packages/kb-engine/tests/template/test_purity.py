@@ -2,12 +2,14 @@
 
 import math
 import random
+from enum import Enum, IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
-from kb_engine.program.tensors import Tensor
-from kb_engine.template.purity import is_repeatable, mutable_parts
+from kb_engine.template.purity import is_repeatable, is_without_code
 from kb_messages import DType, TileShape
 
 SIZE = 8
@@ -50,7 +52,11 @@ def closed_over_numbers():
 
 @pytest.mark.parametrize("kernel", [plain, closed_over_numbers()])
 def test_kernels_of_calls_and_numbers_are_repeated(kernel):
-    assert is_repeatable(kernel, [1, None, (2.5, "f16"), [3], {"a": DType.F32}, TileShape(1, 2, 3)])
+    assert is_repeatable(kernel, [1, None, (2.5, "f16"), TileShape(1, 2, 3)])
+
+
+def test_a_kernel_may_have_lists_and_dicts_that_it_does_not_change():
+    assert is_repeatable(plain, [[3], {"a": DType.F32}])
 
 
 def closed_over_a_list():
@@ -154,10 +160,143 @@ def test_arguments_that_may_change_are_not_repeated(argument):
     assert not is_repeatable(plain, [argument])
 
 
-def test_lists_and_dicts_are_compared_by_what_they_hold():
-    tensor = Tensor(name="x", shape=(4,), dtype=DType.F32, row_bounds=(0, 1), col_bounds=(0, 4), addresses=((0,),))
-    given = [[1, [2]], {"a": (tensor.ref, [3])}]
-    before = mutable_parts(given)
-    assert mutable_parts(given) == before
-    given[1]["a"][1].append(4)
-    assert mutable_parts(given) != before
+def wrapped(function):
+    def wrapper():
+        return function()
+
+    return wrapper
+
+
+def nothing():
+    return 0
+
+
+def draws_a_number():
+    return RNG.random()
+
+
+def test_functions_of_one_code_are_looked_at_each():
+    a_pure, b_drawing = wrapped(nothing), wrapped(draws_a_number)
+
+    def calls_both(tl):
+        return a_pure() + b_drawing()
+
+    assert a_pure.__code__ is b_drawing.__code__
+    assert is_repeatable(wrapped(nothing), [])
+    assert not is_repeatable(calls_both, [])
+
+
+class Sizes(NamedTuple):
+    rows: int
+    cols: int = 4
+
+    @property
+    def both(self):
+        return self.rows * self.cols
+
+
+class Drawing(Sizes):
+    @property
+    def drawn(self):
+        return RNG.random()
+
+
+class Listed(list):
+    def __getitem__(self, at):
+        return RNG.random()
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Numbers(Enum):
+    SOME = 1, 2
+
+
+class Lists(Enum):
+    SOME = [1]  # noqa: RUF012 (that is the case)
+
+
+class Table(Sizes):
+    calls = CALLS
+
+
+class Frozen(Struct, frozen=True):
+    parts: object
+
+    def first(self):
+        return self.parts[0]
+
+
+class Calling(Struct, frozen=True):
+    def value(self):
+        return RNG.random()
+
+
+@pytest.mark.parametrize(
+    "value", [Sizes(1), Level.LOW, Numbers.SOME, Frozen((1, 2)), slice(1, 2), np.float32(1)], ids=repr
+)
+def test_values_that_only_compute_are_repeated(value):
+    assert is_repeatable(plain, [value])
+    assert is_repeatable(lambda tl: value, [])
+    assert is_without_code(type(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Drawing(1),
+        Listed([1]),
+        Table(1),
+        Calling(),
+        np.zeros(1, "i4,i4")[0],
+        (Drawing(1),),
+        Frozen(Calling()),
+        Lists.SOME,
+    ],
+    ids=repr,
+)
+def test_values_with_code_that_does_more_are_not(value):
+    assert not is_repeatable(plain, [value])
+    assert not is_repeatable(lambda tl: value, [])
+
+
+def test_classes_with_code_that_does_more_are_not():
+    assert [each for each in (Drawing, Listed, Table, Calling) if is_without_code(each)] == []
+    assert is_repeatable(lambda tl: Frozen(1), [])
+    assert not is_repeatable(lambda tl: Calling(), [])
+
+
+def sets_an_item(tl, values):
+    values[0] = 1
+
+
+def deletes_an_item(tl, values):
+    del values[0]
+
+
+def appends(tl, values):
+    values.append(1)
+
+
+def adds_in_place(tl, values):
+    values += (1,)
+
+
+def sums(tl, values):
+    return values[0] + sum(values)
+
+
+@pytest.mark.parametrize("kernel", [sets_an_item, deletes_an_item, appends, adds_in_place])
+@pytest.mark.parametrize("argument", [[1], {"a": 1}, (1, [2]), Frozen([1]), slice(1, [2])], ids=repr)
+def test_a_kernel_that_could_change_its_arguments_is_not_repeated(kernel, argument):
+    assert is_repeatable(sums, [argument])
+    assert is_repeatable(kernel, [(1, 2)])
+    assert not is_repeatable(kernel, [argument])
+
+
+@pytest.mark.parametrize("value", [Frozen([1]), slice(1, [2]), ([1],)], ids=repr)
+def test_constants_with_lists_in_them_are_none(value):
+    assert not is_repeatable(lambda tl: value, [])

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 _HIGHEST: Final = (1 << 63) - 1
+_OTHER_NUMBERS: Final = float, complex, np.generic
+"""Numbers that arithmetic with an integer gives their own type, whose rounding and overflow are not an integer's."""
 _MOST_LISTED: Final = 64
 """Numbers that Python compares sooner than numpy."""
 
@@ -68,7 +70,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int],
                 return _symbol(one._peers, values, limit)
         sides = [_side(each) for each in (one, other)]
         if None in sides:
-            is_number = isinstance(one, (float, complex)) or isinstance(other, (float, complex))
+            is_number = isinstance(one, _OTHER_NUMBERS) or isinstance(other, _OTHER_NUMBERS)
             return function(plain(one), plain(other)) if is_number else NotImplemented
         (first, most), (second, most_too) = sides  # type: ignore[misc]  # none is None
         peers = (one if type(one) is Symbol else other)._peers
@@ -90,9 +92,11 @@ def _by_number(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
 
 def _comparison(function: Callable[[Any, Any], Any]) -> Any:
     def apply(self: Symbol, other: Any) -> Any:
+        if isinstance(other, np.integer):
+            return np.bool_(apply(self, int(other)))
         side = _side(other)
         if side is None:
-            return function(plain(self), other) if isinstance(other, float) else NotImplemented
+            return function(plain(self), other) if isinstance(other, _OTHER_NUMBERS) else NotImplemented
         if side[1] > _HIGHEST:  # beyond all values
             return function(self.here, side[0])
         if not self._peers.is_open:
@@ -158,6 +162,12 @@ class Symbol:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.pinned(), dtype=dtype)
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        return getattr(ufunc, method)(*map(plain, inputs), **named)
+
+    def __array_function__(self, function: Any, _: object, arguments: Any, named: Any) -> Any:
+        return function(*_plain_parts(arguments), **named)
+
     def __getattr__(self, name: str) -> Any:
         if not hasattr(0, name):
             raise AttributeError(f"'int' object has no attribute '{name}'", name=name, obj=self)
@@ -215,6 +225,11 @@ _WHOLE: Final = int, Symbol
 def plain(value: Any) -> Any:
     """*value*, and of a symbol the number of the traced program, which all its peers have to have."""
     return value.pinned() if type(value) is Symbol else value
+
+
+def _plain_parts(value: Any) -> Any:
+    """*value*, or its parts, as `plain`."""
+    return type(value)(map(_plain_parts, value)) if type(value) in (list, tuple) else plain(value)
 
 
 def is_symbol(value: object) -> bool:
@@ -277,7 +292,7 @@ def _side(value: Any) -> tuple[Any, int] | None:
     """An operand for numpy, and its bound; None for what is no integer."""
     if type(value) is Symbol:
         return value.values, value.bound
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, int):
         number = int(value)
         return number, abs(number)
     return None

@@ -22,7 +22,7 @@ from kb_engine.program.symbols import Ints, Peers
 from kb_engine.template.period import longest_stretch
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
-from kb_engine.template.purity import is_repeatable, mutable_parts
+from kb_engine.template.purity import is_repeatable
 from kb_engine.template.raw_steps import RawHoles, RawStep, raw_steps, tape_of
 from kb_engine.template.rehearsal import RehearsedPort
 from kb_engine.template.rehearsed_range import rehearsed_kernel
@@ -116,7 +116,7 @@ def loops_of(call: KernelCall, session: Session, pes: Sequence[ProcessingElement
     kernel, arguments = call.kernel, call.arguments
     if len(pes) < _LEAST_PES or any(pe.cpu.issues_ahead or pe.mmu is not None for pe in pes):
         return None
-    if not isinstance(kernel, FunctionType) or not _has_loop(kernel.__code__) or mutable_parts(arguments):
+    if not isinstance(kernel, FunctionType) or not _has_loop(kernel.__code__):
         return None
     if any(each.near for each in tensors_among(arguments)) or not is_repeatable(kernel, arguments):
         return None

@@ -11,7 +11,7 @@ import dis
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, EllipsisType, FunctionType, ModuleType, NoneType
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -25,7 +25,7 @@ Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
 
 _BUILTINS: Final = frozenset((
     "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "int", "len", "list", "map", "max",
-    "min", "next", "iter", "pow", "range", "reversed", "round", "set", "frozenset", "slice", "sorted", "str", "sum",
+    "min", "next", "iter", "range", "reversed", "round", "set", "frozenset", "slice", "sorted", "str", "sum",
     "tuple", "zip", "isinstance", "ValueError", "AssertionError", "Ellipsis",
 ))  # fmt: skip
 _INSTRUCTIONS: Final = frozenset((
@@ -38,7 +38,17 @@ _ATTRIBUTES: Final = frozenset((
     "in_registers", "print", "capture", "materialize", "free", "random",
 ))  # fmt: skip
 """Attributes that tell how the simulation goes on, and calls whose effect is not in the commands."""
-_PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), slice, range, np.generic, Enum)
+_CHANGES: Final = frozenset((
+    "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
+    "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "+=", "*=", "|=",
+))  # fmt: skip
+"""Attributes, instructions and operators that change a list or a dict."""
+_PLAIN: Final = frozenset((int, float, complex, str, bytes, bool, NoneType, EllipsisType, slice, range))
+_OTHERS: Final = frozenset((
+    "builtins", "collections", "enum", "typing", "numpy", "msgspec",
+    "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
+))  # fmt: skip
+"""Packages whose classes and functions have no code of an author."""
 
 
 @runtime_checkable
@@ -55,7 +65,8 @@ def is_repeatable(kernel: object, arguments: Sequence[Any]) -> bool:
         return not arguments and kernel.is_repeatable()
     if not isinstance(kernel, FunctionType):
         return False
-    return all(map(_is_fixed, arguments)) and is_pure(kernel, lambda _: None)
+    purity = _Purity(lambda _: None)
+    return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel)
 
 
 def is_pure(function: FunctionType, unfold: Unfold) -> bool:
@@ -67,61 +78,84 @@ def is_pure(function: FunctionType, unfold: Unfold) -> bool:
     return _Purity(unfold).is_pure(function)
 
 
-def mutable_parts(arguments: Sequence[Any]) -> list[Any]:
-    """The lists, sets and dicts among *arguments*, as they are now."""
-    found: list[Any] = []
-    for each in arguments:
-        if isinstance(each, (list, tuple)):
-            found.append([id(part) for part in each])
-            found += mutable_parts(each)
-        elif isinstance(each, dict):
-            found.append([(id(key), id(value)) for key, value in each.items()])
-            found += mutable_parts(list(each.values()))
-    return found
-
-
-def _is_fixed(value: object) -> bool:
-    """Whether nothing but a kernel can change *value*, which has no code of an author."""
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_fixed, value))
-    if isinstance(value, dict):
-        return all(_is_fixed(key) and _is_fixed(each) for key, each in value.items())
-    if isinstance(value, Struct):
-        return type(value).__struct_config__.frozen and all(
-            _is_fixed(getattr(value, name)) for name in value.__struct_fields__
-        )
-    return isinstance(value, (*_PLAIN, TensorRef))
-
-
-def _is_constant(value: object) -> bool:
-    """As `_is_fixed`, for what a kernel does not get as an argument: a container that can be changed is not."""
-    if isinstance(value, tuple):
-        return all(map(_is_constant, value))
-    return not isinstance(value, (list, dict)) and _is_fixed(value)
+def is_without_code(kind: type) -> bool:
+    """Whether values of type *kind* have no code of an author that does more than compute with them."""
+    return _Purity(lambda _: None).is_plain(kind)
 
 
 class _Purity:
-    """Looks at functions, each once. *unfold* is as for `is_pure`."""
+    """Looks at functions and classes, each once. *unfold* is as for `is_pure`.
+
+    After a list or a dict among the arguments, no function may have code that could change one.
+    """
 
     def __init__(self, unfold: Unfold) -> None:
         self._unfold = unfold
-        self._seen: set[CodeType] = set()
+        self._seen: set[FunctionType] = set()
+        self._plain: set[type] = set()
+        self._has_containers = False
 
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and all that it calls, touches nothing but its own values."""
-        code = function.__code__
-        if code in self._seen:
+        if function in self._seen:
             return True
-        self._seen.add(code)
+        self._seen.add(function)
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         if function.__dict__ or not all(map(self._is_usable, (*defaults, *cells))):
             return False
-        outer = set(code.co_freevars)
-        return all(self._is_harmless(each, function.__globals__, outer) for each in _instructions(code))
+        outer = set(function.__code__.co_freevars)
+        return all(self._is_harmless(each, function.__globals__, outer) for each in _instructions(function.__code__))
+
+    def is_fixed(self, value: object) -> bool:
+        """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
+        if type(value) is not list and type(value) is not dict:
+            return self._is_constant(value, self.is_fixed)
+        self._has_containers = True
+        parts = (*value, *value.values()) if isinstance(value, dict) else value
+        return all(self.is_fixed(each) for each in parts)
+
+    def is_plain(self, kind: type) -> bool:
+        """Whether values of type *kind* have no code but that of builtins and kernbench, and pure functions."""
+        if kind in self._plain:
+            return True
+        self._plain.add(kind)
+        authors = [each for each in kind.__mro__ if _package(each) not in _OTHERS]
+        return all(self._is_plain_part(each, name, part) for each in authors for name, part in vars(each).items())
+
+    def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
+        """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
+        if name in getattr(kind, "_fields", ()) or name in getattr(kind, "__struct_fields__", ()):
+            return True
+        parts = [part.fget, part.fset, part.fdel] if isinstance(part, property) else [getattr(part, "__func__", part)]
+        for each in parts:
+            if isinstance(each, FunctionType):
+                is_generated = _package(each) in _OTHERS or each.__module__ == f"namedtuple_{kind.__name__}"
+                if not (is_generated or self.is_pure(each)):
+                    return False
+            elif not (_package(type(each)) in _OTHERS if name.startswith("_") else self._is_constant(each)):
+                return False
+        return True
+
+    def _is_constant(self, value: object, is_part: Callable[[object], bool] | None = None) -> bool:
+        """Whether *value* never changes, as *is_part* says of its parts: by default, they are constants too."""
+        is_part = is_part or self._is_constant
+        kind = type(value)
+        if kind in _PLAIN or isinstance(value, TensorRef):
+            return kind is not slice or all(map(is_part, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            return self.is_plain(kind) and all(map(is_part, value))
+        if isinstance(value, Enum):
+            return self.is_plain(kind) and self._is_constant(value.value)
+        if isinstance(value, Struct):
+            fields = [getattr(value, name) for name in value.__struct_fields__]
+            return value.__struct_config__.frozen and self.is_plain(kind) and all(map(is_part, fields))
+        return isinstance(value, np.generic) and not isinstance(value, (np.void, np.object_)) and self.is_plain(kind)
 
     def _is_harmless(self, instruction: dis.Instruction, names: dict[str, Any], outer: set[str]) -> bool:
         name, value = instruction.opname, instruction.argval
+        if self._has_containers and not _CHANGES.isdisjoint((name, value, instruction.argrepr)):
+            return False
         if name in _INSTRUCTIONS:
             return False
         if name in ("STORE_DEREF", "DELETE_DEREF"):
@@ -136,16 +170,20 @@ class _Purity:
 
     def _is_usable(self, value: object) -> bool:
         """Whether *value* is a constant, or a function or a module that a kernel may use."""
-        if _is_constant(value):
+        if self._is_constant(value):
             return True
         if isinstance(value, ModuleType) and value in (math, np):
             return True
         if isinstance(value, type) and issubclass(value, (Enum, Struct)):
-            return issubclass(value, Enum) or value.__struct_config__.frozen
+            return self.is_plain(value) and (issubclass(value, Enum) or value.__struct_config__.frozen)
         if isinstance(value, FunctionType):
             return is_own(value.__code__.co_filename) or self.is_pure(value)
         functions = self._unfold(value)
         return functions is not None and all(map(self.is_pure, functions))
+
+
+def _package(of: type | FunctionType) -> str:
+    return of.__module__.partition(".")[0]
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kb_engine.template import is_pure
+from kb_engine.template import is_pure, is_without_code
 from kb_triton.jit.arguments import as_argument
 from kb_triton.language import Machine, Pointer, dtype
 from kb_triton.language import program as programs
@@ -49,18 +49,20 @@ class KernelEntry:
 
     def is_repeatable(self) -> bool:
         """Whether programs of the launch differ by their number alone, as `kb_engine.template.MadeKernel` says."""
-        if not isinstance(self._fn, FunctionType) or not all(map(self._is_fixed, self._arguments.values())):
+        if not isinstance(self._fn, FunctionType):
+            return False
+        if not all(self._is_fixed(each, name in self._constants) for name, each in self._arguments.items()):
             return False
         return is_pure(self._fn, self._unfold)
 
-    def _is_fixed(self, value: object) -> bool:
-        """Whether nothing can change the argument *value*."""
-        if isinstance(value, Pointer):
+    def _is_fixed(self, value: object, is_constant: bool) -> bool:
+        """Whether nothing can change the argument *value*. Kernels see a list as a tuple, unless it *is_constant*."""
+        if isinstance(value, (Pointer, dtype)):
             return True
-        if isinstance(value, (tuple, list)):
-            return all(map(self._is_fixed, value))
-        if value is None or isinstance(value, (int, float, str, np.generic, dtype)):
-            return True
+        if isinstance(value, tuple) or (isinstance(value, list) and not is_constant):
+            return is_without_code(type(value)) and all(self._is_fixed(each, is_constant) for each in value)
+        if value is None or isinstance(value, (int, float, str, np.generic)):
+            return is_without_code(type(value))
         functions = self._unfold(value)
         return functions is not None and all(is_pure(each, self._unfold) for each in functions)
 
