@@ -1,6 +1,7 @@
 """A kernel gives way where it pauses and goes on where it paused; what it raises reaches whoever resumed it."""
 
 import gc
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from threading import Thread
@@ -144,6 +145,29 @@ def test_an_abandoned_kernel_forgets_what_its_frames_hold_and_says_where_it_stoo
     assert held[0]() is None
     assert (kernel.waiting_at, kernel.is_abandoned) == ("k.py:1", True)
     kernel.abandon()
+
+
+@pytest.mark.parametrize(("turns", "ends"), [(3, True), (2000, False)])
+def test_a_kernel_that_catches_its_end_is_told_again(turns, ends, capsys):
+    def body():
+        value = Kept()
+        held.append(ref(value))
+        pause = partial(kernel.pause, "k.py:1")
+        for _ in range(turns):
+            with suppress(BaseException):
+                pause()
+            pause = getcurrent().parent.switch  # as a call of an abandoned kernel does
+
+    class Kept:
+        pass
+
+    held = []
+    kernel = KernelCoroutine(Clock(), body, lambda: pytest.fail("called after the end"))
+    kernel.resume()
+    assert kernel.abandon() is ends
+    gc.collect()
+    assert (held[0]() is None) is ends
+    assert capsys.readouterr().err == ""
 
 
 def test_a_kernel_that_has_not_begun_is_abandoned_too():

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from contextlib import suppress
 from weakref import ref
 
 import numpy as np
@@ -333,6 +334,26 @@ def test_an_engine_whose_launch_failed_goes_with_its_last_reference(toy_host):
     del host
     gc.collect()
     assert engine() is None
+
+
+def test_a_kernel_that_catches_every_exception_is_told_beside_why_the_launch_failed(toy_host, capfd):
+    def kernel(tl, a):
+        if tl.program_id(0) == 1:
+            raise ValueError
+        while True:
+            with suppress(BaseException):
+                tl.load(a)
+
+    host = toy_host(("pe_layout: {count: 1}", "pe_layout: {count: 2}"))
+    with pytest.raises(UserCodeError, match="ValueError") as caught:
+        host.launch(kernel, numbers(host), pes="all")
+    assert caught.value.__notes__[-1] == (
+        f"{line(kernel, 5)}: the kernel catches every exception, the end of its launch too, so its memory stays with "
+        "the process; catch Exception instead"
+    )
+    del host
+    gc.collect()
+    assert capfd.readouterr().err == ""
 
 
 def store(tl, a, x):

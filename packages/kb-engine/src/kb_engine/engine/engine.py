@@ -200,9 +200,13 @@ class Engine:
             listeners.on_launch()
         try:
             result = self._run(launch, targets)
-        except BaseException:
-            for runner in launch.runners:
-                runner.abandon()
+        except BaseException as error:
+            going_on = [runner.kernel.waiting_at for runner in launch.runners if not runner.abandon()]
+            if going_on:
+                error.add_note(
+                    f"{going_on[0]}: the kernel catches every exception, the end of its launch too, so its memory "
+                    "stays with the process; catch Exception instead"
+                )
             raise
         if listeners.on_launched is not None:
             listeners.on_launched()

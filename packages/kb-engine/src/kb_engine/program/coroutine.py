@@ -20,6 +20,12 @@ _MOST_IDLE: Final = 512
 """The greenlets of a thread that wait for a body. Source: assumed; each keeps 16 KiB for its frames."""
 
 
+_MOST_THROWS: Final = 1000
+"""How often an abandoned kernel is told to end that catches this and calls again. Source: assumed."""
+_NEVER_ENDED: Final[list[greenlet]] = []
+"""Greenlets of kernels that did not end. The last reference to one would make greenlet try once more, and complain."""
+
+
 class _Idle(local):
     """The greenlets of this thread that wait for a body."""
 
@@ -89,23 +95,30 @@ class KernelCoroutine:
         assert self._greenlet.parent is not None
         self._greenlet.parent.switch()
 
-    def abandon(self) -> None:
+    def abandon(self) -> bool:
         """Have the frames of the kernel, if it has paused, forget all that they hold. `waiting_at` stays what it is.
 
         A paused greenlet keeps its frames, and no collector finds what these alone refer to. The kernel hears of the
         end by GreenletExit. What its own code raises then is dropped, because the launch has failed before; only
-        KeyboardInterrupt is not.
+        KeyboardInterrupt is not. A kernel that catches GreenletExit and calls again hears of the end again, up to
+        `_MOST_THROWS` times. Returns False for a kernel that goes on nevertheless: its frames stay with the process.
         """
         self.is_abandoned = True
         worker, self._greenlet = self._greenlet, None
-        if worker is not None and self.waiting_at:
-            worker.parent = getcurrent()
-            try:
+        if worker is None or not self.waiting_at:
+            return True
+        worker.parent = getcurrent()
+        try:
+            for _ in range(_MOST_THROWS):
                 worker.throw(GreenletExit)
-            except KeyboardInterrupt:
-                raise
-            except BaseException:  # noqa: BLE001  # whatever the kernel raises is not why the launch failed
-                return
+                if worker.dead:
+                    return True
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  # whatever the kernel raises is not why the launch failed
+            return True
+        _NEVER_ENDED.append(worker)
+        return False
 
     def wait_for(self, completion: Completion | None) -> None:
         """Note what the kernel waits for, or is about to wait for."""

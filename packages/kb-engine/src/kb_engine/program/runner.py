@@ -95,11 +95,15 @@ class KernelRunner:
         self._stream.listen()
         self.kernel.resume()
 
-    def abandon(self) -> None:
-        """End the kernel where it waits, because the launch has failed. Its code that still runs changes nothing."""
-        if self.kernel.waiting_at:
-            self._port.end()
-            self.kernel.abandon()
+    def abandon(self) -> bool:
+        """End the kernel where it waits, because the launch has failed. Its code that still runs changes nothing.
+
+        Returns False for a kernel that catches its end and goes on.
+        """
+        if not self.kernel.waiting_at:
+            return True
+        self._port.end()
+        return self.kernel.abandon()
 
     def _run(self) -> None:
         call = self._call
