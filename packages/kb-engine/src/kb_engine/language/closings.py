@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from kb_engine.language.op_pieces import may_be_cut
 from kb_engine.language.recorded import RecordedOp, RecordedView, VectorInput
 from kb_engine.language.recorded_programs import program_of
+from kb_engine.language.remembered import Remembered
 from kb_messages import VectorProgram
 
 SMALL: Final = 8
 """A value is small if the largest of its program is so many times larger. Source: assumed."""
-_MOST_KEPT: Final = 4096
-_CLOSINGS: dict[tuple[Hashable, ...], Closing] = {}
+_CLOSINGS: Final[Remembered[tuple[Hashable, ...], Closing]] = Remembered()
 
 
 class Closing(NamedTuple):
@@ -35,12 +35,7 @@ class Closing(NamedTuple):
 def closing_of(ops: list[RecordedOp], asked: RecordedOp | None) -> Closing:
     """What closing *ops* does when *asked* is needed, or, with None, all that the kernel can name."""
     signature = _signature(ops, asked)
-    closing = _CLOSINGS.get(signature)
-    if closing is None:
-        if len(_CLOSINGS) >= _MOST_KEPT:
-            _CLOSINGS.clear()
-        closing = _CLOSINGS[signature] = _closing(ops, asked)
-    return closing
+    return _CLOSINGS.get(signature) or _CLOSINGS.keep(signature, _closing(ops, asked))
 
 
 def needed_ops(ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:

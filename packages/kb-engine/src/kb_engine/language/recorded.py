@@ -9,14 +9,14 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.language.remembered import Remembered
 from kb_engine.memory.pending import Producer
 from kb_engine.program.handles import LoadedTensor, Operators
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
 from kb_messages import DType, MathAttributes, Matrix, VectorValue
 
-_MOST_FUNCTIONS: Final = 4096
-_FUNCTIONS: Final[dict[tuple[MathAttributes, str, VectorValue], RecordedFunction]] = {}
+_FUNCTIONS: Final[Remembered[tuple[MathAttributes, str, VectorValue], RecordedFunction]] = Remembered()
 
 
 class VectorInput:
@@ -61,12 +61,7 @@ class RecordedFunction:
 def recorded_function(math: MathAttributes, value: VectorValue) -> RecordedFunction:
     """The one object for *math* with a result like *value*."""
     key = math, repr(math.scalars), value  # the text tells -0.0 from 0.0
-    found = _FUNCTIONS.get(key)
-    if found is None:
-        if len(_FUNCTIONS) >= _MOST_FUNCTIONS:
-            _FUNCTIONS.clear()
-        found = _FUNCTIONS[key] = RecordedFunction(math, value)
-    return found
+    return _FUNCTIONS.get(key) or _FUNCTIONS.keep(key, RecordedFunction(math, value))
 
 
 class RecordedOp:
