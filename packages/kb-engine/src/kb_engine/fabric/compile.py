@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
@@ -22,6 +22,24 @@ from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Link, Route, Router
 
 _NONE: Final[Set[str]] = frozenset()
+
+Width: TypeAlias = tuple[float, Fraction]
+"""The bandwidth of a link. The float decides which of two is narrower but where both are nearly equal.
+
+Python compares fractions slowly.
+"""
+_NO_WIDTH: Final[Width] = (0.0, Fraction(0))
+
+HopsOver: TypeAlias = dict[tuple[bool, bool], Hop]
+"""The hops over one link, by whether the link is shared there, and whether it narrows."""
+
+
+class WayLink(NamedTuple):
+    """What all ways over one link have in common. `merges` says whether two flows can want the link at once."""
+
+    merges: bool
+    width: Width
+    hops: HopsOver
 
 
 class PathCompiler:
@@ -51,8 +69,8 @@ class PathCompiler:
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
         self._lookahead = Lookahead(graph, leads, self.overhead_ps)
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
-        self._known_hops: dict[tuple[int, bool, bool], Hop] = {}
-        self._known_merges: dict[tuple[str, str, bool], bool] = {}
+        self._hops_over: dict[int, HopsOver] = {}
+        self._way_links: dict[tuple[int, bool], WayLink] = {}
         self._hops_alone = partial(self._hops, at_once=False)
         self._hops_at_once = partial(self._hops, at_once=True)
 
@@ -143,27 +161,34 @@ class PathCompiler:
         alone = _NONE if at_once else self._one_at_a_time
         is_read = bool(links) and links[0].src in self._memories
         overlaps = bool(links) and links[0].src not in alone
-        meets, narrowest = False, Fraction(0)
+        meets, narrowest, known = False, _NO_WIDTH, self._way_links
         hops: list[Hop] = []
         for number, link in enumerate(links):
-            shares, narrows = self._merges(link, at_once), False
-            if not shares and hops and link.bw_gbs < narrowest and not _is_before_port(links, number):
+            shares, width, made = known.get((id(link), at_once)) or self._way_link(link, at_once)
+            narrows, is_narrower = False, width < narrowest
+            if is_narrower and not shares and not _is_before_port(links, number):
                 narrows = meets and is_read and link.dst in alone
                 shares = not narrows and (meets or (overlaps and link.dst not in alone))
             meets = meets or shares
-            if shares or not hops or (link.bw_gbs is not narrowest and link.bw_gbs < narrowest):
-                narrowest = link.bw_gbs
-            hops.append(self._hop(link, shares, narrows))
+            if shares or is_narrower or not hops:
+                narrowest = width
+            hops.append(made.get((shares, narrows)) or self._hop(link, shares, narrows))
         return hops
 
+    def _way_link(self, link: Link, at_once: bool) -> WayLink:
+        """What all ways over *link* have in common. With *at_once*, its ends have several transfers under way."""
+        merges = self._can_merge(link, _NONE if at_once else self._one_at_a_time)
+        width = float(link.bw_gbs), interned(link.bw_gbs)
+        found = WayLink(merges, width, self._hops_over.setdefault(id(link), {}))
+        self._way_links[id(link), at_once] = found
+        return found
+
     def _hop(self, link: Link, shares: bool, narrows: bool) -> Hop:
-        """The hop over *link*, which is one object for all legs."""
+        """A new hop over *link*, which is one object for all legs."""
         state = self.links.get((link.src, link.dst)) or self._port_state(link)
-        hop = self._known_hops.get((id(state), shares, narrows))
-        if hop is None:
-            after_ps = interned(link.latency_ps + self.overhead_ps(link.dst))
-            shared = self._shared_link(state) if shares else None
-            hop = self._known_hops[id(state), shares, narrows] = Hop(state, after_ps, shared, narrows)
+        after_ps = interned(link.latency_ps + self.overhead_ps(link.dst))
+        hop = Hop(state, after_ps, self._shared_link(state) if shares else None, narrows)
+        self._hops_over[id(link)][shares, narrows] = hop
         return hop
 
     def _port_state(self, link: Link) -> LinkState:
@@ -171,14 +196,6 @@ class PathCompiler:
 
     def _shared_link(self, state: LinkState) -> SharedLink:
         return SharedLink(self._clock, state.rate, self._deliver)
-
-    def _merges(self, link: Link, at_once: bool) -> bool:
-        """Whether two flows can want *link* at once. With *at_once*, its ends have several transfers under way."""
-        merges = self._known_merges.get((link.src, link.dst, at_once))
-        if merges is None:
-            merges = self._can_merge(link, _NONE if at_once else self._one_at_a_time)
-            self._known_merges[link.src, link.dst, at_once] = merges
-        return merges
 
     def _can_merge(self, link: Link, alone: Set[str]) -> bool:
         """Whether two flows can want *link* at once.

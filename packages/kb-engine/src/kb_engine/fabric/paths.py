@@ -240,16 +240,16 @@ class MemoryPath:
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
     `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `tickets` are for
-    the ends of transfers: those of the PE that asks for them. `places` are the memory's requests and all links.
+    the ends of transfers: those of the PE that asks for them.
     """
 
     __slots__ = (
+        "_places",
         "away",
         "back",
         "dst",
         "memory",
         "nearest_ps",
-        "places",
         "request_ps",
         "requests",
         "response_ps",
@@ -278,7 +278,16 @@ class MemoryPath:
         self.nearest_ps = interned(nearest_ps)
         self.request_ps = interned(away.latency_ps)
         self.response_ps = interned(back.latency_ps)
-        self.places: frozenset[object] = frozenset((requests, *[hop.state for hop in (*away.hops, *back.hops)]))
+        self._places: frozenset[object] | None = None
+
+    @property
+    def places(self) -> frozenset[object]:
+        """The memory's requests and all links."""
+        places = self._places
+        if places is None:
+            states = [hop.state for hop in (*self.away.hops, *self.back.hops)]
+            places = self._places = frozenset((self.requests, *states))
+        return places
 
     @property
     def burst_nbytes(self) -> int:
