@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kb_engine.fabric.shared_link import SharedLink
 from kb_messages import Rectangle
 from kb_topology import Router
 
@@ -257,3 +258,24 @@ def test_no_bytes_are_lost_or_made(toy_engine, drawn):
     over_the_bridge = sum(nbytes for pe, channel in enumerate(drawn) for _, _, nbytes in channel if pe < 4)
     carried = [state.nbytes for state in engine.fabric.links if state.link.src == "sip0.cube0.bridge"]
     assert sum(carried) == over_the_bridge
+
+
+@settings(max_examples=40)
+@given(drawn=channels)
+def test_no_stream_leaves_its_group_twice(toy_engine, drawn):
+    """A group counts a stream out when its bytes have come (`complete`), and else when it has left, which sets both.
+
+    The link before sends one tail for each stream, and none after an end that was known from its line. So no tail is
+    for a stream whose bytes have come, unless it has left.
+    """
+
+    def once(link, stream):
+        assert stream.done or not stream.complete
+        complete(link, stream)
+        tails.append(stream)
+
+    complete, tails = SharedLink.complete, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedLink, "complete", once)
+        send(toy_engine(*BRIDGED), one_at_a_time(drawn))
+    assert len(set(tails)) == len(tails)
