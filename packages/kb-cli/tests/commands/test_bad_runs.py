@@ -48,6 +48,15 @@ def test_a_folder_that_is_no_run(invoke: Invoke, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_in_place_of_a_folder(invoke: Invoke, command: str) -> None:
+    Path("x.kbrun").touch()
+    assert error(invoke, command, "x.kbrun") == (
+        "error: x.kbrun: got a file, needs the folder of a run; kb run prints its name, and kb replay --out makes one "
+        "of a .kbrun file\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_run_of_a_newer_format(invoke: Invoke, folder: Path, command: str) -> None:
     run = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(run | {"version": run["version"] + 1}))

@@ -76,6 +76,27 @@ def test_what_repeats_from_cube_to_cube_is_one_row_of_the_map(invoke: Invoke) ->
     assert hbm == ["hbm", "512", "2", "GiB", "sip0.cube0.hbm0", hex(1 << 48), "sip3.cube15.hbm7", hex(end)]
 
 
+ONE_PE = Path(__file__).parents[4] / "topologies" / "one_pe.yaml"
+
+
+def test_memories_without_a_way_are_told(invoke: Invoke, here: Path) -> None:
+    (here / "apart.yaml").write_text(
+        "".join(line for line in ONE_PE.read_text().splitlines(keepends=True) if 'to: "hbm[0]"' not in line)
+    )
+    assert invoke("topology", "check", "apart.yaml").stdout.splitlines()[-3:] == [
+        "  note: no PE has a way to sip0.cube0.hbm0; add links to reach them",
+        "  note: no way to any HBM or SRAM from sip0.cube0.pe0.pe_dma; add links to reach them",
+        "apart.yaml: ok",
+    ]
+    found = json.loads(invoke("topology", "check", "apart.yaml", "--json").stdout)
+    assert (found["unreached"], found["cut_off"]) == (["sip0.cube0.hbm0"], ["sip0.cube0.pe0.pe_dma"])
+
+
+@pytest.mark.parametrize("name", ["one_pe", "one_cube_banked", "four_sip"])
+def test_bundled_chips_have_ways_to_all_memories(invoke: Invoke, name: str) -> None:
+    assert "note:" not in invoke("topology", "check", name).stdout
+
+
 def test_a_picture_that_cannot_be_written_is_refused(invoke: Invoke) -> None:
     done = invoke("topology", "show", "one_pe", "--out", "no/such.svg")
     assert done.exit_code == 2

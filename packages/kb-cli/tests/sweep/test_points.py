@@ -49,10 +49,33 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert defined(str(tmp_path / "s.yaml"), SweepOptions(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
 
 
-def test_a_wrong_key_of_a_file_is_told_with_all_keys_that_it_has(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("benchmark: gemm\nparms: {M: 1}\n")
-    with pytest.raises(KbError, match="params, list, where, cost, over, random"):
-        defined(str(tmp_path / "s.yaml"), SweepOptions())
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "parms: {M: 1}",
+            (
+                ":2:1: $.parms: got an unknown key, needs one of benchmark, topology, set, params, list, where, cost, "
+                "over, random; did you mean 'params'?"
+            ),
+        ),
+        ("random: {points: few}", ":2:10: $.random.points: got 'few', needs an int"),
+        ("list: [3]", ":2:8: $.list[0]: got 3, needs a mapping"),
+        (
+            "params: {M: {from: 64, to: 128, step: 0}}",
+            (
+                ": M: got the range 64.0:128.0:0.0, needs one that grows and ends; write first:last:step or "
+                "first:last:*factor, with first below last"
+            ),
+        ),
+    ],
+)
+def test_a_wrong_part_of_a_file_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"benchmark: gemm\n{text}\n")
+    with pytest.raises(KbError) as error:
+        defined(str(file), SweepOptions())
+    assert str(error.value) == f"{file}{said}"
 
 
 @pytest.mark.parametrize(
@@ -124,6 +147,24 @@ def test_files_that_are_no_sweep(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(KbError, match=r"s\.yaml.*got .*, needs"):
         defined(str(tmp_path / "s.yaml"), SweepOptions())
+
+
+FUNCTIONS = "needs operators and the functions min, max, abs, log2, sqrt, int over M"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Q > 1", "got 'Q', needs one of M"),
+        ("M ** M ** M", "got too large a value at M=64, needs an expression of usual sizes"),
+        ("M.real", f"got 'M.real', {FUNCTIONS}"),
+        ("round(M)", f"got 'round(M)', {FUNCTIONS}"),
+    ],
+)
+def test_an_expression_that_cannot_be_computed_says_why(text: str, said: str) -> None:
+    with pytest.raises(KbError) as error:
+        Expression(text, ["M"], "--where").value({"M": "64"})
+    assert str(error.value) == f"--where: {said}"
 
 
 def test_expressions_know_sizes_and_tiles() -> None:

@@ -146,8 +146,12 @@ def is_sealed(folder: Path) -> bool:
 
 def _fields(folder: Path) -> dict[str, Any]:
     if not folder.is_dir() or not os.path.lexists(folder / RUN):
-        got = "a folder without run.json" if folder.is_dir() else "no such folder"
-        raise RunFolderError(str(folder), got, "the folder of a run", "kb run prints its name")
+        got, fix = "no such folder", "kb run prints its name"
+        if folder.is_dir():
+            got = "a folder without run.json"
+        elif folder.exists():
+            got, fix = "a file", f"{fix}, and kb replay --out makes one of a .kbrun file"
+        raise RunFolderError(str(folder), got, "the folder of a run", fix)
     return read_json(file_in(folder, RUN, RunFolderError), dict[str, Any], RunFolderError)
 
 

@@ -15,7 +15,7 @@ from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, is_chip, named
 from kb_cli.sweep.ranges import values_of
 from kb_cli.sweep.table_file import read_table
 from kb_messages import BenchmarkError, read_bytes
-from kb_topology import did_you_mean, listing, read_yaml
+from kb_topology import YamlSource, convert_checked, did_you_mean, listing, read_yaml
 
 MOST_NBYTES = 16 << 20
 """Of a sweep's file. Source: assumed."""
@@ -203,11 +203,10 @@ def _read(path: Path) -> _File:
             label, f"bytes that are not UTF-8, at byte {error.start}", "a YAML file in UTF-8"
         ) from None
     found = read_yaml(text, label)
-    try:
-        return msgspec.convert(found, _File)
-    except msgspec.ValidationError as error:
-        fix = f"it has {listing(field.encode_name for field in msgspec.structs.fields(_File))}"
-        raise BenchmarkError(label, f"no sweep ({error})", "a sweep's file", fix) from None
+    if found is None:
+        known = listing(field.encode_name for field in msgspec.structs.fields(_File))
+        raise BenchmarkError(label, "an empty file", f"a mapping with some of {known}")
+    return convert_checked(found, _File, YamlSource(label, text))
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
@@ -217,7 +216,9 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
             span = msgspec.convert(value, _Span)
         except msgspec.ValidationError as error:
             raise BenchmarkError(where, f"a mapping ({error})", "from, to, and step or times") from None
-        step = f":*{_plain(span.times)}" if span.times is not None else f":{_plain(span.step or 1)}"
+        step = (
+            f":*{_plain(span.times)}" if span.times is not None else f":{_plain(1 if span.step is None else span.step)}"
+        )
         if span.times is not None and span.step is not None:
             raise BenchmarkError(where, "step and times", "one of the two")
         return values_of(f"{_plain(span.first)}:{_plain(span.last)}{step}", where)

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from simpleeval import InvalidExpression, SimpleEval
+from simpleeval import InvalidExpression, IterableTooLong, NameNotDefined, NumberTooHigh, SimpleEval
 
 from kb_messages import BenchmarkError
 from kb_topology import did_you_mean, listing, parse_nbytes
@@ -53,10 +53,14 @@ class Expression:
                 names |= {f"{self._names[axis]}_{side}": int(tile[at + 1]) for at, side in enumerate("mnk")}
         try:
             found = _evaluator(names).eval(self.text, previously_parsed=self._parsed)
-        except InvalidExpression as error:
-            name = getattr(error, "name", "")
-            fix = did_you_mean(name, names) if isinstance(name, str) else ""
-            raise self._error(repr(self.text), f"names among {listing(names)} ({error})", fix) from None
+        except NameNotDefined as error:
+            raise self._error(f"{error.name!r}", f"one of {listing(names)}", did_you_mean(error.name, names)) from None
+        except (NumberTooHigh, IterableTooLong):
+            shown = " ".join(f"{name}={value}" for name, value in point.items())
+            raise self._error(f"too large a value at {shown}", "an expression of usual sizes") from None
+        except InvalidExpression:
+            needs = f"operators and the functions {listing(_FUNCTIONS)} over {listing(names)}"
+            raise self._error(repr(self.text), needs) from None
         except (ArithmeticError, TypeError, ValueError, KeyError) as error:
             shown = " ".join(f"{name}={value}" for name, value in point.items())
             raise self._error(f"{error} at {shown}", "an expression that every point has a value for") from None
