@@ -17,6 +17,7 @@ from kb_cli.report.run_report import line_number
 from kb_cli.run.claims import claims
 from kb_cli.run.run_json import write_run
 from kb_dataexec import OpLog, read_log
+from kb_dataexec.log import write_log
 
 Invoke = Callable[..., Result]
 SMALL = ["-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "tile=16x16x24"]
@@ -353,6 +354,8 @@ def as_version_1(folder: Path) -> str:
     """Make the log of *folder* one of version 1, which has no further tables. Returns its digest."""
     log = read_log(folder / "log")
     old = OpLog(log.ops, log.operands, log.strings, log.immediates, version=1)
+    shutil.rmtree(folder / "log")
+    write_log(folder / "log", log)
     for table in log.tables:
         for path in (folder / "log").glob(f"{table}-*"):
             path.unlink()

@@ -65,6 +65,7 @@ def test_an_interrupt_keeps_a_folder_with_a_log_alone(tmp_path: Path) -> None:
 
     chunk = "ops-000000.npy"
     cases = [(KeyboardInterrupt, "log", chunk, True), (KeyboardInterrupt, "0001/log", chunk, True)]
+    cases += [(KeyboardInterrupt, "log", "formulas-000000.z", True)]
     cases += [(KeyboardInterrupt, "log", "ops.partial", False), (KeyboardInterrupt, "memory", chunk, False)]
     for kind, log, file, kept in [*cases, (Terminated, "log", chunk, False)]:
         with pytest.raises(KeyboardInterrupt) as caught:

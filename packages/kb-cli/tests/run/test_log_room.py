@@ -1,5 +1,8 @@
 """A run whose log no memory holds is refused when its commands are issued."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from kb_cli.run import log_room
@@ -37,3 +40,21 @@ def test_a_run_without_a_log_has_no_such_limit(invoke, monkeypatch):
 def test_a_system_that_tells_no_memory_has_no_limit(invoke, monkeypatch):
     monkeypatch.setattr(log_room, "available_nbytes", lambda: None)
     assert invoke(*PRODUCT, *TILES).exit_code == 0
+
+
+def test_rows_beyond_the_memory_are_told_without_the_folder_in_the_making(invoke, monkeypatch):
+    monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 8)
+    done = invoke(*PRODUCT, *TILES)
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        "error: gemm on one_pe: got an op log of 0.0 GiB of rows or more, needs at most half of the 0.0 GiB of this "
+        "machine's memory; run with --no-log for the time alone, or choose smaller sizes\n"
+    )
+
+
+def test_what_repeats_is_written_as_formulas(invoke):
+    done = invoke(*PRODUCT, *TILES, "--json")
+    log = Path(json.loads(done.stdout)["run_dir"]) / "log"
+    assert [path.name for path in sorted(log.iterdir())] == [
+        "formulas-000000.z", "immediates.bin", "manifest.json", "strings.jsonl",
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.result_parts import Traffic
 from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.usage import Usage
-from kb_dataexec import MemoryLogWriter
+from kb_dataexec import MemoryLogWriter, OpLog
 from kb_dataexec.log import OPS_DTYPE
 from kb_engine import Engine, Host
 from kb_messages import DType, TileShape
@@ -34,12 +34,14 @@ def run():
 
 def run_of(kernel):
     plans, usage, stages = PlanTally(), Usage(), StageTally()
-    engine = Engine(load_topology(find("topologies", "one_cube")), MemoryLogWriter(), [plans, usage, stages])
+    engine = Engine(load_topology(find("topologies", "one_cube")), MemoryLogWriter(), [plans, usage])
     host = Host(engine)
     a, b = (host.tensor(name, np.ones(shape, np.float16), "f16") for name, shape in (("a", (M, K)), ("b", (K, N))))
     launched = host.launch(kernel, a, b, host.empty("c", (M, N), "f16"), pes=[0])
     metrics = measure(engine, [launched], plans, DType.F16, usage)
-    return engine, launched, metrics, engine.close_log(), stages.stage_times
+    log = engine.close_log()
+    stages.look(log)
+    return engine, launched, metrics, log, stages.stage_times
 
 
 def test_bytes_are_those_of_the_tiles(run) -> None:
@@ -111,6 +113,6 @@ def test_stages_stand_in_the_order_of_a_pipeline_and_other_ops_behind_them() -> 
     rows = np.zeros(5, OPS_DTYPE)
     rows["name"] = [1, 2, 3, 4, 5]
     tally = StageTally()
-    tally.on_chunk(rows[:2], names)
-    tally.on_chunk(rows[2:], names)
+    tally.look(OpLog(rows[:2], [], names))
+    tally.look(OpLog(rows[2:], [], names))
     assert list(tally.stage_times) == ["dma_read", "gemm", "dma_write", "a_move", "host_write"]

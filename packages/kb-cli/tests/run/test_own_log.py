@@ -13,6 +13,7 @@ from kb_cli.run.files import RunFolderError
 from kb_cli.run.own_log import own_log
 from kb_cli.run.run_json import read_one_run, write_run
 from kb_cli.run.where_time import where_of
+from kb_dataexec import read_log
 
 GEMM = ("--topology", "one_pe", "-p", "M=16", "-p", "K=16", "-p", "tile=16x16x16")
 Invoke = Callable[..., Result]
@@ -31,8 +32,7 @@ def folder(invoke: Invoke) -> Path:
 
 
 def sentence(folder: Path) -> str:
-    digests = (json.loads((folder / name).read_text()) for name in ("log/manifest.json", "run.json"))
-    found, own = (digest for each in digests for name, digest in each.items() if name in ("digest", "log_digest"))
+    found, own = read_log(folder / "log").digest, read_one_run(folder).log_digest
     got = f"got the log of another run, of digest {found}"
     return f"{folder / 'log'}: {got}, needs the run's own, of digest {own}; run it again"
 

@@ -273,7 +273,7 @@ def test_rows_beyond_half_of_the_memory_are_refused_before_they_are_read(tmp_pat
     for late_operands, needed in ((False, ops + operands), (True, ops)):
         read = []
         monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda half=needed - 1: 2 * half)
-        with pytest.raises(LargeLogError, match="bytes of rows or more, needs at most half of the memory of"):
+        with pytest.raises(LargeLogError, match=r"GiB of rows or more, needs at most half of the [0-9.]+ GiB of this"):
             LogFolder(tmp_path).whole(late_operands, read.append)
         assert not read
         monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda half=needed: 2 * half)

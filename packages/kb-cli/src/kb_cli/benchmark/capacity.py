@@ -30,5 +30,4 @@ def check_capacity(setup: Setup) -> None:
     for what, limit in limits.items():
         if limit is not None and needed > limit:
             got, needs = f"{format_nbytes(needed)} of tensors", f"at most the {format_nbytes(limit)} that {what}"
-            where = f"{setup.loaded.name} on {setup.topology.name}"
-            raise BenchmarkError(where, got, needs, "choose smaller sizes with -p or --shapes")
+            raise BenchmarkError(setup.where, got, needs, "choose smaller sizes with -p or --shapes")

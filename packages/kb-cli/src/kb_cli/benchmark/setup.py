@@ -36,6 +36,11 @@ class Setup(NamedTuple):
         """Whether the run will be verified: that needs the log."""
         return self.verify and self.log
 
+    @property
+    def where(self) -> str:
+        """The run as the place of an error: its benchmark and its chip."""
+        return f"{self.loaded.name} on {self.topology.name}"
+
     def place(self, method: str) -> str:
         """The author's *method* as the place of an error."""
         return f"{self.loaded.label}: {method}()"

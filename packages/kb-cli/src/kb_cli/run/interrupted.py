@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from kb_cli.run.files import LOG
 from kb_cli.run.folder import NewRunFolder
 from kb_messages import SimulationStuckError
+
+_CHUNKS: Final = ("ops-*.npy", "formulas-*.z")
+"""The files that say that a log has records."""
 
 
 @contextmanager
@@ -20,7 +24,8 @@ def kept_on_interrupt(folder: NewRunFolder) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SimulationStuckError) as error:
-        has_records = any(chunk for form in (LOG, f"*/{LOG}") for chunk in folder.path.glob(f"{form}/*.npy"))
+        chunks = (found for log in (LOG, f"*/{LOG}") for each in _CHUNKS for found in folder.path.glob(f"{log}/{each}"))
+        has_records = any(chunks)
         if type(error) in (KeyboardInterrupt, SimulationStuckError) and has_records:
             error.add_note(f"what it wrote so far is in {folder.commit_interrupted()}")
         raise

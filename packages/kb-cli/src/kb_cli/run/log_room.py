@@ -10,6 +10,9 @@ from kb_engine.block import CommandInFlight
 from kb_engine.observe import Observer
 from kb_messages import BenchmarkError
 
+WITHOUT_LOG: Final = "run with --no-log for the time alone, or choose smaller sizes"
+"""What works where a log is too large."""
+
 RECORD_NBYTES: Final = 600
 """Memory that a record takes when the log is read and followed for where the time went. Source: measured on products of
 one million records on one PE and on eight; their check takes more."""
@@ -23,7 +26,7 @@ class LogRoom(Observer):
     """
 
     def __init__(self, setup: Setup) -> None:
-        self._where = f"{setup.loaded.name} on {setup.topology.name}"
+        self._where = setup.where
         self._nbytes = available_nbytes()
         self._n_records = 0
 
@@ -37,5 +40,4 @@ class LogRoom(Observer):
             left = f"{self._nbytes / 2**30:.1f} GiB of memory that this machine has left"
             got = f"{self._n_records:,} records of the op log or more"
             needs = f"at most the {self._nbytes // RECORD_NBYTES:,} that fit the {left}"
-            fix = "run with --no-log for the time alone, or choose smaller sizes"
-            raise BenchmarkError(self._where, got, needs, fix)
+            raise BenchmarkError(self._where, got, needs, WITHOUT_LOG)

@@ -22,7 +22,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.compared import what_was_compared
 from kb_cli.run.counters import BlockCounters
-from kb_cli.run.log_room import LogRoom
+from kb_cli.run.log_room import WITHOUT_LOG, LogRoom
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
@@ -36,13 +36,13 @@ from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
 from kb_cli.run.value_waits import ValueWaits
 from kb_cli.run.verdict import Verdict, execute_and_look, judge, terms_behind
-from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
+from kb_dataexec import FolderLogWriter, LargeLogError, LogWriter, MemoryLogWriter, MemoryStore, OpLog
 from kb_dataexec.analysis import Where, where
 from kb_dataexec.log import LogFolder, LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch, WrapWatch
-from kb_messages import KbError, SimulationStuckError
+from kb_messages import BenchmarkError, KbError, SimulationStuckError
 
 
 class Wall(NamedTuple):
@@ -71,6 +71,14 @@ class Computed(NamedTuple):
     log: OpLog
     memory: MemoryStore | KbError
     tensors: dict[str, Tensor]
+
+
+class Written(NamedTuple):
+    """The log of a run, its digest and counts, and the sums of its stages. All are None for a run without a log."""
+
+    log: OpLog | None
+    summary: LogSummary | None
+    stage_times: dict[str, dict[str, int]] | None
 
 
 class DataPass(NamedTuple):
@@ -141,13 +149,13 @@ def _simulate(
     made = _made(setup)
     digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage, stages, room = PlanTally(), Usage(), StageTally(), LogRoom(setup) if setup.log else None
+    plans, usage, room = PlanTally(), Usage(), LogRoom(setup) if setup.log else None
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
     counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
     traced = Callbacks(on_trace=trace) if trace is not None else None
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        observers = _given(room, plans, usage, counters, stages, traced, watch, captures, looks, *(watched or ()))
+        observers = _given(room, plans, usage, counters, traced, watch, captures, looks, *(watched or ()))
         templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
         engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
         watch.follow(engine)
@@ -162,7 +170,7 @@ def _simulate(
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     progress.begin(PASS_2, "reading the log")
-    log, of_rows = _written(closed, log_folder)
+    log, summary, stage_times = _written(setup, writer, closed, log_folder)
     progress.begin(PASS_2, "following the critical path")
     found = None if log is None else where(log)
     passed = (
@@ -181,8 +189,8 @@ def _simulate(
         host=host.times,
         flops=made.flops,
         inputs_sha256=digests,
-        log=writer.summary if writer is not None and of_rows is None else of_rows,
-        stage_times=stages.stage_times if writer is not None else None,
+        log=summary,
+        stage_times=stage_times,
         where=found,
         initial_memory=initial,
         expected=passed.expected,
@@ -228,13 +236,23 @@ def _new_writer(folder: Path | None) -> LogWriter:
     return MemoryLogWriter() if folder is None else FolderLogWriter(folder)
 
 
-def _written(closed: OpLog | LogSummary | None, folder: Path | None) -> tuple[OpLog | None, LogSummary | None]:
-    """The log of a run, None for a run without one. Where it went to *folder*, it is read back, with its summary."""
+def _written(setup: Setup, writer: LogWriter | None, closed: OpLog | LogSummary | None, folder: Path | None) -> Written:
+    """What a run wrote. Where its log went to *folder*, it is read back.
+
+    Raises BenchmarkError for a log whose rows take too much memory.
+    """
+    stages = StageTally()
     if isinstance(closed, LogSummary):
         assert folder is not None, "a summary says that the log went to a folder"
         source = LogFolder(folder)
-        return source.whole(), source.summary
-    return closed, None
+        try:
+            return Written(source.whole(look=stages.look), source.summary, stages.stage_times)
+        except LargeLogError as error:  # names a folder that is taken away
+            raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
+    if closed is None or writer is None:
+        return Written(None, None, None)
+    stages.look(closed)
+    return Written(closed, writer.summary, stages.stage_times)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from kb_cli.run.result_parts import Policy
 from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import write_results, write_sources
 from kb_cli.run.simulate import RunOutcome, Wall
+from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes
 from kb_cli.run.usage_file import usage_table, write_usage
 from kb_cli.run.where_file import write_where
@@ -75,6 +76,8 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     """*launch* as the outcome of a run that verified nothing: the script judges its data."""
     engine = launch.host.engine
     metrics = measure(engine, [launch.result], watch.plans, None, watch.usage)
+    stages = StageTally()
+    stages.look(launch.log)
     return RunOutcome(
         metrics=metrics,
         usage=usage_table(watch.usage, engine.topology.graph, metrics.span_ps),
@@ -84,7 +87,7 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
         flops=0,
         inputs_sha256={},
         log=log,
-        stage_times=watch.stages.stage_times,
+        stage_times=stages.stage_times,
         where=where(launch.log),
         initial_memory=launch.initial,
         expected={},

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy.typing as npt
-
 from kb_cli.run.counters import BlockCounters
 from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.usage import Usage
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Chip, Observer
@@ -19,7 +13,7 @@ class LaunchWatch(Observer):
     """Watches the launches of a script. What it has is that of the last launch."""
 
     def __init__(self) -> None:
-        self.plans, self.usage, self.stages, self.counters = PlanTally(), Usage(), StageTally(), BlockCounters()
+        self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
 
     def on_built(self, chip: Chip) -> None:
         """As `Observer.on_built`."""
@@ -27,7 +21,7 @@ class LaunchWatch(Observer):
 
     def on_launch(self) -> None:
         """As `Observer.on_launch`: begins anew."""
-        self.plans, self.usage, self.stages, self.counters = PlanTally(), Usage(), StageTally(), BlockCounters()
+        self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
         for each in (self.usage, self.counters):
             each.on_built(self._chip)
             each.on_launch()
@@ -40,7 +34,3 @@ class LaunchWatch(Observer):
     def on_issue(self, command: CommandInFlight) -> None:
         """As `Observer.on_issue`."""
         self.plans.on_issue(command)
-
-    def on_chunk(self, ops: npt.NDArray[Any], strings: Sequence[str]) -> None:
-        """As `Observer.on_chunk`."""
-        self.stages.on_chunk(ops, strings)

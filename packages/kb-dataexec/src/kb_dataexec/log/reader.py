@@ -244,9 +244,10 @@ class LogFolder:
         return (chunk_path(self.folder, name, number) for number in range(self.n_chunks))
 
     def _check_room(self, nbytes: int) -> None:
-        if nbytes > _memory_nbytes() // 2:
-            needs = "at most half of the memory of this machine"
-            raise LargeLogError(str(self.folder), f"{nbytes} bytes of rows or more", needs, _BY_CHUNKS)
+        memory = _memory_nbytes()
+        if nbytes > memory // 2:
+            needs = f"at most half of the {memory / 2**30:.1f} GiB of this machine's memory"
+            raise LargeLogError(str(self.folder), f"{nbytes / 2**30:.1f} GiB of rows or more", needs, _BY_CHUNKS)
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, stored = RunningDigest(self.version), RunningDigest(self.version)
