@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from kb_engine.block import ComponentBase, ExclusivePort
-from kb_messages import DmaParams, GemmCommand, Matrix, Rectangle, StageParams, StageType, TileShape
+from kb_messages import OFFSET_BITS, DmaParams, GemmCommand, Matrix, Rectangle, StageParams, StageType, TileShape
 from kb_plans import StageTime, TileCosts, TileRoom, suggest_tile
 
 _MOST_KNOWN: Final = 1 << 12
 _known: dict[Hashable, TileShape] = {}
 """Tiles by everything that they depend on. PEs of one chip are mostly alike, so they share the answers."""
 
-_FEW_NBYTES: Final = 64
-_MANY_NBYTES: Final = 1 << 16
+_SOME_NBYTES: Final = 64
 
 
 class TileChoice:
     """Chooses tiles for the PE whose scheduler is wired to *blocks*, which has *room* for tiles."""
 
-    __slots__ = ("_key", "_room", "_servers", "costs")
+    __slots__ = ("_key", "_room", "_servers", "_ways", "costs")
 
     def __init__(self, blocks: Iterable[ComponentBase[Any]], room: TileRoom) -> None:
         blocks = list(blocks)
         self._room = room
         self._servers = {stage_type: block for block in blocks for stage_type in block.servers}
         self._key = tuple((type(block), msgspec.json.encode(block.spec)) for block in _wired(blocks))
+        self._ways: dict[int, Hashable] = {}
         self.costs = TileCosts(stage_time=self._stage_time, turns=self._turns())
 
     def tile(self, command: GemmCommand) -> TileShape:
-        """The tile that `suggest_tile` chooses for *command*."""
-        key = self._key, self._room, self._without_addresses(command)
+        """The tile that `suggest_tile` chooses for *command*, with each operand at the begin of its memory.
+
+        So the tile follows from the command's sizes, strides and memories alone, whichever command was asked for first.
+        """
+        like = _moved(command, _at_begin)
+        key = self._key, self._room, _moved(command, _nowhere), self._ways_of(command)
         tile = _known.get(key)
         if tile is None:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
-            tile = _known[key] = suggest_tile(command, self._room, self.costs)
+            tile = _known[key] = suggest_tile(like, self._room, self.costs)
         return tile
 
     def _stage_time(self, stage_type: StageType, params: StageParams) -> StageTime:
@@ -56,34 +60,36 @@ class TileChoice:
                     ports.setdefault(id(gate), {})[stage_type] = None
         return tuple(tuple(types) for types in ports.values() if len(types) > 1)
 
-    def _without_addresses(self, command: GemmCommand) -> Hashable:
-        """*command* with the times of two transfers in place of each operand's address.
-
-        A transfer's time is a latency and the bytes at a bandwidth, so two transfers tell one way from another.
-        """
-        bare = replace(
-            command,
-            a=_bare(command.a),
-            b=_bare(command.b),
-            out=_bare(command.out),
-            epilogue=tuple(
-                replace(op, operand=None if op.operand is None else _bare(op.operand)) for op in command.epilogue
-            ),
-        )
+    def _ways_of(self, command: GemmCommand) -> tuple[Hashable, ...]:
+        """What the times of transfers of each operand follow from, beside its shape; None for one in TCM."""
         operands = [(command.a, command.a_pinned), (command.b, command.b_pinned), (command.out, command.out_pinned)]
         operands += [(op.operand, op.operand_pinned) for op in command.epilogue if op.operand is not None]
-        ways = tuple(
-            self._stage_time(stage_type, DmaParams(Rectangle(matrix.address, 1, nbytes, nbytes)))
-            for matrix, pinned in operands
-            if not pinned
-            for stage_type in (StageType.DMA_READ, StageType.DMA_WRITE)
-            for nbytes in (_FEW_NBYTES, _MANY_NBYTES)
-        )
-        return bare, ways
+        return tuple([None if pinned else self._way_to(matrix.address >> OFFSET_BITS) for matrix, pinned in operands])
+
+    def _way_to(self, owner: int) -> Hashable:
+        """What times of transfers with memory *owner* follow from. Raises PlanError for one without links."""
+        if owner not in self._ways:
+            first = DmaParams(Rectangle(owner << OFFSET_BITS, 1, _SOME_NBYTES, _SOME_NBYTES))
+            times = [self._stage_time(kind, first) for kind in (StageType.DMA_READ, StageType.DMA_WRITE)]
+            block = self._servers.get(StageType.DMA_READ)
+            form = None if block is None or not owner else block.context.fabric.form_of_idle(block.node_id, owner)
+            self._ways[owner] = *times, form
+        return self._ways[owner]
 
 
-def _bare(matrix: Matrix) -> Matrix:
-    return Matrix.packed(matrix.rows, matrix.cols, matrix.dtype)
+def _moved(command: GemmCommand, move: Callable[[Matrix], Matrix]) -> GemmCommand:
+    """*command* with each operand where *move* says."""
+    epilogue = [replace(op, operand=None if op.operand is None else move(op.operand)) for op in command.epilogue]
+    return replace(command, a=move(command.a), b=move(command.b), out=move(command.out), epilogue=tuple(epilogue))
+
+
+def _at_begin(matrix: Matrix) -> Matrix:
+    """*matrix* at the begin of its memory."""
+    return replace(matrix, address=matrix.address >> OFFSET_BITS << OFFSET_BITS, virtual=None)
+
+
+def _nowhere(matrix: Matrix) -> Matrix:
+    return replace(matrix, address=0, virtual=None)
 
 
 def _wired(blocks: list[ComponentBase[Any]]) -> Iterator[ComponentBase[Any]]:

@@ -174,7 +174,8 @@ class MemoryComponent(ComponentBase[SpecT]):
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
         """The latency of a request with nothing else under way, and the time of its bytes.
 
-        Pure, and for estimates alone: a scheduler chooses tiles by them. A memory that does not say counts as free.
+        Pure, and for estimates alone: a scheduler chooses tiles by them, of requests at the begin of the memory. A
+        memory that does not say counts as free.
         """
         return 0, 0
 

@@ -11,7 +11,7 @@ begins (`lookahead`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import PipelineError, TileToken
 from kb_engine.fabric.atomic_write import AtomicWrite
 from kb_engine.fabric.compile import PathCompiler
-from kb_engine.fabric.idle_time import alone_ps
+from kb_engine.fabric.idle_time import alone_ps, form_of_idle
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering, InterleavedPath
 from kb_engine.fabric.link import LinkState
@@ -200,6 +200,10 @@ class Fabric:
     def alone_ps(self, path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
         """As `idle_time.alone_ps`: a transfer with nothing else under way."""
         return alone_ps(path, memory, write)
+
+    def form_of_idle(self, src: str, owner: int) -> Hashable:
+        """As `idle_time.form_of_idle`, of the path from node *src* to memory *owner*. Raises as `path`."""
+        return form_of_idle(self.path(src, owner))
 
     def counted(self, path: MemoryPath | InterleavedPath, pieces: tuple[Rectangle, ...]) -> CountedPieces:
         """*pieces* of one memory as `read` and `write` take them: each run counts in whole bursts of the memory."""

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Final
+
+from msgspec.json import encode
+
 from kb_engine.fabric.interleaved import InterleavedPath
-from kb_engine.fabric.paths import MemoryPath
+from kb_engine.fabric.paths import Leg, MemoryPath
 from kb_messages import Rectangle
+
+_MANY_NBYTES: Final = 1 << 40
+"""Bytes of so many packets that their number tells the bytes of a packet."""
 
 
 def alone_ps(path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
@@ -27,3 +35,17 @@ def _idle_ps(path: MemoryPath, memory: Rectangle, write: bool, least_ps: int) ->
     data = path.away if write else path.back
     slowest_ps = max(bytes_ps, data.slowest_ps(memory.nbytes), least_ps)
     return path.request_ps + latency_ps + slowest_ps + path.response_ps, bytes_ps
+
+
+def form_of_idle(path: MemoryPath | InterleavedPath) -> Hashable:
+    """All that `alone_ps` follows from beside the rectangle: equal forms give equal times at equal places in memory."""
+    if isinstance(path, MemoryPath):
+        memory = type(path.memory), encode(path.memory.spec)
+        return *memory, path.request_ps, path.response_ps, _form_of_leg(path.away), _form_of_leg(path.back)
+    own_links = tuple([None if link is None else link.rate.ps_each for link in path.own_links])
+    return path.region.interleaving, own_links, tuple(map(form_of_idle, path.slices))
+
+
+def _form_of_leg(leg: Leg) -> Hashable:
+    narrowest = max([hop.state.rate.ps_each for hop in leg.hops], default=0)
+    return narrowest, leg.on_links(1), leg.on_links(_MANY_NBYTES)

@@ -18,15 +18,18 @@ from kb_topology import InterleavedRegion
 
 
 class InterleavedPath:
-    """The ways from node `src` to the slices of `region`, and back. `slices` has one for each slice, in order."""
+    """The ways from node `src` to the slices of `region`, and back. `slices` has one for each slice, in order.
 
-    __slots__ = ("_own_links", "region", "slices", "src")
+    `own_links` are, of reads and of writes, the narrowest link at `src` that all of them share, if there is one.
+    """
+
+    __slots__ = ("own_links", "region", "slices", "src")
 
     def __init__(self, src: str, region: InterleavedRegion, slices: Sequence[MemoryPath]) -> None:
         self.src = src
         self.region = region
         self.slices = slices
-        self._own_links = (
+        self.own_links = (
             _own_link([path.back.hops[::-1] for path in slices if path.back.hops]),
             _own_link([path.away.hops for path in slices if path.away.hops]),
         )
@@ -69,7 +72,7 @@ class InterleavedPath:
         """Picoseconds of *memory*, of which *parts* are the requests, on the narrowest link at `src` that all of them
         share: that of the node, or its port. 0 if they leave by several links.
         """
-        link, leg, nbytes = self._own_links[write], self.slices[0].away, memory.nbytes
+        link, leg, nbytes = self.own_links[write], self.slices[0].away, memory.nbytes
         if link is None:
             return 0
         if leg.has_headers:
