@@ -29,7 +29,7 @@ PARTS = {
     "line": (SteadyPace(0, 10, 64), {"rate"}),
     "group": (Group((FairShare(3), 5), 9, SharedLink(Clock(), Rate.from_gbs(64), lambda _: None)), {"key"}),
     "last link": (last_link(), {"_nbytes"}),
-    "gathering": (Gathering(2, lambda _: None, (print, None), 40), {"_finish"}),
+    "gathering": (Gathering(2, lambda _: None, (print, None), 40, -1), {"_finish"}),
 }
 """A part of each kind, and those of its attributes that stay as they are. Nobody has the idle link alone."""
 

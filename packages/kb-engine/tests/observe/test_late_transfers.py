@@ -23,6 +23,14 @@ def test_rows_of_reads_follow_from_their_way_and_their_end():
     ]
 
 
+def test_the_bytes_of_a_request_share_a_link_with_those_of_others_of_its_transfer():
+    """They take 2500 ps on the link of all, so the last byte could have left at 52,500, and came 500 ps later."""
+    rows = LateTransfers()
+    near = rows.number_of(NEAR)
+    rows.add(93, (5, near, 9000, 54_000, 20_000, 50_000, 50_240, NOT_YET, 2500, 4))
+    assert rows.cut().rows.tolist() == [[93, 5, 7, 9000, 10_000, 20_000, 50_000, 50_240, 1000, 500, 4]]
+
+
 def test_rows_of_reads_are_repeated_before_they_are_completed():
     rows = LateTransfers()
     near = rows.number_of(NEAR)

@@ -76,14 +76,9 @@ class Fabric:
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says: all links, and the requests to all memories. The rows come last, and by themselves."""
+        """As FoldPass says: all links, and the requests to all memories."""
         over.same(len(self._watched), len(self._compiler.legs))
         self._compiler.fold(over)
-
-    def fold_rows(self, over: FoldPass) -> None:
-        """As FoldPass says, after all else was visited."""
-        if self._rows is not None:
-            self._rows.fold(over)
 
     def wait_for_requests(self) -> None:
         """Turn off ahead-of-time reservation for paths compiled later.
@@ -193,7 +188,7 @@ class Fabric:
         elif self._rows is not None:
             rows = self._rows
             served = rows.read_served(path, flow, memory, argument, (head, tail))
-            rows.read_ended(path, flow, served, (clock.now_ps, start_ps, end))
+            rows.read_ended(path, flow, argument, served, (clock.now_ps, start_ps, end))
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, flow.payload_nbytes, start_ps, end)
 
@@ -278,15 +273,14 @@ class Fabric:
         """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end."""
         parts = path.parts(memory)
         own_link_ps = path.own_link_ps(memory, parts, move != self.read)
-        gathering = Gathering(len(parts), self._gathered, then, own_link_ps)
-        if self._rows is not None:
-            self._rows.gather(gathering, gathering.argument)
+        op_id = -1 if self._rows is None else op_of(then[1])
+        gathering = Gathering(len(parts), self._gathered, then, own_link_ps, op_id)
         for way, part in parts:
             move(way, part, start_ps, gathering.end, gathering)
 
     def _gathered(self, gathering: Gathering) -> None:
-        if self._rows is not None:
-            self._rows.gathered(gathering, self._clock.now_ps)
+        if gathering.row and self._rows is not None:
+            self._rows.add(self._clock.now_ps, gathering.row)
         gathering.then(gathering.argument)
 
     def _serve(self, transfer: Transfer) -> None:
@@ -364,7 +358,7 @@ class Fabric:
         end = committed_ps + path.response_ps
         if self._rows is not None and isinstance(incoming, WatchedWrite):
             times_ps = self._clock.now_ps, transfer.t_start_ps, came_ps, committed_ps, end
-            self._rows.write_ended(path, transfer.flow, incoming, times_ps)
+            self._rows.write_ended(path, transfer.flow, transfer.argument, incoming, times_ps)
         self._finish(transfer, end)
 
     def _finish(self, transfer: Transfer, end_ps: int) -> None:
@@ -373,7 +367,7 @@ class Fabric:
         self._clock.push((end_ps, NORMAL, next(path.tickets), transfer.finish, transfer.argument))
         if transfer.served is not None and self._rows is not None:
             times_ps = self._clock.now_ps, transfer.t_start_ps, end_ps
-            self._rows.read_ended(path, transfer.flow, transfer.served, times_ps)
+            self._rows.read_ended(path, transfer.flow, transfer.argument, transfer.served, times_ps)
         if self._on_transfer is not None:
             self._trace(path.src, path.dst, transfer.flow.payload_nbytes, transfer.t_start_ps, end_ps)
 

@@ -124,11 +124,11 @@ class Gathering:
     """The requests of one transfer. *finish* is called with the gathering when the last one is done.
 
     `argument` is that of the transfer. With an op log, `op_id` is the op of the transfer, -1 for none, and `row` its
-    row of `transfers`: that of the request that ends last, of several the first one. *own_link_ps* is the time of all
+    row of `transfers`: that of the request that ends last, of several the first one. `own_link_ps` is the time of all
     bytes on the link that the requests share.
     """
 
-    __slots__ = ("_end_ps", "_finish", "_left", "_own_link_ps", "argument", "op_id", "row", "then")
+    __slots__ = ("_end_ps", "_finish", "_left", "argument", "op_id", "own_link_ps", "row", "then")
 
     def __init__(
         self,
@@ -136,30 +136,23 @@ class Gathering:
         finish: Callable[[Gathering], None],
         then: tuple[Callable[[Any], None], Any],
         own_link_ps: int,
+        op_id: int,
     ) -> None:
         self._left = left
         self._finish = finish
-        self._own_link_ps = own_link_ps
+        self.own_link_ps = own_link_ps
         self._end_ps = -1
         self.then, self.argument = then
-        self.op_id = -1
+        self.op_id = op_id
         self.row: tuple[int, ...] = ()
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""
         over.token(self.argument)
         over.call(self.then)
-        over.same(self._left, self._own_link_ps)
+        over.same(self._left, self.own_link_ps)
         self._end_ps = moment_or_none(over, self._end_ps)
         self.op_id, self.row = over.op(self.op_id), fold_row(over, self.row)
-
-    def serve_op(self, op_id: int) -> None:
-        """The requests are those of the op *op_id*."""
-        self.op_id = op_id
-
-    def slowest_ps(self, slowest_ps: int) -> int:
-        """How long the bytes of a request take at least, on links that they alone would hold for *slowest_ps*."""
-        return max(slowest_ps, self._own_link_ps)
 
     def offer(self, row: tuple[int, ...], end_ps: int) -> None:
         """*row* is that of a request that ends at *end_ps*."""

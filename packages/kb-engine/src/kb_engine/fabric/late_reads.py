@@ -35,7 +35,8 @@ class KeptTransfers(Protocol):
     """Where rows go. `tail` takes the bytes of a row.
 
     The row of a read may have the number of its way in place of the memory, its end in place of its arrival, and
-    NOT_YET as its latency.
+    NOT_YET as its latency. In place of its wait on shared links it has how long its bytes take at least, whatever its
+    way says, because they may share a link with those of other requests of their transfer.
     """
 
     tail: list[bytes]
@@ -58,10 +59,11 @@ def completed(rows: Table, ways: Sequence[ReadWay]) -> Table:
 
 
 def _completed(reads: Table, ways: Table) -> Table:
-    came, op_id, way, t_sent, t_end, t_served, t_first, t_last, _, _, behind_op = reads.T
+    came, op_id, way, t_sent, t_end, t_served, t_first, t_last, _, least_ps, behind_op = reads.T
     memory, request_ps, response_ps, slowest_ps = ways[way].T
     t_arrived = t_sent + request_ps
-    shared_ps = np.maximum(t_end - response_ps - np.maximum(t_first + slowest_ps, t_last), 0)
+    bytes_end = np.maximum(t_first + np.maximum(slowest_ps, least_ps), t_last)
+    shared_ps = np.maximum(t_end - response_ps - bytes_end, 0)
     behind_op = np.where(t_served > t_arrived, behind_op, -1)
     columns = came, op_id, memory, t_sent, t_arrived, t_served, t_first, t_last, response_ps, shared_ps, behind_op
     return np.stack(columns, axis=1)

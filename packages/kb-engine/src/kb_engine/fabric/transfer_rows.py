@@ -71,19 +71,14 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *rows* takes them, and *number_of* gives the number of a memory's id in the log.
+    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` is that of KeptTransfers.
     """
 
     def __init__(self, rows: KeptTransfers, number_of: Callable[[str], int]) -> None:
         self._rows = rows
         self._keep = rows.tail.append
+        self.add = rows.add
         self._number_of = number_of
-        self._gatherings: dict[int, Gathering] = {}
-
-    def fold(self, over: FoldPass) -> None:
-        """As FoldPass says, after the gatherings were visited."""
-        over.same(len(self._gatherings))
-        self._gatherings = {each.op_id: each for each in self._gatherings.values()}
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
         """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
@@ -114,7 +109,9 @@ class TransferRows:
             served_ps = max(served_ps, start_ps + path.request_ps)
         return op_of(argument), behind_op, served_ps, head_ps, tail_ps
 
-    def read_ended(self, path: MemoryPath, flow: Flow, served: ServedRead, times_ps: tuple[int, int, int]) -> None:
+    def read_ended(
+        self, path: MemoryPath, flow: Flow, argument: Any, served: ServedRead, times_ps: tuple[int, int, int]
+    ) -> None:
         """The end of a read is known. *times_ps*: now, when its request left, and when its last byte arrives.
 
         Raises LogError for a time that does not fit 64 bits.
@@ -124,8 +121,10 @@ class TransferRows:
         alone_ps = flow.read_alone_ps
         if alone_ps == t_end - t_sent or op_id < 0:
             return
-        if self._gatherings and op_id in self._gatherings:
-            self._offer(path, flow, self._gatherings[op_id], served, (t_sent, t_end))
+        if type(argument) is Gathering:
+            own_link_ps = argument.own_link_ps
+            row = op_id, flow.way, t_sent, t_end, t_served, t_first, t_last, NOT_YET, own_link_ps, behind_op
+            argument.offer(row, t_end)
             return
         if alone_ps == -1 and t_served == t_sent + path.request_ps:
             shares_links = t_end - path.response_ps > max(t_first + flow.slowest_ps, t_last)
@@ -142,30 +141,16 @@ class TransferRows:
         way = ReadWay(self._number_of(path.dst), path.request_ps, path.response_ps, flow.slowest_ps)
         flow.is_logged(self._rows.number_of(way), said_read_latency_ps(path.memory, flow.payload_nbytes))
 
-    def _offer(
-        self, path: MemoryPath, flow: Flow, gathering: Gathering, served: ServedRead, times_ps: tuple[int, int]
-    ) -> None:
-        """A read of *gathering* ended at the second of *times_ps*. Its request left at the first."""
-        _, behind_op, t_served, t_first, t_last = served
-        t_sent, t_end = times_ps
-        t_arrived = t_sent + path.request_ps
-        bytes_end = max(t_first + gathering.slowest_ps(flow.slowest_ps), t_last)
-        shared = max(0, t_end - path.response_ps - bytes_end)
-        times = t_sent, t_arrived, t_served, t_first, t_last
-        behind = behind_op if t_served > t_arrived else -1
-        number = self._number_of(path.dst)
-        gathering.offer((gathering.op_id, number, *times, path.response_ps, shared, behind), t_end)
-
     def write_ended(
-        self, path: MemoryPath, flow: Flow, write: WatchedWrite, times_ps: tuple[int, int, int, int, int]
+        self, path: MemoryPath, flow: Flow, argument: Any, write: WatchedWrite, times_ps: tuple[int, int, int, int, int]
     ) -> None:
         """A write is committed. *times_ps*: now, it left, its last byte came, the commit, the end."""
         now_ps, t_sent, came, t_last, t_end = times_ps
         if write.op_id < 0 or flow.write_alone_ps == t_end - t_sent:
             return
         head, behind_op, held_ps = t_sent + path.request_ps, -1, write.held_ps
-        gathering = self._gatherings.get(write.op_id)
-        slowest_ps = flow.slowest_ps if gathering is None else gathering.slowest_ps(flow.slowest_ps)
+        gathering = argument if type(argument) is Gathering else None
+        slowest_ps = flow.slowest_ps if gathering is None else max(flow.slowest_ps, gathering.own_link_ps)
         shared = max(0, came - head - slowest_ps)
         if held_ps is None:
             t_arrived, t_served, t_first = came, -1, -1
@@ -180,22 +165,9 @@ class TransferRows:
         number = self._number_of(path.dst)
         row = write.op_id, number, t_sent, t_arrived, t_served, t_first, t_last, path.request_ps, shared, behind_op
         if gathering is None:
-            self._rows.add(now_ps, row)
+            self.add(now_ps, row)
         else:
             gathering.offer(row, t_end)
-
-    def gather(self, gathering: Gathering, argument: Any) -> None:
-        """The requests of *gathering* begin, for which *argument* is that of `write`. Their op gets one row."""
-        op_id = op_of(argument)
-        if op_id >= 0:
-            gathering.serve_op(op_id)
-            self._gatherings[op_id] = gathering
-
-    def gathered(self, gathering: Gathering, now_ps: int) -> None:
-        """All requests of *gathering* are done now."""
-        if gathering.op_id >= 0:
-            del self._gatherings[gathering.op_id]
-            self._rows.add(now_ps, gathering.row)
 
 
 def op_of(argument: Any) -> int:

@@ -226,7 +226,6 @@ class GridFolding:
         over.part(self._chip.fabric)
         visit_entries(over, entries)
         over.drain()
-        self._chip.fabric.fold_rows(over)
 
     def _jump(self, period: Period, entries: Sequence[Any]) -> bool:
         """Skip as many periods as there are alike. Whether there were any."""
