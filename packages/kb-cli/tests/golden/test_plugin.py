@@ -57,6 +57,36 @@ def test_a_wrong_marker_is_a_sentence(project: Path) -> None:
     assert "plugin.py" not in said
 
 
+@pytest.mark.parametrize("test", ["def test_add():\n    pass\n", "def test_add(kb_run):\n    pass\n"])
+def test_a_marked_test_that_compares_nothing_fails(project: Path, test: str) -> None:
+    (project / "test_add.py").write_text(f"import pytest\n\n\n@pytest.mark.kb_golden\n{test}")
+    code, said = pytest_of(project)
+    assert code == 1
+    assert (
+        "test_add.py::test_add: got kb_golden and no run of kb_run, needs one, because only these runs are compared\n"
+    ) in said
+    assert "plugin.py" not in said
+
+
+def test_a_marked_test_that_is_skipped_or_fails_stays_so(project: Path) -> None:
+    (project / "test_add.py").write_text(
+        "import pytest\n\npytestmark = pytest.mark.kb_golden\n\n\n"
+        "def test_skip():\n    pytest.skip('later')\n\n\ndef test_fail():\n    raise ValueError('mine')\n"
+    )
+    said = pytest_of(project)[1]
+    assert "1 failed, 1 skipped" in said
+    assert "got kb_golden" not in said
+
+
+def test_a_mistake_of_the_test_shows_no_line_of_kb(project: Path) -> None:
+    (project / "test_add.py").write_text("def test_add(kb_run):\n    kb_run('gemm', Q=3)\n")
+    code, said = pytest_of(project)
+    assert code == 1
+    assert "got an unknown parameter, needs one of M, N, K" in said
+    assert "test_add.py:2: BenchmarkError" in said
+    assert "kb_cli" not in said
+
+
 def test_golden_times(project: Path) -> None:
     code, said = pytest_of(project, "--kb-update", "-n", "1")
     assert code == 0, said

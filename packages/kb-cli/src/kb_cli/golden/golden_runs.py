@@ -14,19 +14,20 @@ from kb_cli.face.run import run
 from kb_cli.golden.explained import explained
 from kb_cli.golden.golden_file import FILE, RUNS, Golden, capsule_name, read_golden, write_golden
 from kb_cli.terminal.units import duration, percent, signed_percent
+from kb_messages import KbError
 
 
 class GoldenRuns:
     """The fixture `kb_run` of the test *name*, whose file lies in *folder*. Run folders go below *place*.
 
     A run is compared unless *within* is None: its latency may be longer than the golden one by that share. With
-    *update*, its latency becomes the golden one: `updated` has the new values, by run.
+    *update*, its latency becomes the golden one: `updated` has the new values, by run. `count` is the number of runs.
     """
 
     def __init__(self, folder: Path, name: str, within: float | None, update: bool, place: Path) -> None:
         self._folder, self._name, self._within = folder, name, within
         self._update, self._place = update, place
-        self._count = 0
+        self.count = 0
         self.updated: dict[str, dict[str, Any]] = {}
 
     def __call__(self, kernel: Any, *arguments: Any, **options: Any) -> KernelRun:
@@ -36,11 +37,16 @@ class GoldenRuns:
         runs by block and kernel line, and for a run without a golden time.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
-        self._count += 1
+        self.count += 1
+        if self._within is not None:
+            options = {"folder": self._place / str(self.count), "keep": "none", **options}
+        try:
+            found = run(kernel, *arguments, **options)
+        except KbError as error:
+            raise error.with_traceback(None) from None  # the mistake is the test's, and no line of kb explains it
         if self._within is None:
-            return run(kernel, *arguments, **options)
-        key = self._name if self._count == 1 else f"{self._name}#{self._count}"
-        found = run(kernel, *arguments, **{"folder": self._place / str(self._count), "keep": "none", **options})
+            return found
+        key = self._name if self.count == 1 else f"{self._name}#{self.count}"
         if self._update:
             self._store(key, found)
         else:

@@ -53,6 +53,15 @@ def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
 kb_run = _pytest.fixture(name="kb_run")(_runs_of_test)
 
 
+@_pytest.hookimpl(trylast=True)  # type: ignore[untyped-decorator]
+def pytest_runtest_call(item: Any) -> None:
+    """After a test that passed: fail it if it has the marker and ran nothing that could be compared."""
+    runs = getattr(item, "funcargs", {}).get("kb_run")
+    if item.get_closest_marker("kb_golden") is not None and (runs is None or not runs.count):
+        said = f"{item.nodeid}: got kb_golden and no run of kb_run, needs one, because only these runs are compared"
+        _pytest.fail(said, pytrace=False)
+
+
 def _within(marker: Any, test: str) -> float:
     within = marker.kwargs.get("within", 0.02)
     if marker.args or set(marker.kwargs) - {"within"} or not isinstance(within, (int, float)) or within < 0:
