@@ -140,6 +140,46 @@ def test_sigterm_ends_with_143_whatever_is_made_of_it(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_an_interrupt_that_python_wraps_is_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.11 makes a RuntimeError of what `__set_name__` raises, and classes are made while kb imports modules."""
+
+    def wrapped(_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__") from error
+
+    monkeypatch.setattr(topology, "check_chip", wrapped)
+    assert exit_code_of("topology", "check", "one_pe") == 130
+    assert capsys.readouterr().err == ""
+
+
+ENTERED = """
+import signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "kb_cli.main":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from kb_cli.entry import main
+main()
+"""
+
+
+def test_an_interrupt_while_kb_starts_shows_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", ENTERED, "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_program_that_ignores_interrupts_starts_nevertheless() -> None:
+    code = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{ENTERED}"
+    done = subprocess.run([sys.executable, "-c", code, "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gemm" in done.stdout
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_that_python_drops_comes_again(
     number: int, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""The command `kb`. `kb_cli.main` finds a command, and each command is one file of the room `commands`."""
+"""The command `kb`. `kb_cli.entry` begins, and `kb_cli.main` finds a command: a file of the room `commands`."""
 
 __all__ = ["__version__"]
 

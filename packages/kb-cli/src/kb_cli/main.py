@@ -100,7 +100,7 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
     """Tell the user about *error*, with which `kb *arguments*` ended, and give the exit code."""
     if _signals:  # whatever the signal made of an import or of a library
         return TERMINATED
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+    if isinstance(error, (KeyboardInterrupt, click.Abort)) or isinstance(error.__cause__, KeyboardInterrupt):
         if notes := getattr(error, "__notes__", []):
             say("\n  ".join(notes), "interrupted")
         return INTERRUPTED

@@ -84,7 +84,7 @@ def test_a_mistake_of_the_test_shows_no_line_of_kb(project: Path) -> None:
     assert code == 1
     assert "got an unknown parameter, needs one of M, N, K" in said
     assert "test_add.py:2: BenchmarkError" in said
-    assert "kb_cli" not in said
+    assert "params.py" not in said
 
 
 def test_golden_times(project: Path) -> None:
