@@ -92,3 +92,26 @@ def k_kinds(x):
 
 def test_a_function_of_two_numbers_alone_is_the_chips_own():
     k_kinds[1,](np.zeros(1, np.float32))
+
+
+@triton.jit
+def step(x, y):
+    return x + y
+
+
+@triton.jit
+def product(x, y):
+    return x * y
+
+
+@triton.jit
+def by_steps(x, y):
+    return step(x, y)
+
+
+def test_a_function_that_calls_another_one_than_before_is_another_reduction(monkeypatch):
+    x, o = np.array([2, 3, 4, 100], np.float32), np.zeros(1, np.float32)
+    for other, wanted in ((step, 109), (product, 2400), (sum_up_to_limit, 109)):
+        monkeypatch.setitem(globals(), "step", other)
+        k_reduce[1,](x, o, B=4, combine=by_steps)
+        assert o[0] == wanted

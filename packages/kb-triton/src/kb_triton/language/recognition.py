@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from math import inf, nan
 from types import FunctionType, ModuleType
@@ -31,13 +31,18 @@ _OWN: Final = "kb_triton."
 _CONSTANTS: Final = frozenset(("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST"))
 
 
-@lru_cache(maxsize=1024)
 def reduction_of(combine: Combine, kind: dtype) -> str | None:
     """The chip's reduction that *combine* is for values of *kind*; None for a function of its own.
 
     The function is called with some numbers of the type. A function with numbers of its own may do something else for
     a number that is not tried, so such a function is never taken for a reduction.
     """
+    return _reduction_of(combine, kind, _names_of(combine))
+
+
+@lru_cache(maxsize=1024)
+def _reduction_of(combine: Combine, kind: dtype, _: tuple[Hashable, ...]) -> str | None:
+    """As `reduction_of`, as long as the names in the code of *combine* stand for the same."""
     if not _is_without_numbers(combine):
         return None
     own = float32 if kind.is_float else kind
@@ -54,6 +59,18 @@ def reduction_of(combine: Combine, kind: dtype) -> str | None:
         if all(_agree(*pair, kind) for pair in zip(numbers, expected, strict=True)):
             return f"{name}_number" if name in ("max", "min") and kind.is_float and _drops_nan(combine) else name
     return None
+
+
+def _names_of(combine: Combine) -> tuple[Hashable, ...]:
+    """What the names in the code of *combine*, and of the functions that it calls, stand for: functions, or types."""
+    ahead: list[Any] = [combine]
+    found: dict[Hashable, None] = {}
+    for each in ahead:
+        fn = getattr(each, "fn", each)
+        if isinstance(fn, FunctionType) and fn not in found:
+            ahead += [fn.__globals__.get(name) for name in fn.__code__.co_names]
+        found[fn if isinstance(fn, FunctionType) else (len(found), type(fn))] = None
+    return tuple(found)
 
 
 def _agree(one: Any, two: Any, kind: dtype) -> bool:
