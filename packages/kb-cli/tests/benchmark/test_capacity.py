@@ -106,7 +106,9 @@ def test_a_footprint_that_is_no_count_is_refused(bench_file: Write) -> None:
 def test_this_machine_counts_too(bench_file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "available_nbytes", lambda: 1000)
     setup = setup_of(str(bench_file("def flops", DECLARED.format(1001))))
-    with pytest.raises(BenchmarkError, match=r"1001 B of tensors, needs at most the 1000 B that this machine has left"):
+    with pytest.raises(
+        BenchmarkError, match=r"1,001 B of tensors, needs at most the 1,000 B that this machine has left"
+    ):
         check_capacity(setup)
     monkeypatch.setattr(capacity, "available_nbytes", lambda: None)
     check_capacity(setup)

@@ -54,7 +54,8 @@ def test_a_stated_footprint_is_asked_before_the_function(invoke: Invoke, write: 
     assert right.stdout.startswith("32\n")
     done = invoke("run", file, "-p", "n=1000000000000", "--topology", "one_pe")
     assert done.exit_code == 2
-    assert "adding on one_pe: got 5859375000 KiB of tensors, needs at most" in done.stderr
+    # 6e12 B / 2^20 B = 5,722,045.9; one_pe has 2 GiB of HBM and 2 MiB of TCM
+    assert "adding on one_pe: got 5,722,046 MiB of tensors, needs at most the 2,050 MiB that all" in done.stderr
     assert done.stdout == ""
 
 

@@ -68,6 +68,15 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_work(
     )
 
 
+def test_a_new_benchmark_needs_a_folder(invoke: Invoke) -> None:
+    done = invoke("new", "no/mine.py")
+    assert done.exit_code == 2
+    assert (
+        done.stderr
+        == "error: FILE: got no/mine.py in a folder that is not there, needs a folder that is; make no first\n"
+    )
+
+
 RUN = ["run", "small.py", "--topology", "chip.yaml", "--trace"]
 SHOW = ["topology", "show", "chip.yaml", "--out"]
 PROBE = ["probe", "--all", "--topology", "chip.yaml", "--heatmap"]

@@ -9,7 +9,6 @@ from kb_cli.benchmark.machine_memory import available_nbytes
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.user_code import user_code
 from kb_messages import BenchmarkError, MemorySpace
-from kb_topology import format_nbytes
 
 _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
 
@@ -29,5 +28,7 @@ def check_capacity(setup: Setup) -> None:
     }
     for what, limit in limits.items():
         if limit is not None and needed > limit:
-            got, needs = f"{format_nbytes(needed)} of tensors", f"at most the {format_nbytes(limit)} that {what}"
+            unit, nbytes = ("MiB", 1 << 20) if limit >= 1 << 20 else ("B", 1)
+            got = f"{-(-needed // nbytes):,} {unit} of tensors"  # rounded up, and the limit down, so that they differ
+            needs = f"at most the {limit // nbytes:,} {unit} that {what}"
             raise BenchmarkError(setup.where, got, needs, "choose smaller sizes with -p or --shapes")

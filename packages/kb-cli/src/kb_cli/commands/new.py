@@ -8,6 +8,7 @@ import click
 
 from kb_cli.benchmark.template import write_benchmark
 from kb_cli.terminal.output import emit_json, emit_lines
+from kb_cli.terminal.output_file import check_folder
 
 
 @click.command("new")
@@ -15,6 +16,7 @@ from kb_cli.terminal.output import emit_json, emit_lines
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(file: Path, as_json: bool) -> None:
     """Write a small benchmark with a kernel, inputs and a reference to FILE, a new Python file."""
+    check_folder("FILE", file)
     write_benchmark(file)
     run = f"kb run {file if file.is_absolute() or len(file.parts) > 1 else f'./{file}'}"
     if as_json:

@@ -12,6 +12,7 @@ from kb_cli.run.capture_choice import captures_of, chosen
 from kb_cli.run.captures import load_value
 from kb_cli.run.files import CAPTURES, RunFolderError
 from kb_cli.terminal.output import emit_json, emit_tables
+from kb_cli.terminal.output_file import check_folder
 from kb_dataexec.files import read_array, writing
 from kb_messages import KbError
 
@@ -69,5 +70,6 @@ def _write(path: Path, value: object) -> None:
     array = np.asarray(value)
     if path.suffix != ".npy":
         raise KbError("-o", path.suffix or repr(path.name), ".npy")
+    check_folder("-o", path)
     with writing(path):
         np.save(path, array if array.dtype.kind in "biuf" and array.dtype.isbuiltin else array.astype(np.float32))
