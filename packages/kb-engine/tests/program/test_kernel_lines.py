@@ -194,3 +194,11 @@ def test_a_file_that_is_no_python_keeps_its_line(tmp_path):
 def test_the_engines_own_files_are_told_from_others():
     assert is_own(lines.__file__)
     assert not is_own(__file__)
+
+
+def test_a_file_that_has_changed_has_other_statements(tmp_path):
+    file = tmp_path / "kernels.py"
+    file.write_text("f(\n  1,\n  2,\n)\n")
+    assert [line_of(str(file), lineno, tmp_path) for lineno in (1, 3)] == ["kernels.py:1"] * 2
+    file.write_text("# changed\n\nf(1)\ng(\n  2)\n")
+    assert [line_of(str(file), lineno, tmp_path) for lineno in (3, 5)] == ["kernels.py:3", "kernels.py:4"]

@@ -77,10 +77,14 @@ def kernel_lines(root: Path) -> KernelLines:
     return KernelLines(root)
 
 
-@lru_cache(maxsize=4096)
 def line_of(filename: str, lineno: int, root: Path) -> str:
-    """`file:line` of the first line of the innermost statement that holds *lineno*, relative to *root*."""
-    return f"{_relative(filename, root)}:{_statements(filename).get(lineno, lineno)}"
+    """`file:line` of the first line of the innermost statement that holds *lineno*, relative to *root*.
+
+    The file is read anew where it has changed, because its modules may have been loaded again.
+    """
+    linecache.checkcache(filename)
+    statements = _statements("".join(linecache.getlines(filename)))
+    return f"{_relative(filename, root)}:{statements.get(lineno, lineno)}"
 
 
 def _relative(filename: str, root: Path) -> str:
@@ -89,9 +93,8 @@ def _relative(filename: str, root: Path) -> str:
 
 
 @lru_cache
-def _statements(filename: str) -> dict[int, int]:
-    """For every line of a file, the first line of the innermost statement that holds the line."""
-    source = "".join(linecache.getlines(filename))
+def _statements(source: str) -> dict[int, int]:
+    """For every line of *source*, the first line of the innermost statement that holds the line."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
