@@ -67,7 +67,7 @@ KNOWN = (
 def test_plans_of_other_pes_are_those_that_are_generated_there(kind, owners, others, offsets, other_offsets):
     forms = PlanForms()
     for pe, command in (("pe0", kind(owners, offsets)), ("sip1.cube2.pe3", kind(others, other_offsets))):
-        plan, expected = forms.plan(command, pe), generate_gemm_plan(command, pe)
+        plan, expected = forms.find(command, pe)[0], generate_gemm_plan(command, pe)
         assert plan == expected
         assert [getattr(plan, name) for name in KNOWN] == [getattr(expected, name) for name in KNOWN]
         assert list(plan.tiles) == list(expected.tiles)
@@ -79,23 +79,23 @@ def test_plans_of_other_pes_are_those_that_are_generated_there(kind, owners, oth
 )
 def test_a_value_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wrong):
     forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
-    forms.plan(command, "pe0")
+    forms.find(command, "pe0")
     with pytest.raises(PlanError):
-        forms.plan(replace(command, a=replace(command.a, **wrong)), "pe1")
+        forms.find(replace(command, a=replace(command.a, **wrong)), "pe1")
 
 
 @pytest.mark.parametrize("wrong", [{"loop_order": "mnk"}, {"a": "tensor"}, {"tile": (16, 16, 16)}])
 def test_a_part_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wrong):
     forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
-    forms.plan(command, "pe0")
+    forms.find(command, "pe0")
     with pytest.raises(PlanError):
-        forms.plan(replace(command, **wrong), "pe1")
+        forms.find(replace(command, **wrong), "pe1")
 
 
 def test_forms_are_forgotten_when_they_are_many():
     forms = PlanForms()
     for columns in range(1, 400):
-        forms.plan(
+        forms.find(
             replace(product((1, 1, 1), (0, 4096, 8192)), b=at(1, 0, 24, columns), out=at(1, 0, 40, columns)), "pe0"
         )
     assert len(forms) < 300

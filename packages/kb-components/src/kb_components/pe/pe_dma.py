@@ -101,6 +101,7 @@ class PeDma(Initiator[PeDmaSpec]):
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
     needs_no_queue = True
+    checks_by_form = True
     state = ("_issued_ps", "_order")
     caches = ("_last_owner", "_last_path", "_paths")
 
@@ -157,13 +158,17 @@ class PeDma(Initiator[PeDmaSpec]):
 
         Operands at address 0 have no memory yet (`kb plan`), and pass the check.
         """
+        self.check_addresses(plan)
+        if plan.reads_to_registers:
+            self._check_streams(plan)
+
+    def check_addresses(self, plan: PipelinePlan) -> None:
+        """Raise PlanError for a memory without links to it or back."""
         for stage in plan.stages:
             if stage.component == self.node_id:
                 owner = memory_side(stage).base >> OFFSET_BITS
                 if owner and owner not in self._paths:
                     self._check_reaches(owner)
-        if plan.reads_to_registers:
-            self._check_streams(plan)
 
     def _check_streams(self, plan: PipelinePlan) -> None:
         wired = {block.node_id for block in self.context.downstream}

@@ -26,6 +26,7 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
 
     spec_type = PeFetchStoreSpec
     serves = (StageType.FETCH, StageType.STORE)
+    checks_by_form = True
 
     def connect(self) -> None:
         """Find the TCM."""

@@ -44,6 +44,7 @@ class PeGemm(ComponentBase[PeGemmSpec]):
 
     spec_type = PeGemmSpec
     serves = (StageType.GEMM,)
+    checks_by_form = True
 
     def __init__(self, spec: PeGemmSpec, context: Context) -> None:
         super().__init__(spec, context)

@@ -67,6 +67,7 @@ class PeMath(ComponentBase[PeMathSpec]):
 
     spec_type = PeMathSpec
     serves = (StageType.MATH,)
+    checks_by_form = True
 
     def __init__(self, spec: PeMathSpec, context: Context) -> None:
         super().__init__(spec, context)

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from kb_components.pe.fed_work import FedWork
+from kb_components.pe.plan_checks import PlanChecks
 from kb_components.pe.plan_forms import PLAN_FORMS
 from kb_components.pe.shared_plans import SharedPlans
 from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
@@ -34,7 +35,6 @@ from kb_messages import (
     GemmCommand,
     Lever,
     PipelinePlan,
-    PlanError,
     StageType,
     SubmittedCommand,
     WaitReason,
@@ -71,6 +71,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         "_feeder",
         "_fetch_store",
         "_lone",
+        "_plan_checks",
         "_queue",
         "_shared_plans",
         "_tile_choice",
@@ -79,7 +80,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     spec_type = PeSchedulerSpec
     state = ("_buffers", "_feeder", "_lone", "_queue")
-    caches = ("_shared_plans", "_tile_choice")
+    caches = ("_plan_checks", "_shared_plans", "_tile_choice")
     takes_short_ways: ClassVar[bool] = True
     """Whether commands share plans, and are served outside of the queues where nothing can meet them. Times, records
     and counts are the same without, which tests check. A subclass goes without, because it may do what they skip."""
@@ -88,6 +89,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         super().__init__(spec, context)
         self._buffers = TileBuffers(spec.input_kib * KIB, spec.output_kib * KIB)
         self._tile_choice: TileChoice | None = None
+        self._plan_checks: PlanChecks | None = None
         self._shared_plans = SharedPlans()
         self._uses_short_ways = self.takes_short_ways and type(self) is PeScheduler
         self._queue = SubmissionQueue(
@@ -218,22 +220,15 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
         if isinstance(command, GemmCommand) and command.tile is None:
             command = replace(command, tile=self._choice.tile(command))
+        takers = None
         if isinstance(command, GemmCommand):
-            plan = PLAN_FORMS.plan(command, pe)
+            plan, takers = PLAN_FORMS.find(command, pe)
         else:
             plan = generate_plan(command, pe, self.tile_room)
-        self._buffers.check(plan, f"{pe}.pe_tcm")
-        self._check_wires(plan)
-        for block in self._blocks.values():
-            block.check_plan(plan)
+        if self._plan_checks is None:
+            self._plan_checks = PlanChecks(self, self._buffers, self._blocks.values())
+        self._plan_checks.check(plan, pe, takers)
         return plan
-
-    def _check_wires(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for a MATH on a block that no wire leads to."""
-        for stage in plan.stages:
-            if stage.stage_type is StageType.MATH and stage.component not in self._blocks:
-                where, got = self.node_id, f"a MATH for {stage.component}"
-                raise PlanError(where, got, "a wire to it", "add a pe_math to pe_template")
 
     def _share_compute_slot(self) -> None:
         """Have GEMM and MATH take turns. A PE without a block for one of them has nothing to share."""

@@ -5,7 +5,8 @@ A launch starts the same product on hundreds of PEs. Its plan is generated and c
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from msgspec.msgpack import encode
 from msgspec.structs import replace
@@ -15,7 +16,18 @@ from kb_plans import generate_gemm_plan
 
 _MOST_FORMS: Final = 256
 _MATRICES: Final = ("a", "b", "out", "acc")
-_ANY_PE: Final = "pe"
+_MOST_TAKERS: Final = 64
+
+Takers = dict[Hashable, Any]
+"""The forms of PEs that have taken a plan of some form, each with what the ids in it stand for."""
+
+
+class _KnownPlan(NamedTuple):
+    """The first plan of a form. `numbers` tells for each of its addresses which matrix of the command it is that of."""
+
+    plan: PipelinePlan
+    numbers: Sequence[int]
+    takers: Takers
 
 
 class PlanForms:
@@ -25,36 +37,49 @@ class PlanForms:
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[PipelinePlan, tuple[int, ...]]] = {}
+        self._known: dict[bytes, _KnownPlan] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def plan(self, command: GemmCommand, pe: str) -> PipelinePlan:
-        """As `generate_gemm_plan`: the plan of *command*, which has a tile, on *pe*. Raises PlanError as that does."""
+    def find(self, command: GemmCommand, pe: str) -> tuple[PipelinePlan, Takers | None]:
+        """As `generate_gemm_plan`, the plan of *command*, which has a tile, on *pe*; and who took plans of its form.
+
+        The latter is None for a plan that no other PE can have. Raises PlanError as `generate_gemm_plan` does.
+        """
         matrices = {name: each for name in _MATRICES if (each := getattr(command, name)) is not None}
         is_held = command.acc_held or command.out_held
         is_movable = type(command.loop_order) is LoopOrder and all(map(_is_movable, matrices.values()))
         if command.epilogue or is_held or not is_movable:
-            return generate_gemm_plan(command, pe)
+            return generate_gemm_plan(command, pe), None
         addresses = [each.address for each in matrices.values()]
-        places = {
-            name: replace(each, address=addresses.index(each.address) << OFFSET_BITS) for name, each in matrices.items()
-        }
-        form = replace(command, **places)
-        try:
-            key = encode(form)  # which tells 1 from 1.0 and from True
-        except (TypeError, ValueError, OverflowError):
-            return generate_gemm_plan(command, pe)
-        known = self._known.get(key)
-        if known is None:
-            plan = generate_gemm_plan(form, _ANY_PE)
-            known = plan, tuple([address >> OFFSET_BITS for address in plan.addresses])
-            if len(self._known) >= _MOST_FORMS:
-                self._known.clear()
-            self._known[key] = known
-        plan, numbers = known
-        return plan.on(pe, [addresses[number] for number in numbers])
+        key = _key_of(command, matrices, addresses)
+        known = None if key is None else self._known.get(key)
+        if known is not None:
+            if len(known.takers) >= _MOST_TAKERS:
+                known.takers.clear()
+            return known.plan.on(pe, [addresses[number] for number in known.numbers]), known.takers
+        plan = generate_gemm_plan(command, pe)
+        if key is None:
+            return plan, None
+        if len(self._known) >= _MOST_FORMS:
+            self._known.clear()
+        known = self._known[key] = _KnownPlan(plan, tuple(map(addresses.index, plan.addresses)), {})
+        return plan, known.takers
+
+
+def _key_of(command: GemmCommand, matrices: Mapping[str, Matrix], addresses: Sequence[int]) -> bytes | None:
+    """What commands of one form have in common: all but the *addresses* of their *matrices*. None where nobody knows.
+
+    It tells 1 from 1.0 and from True.
+    """
+    places = {
+        name: replace(each, address=addresses.index(each.address) << OFFSET_BITS) for name, each in matrices.items()
+    }
+    try:
+        return encode(replace(command, **places))
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _is_movable(matrix: object) -> bool:

@@ -77,9 +77,11 @@ class SharedPlans:
     def keep(self, command: Command, plan: PipelinePlan) -> None:
         """Let later commands share *plan*, that of *command*, if any can."""
         key, matrices = _key_of(command)
-        if key is None or any(stage.in_pieces for stage in plan.stages):
+        if key is None:
             return
         is_gemm = isinstance(command, GemmCommand)
+        if not is_gemm and any(stage.in_pieces for stage in plan.stages):
+            return
         if plan.n_tiles > 1 and plan.has_transfers and not (is_gemm and {*plan.addresses} <= {*matrices}):
             return  # its operands lie at places that do not follow from the matrices alone
         if len(self._plans) >= _MOST_PLANS:

@@ -87,6 +87,10 @@ class ComponentBase(ABC, Generic[SpecT]):
     `state` names the attributes of the class that change while the block works; the future of a simulation depends on
     them. `caches` names those that only remember answers, which may be forgotten at any time. `counters` names the
     attributes or properties that count what the block did, for reports. A subclass names its own attributes alone.
+
+    `checks_by_form` says that what `check_plan` refuses, and `check_addresses` does not, follows from the Spec, the
+    size of the node's memory, the kinds of the blocks of its PE, and the plan, whatever the name of the PE and the
+    addresses are. Of equal blocks, one is then asked for all. A subclass has to say it anew.
     """
 
     __slots__ = ("clock", "context", "node_id", "servers", "spec", "tickets")
@@ -96,6 +100,7 @@ class ComponentBase(ABC, Generic[SpecT]):
     state: ClassVar[tuple[str, ...]] = ()
     caches: ClassVar[tuple[str, ...]] = ()
     counters: ClassVar[tuple[str, ...]] = ()
+    checks_by_form: ClassVar[bool] = False
 
     def __init__(self, spec: SpecT, context: Context) -> None:
         self.spec = spec
@@ -117,7 +122,13 @@ class ComponentBase(ABC, Generic[SpecT]):
         return ()
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when this block can never serve *plan*. Called before a command is submitted."""
+        """Raise PlanError when this block can never serve *plan*. Called before a command is submitted.
+
+        With `checks_by_form`, a block equal to one that took an equal plan is asked for `check_addresses` alone.
+        """
+
+    def check_addresses(self, plan: PipelinePlan) -> None:
+        """Raise PlanError when this block can never serve *plan* at its addresses: a part of `check_plan`."""
 
     def service_ps(self, params: StageParams) -> int:
         """Picoseconds a stage holds this block. Pure: no clock, no state."""

@@ -79,7 +79,7 @@ class Flow:
         self.nbytes = nbytes = interned(nbytes)
         self.count = self.under_way = 0
         self.hops = hops
-        self.latency_ps = interned(sum(hop.after_ps for hop in hops))
+        self.latency_ps = interned(sum([hop.after_ps for hop in hops]))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: SharedHop | None = None
         self.narrowing: Narrowing | None = None
@@ -113,18 +113,21 @@ class Flow:
     def _sort(self, hops: list[Hop]) -> None:
         """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
         found: list[tuple[SharedLink, int, int]] = []
-        durations = [state.rate.ps(self.nbytes) for state, *_ in hops]
-        self.slowest_ps = interned(max(durations, default=0))
-        for (state, after_ps, link, narrows), duration in zip(hops, durations, strict=True):
+        nbytes, slowest_ps = self.nbytes, 0
+        for state, after_ps, link, narrows in hops:
+            duration = state.rate.ps(nbytes)
+            if duration > slowest_ps:
+                slowest_ps = duration
             if narrows:
                 self.narrowing = Narrowing(float(1 / state.rate.ps_each), duration, found[-1][1], after_ps)
             elif link is not None:
                 found.append((link, after_ps, duration))
             elif not found:
-                self.ahead.append((state, interned(after_ps), interned(duration)))
+                self.ahead.append((state, after_ps, interned(duration)))
             else:
                 last, before_ps, last_duration = found[-1]
                 found[-1] = last, before_ps + after_ps, last_duration
+        self.slowest_ps = interned(slowest_ps)
         for link, after_ps, duration in reversed(found):
             self.shared = SharedHop(link, after_ps, duration, self.nbytes, self.shared)
             link.serves(self)

@@ -51,15 +51,15 @@ class Subject:
             self.fail("Spec", f"attributes that it refuses ({error})", "attributes to build the block from")
 
     def build(
-        self, clock: Clock, context_type: type[Context] = Context, record: Record | None = None
+        self, clock: Clock, context_type: type[Context] = Context, record: Record | None = None, pe: str = PE
     ) -> ComponentBase[Any]:
-        """A block on *clock* with its neighbours, wired and connected as the engine does it.
+        """A block of *pe* on *clock* with its neighbours, wired and connected as the engine does it.
 
         Its servers, and those of the neighbours, report to *record*.
         """
-        context = context_type(f"{PE}.block", clock, StubFabric(clock), self.memory_nbytes)
+        context = context_type(f"{pe}.block", clock, StubFabric(clock), self.memory_nbytes)
         block = self._construct(self.spec(), context)
-        others = [self._neighbour(each, clock, context_type) for each in self.neighbours]
+        others = [self._neighbour(each, clock, context_type, pe) for each in self.neighbours]
         for each, other in zip(self.neighbours, others, strict=True):
             for source in (block, *others):
                 if source is not other:
@@ -107,8 +107,8 @@ class Subject:
             self.fail("__init__", "no spec or no context kept", "both", "call super().__init__(spec, context)")
         return block  # type: ignore[no-any-return]  # what a class makes is its instance
 
-    def _neighbour(self, each: Neighbour, clock: Clock, context_type: type[Context]) -> ComponentBase[Any]:
-        context = context_type(f"{PE}.{each.role}", clock, StubFabric(clock), each.memory_nbytes)
+    def _neighbour(self, each: Neighbour, clock: Clock, context_type: type[Context], pe: str) -> ComponentBase[Any]:
+        context = context_type(f"{pe}.{each.role}", clock, StubFabric(clock), each.memory_nbytes)
         return each.impl(msgspec.convert(dict(each.attributes), each.impl.spec_type), context)
 
 
